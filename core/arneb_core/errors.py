@@ -1,0 +1,88 @@
+"""What can go wrong in the core, in words that know no protocol.
+
+The rule: each frontend maps these classes to its wire codes in one table, and a
+test proves the table complete, so every error that a frontend may meet is a leaf here.
+
+* :class:`CoreError`
+    * :class:`TopicNotFound`, :class:`SubscriptionNotFound`
+    * :class:`TopicExists`
+    * :class:`SubscriptionTypeMismatch` - attach with another type than the present consumers
+    * :class:`ConsumerBusy` - an exclusive place is taken
+    * :class:`SubscriptionBusy` - consumers or readers are attached, so it cannot be removed
+    * :class:`SubscriptionFenced` - a seek or a removal is under way
+    * :class:`TopicFenced` - the topic is being deleted
+    * :class:`NotAllowed` - legal, but not for this topic, type or state
+    * :class:`CommitFailed` - nothing of the unit is durable
+        * :class:`StoreFull` - disk or map is full; reading goes on
+        * :class:`StoreFailed` - the write or the flush failed
+* :class:`StoreUnusable` - the store cannot be opened; one line for the user, exit status 2
+    * :class:`StoreLocked`, :class:`FormatMismatch`, :class:`ForeignDirectory`
+"""
+
+
+class CoreError(Exception):
+    """Something that the core refuses or cannot do."""
+
+
+class TopicNotFound(CoreError):
+    """No topic of that name."""
+
+
+class TopicExists(CoreError):
+    """A topic of that name is there already."""
+
+
+class SubscriptionNotFound(CoreError):
+    """The topic has no subscription of that name."""
+
+
+class SubscriptionTypeMismatch(CoreError):
+    """The consumers already attached set another subscription type."""
+
+
+class ConsumerBusy(CoreError):
+    """The subscription takes one consumer only, and it has one."""
+
+
+class SubscriptionBusy(CoreError):
+    """The subscription still has consumers."""
+
+
+class SubscriptionFenced(CoreError):
+    """The subscription is being reset or removed; the same request may succeed later."""
+
+
+class TopicFenced(CoreError):
+    """The topic is being deleted."""
+
+
+class NotAllowed(CoreError):
+    """A legal request that does not fit the topic, the subscription type or the state."""
+
+
+class CommitFailed(CoreError):
+    """The unit is not durable, and no part of it will become so."""
+
+
+class StoreFull(CommitFailed):
+    """No room on the disk: appends are refused until there is room again."""
+
+
+class StoreFailed(CommitFailed):
+    """The write or the flush to disk failed."""
+
+
+class StoreUnusable(Exception):
+    """The data directory cannot be opened; the text is one line for the user."""
+
+
+class StoreLocked(StoreUnusable):
+    """Another broker has the data directory open."""
+
+
+class FormatMismatch(StoreUnusable):
+    """The store was written in a format that this version cannot read."""
+
+
+class ForeignDirectory(StoreUnusable):
+    """The directory holds something that is not an Arneb store."""

@@ -1,0 +1,391 @@
+"""What the core offers its frontends, and nothing else.
+
+The rule: no store type, no transaction handle and no in-process short cut crosses this
+interface, so that a second implementation of it over a remote cluster is possible.
+Everything here belongs to the event loop: call it from the trio thread only. Plain
+``def`` never blocks and never yields; ``async def`` may.
+
+A frontend does four things with it: commits units (:meth:`Core.commit`), attaches
+consumers with permits (:meth:`Subscription.attach`), acknowledges, and redelivers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from arneb_core.errors import CommitFailed
+from arneb_core.position import Position
+
+
+class SubscriptionType(Enum):
+    """How a subscription shares its entries among its consumers."""
+
+    EXCLUSIVE = "exclusive"
+    SHARED = "shared"
+    FAILOVER = "failover"
+    KEY_SHARED = "key_shared"
+
+
+class InitialPosition(Enum):
+    """Where a new subscription starts."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(slots=True)
+class Deliveries:
+    """A run of entries for one consumer, in delivery order, as parallel lists.
+
+    A plain mutable container of lists, not a list of values: this is the hot path, and
+    the frontends work through it with ``zip`` and slices.
+    """
+
+    positions: list[Position]
+    entries: list[bytes]
+    redelivered: set[Position] | None = None
+    """Those of ``positions`` that some consumer may have seen before; None = none of them."""
+    redelivery_counts: Mapping[Position, int] | None = None
+    """Counts above 0 by position; only negative acks and time-outs raise them."""
+    masks: dict[Position, int] | None = None
+    """For batches: bit *i* set = message *i* is delivered now (bit set = still unacked, for an
+    entry-level consumer). A position that is absent is delivered whole."""
+
+
+class Sink(Protocol):
+    """Where a consumer's deliveries go; the frontend implements it."""
+
+    def deliver(self, run: Deliveries) -> None:
+        """Take the run. Called in the event loop; must not block, raise or call back into
+        the subscription. The run is the sink's to keep."""
+        ...
+
+    def closed_by_core(self, reason: str) -> None:
+        """The core detached the consumer: the topic or subscription went away, or a seek
+        asks it to attach again. Everything in flight is the core's again."""
+        ...
+
+
+class Window:
+    """Free places for messages in flight, shared by the consumers that name it.
+
+    AMQP's channel-wide prefetch is one window for all consumers of the channel, its
+    per-consumer prefetch one window each. ``limit`` 0 means no limit. The core counts
+    ``in_flight`` up when it assigns and down when messages are acknowledged or come back.
+    """
+
+    __slots__ = ("in_flight", "limit")
+
+    def __init__(self, limit: int = 0) -> None:
+        self.limit = limit
+        self.in_flight = 0
+
+    def __repr__(self) -> str:
+        return f"<Window {self.in_flight}/{self.limit or 'no limit'}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSpec:
+    """What a consumer asks for when it attaches.
+
+    ``message_level``: assign single messages of a batch (AMQP: prefetch 1 works inside any
+    batch) instead of whole entries (Pulsar).
+    ``unlimited``: permits are not counted, only the windows bound it (AMQP); otherwise the
+    consumer starts with 0 permits and gets them by :meth:`Consumer.flow`.
+    ``priority``: lower goes first, as in Pulsar; the AMQP frontend negates ``x-priority``.
+    ``entries_per_turn_max``: entries that one consumer may get before the next one's turn.
+    ``acks``: False = an entry counts as acknowledged as soon as it is delivered (AMQP no-ack).
+    """
+
+    name: str
+    type: SubscriptionType = SubscriptionType.SHARED
+    message_level: bool = False
+    unlimited: bool = False
+    priority: int = 0
+    entries_per_turn_max: int = 20
+    acks: bool = True
+    windows: tuple[Window, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class Consumer(Protocol):
+    """One attached consumer."""
+
+    name: str
+    writable: bool
+    """The frontend clears it while the peer's socket is full and calls :meth:`wake` when it
+    sets it again; a consumer that is not writable is assigned nothing."""
+
+    def flow(self, permits: int) -> None:
+        """Add permits (messages)."""
+        ...
+
+    def wake(self) -> None:
+        """Something outside the core's sight changed (writable, a window's limit)."""
+        ...
+
+    def acknowledge(
+        self, positions: Sequence[Position], done: "Done | None" = None
+    ) -> None:
+        """Acknowledge whole entries, in any order, delivered to this consumer or not.
+
+        ``done`` is called once when this is on disk (or could not be put there); without it
+        the ack is durable within :data:`ACK_DURABLE_WITHIN_MS`. What is acknowledged
+        already is skipped in silence.
+        """
+        ...
+
+    def acknowledge_messages(
+        self, place: Position, mask: int, done: "Done | None" = None
+    ) -> None:
+        """Acknowledge single messages of a batch: bit *i* of ``mask`` = message *i* is done."""
+        ...
+
+    def acknowledge_until(
+        self, place: Position, mask: int | None = None, done: "Done | None" = None
+    ) -> None:
+        """Acknowledge everything up to ``place``; with ``mask`` only those messages of the
+        last entry. Raises :class:`NotAllowed` on Shared and Key_Shared."""
+        ...
+
+    def release(
+        self, positions: Sequence[Position], *, count: bool, masks: Mapping[Position, int] | None = None
+    ) -> None:
+        """Give entries in flight at this consumer back, to their original places.
+
+        ``count`` raises their redelivery count (Pulsar's negative ack, AMQP's requeue).
+        ``masks``: for batches, only those messages. Positions not in flight here are ignored.
+        """
+        ...
+
+    def release_all(self, *, count: bool) -> None:
+        """Give everything in flight back (Pulsar's redeliver without ids, AMQP's recover)."""
+        ...
+
+    async def pull(self) -> Deliveries | None:
+        """One message outside permits and windows (AMQP's ``basic.get``): a run of length one,
+        in flight here until acknowledged unless ``acks`` is off; None when nothing is ready."""
+        ...
+
+    def detach(self) -> None:
+        """Leave. What is in flight goes back without raising redelivery counts. Idempotent."""
+        ...
+
+    @property
+    def in_flight(self) -> int:
+        """Messages delivered here and neither acknowledged nor released."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionStatistics:
+    """A subscription at one instant."""
+
+    name: str
+    type: SubscriptionType | None
+    durable: bool
+    consumers: int
+    backlog_entries: int
+    """Entries not acknowledged, in flight or not."""
+    ready_entries: int
+    """Entries neither acknowledged nor in flight."""
+    in_flight_messages: int
+    holes: int
+    mark_delete: Position
+    delivered_messages_total: int
+    acknowledged_entries_total: int
+    redelivered_entries_total: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatistics:
+    """A topic at one instant. Sizes are bytes of entries, headers included."""
+
+    name: str
+    durable: bool
+    entries: int
+    messages: int
+    bytes: int
+    ledgers: int
+    last: Position | None
+    appended_messages_total: int
+    subscriptions: tuple[SubscriptionStatistics, ...]
+
+
+class Subscription(Protocol):
+    """A cursor, its consumers and a dispatcher."""
+
+    name: str
+
+    def attach(self, spec: ConsumerSpec, sink: Sink) -> Consumer:
+        """Add a consumer.
+
+        Raises :class:`ConsumerBusy`, :class:`SubscriptionTypeMismatch`,
+        :class:`SubscriptionFenced`. The first consumer sets the type; it is free again when
+        the last one leaves.
+        """
+        ...
+
+    @property
+    def consumers(self) -> Sequence[Consumer]: ...
+
+    @property
+    def ready_messages(self) -> int:
+        """Messages neither acknowledged nor in flight (RabbitMQ's ``message_count``). Exact
+        for logs without batches; with batches each entry counts its own messages."""
+        ...
+
+    @property
+    def mark_delete(self) -> Position: ...
+
+    async def purge(self) -> int:
+        """Acknowledge every message that is ready, durably; those in flight stay. Returns how
+        many messages that were."""
+        ...
+
+    async def seek(self, place: Position, mask: int | None = None) -> None:
+        """Make ``place`` the next entry to deliver; ``mask`` = its messages still unacked.
+
+        Fences the subscription, detaches all consumers (``closed_by_core("seek")``), forgets
+        acks and replays from there, and is durable when it returns. Positions outside the log
+        are moved to its nearest end. Raises :class:`SubscriptionFenced` on a concurrent seek.
+        """
+        ...
+
+    async def seek_time(self, publish_time_ms: int) -> None:
+        """Seek to the first entry published at or after that time, or to the end."""
+        ...
+
+    def statistics(self) -> SubscriptionStatistics: ...
+
+
+class Topic(Protocol):
+    """One log and its subscriptions."""
+
+    name: str
+    durable: bool
+
+    @property
+    def subscriptions(self) -> Mapping[str, Subscription]: ...
+
+    @property
+    def last(self) -> Position | None:
+        """The last committed entry, None when the log has none."""
+        ...
+
+    @property
+    def first(self) -> Position | None:
+        """The first entry that the log still has."""
+        ...
+
+    async def last_entry(self) -> tuple[Position, bytes] | None:
+        """The last committed entry with its bytes."""
+        ...
+
+    async def subscribe(
+        self,
+        name: str,
+        *,
+        durable: bool = True,
+        initial: InitialPosition = InitialPosition.LATEST,
+        start: Position | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Subscription:
+        """The subscription of that name, made durably if it is not there.
+
+        ``start`` (readers) is the first entry to deliver, inclusive, and wins over
+        ``initial``. A non-durable subscription leaves no trace and goes with its last consumer.
+        """
+        ...
+
+    async def unsubscribe(self, name: str, *, force: bool = False) -> None:
+        """Remove a subscription durably. Raises :class:`SubscriptionNotFound`, and
+        :class:`SubscriptionBusy` if it has consumers and not ``force``."""
+        ...
+
+    def statistics(self) -> TopicStatistics: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """What a topic is made with. ``retention_*`` keep acknowledged entries: -1 without end,
+    0 not at all; an entry goes when it is over either bound."""
+
+    durable: bool = True
+    retention_ms: int = 0
+    retention_bytes: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Unit:
+    """Changes that become durable together or not at all.
+
+    Filled by a frontend and handed to :meth:`Core.commit`; not to be touched afterwards.
+    """
+
+    appends: list[tuple[Topic, list[bytes]]] = field(default_factory=list)
+    """Runs of entries by topic; a topic may occur more than once and keeps that order."""
+    acks: list[tuple[Consumer, Sequence[Position]]] = field(default_factory=list)
+    """Taken out of the subscription with the commit; back in flight should it fail."""
+    metadata: list[tuple[str, bytes | None]] = field(default_factory=list)
+    """Frontend metadata by key (``"amqp/exchange/%2F/orders"``); None removes it."""
+
+
+Done = Callable[[CommitFailed | None], None]
+"""Called once in the event loop, in the order of the commits, never before the call that it
+was given to returns. None = durable; else nothing of the unit is, nor will be."""
+
+Appended = Callable[[CommitFailed | None, Position], None]
+"""As :data:`Done`, with the position of the run's first entry; a run is contiguous inside a
+ledger, so entry *i* stands at ``first + i``."""
+
+ACK_DURABLE_WITHIN_MS = 100
+
+
+class Core(Protocol):
+    """The shared log: every topic of one data directory."""
+
+    def append(self, topic: Topic, entries: list[bytes], done: Appended) -> None:
+        """The hot path of :meth:`commit`: one run into one topic."""
+        ...
+
+    def commit(self, unit: Unit, done: Done) -> None:
+        """Commit a unit atomically, across topics. Order of calls is order in the log."""
+        ...
+
+    async def committed(self, unit: Unit) -> None:
+        """:meth:`commit`, waited for. Raises :class:`CommitFailed`. Cancelled while waiting,
+        the unit is committed all the same."""
+        ...
+
+    @property
+    def crowded(self) -> bool:
+        """More is waiting to be committed than should be; publishers must pause."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until :attr:`crowded` is false. Connections call it before they read on."""
+        ...
+
+    def topic(self, name: str) -> Topic:
+        """Raises :class:`TopicNotFound`."""
+        ...
+
+    @property
+    def topics(self) -> Mapping[str, Topic]: ...
+
+    async def create_topic(self, name: str, settings: TopicSettings | None = None, *, unit: Unit | None = None) -> Topic:
+        """Make a topic, durably if its settings say so, together with ``unit``. Raises
+        :class:`TopicExists`."""
+        ...
+
+    async def delete_topic(self, name: str, *, unit: Unit | None = None) -> None:
+        """Detach its consumers and remove it with all entries, together with ``unit``.
+        Raises :class:`TopicNotFound`."""
+        ...
+
+    def metadata(self, prefix: str) -> Mapping[str, bytes]:
+        """Frontend metadata whose key begins with ``prefix``, in key order, as committed."""
+        ...
