@@ -1,0 +1,1 @@
+"""The store: one LMDB environment per data directory, and the only package that knows LMDB."""

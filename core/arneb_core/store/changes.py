@@ -1,0 +1,49 @@
+"""Changes: everything that one commit makes durable, together or not at all.
+
+The rule: plain lists, filled by the engine without a thought for LMDB, and consumed once.
+A commit applies them in this order: deletes, puts, blocks, trims; so that a key that is both
+deleted and put is there afterwards.
+"""
+
+from dataclasses import dataclass, field
+
+from arneb_core.position import Position
+from arneb_core.store.schema import Table, TopicId
+
+Block = tuple[TopicId, Position, list[bytes]]
+"""A run of entries: the topic, the position of the first, and the entries, dense from there.
+Any length; :meth:`.Store.commit` splits it. It must not cross a ledger boundary."""
+
+Trim = tuple[TopicId, Position, Position]
+"""Delete every block of the topic that lies wholly inside [first, last]."""
+
+
+@dataclass(slots=True)
+class Changes:
+    """What one commit writes. Not to be touched once it is handed to the store."""
+
+    blocks: list[Block] = field(default_factory=list)
+    puts: list[tuple[Table, bytes, bytes]] = field(default_factory=list)
+    deletes: list[tuple[Table, bytes]] = field(default_factory=list)
+    """Keys that need not be there."""
+    prefixes: list[tuple[Table, bytes]] = field(default_factory=list)
+    """Delete every key of the table that begins so: a subscription's cursor rows, a topic's
+    ledgers. Not for ENTRIES, whose rows are many: :attr:`trims` does that in bounded steps."""
+    trims: list[Trim] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.blocks or self.puts or self.deletes or self.prefixes or self.trims)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReport:
+    """What a commit did; it is durable when this exists."""
+
+    blocks: int
+    """Blocks written, after splitting."""
+    bytes_written: int
+    """Bytes of those blocks."""
+    blocks_trimmed: int
+    trims_left: int
+    """Trims that are not finished yet. The store remembers them, durably, and goes on with them
+    in every later commit; when there is none, commit empty :class:`Changes`."""

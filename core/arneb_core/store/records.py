@@ -1,0 +1,181 @@
+"""Records: the values of the catalog, the ledgers and the cursors as bytes.
+
+The rule: a record read back equals the one written, and bytes that are no record raise
+:class:`ValueError`, which ``arneb check`` turns into a finding. JSON where people may look
+and where fields will be added, structs where rows are many.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from struct import Struct
+from struct import error as StructError
+from typing import Final
+
+from pyroaring import BitMap
+
+from arneb_core.position import Position
+from arneb_core.store.schema import U32, SubscriptionId, TopicId
+
+LEDGER_RECORD: Final = Struct(">QQIQQ")
+CURSOR_RECORD: Final = Struct(">QQ")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """A topic in the catalog. Retention: -1 without end, 0 none."""
+
+    id: TopicId
+    durable: bool = True
+    retention_ms: int = 0
+    retention_bytes: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def pack(self) -> bytes:
+        return _to_json(
+            id=self.id,
+            durable=self.durable,
+            retention_ms=self.retention_ms,
+            retention_bytes=self.retention_bytes,
+            properties=dict(self.properties),
+        )
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "TopicRecord":
+        row = _Row(value)
+        return cls(
+            TopicId(row.number("id")),
+            row.flag("durable"),
+            row.number("retention_ms"),
+            row.number("retention_bytes"),
+            row.strings("properties"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRecord:
+    """A durable subscription in the catalog."""
+
+    id: SubscriptionId
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def pack(self) -> bytes:
+        return _to_json(id=self.id, properties=dict(self.properties))
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "SubscriptionRecord":
+        row = _Row(value)
+        return cls(SubscriptionId(row.number("id")), row.strings("properties"))
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRecord:
+    """A ledger; the counts are true once it is closed."""
+
+    created_ms: int
+    closed_ms: int = 0
+    """0 = open."""
+    entries: int = 0
+    messages: int = 0
+    bytes_total: int = 0
+    """Bytes of the entries, headers included."""
+
+    def pack(self) -> bytes:
+        return LEDGER_RECORD.pack(
+            self.created_ms, self.closed_ms, self.entries, self.messages, self.bytes_total
+        )
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "LedgerRecord":
+        return cls(*_unpack(LEDGER_RECORD, value, "ledger record"))
+
+
+@dataclass(frozen=True, slots=True)
+class CursorRecord:
+    """Where a cursor stands: all up to ``mark_delete`` is acknowledged, and ``read_position``
+    is the next entry that was never handed out."""
+
+    mark_delete: Position
+    read_position: Position
+
+    def pack(self) -> bytes:
+        return CURSOR_RECORD.pack(self.mark_delete, self.read_position)
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "CursorRecord":
+        mark_delete, read_position = _unpack(CURSOR_RECORD, value, "cursor record")
+        return cls(Position(mark_delete), Position(read_position))
+
+
+def pack_number(number: int) -> bytes:
+    """A META number (``format``, ``next_topic_id``)."""
+    return U32.pack(number)
+
+
+def unpack_number(value: bytes) -> int:
+    """Undo :func:`pack_number`."""
+    return _unpack(U32, value, "number")[0]
+
+
+def pack_holes(holes: BitMap) -> bytes:
+    """A chunk of individually acknowledged entries, by their low 16 bits."""
+    return bytes(holes.serialize())
+
+
+def unpack_holes(value: bytes) -> BitMap:
+    """Undo :func:`pack_holes`."""
+    holes = BitMap.deserialize(value)
+    if not holes or holes.max() > 0xFFFF:
+        raise ValueError("expected a bitmap of values 0..65535 that is not empty")
+    return holes
+
+
+def pack_mask(mask: int) -> bytes:
+    """A batch's messages that are still unacknowledged, without leading zero bytes."""
+    return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+
+
+def unpack_mask(value: bytes) -> int:
+    """Undo :func:`pack_mask`."""
+    return int.from_bytes(value, "little")
+
+
+def _unpack(layout: Struct, value: bytes, what: str) -> tuple[int, ...]:
+    try:
+        return layout.unpack(value)
+    except StructError:
+        raise ValueError(f"expected a {what} of {layout.size} bytes, got {len(value)}") from None
+
+
+def _to_json(**fields: object) -> bytes:
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+class _Row:
+    """A JSON object whose fields are read with their types checked."""
+
+    def __init__(self, value: bytes) -> None:
+        fields = json.loads(value)  # its errors are ValueErrors
+        if not isinstance(fields, dict):
+            raise ValueError(f"expected a JSON object, got {type(fields).__name__}")
+        self._fields: dict[str, object] = fields
+
+    def number(self, name: str) -> int:
+        value = self._fields.get(name)
+        if type(value) is not int:
+            raise ValueError(f"expected a number in field {name!r}, got {value!r}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self._fields.get(name)
+        if type(value) is not bool:
+            raise ValueError(f"expected true or false in field {name!r}, got {value!r}")
+        return value
+
+    def strings(self, name: str) -> dict[str, str]:
+        value = self._fields.get(name)
+        if not isinstance(value, dict):
+            raise ValueError(f"expected an object in field {name!r}, got {value!r}")
+        if not all(isinstance(text, str) for text in value.values()):
+            raise ValueError(f"expected only strings in field {name!r}, got {value!r}")
+        return value

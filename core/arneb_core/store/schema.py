@@ -1,0 +1,174 @@
+"""The layout of the store: its tables and the bytes of their keys.
+
+The rule: every key that goes to disk is packed and parsed here, and numbers in keys are
+big-endian, so that LMDB's byte order is the order of topics and of the log.
+
+======= ================================================= ==============================
+table   key                                               value
+======= ================================================= ==============================
+META    ``format``, ``next_topic_id``, ``clean``,         u32; u32; empty;
+        ``trims``                                         see :mod:`.trims`
+CATALOG ``topic/<name>``                                  JSON, :class:`.records.TopicRecord`
+        ``subscription/<topic id, 8 hex digits>/<name>``  JSON, :class:`.records.SubscriptionRecord`
+        ``frontend/<key>``                                bytes of the frontend's own
+LEDGERS topic u32, ledger u32                             :class:`.records.LedgerRecord`
+CURSORS topic u32, subscription u32, kind u8, …           see :class:`CursorKind`
+DELAYED topic u32, …                                      reserved for the delayed index
+ENTRIES topic u32, position u64 of the block's last entry a block, see :mod:`.block`
+======= ================================================= ==============================
+"""
+
+from enum import Enum, IntEnum
+from struct import Struct
+from typing import Final, NewType
+
+from arneb_core.position import LedgerId, Position
+
+FORMAT_VERSION: Final = 1
+"""Raised whenever an older version could misread what this one writes."""
+
+TopicId = NewType("TopicId", int)
+"""Counts the topics of one store from 1; never reused."""
+
+SubscriptionId = NewType("SubscriptionId", int)
+"""Counts the subscriptions of one topic from 1; never reused inside the topic."""
+
+
+class Table(Enum):
+    """One LMDB sub-database; the value is its name in the file."""
+
+    META = b"meta"
+    CATALOG = b"catalog"
+    LEDGERS = b"ledgers"
+    CURSORS = b"cursors"
+    DELAYED = b"delayed"
+    ENTRIES = b"entries"
+
+
+class CursorKind(IntEnum):
+    """What a CURSORS row holds; the byte behind :func:`cursor_prefix`."""
+
+    PLACE = 0
+    """Nothing more in the key; value :class:`.records.CursorRecord`."""
+    HOLES = 1
+    """Key goes on with the chunk, u48 = position >> 16; value: a serialised roaring bitmap of
+    the low 16 bits of the entries acknowledged individually."""
+    MASK = 2
+    """Key goes on with the position, u64; value: the batch's messages that are STILL UNACKED,
+    bit *i* = message *i*, as little-endian bytes."""
+
+
+META_FORMAT: Final = b"format"
+META_NEXT_TOPIC_ID: Final = b"next_topic_id"
+META_CLEAN: Final = b"clean"
+"""Present = the last stop was a clean one."""
+META_TRIMS: Final = b"trims"
+
+TOPIC_PREFIX: Final = b"topic/"
+SUBSCRIPTION_PREFIX: Final = b"subscription/"
+FRONTEND_PREFIX: Final = b"frontend/"
+
+U32: Final = Struct(">I")
+ENTRY_KEY: Final = Struct(">IQ")
+LEDGER_KEY: Final = Struct(">II")
+CURSOR_PREFIX: Final = Struct(">II")
+MASK_SUFFIX: Final = Struct(">BQ")
+
+CHUNK_BITS: Final = 16
+CHUNK_BYTES: Final = 6
+TOPIC_ID_MAX: Final = 0xFFFFFFFF
+
+
+def topic_prefix(topic_id: TopicId) -> bytes:
+    """What every key of a topic begins with, in ENTRIES, LEDGERS, CURSORS and DELAYED."""
+    return U32.pack(topic_id)
+
+
+def entry_key(topic_id: TopicId, last: Position) -> bytes:
+    """The ENTRIES key of the block that ends with ``last``.
+
+    Also where a search for the block that holds ``last`` starts: the first key that is not
+    smaller belongs to that block.
+    """
+    return ENTRY_KEY.pack(topic_id, last)
+
+
+def parse_entry_key(key: bytes) -> tuple[TopicId, Position]:
+    """The topic and the last position of a block; raises ``struct.error`` on another length."""
+    topic_id, last = ENTRY_KEY.unpack(key)
+    return TopicId(topic_id), Position(last)
+
+
+def ledger_key(topic_id: TopicId, ledger: LedgerId) -> bytes:
+    """The LEDGERS key of a ledger."""
+    return LEDGER_KEY.pack(topic_id, ledger)
+
+
+def parse_ledger_key(key: bytes) -> tuple[TopicId, LedgerId]:
+    """The topic and the ledger; raises ``struct.error`` on another length."""
+    topic_id, ledger = LEDGER_KEY.unpack(key)
+    return TopicId(topic_id), LedgerId(ledger)
+
+
+def cursor_prefix(topic_id: TopicId, subscription_id: SubscriptionId) -> bytes:
+    """What every CURSORS key of a subscription begins with."""
+    return CURSOR_PREFIX.pack(topic_id, subscription_id)
+
+
+PLACE_SUFFIX: Final = bytes([CursorKind.PLACE])
+"""The rest of the key of a cursor's :class:`.records.CursorRecord`."""
+
+
+def holes_suffix(chunk: int) -> bytes:
+    """The rest of the key of a bitmap of holes; ``chunk`` is position >> 16."""
+    return bytes([CursorKind.HOLES]) + chunk.to_bytes(CHUNK_BYTES, "big")
+
+
+def mask_suffix(place: Position) -> bytes:
+    """The rest of the key of a batch mask."""
+    return MASK_SUFFIX.pack(CursorKind.MASK, place)
+
+
+def parse_cursor_key(key: bytes) -> tuple[TopicId, SubscriptionId, CursorKind, int]:
+    """Topic, subscription, kind, and the chunk or position (0 for the place).
+
+    Raises :class:`ValueError` when the bytes are no key of a known kind.
+    """
+    if len(key) <= CURSOR_PREFIX.size:
+        raise ValueError(f"expected a cursor key of at least 9 bytes, got {len(key)}")
+    topic_id, subscription_id = CURSOR_PREFIX.unpack_from(key)
+    kind = CursorKind(key[CURSOR_PREFIX.size])
+    rest = key[CURSOR_PREFIX.size + 1 :]
+    expected = {CursorKind.PLACE: 0, CursorKind.HOLES: CHUNK_BYTES, CursorKind.MASK: 8}[kind]
+    if len(rest) != expected:
+        raise ValueError(f"expected {expected} bytes behind cursor kind {kind.name}, got {len(rest)}")
+    return TopicId(topic_id), SubscriptionId(subscription_id), kind, int.from_bytes(rest, "big")
+
+
+def topic_key(name: str) -> bytes:
+    """The CATALOG key of a topic."""
+    return TOPIC_PREFIX + name.encode()
+
+
+def subscriptions_prefix(topic_id: TopicId) -> bytes:
+    """What the CATALOG keys of a topic's subscriptions begin with."""
+    return b"%s%08x/" % (SUBSCRIPTION_PREFIX, topic_id)
+
+
+def subscription_key(topic_id: TopicId, name: str) -> bytes:
+    """The CATALOG key of a subscription."""
+    return subscriptions_prefix(topic_id) + name.encode()
+
+
+def parse_subscription_key(key: bytes) -> tuple[TopicId, str]:
+    """The topic and the name; raises :class:`ValueError` on any other key."""
+    head, slash, name = key.removeprefix(SUBSCRIPTION_PREFIX).partition(b"/")
+    topic_id = int(head, 16)
+    if not slash or key != subscriptions_prefix(TopicId(topic_id)) + name:
+        raise ValueError(f"expected {SUBSCRIPTION_PREFIX!r} + 8 hex digits + '/', got {key!r}")
+    return TopicId(topic_id), name.decode()
+
+
+def frontend_key(key: str) -> bytes:
+    """The CATALOG key of a frontend's own metadata."""
+    return FRONTEND_PREFIX + key.encode()
