@@ -1,0 +1,72 @@
+# Every target works alone from a clean clone. Needed: Debian 12 or newer (or any Linux with
+# Python >= 3.11 and, for Spark, Java >= 17). What is missing is installed first: Python
+# packages into .venv, system packages by apt, and those only if they are not there.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+SUDO   := $(shell test "$$(id -u)" = 0 || echo sudo)
+APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o Dpkg::Use-Pty=0
+
+.PHONY: help run test check demo bench conformance proto clean java broker-tools
+
+help:
+	@echo "make run          a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), data in ./arneb-data"
+	@echo "make test         all tests"
+	@echo "make check        format, lint, types, import rules, generated code, tidiness"
+	@echo "make demo         10,000 orders, a SIGKILL, three kinds of client, nothing lost: under a minute"
+	@echo "make bench        measure against RabbitMQ on this machine, results in bench/results/"
+	@echo "make conformance  black-box scenarios by real clients, against RabbitMQ and Arneb"
+
+run: $(VENV)/.base
+	$(BIN)/arneb serve
+
+test: $(VENV)/.dev java
+	$(BIN)/pytest
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest --quiet tests/test_tidy.py
+
+demo: $(VENV)/.dev java
+	$(BIN)/python -m arneb.demo
+
+bench: $(VENV)/.dev broker-tools
+	$(BIN)/python -m bench $(ARGS)
+
+conformance: $(VENV)/.dev java broker-tools
+	$(BIN)/pytest conformance $(ARGS)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# ---- What the targets stand on ---------------------------------------------------------
+
+# A stamp is younger than what it was installed from, so nothing is installed twice. The
+# installation is editable: a change of code needs no new one.
+$(VENV)/.base: pyproject.toml | $(VENV)/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'
+	@touch $@ $(VENV)/.base
+
+$(VENV)/bin/pip:
+	@command -v $(PYTHON) >/dev/null || { $(APT) update && $(APT) install python3 >/dev/null; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; name one with PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		{ $(APT) update && $(APT) install python3-venv >/dev/null; }
+	$(PYTHON) -m venv $(VENV)
+
+java:
+	@command -v java >/dev/null || { $(APT) update && $(APT) install default-jre-headless >/dev/null; }
+
+# RUNLEVEL=1 above keeps Debian from starting a RabbitMQ that nobody asked for.
+broker-tools:
+	@{ command -v rabbitmq-server && command -v cc && test -e /usr/include/rabbitmq-c/amqp.h -o -e /usr/include/amqp.h; } >/dev/null || \
+		{ $(APT) update && $(APT) install rabbitmq-server librabbitmq-dev amqp-tools gcc libc6-dev >/dev/null; }

@@ -1,0 +1,64 @@
+"""The command line: ``arneb serve``, ``arneb check`` and ``arneb topics``.
+
+The rule: an error that the user can cause is one line on standard error and exit status 2.
+Each command has a module of its own, imported when it is called, so ``arneb --help`` does
+not pay for a broker.
+"""
+
+import sys
+from importlib import import_module
+from typing import Final
+
+import click
+
+from arneb import __version__
+
+USAGE_STATUS: Final = 2
+
+COMMANDS: Final = {
+    "check": "Verify every structure of a data directory.",
+    "serve": "Run a broker.",
+    "topics": "List topics with their backlog.",
+}
+
+
+class Refused(click.ClickException):
+    """What was asked for cannot be done; the message is one line for the user."""
+
+    exit_code = USAGE_STATUS
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"arneb.commands.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="arneb")
+def arneb() -> None:
+    """One durable log with three doors: RabbitMQ clients, Apache Pulsar clients and Spark."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command and leave with its exit status."""
+    try:
+        status = arneb.main(arguments, prog_name="arneb", standalone_mode=False)
+    except click.ClickException as error:
+        click.echo(f"arneb: {' '.join(error.format_message().split())}", err=True)
+        sys.exit(USAGE_STATUS)
+    except click.Abort:
+        sys.exit(130)
+    sys.exit(status if isinstance(status, int) else 0)

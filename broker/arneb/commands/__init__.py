@@ -1,0 +1,1 @@
+"""The commands of ``arneb``: one module each, with one click command of the same name."""

@@ -1,0 +1,55 @@
+"""``arneb serve``: one broker in the foreground."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from arneb.cli import Refused
+from arneb.config import ConfigInvalid, load_config
+
+LISTEN = "HOST:PORT|off"
+
+
+@click.command(short_help="Run a broker.")
+@click.option("--config", "file", type=click.Path(path_type=Path), metavar="FILE.toml",
+              help="Settings; the options below win over it.")  # fmt: skip
+@click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR",
+              help="Where the log is kept.  [default: ./arneb-data]")  # fmt: skip
+@click.option("--amqp", metavar=LISTEN, help="For RabbitMQ clients.  [default: 127.0.0.1:5672]")
+@click.option("--pulsar", metavar=LISTEN, help="For Pulsar clients.  [default: 127.0.0.1:6650]")
+@click.option("--http", metavar=LISTEN, help="Health, metrics.  [default: 127.0.0.1:15672]")
+def serve(
+    file: Path | None,
+    data_dir: Path | None,
+    amqp: str | None,
+    pulsar: str | None,
+    http: str | None,
+) -> None:
+    """Run a broker until Ctrl-C or SIGTERM.
+
+    One line is printed for each listener when it is ready; port 0 takes any free port and
+    the line names it.
+    """
+    try:
+        config = load_config(file, data_dir=data_dir, amqp=amqp, pulsar=pulsar, http=http)
+    except ConfigInvalid as error:
+        raise Refused(str(error)) from error
+
+    # Not before the settings are known to be good: these imports are most of the start-up.
+    import trio
+
+    from arneb.listeners import BindFailed
+    from arneb.run import run_broker
+    from arneb_core.errors import StoreUnusable
+
+    try:
+        trio.run(run_broker, config, _say)
+    except (BindFailed, StoreUnusable) as error:
+        raise Refused(str(error)) from error
+
+
+def _say(line: str) -> None:
+    # A broker outlives whoever read its first lines (``arneb serve | head -1``).
+    with suppress(BrokenPipeError):
+        click.echo(line)

@@ -1,0 +1,136 @@
+"""The broker's configuration: a TOML file, then the command line, then checked once.
+
+The rule: after :func:`load_config` nothing reads a file, a flag or the environment again;
+everyone is handed the frozen value that concerns them.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from arneb.settings import ConfigInvalid, Reader, read_settings
+
+__all__ = ["Address", "Config", "ConfigInvalid", "Listen", "load_config", "parse_listen"]
+
+OFF: Final = "off"
+PORT_MAX: Final = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a listener binds; port 0 takes any free port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """``HOST:PORT``, with brackets around an IPv6 host."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+Listen = Address | None
+"""None: the listener is off."""
+
+
+def parse_listen(value: Any) -> Listen:
+    """The listener that ``HOST:PORT``, ``[HOST]:PORT`` or ``off`` asks for.
+
+    Raises :class:`ValueError` that says what was expected and what came.
+    """
+    if value == OFF:
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f'expected "HOST:PORT" or "{OFF}", got {value!r}')
+    host, colon, port = value.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not host or (":" in host and not bracketed):
+        raise ValueError(f'expected "HOST:PORT" or "{OFF}", got "{value}"')
+    if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
+        raise ValueError(f'expected a port from 0 to {PORT_MAX} after "{host}:", got "{port}"')
+    return Address(host[1:-1] if bracketed else host, int(port))
+
+
+@dataclass(frozen=True, slots=True)
+class AmqpConfig:
+    """The table ``[amqp]``."""
+
+    listen: Listen = Address("127.0.0.1", 5672)
+
+
+@dataclass(frozen=True, slots=True)
+class PulsarConfig:
+    """The table ``[pulsar]``."""
+
+    listen: Listen = Address("127.0.0.1", 6650)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpConfig:
+    """The table ``[http]``."""
+
+    listen: Listen = Address("127.0.0.1", 15672)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The whole file. ``data_dir`` is relative to the file that names it."""
+
+    data_dir: Path = Path("arneb-data")
+    amqp: AmqpConfig = AmqpConfig()
+    pulsar: PulsarConfig = PulsarConfig()
+    http: HttpConfig = HttpConfig()
+
+
+def load_config(
+    file: Path | None,
+    *,
+    data_dir: Path | None = None,
+    amqp: str | None = None,
+    pulsar: str | None = None,
+    http: str | None = None,
+) -> Config:
+    """What ``file`` says, with the command line's values in place of the file's.
+
+    Raises :class:`ConfigInvalid`.
+    """
+    config = Config() if file is None else _read_file(file)
+    if data_dir is not None:
+        config = replace(config, data_dir=data_dir)
+    if amqp is not None:
+        config = replace(config, amqp=replace(config.amqp, listen=_flag("--amqp", amqp)))
+    if pulsar is not None:
+        config = replace(config, pulsar=replace(config.pulsar, listen=_flag("--pulsar", pulsar)))
+    if http is not None:
+        config = replace(config, http=replace(config.http, listen=_flag("--http", http)))
+    return config
+
+
+def _flag(name: str, value: str) -> Listen:
+    try:
+        return parse_listen(value)
+    except ValueError as error:
+        raise ConfigInvalid(f"{name}: {error}") from error
+
+
+def _read_file(file: Path) -> Config:
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigInvalid(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigInvalid(f"{file}: not UTF-8 text at byte {error.start}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigInvalid(f"{file}: not TOML: {error}") from error
+
+    def read_path(value: Any) -> Path:
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"expected a path, got {value!r}")
+        return file.parent / value
+
+    readers: Mapping[Any, Reader] = {Listen: parse_listen, Path: read_path}
+    try:
+        return read_settings(Config, table, readers)
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"{file}: {error}") from error

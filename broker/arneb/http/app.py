@@ -1,0 +1,78 @@
+"""The HTTP application: which path answers what.
+
+It is plain ASGI with Starlette's routing, so it can be served, mounted or tested by
+anything that speaks ASGI; it knows no socket.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from arneb.http.documents import topic_document
+from arneb.metrics import CONTENT_TYPE, exposition
+from arneb_core.interface import Core, TopicStatistics
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+TOPICS_PER_TURN: Final = 200
+"""Topics read between two checkpoints: about a millisecond in which nobody is served."""
+
+
+def http_app(core: Core) -> Starlette:
+    """The application over ``core``."""
+    return Starlette(
+        routes=[
+            Route("/healthz", _healthz),
+            Route("/metrics", _metrics(core)),
+            Route("/api/topics", _topics(core)),
+        ],
+        exception_handlers={HTTPException: _refuse},
+    )
+
+
+async def topic_statistics(core: Core) -> list[TopicStatistics]:
+    """The statistics of every topic, in the order of their names."""
+    found = []
+    for count, name in enumerate(sorted(core.topics)):
+        if count % TOPICS_PER_TURN == 0:
+            await trio.lowlevel.checkpoint()
+        # A topic may go while we were at a checkpoint.
+        if topic := core.topics.get(name):
+            found.append(topic.statistics())
+    return found
+
+
+async def _healthz(request: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+def _metrics(core: Core) -> Endpoint:
+    async def metrics(request: Request) -> Response:
+        topics = await topic_statistics(core)
+        # Rendering costs some microseconds a figure, which ten thousand topics make seconds.
+        page = await trio.to_thread.run_sync(exposition, topics)
+        return Response(page, media_type=CONTENT_TYPE)
+
+    return metrics
+
+
+def _topics(core: Core) -> Endpoint:
+    async def topics(request: Request) -> Response:
+        return JSONResponse({"topics": [topic_document(t) for t in await topic_statistics(core)]})
+
+    return topics
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse(
+        {"reason": f"{error.detail}: {request.method} {request.url.path}"},
+        status_code=error.status_code,
+        headers=error.headers,
+    )

@@ -1,0 +1,45 @@
+"""Documents: statistics as the plain JSON values that leave the process.
+
+The rule: field names are the statistics' own, so a figure has one name in the code, in
+``/api/topics`` and on the screen; only a position changes, to ``ledger:entry``.
+"""
+
+from typing import Any
+
+from arneb_core.interface import SubscriptionStatistics, TopicStatistics
+from arneb_core.position import render
+
+Document = dict[str, Any]
+
+
+def topic_document(topic: TopicStatistics) -> Document:
+    """One topic and its subscriptions."""
+    return {
+        "name": topic.name,
+        "durable": topic.durable,
+        "entries": topic.entries,
+        "messages": topic.messages,
+        "bytes": topic.bytes,
+        "ledgers": topic.ledgers,
+        "last": None if topic.last is None else render(topic.last),
+        "appended_messages_total": topic.appended_messages_total,
+        "subscriptions": [subscription_document(each) for each in topic.subscriptions],
+    }
+
+
+def subscription_document(subscription: SubscriptionStatistics) -> Document:
+    """One subscription."""
+    return {
+        "name": subscription.name,
+        "type": None if subscription.type is None else subscription.type.value,
+        "durable": subscription.durable,
+        "consumers": subscription.consumers,
+        "backlog_entries": subscription.backlog_entries,
+        "ready_entries": subscription.ready_entries,
+        "in_flight_messages": subscription.in_flight_messages,
+        "holes": subscription.holes,
+        "mark_delete": render(subscription.mark_delete),
+        "delivered_messages_total": subscription.delivered_messages_total,
+        "acknowledged_entries_total": subscription.acknowledged_entries_total,
+        "redelivered_entries_total": subscription.redelivered_entries_total,
+    }

@@ -1,0 +1,93 @@
+"""Settings: one TOML table read into one frozen dataclass.
+
+The rule: a dataclass is the whole description of its table. Its fields are the keys that
+may occur, their types decide what a value may be, their defaults fill what is absent, and
+its ``__post_init__`` refuses values that do not go together. A key that no field names is
+an error that offers the nearest one, because a setting that is silently ignored is worse
+than one that is refused.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
+from typing import Any, Final, TypeVar, get_type_hints
+
+Settings = TypeVar("Settings")
+
+Reader = Callable[[Any], Any]
+"""Turns a TOML value into a field's value; raises :class:`ValueError` saying what was expected."""
+
+
+class ConfigInvalid(Exception):
+    """The configuration cannot be used; the text is one line for the user."""
+
+
+def read_settings(
+    cls: type[Settings], table: Mapping[str, Any], readers: Mapping[Any, Reader], where: str = ""
+) -> Settings:
+    """The settings that ``table`` describes.
+
+    ``readers`` holds one reader for each field type that is neither a TOML type nor another
+    dataclass. ``where`` is the table's own dotted name, for messages. Raises
+    :class:`ConfigInvalid`.
+    """
+    assert is_dataclass(cls)
+    types = get_type_hints(cls)
+    known = [field.name for field in fields(cls)]
+    for key in table:
+        if key not in types:
+            raise ConfigInvalid(_unknown(_dotted(where, key), key, known, where))
+    values = {
+        key: _read(types[key], value, readers, _dotted(where, key)) for key, value in table.items()
+    }
+    try:
+        return cls(**values)
+    except ValueError as error:
+        raise ConfigInvalid(f"{where}: {error}" if where else str(error)) from error
+
+
+def defaults_of(cls: type[Any]) -> Mapping[str, Any]:
+    """Every field of ``cls`` that has a plain default, for documentation and tests."""
+    return {field.name: field.default for field in fields(cls) if field.default is not MISSING}
+
+
+def _read(kind: Any, value: Any, readers: Mapping[Any, Reader], where: str) -> Any:
+    if kind in readers:
+        try:
+            return readers[kind](value)
+        except ValueError as error:
+            raise ConfigInvalid(f"{where}: {error}") from error
+    if is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise ConfigInvalid(f"{where}: expected a table, got {_shown(value)}")
+        assert isinstance(kind, type)
+        return read_settings(kind, value, readers, where)
+    expected = _TOML_TYPES[kind]
+    # bool is a subclass of int, but ``port = true`` is no number to anyone who writes TOML.
+    if type(value) is kind or (kind is float and type(value) is int):
+        return kind(value)
+    raise ConfigInvalid(f"{where}: expected {expected}, got {_shown(value)}")
+
+
+_TOML_TYPES: Final[Mapping[Any, str]] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+}
+
+
+def _unknown(dotted: str, key: str, known: list[str], where: str) -> str:
+    near = get_close_matches(key, known, n=1, cutoff=0.5)
+    if near:
+        return f'unknown key "{dotted}"; did you mean "{_dotted(where, near[0])}"?'
+    return f'unknown key "{dotted}"; known here: {", ".join(sorted(known))}'
+
+
+def _dotted(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."
