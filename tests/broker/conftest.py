@@ -1,0 +1,65 @@
+"""Fakes of what the HTTP door reads."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from arneb_core.interface import SubscriptionStatistics, SubscriptionType, TopicStatistics
+from arneb_core.position import position
+
+
+@dataclass
+class FakeTopic:
+    """A topic that has nothing but statistics."""
+
+    frozen: TopicStatistics
+
+    def statistics(self) -> TopicStatistics:
+        return self.frozen
+
+
+@dataclass
+class FakeCore:
+    """A core that has nothing but topics."""
+
+    topics: dict[str, FakeTopic] = field(default_factory=dict)
+
+    def add(self, name: str, *subscriptions: SubscriptionStatistics) -> None:
+        self.topics[name] = FakeTopic(
+            TopicStatistics(
+                name=name,
+                durable=True,
+                entries=10,
+                messages=12,
+                bytes=4096,
+                ledgers=2,
+                last=position(2, 4),
+                appended_messages_total=30,
+                subscriptions=subscriptions,
+            )
+        )
+
+
+def a_subscription(name: str, backlog: int = 3) -> SubscriptionStatistics:
+    return SubscriptionStatistics(
+        name=name,
+        type=SubscriptionType.SHARED,
+        durable=True,
+        consumers=1,
+        backlog_entries=backlog,
+        ready_entries=1,
+        in_flight_messages=2,
+        holes=0,
+        mark_delete=position(1, -1),
+        delivered_messages_total=9,
+        acknowledged_entries_total=7,
+        redelivered_entries_total=1,
+    )
+
+
+@pytest.fixture
+def core() -> FakeCore:
+    fake = FakeCore()
+    fake.add("public/default/orders", a_subscription("amqp"), a_subscription("audit", 10))
+    fake.add('public/default/odd"name\\\n')
+    return fake

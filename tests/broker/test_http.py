@@ -1,0 +1,110 @@
+"""The HTTP door: on a real socket, and as an application."""
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any, cast
+
+import pytest
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+
+from arneb.config import Address
+from arneb.http.app import http_app, topic_statistics
+from arneb.http.documents import topic_document
+from arneb.http.server import serve_http
+from arneb.listeners import Listeners
+from arneb.metrics import SUBSCRIPTION_FIGURES, TOPIC_FIGURES, exposition
+from arneb_core.interface import Core
+
+Answer = tuple[int, str, bytes]
+
+
+def get(url: str) -> Answer:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.headers["content-type"], answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers["content-type"], error.read()
+
+
+async def answers(core: object, *paths: str) -> list[Answer]:
+    """What a served application answers to each path."""
+    listeners = await Listeners.bind({"http": Address("127.0.0.1", 0)})
+    [address] = listeners.addresses("http")
+    app = http_app(cast(Core, core))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_http, app, listeners.by_door["http"])
+        got = [await trio.to_thread.run_sync(get, f"http://{address}{path}") for path in paths]
+        nursery.cancel_scope.cancel()
+    return got
+
+
+@pytest.mark.real_time
+async def test_health_is_ok(core: object) -> None:
+    [(status, kind, body)] = await answers(core, "/healthz")
+    assert (status, kind, json.loads(body)) == (200, "application/json", {"status": "ok"})
+
+
+@pytest.mark.real_time
+async def test_topics_are_listed_in_order(core: object) -> None:
+    [(status, _, body)] = await answers(core, "/api/topics")
+    assert status == 200
+    topics = json.loads(body)["topics"]
+    assert [topic["name"] for topic in topics] == [
+        'public/default/odd"name\\\n',
+        "public/default/orders",
+    ]
+    assert topics[1]["last"] == "2:4"
+    assert [each["name"] for each in topics[1]["subscriptions"]] == ["amqp", "audit"]
+    assert topics[1]["subscriptions"][0]["mark_delete"] == "1:-1"
+
+
+@pytest.mark.real_time
+async def test_metrics_parse_and_carry_every_figure(core: object) -> None:
+    [(status, kind, body)] = await answers(core, "/metrics")
+    assert status == 200
+    assert kind.startswith("text/plain; version=")
+    samples = {
+        (sample.name, sample.labels.get("topic"), sample.labels.get("subscription")): sample.value
+        for family in text_string_to_metric_families(body.decode())
+        for sample in family.samples
+    }
+    assert samples["arneb_topics", None, None] == 2
+    assert samples["arneb_topic_bytes", 'public/default/odd"name\\\n', None] == 4096
+    orders = "public/default/orders"
+    assert samples["arneb_subscription_backlog_entries", orders, "audit"] == 10
+    for figure in TOPIC_FIGURES:
+        assert (f"arneb_topic_{figure.field}", orders, None) in samples
+    for figure in SUBSCRIPTION_FIGURES:
+        assert (f"arneb_subscription_{figure.field}", orders, "amqp") in samples
+    assert samples["process_resident_memory_bytes", None, None] > 0
+
+
+@pytest.mark.real_time
+async def test_what_is_not_there_is_refused_as_json(core: object) -> None:
+    [(status, kind, body)] = await answers(core, "/nothing/here")
+    assert (status, kind) == (404, "application/json")
+    assert json.loads(body) == {"reason": "Not Found: GET /nothing/here"}
+
+
+async def test_a_topic_that_goes_while_listing_is_left_out(core: Any) -> None:
+    class Vanishing(dict[str, object]):
+        def get(self, name: str, default: object = None) -> object:
+            return None
+
+    core.topics = Vanishing(core.topics)
+    assert await topic_statistics(core) == []
+
+
+async def test_a_document_has_the_statistics_own_names(core: Any) -> None:
+    [_, topic] = await topic_statistics(core)
+    document = topic_document(topic)
+    assert set(document) == set(topic.__slots__)
+    assert set(document["subscriptions"][0]) == set(topic.subscriptions[0].__slots__)
+    json.dumps(document)
+
+
+def test_a_page_without_topics_is_valid() -> None:
+    assert b"arneb_topics 0.0" in exposition([])

@@ -1,0 +1,38 @@
+"""What every test may rely on: Hypothesis profiles, and ``async def`` tests under trio.
+
+An ``async def`` test runs in :func:`trio.run` on a clock that jumps ahead when all tasks
+wait, so that no test sleeps; one marked ``real_time`` keeps the real clock.
+"""
+
+import inspect
+from functools import partial
+
+import hypothesis
+import pytest
+import trio
+import trio.testing
+
+# A slow machine is no failure, and a failing example must be repeatable from the log.
+hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)
+hypothesis.settings.register_profile(
+    "thorough", deadline=None, print_blob=True, max_examples=2_000, stateful_step_count=200
+)
+hypothesis.settings.load_profile("default")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "real_time: an async test that needs the real clock")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an ``async def`` test to its end under trio."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    real = pyfuncitem.get_closest_marker("real_time") is not None
+    clock = None if real else trio.testing.MockClock(autojump_threshold=0)
+    trio.run(partial(pyfuncitem.obj, **arguments), clock=clock)
+    return True

@@ -1,0 +1,173 @@
+"""Tidiness: what a formatter and a type checker do not see.
+
+Every exception from a rule stands below with its reason, and an exception that is no
+longer needed fails too.
+"""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import pytest
+
+REPOSITORY: Final = Path(__file__).resolve().parent.parent
+PACKAGES: Final = (
+    "core/arneb_core",
+    "amqp_frontend/arneb_amqp",
+    "pulsar_frontend/arneb_pulsar",
+    "spark_connector/pyspark_arneb",
+    "broker/arneb",
+)
+LINES_MAX: Final = 400
+
+LONG_MODULES: Final[dict[str, str]] = {}
+"""Modules over the limit, each with the reason why it is one noun all the same."""
+
+PURE: Final = (
+    "core/arneb_core/acks.py",
+    "core/arneb_core/codec.py",
+    "core/arneb_core/dispatch",
+    "core/arneb_core/entry.py",
+    "core/arneb_core/errors.py",
+    "core/arneb_core/ledgers.py",
+    "core/arneb_core/position.py",
+    "core/arneb_core/retention.py",
+    "amqp_frontend/arneb_amqp/routing",
+    "amqp_frontend/arneb_amqp/session",
+    "amqp_frontend/arneb_amqp/wire",
+    "pulsar_frontend/arneb_pulsar/session",
+    "pulsar_frontend/arneb_pulsar/wire",
+)
+"""Code that is given time and chance as arguments and touches nothing outside itself."""
+
+IMPURE_CALLS: Final = re.compile(
+    r"^(time\.|random\.|secrets\.|os\.|socket\.|threading\.|trio\.|asyncio\."
+    r"|datetime\.(now|utcnow|today)|datetime\.datetime\.(now|utcnow)|uuid\.uuid[14]|open$|print$|input$)"
+)
+
+SLEEPING_TESTS: Final[dict[str, str]] = {}
+"""Test files that may sleep, each with the reason."""
+
+SLEEPS: Final = re.compile(r"^((trio|time|asyncio)\.)?sleep$|^trio\.testing\.sleep")
+
+
+def modules(*folders: str) -> list[Path]:
+    """Every Python file below ``folders`` that a person wrote."""
+    found = []
+    for folder in folders:
+        path = REPOSITORY / folder
+        found += [path] if path.suffix == ".py" else sorted(path.rglob("*.py"))
+    return [path for path in found if not path.stem.endswith(("_pb2", "_pb2_grpc"))]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def calls(path: Path) -> list[tuple[int, str]]:
+    """The line and the dotted name of every call in the file."""
+    return [
+        (node.lineno, ast.unparse(node.func))
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
+    ]
+
+
+def test_modules_are_no_longer_than_one_noun_needs() -> None:
+    long = {
+        name_of(path)
+        for path in modules(*PACKAGES, "tests", "conformance", "bench")
+        if len(path.read_text(encoding="utf-8").splitlines()) > LINES_MAX
+    }
+    assert long == set(LONG_MODULES), f"over {LINES_MAX} lines, or listed without need"
+
+
+def test_every_module_opens_with_a_docstring() -> None:
+    bare = [
+        name_of(path)
+        for path in modules(*PACKAGES, "tests", "conformance", "bench")
+        if ast.get_docstring(tree(path)) is None
+    ]
+    assert not bare
+
+
+def test_every_package_is_typed_and_has_an_init() -> None:
+    for package in PACKAGES:
+        assert (REPOSITORY / package / "py.typed").exists(), f"{package} has no py.typed"
+        for path in (REPOSITORY / package).rglob("*.py"):
+            assert (path.parent / "__init__.py").exists(), f"no __init__.py beside {name_of(path)}"
+
+
+def test_pure_code_reads_no_clock_and_does_no_io() -> None:
+    impure = [
+        f"{name_of(path)}:{line}: {call}"
+        for path in modules(*(each for each in PURE if (REPOSITORY / each).exists()))
+        for line, call in calls(path)
+        if IMPURE_CALLS.match(call)
+    ]
+    assert not impure
+
+
+def test_no_test_sleeps() -> None:
+    sleeping = {
+        name_of(path)
+        for path in modules("tests")
+        if any(SLEEPS.match(call) for _, call in calls(path))
+    }
+    assert sleeping == set(SLEEPING_TESTS)
+
+
+def test_every_listed_pure_module_is_there() -> None:
+    missing = [each for each in PURE if not (REPOSITORY / each).exists()]
+    assert not missing
+
+
+LINK: Final = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
+HEADING: Final = re.compile(r"^#+ +(.*)$", re.MULTILINE)
+FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def pages() -> list[Path]:
+    found = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+    for folder in ("conformance", "bench", *(each.split("/")[0] for each in PACKAGES)):
+        found += sorted((REPOSITORY / folder).rglob("*.md"))
+    return found
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a page's headings get."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    cleaned = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(text))
+    return {heading.strip().replace(" ", "-") for heading in cleaned}
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for link in LINK.findall(text):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        target, _, anchor = unquote(link).partition("#")
+        there = (page.parent / target).resolve() if target else page
+        assert there.exists(), f"{name_of(page)} links to {link}, which is not there"
+        if anchor:
+            assert anchor in anchors(there), f"{name_of(page)}: {there.name} has no #{anchor}"
+
+
+def test_every_page_of_docs_is_linked_from_another() -> None:
+    """A page that nothing leads to is not read."""
+    linked = set()
+    for page in pages():
+        for link in LINK.findall(page.read_text(encoding="utf-8")):
+            if "://" not in link:
+                linked.add((page.parent / unquote(link).partition("#")[0]).resolve())
+    orphans = [name_of(page) for page in pages() if page not in linked and page.name != "README.md"]
+    assert not orphans
