@@ -6,19 +6,20 @@ and where fields will be added, structs where rows are many.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from struct import Struct
-from struct import error as StructError
+from struct import Struct, error
 from typing import Final
 
 from pyroaring import BitMap
 
 from arneb_core.position import Position
+from arneb_core.store.changes import Trim
 from arneb_core.store.schema import U32, SubscriptionId, TopicId
 
 LEDGER_RECORD: Final = Struct(">QQIQQ")
 CURSOR_RECORD: Final = Struct(">QQ")
+TRIM_RECORD: Final = Struct(">IQQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +141,25 @@ def unpack_mask(value: bytes) -> int:
     return int.from_bytes(value, "little")
 
 
+def pack_trims(trims: Iterable[Trim]) -> bytes:
+    """The META list of trims that are not finished."""
+    return b"".join(TRIM_RECORD.pack(*trim) for trim in trims)
+
+
+def unpack_trims(value: bytes) -> list[Trim]:
+    """Undo :func:`pack_trims`."""
+    if len(value) % TRIM_RECORD.size:
+        raise ValueError(f"expected trims of {TRIM_RECORD.size} bytes each, got {len(value)} bytes")
+    return [
+        (TopicId(topic_id), Position(first), Position(last))
+        for topic_id, first, last in TRIM_RECORD.iter_unpack(value)
+    ]
+
+
 def _unpack(layout: Struct, value: bytes, what: str) -> tuple[int, ...]:
     try:
         return layout.unpack(value)
-    except StructError:
+    except error:
         raise ValueError(f"expected a {what} of {layout.size} bytes, got {len(value)}") from None
 
 

@@ -7,7 +7,7 @@ big-endian, so that LMDB's byte order is the order of topics and of the log.
 table   key                                               value
 ======= ================================================= ==============================
 META    ``format``, ``next_topic_id``, ``clean``,         u32; u32; empty;
-        ``trims``                                         see :mod:`.trims`
+        ``trims``                                         :func:`.records.pack_trims`
 CATALOG ``topic/<name>``                                  JSON, :class:`.records.TopicRecord`
         ``subscription/<topic id, 8 hex digits>/<name>``  JSON, :class:`.records.SubscriptionRecord`
         ``frontend/<key>``                                bytes of the frontend's own
@@ -63,6 +63,7 @@ META_NEXT_TOPIC_ID: Final = b"next_topic_id"
 META_CLEAN: Final = b"clean"
 """Present = the last stop was a clean one."""
 META_TRIMS: Final = b"trims"
+"""The trims that no commit has finished yet; the store's own."""
 
 TOPIC_PREFIX: Final = b"topic/"
 SUBSCRIPTION_PREFIX: Final = b"subscription/"
@@ -141,7 +142,9 @@ def parse_cursor_key(key: bytes) -> tuple[TopicId, SubscriptionId, CursorKind, i
     rest = key[CURSOR_PREFIX.size + 1 :]
     expected = {CursorKind.PLACE: 0, CursorKind.HOLES: CHUNK_BYTES, CursorKind.MASK: 8}[kind]
     if len(rest) != expected:
-        raise ValueError(f"expected {expected} bytes behind cursor kind {kind.name}, got {len(rest)}")
+        raise ValueError(
+            f"expected {expected} bytes behind cursor kind {kind.name}, got {len(rest)}"
+        )
     return TopicId(topic_id), SubscriptionId(subscription_id), kind, int.from_bytes(rest, "big")
 
 

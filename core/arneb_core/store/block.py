@@ -1,0 +1,123 @@
+"""A block: a run of entries of one topic as one value of the store.
+
+The rule: a block is written once, never changed, and proves itself by its checksum when it
+is read. Why runs and not single entries are the unit: docs/decisions/0002-blocks.md.
+
+====== ========= ================================================================
+offset type      field
+====== ========= ================================================================
+0      u8        block format
+1      u8, u16   zero
+4      u32       CRC-32C of everything behind this field
+8      u64       position of the first entry
+16     u32       number of entries, *n*
+20     u32       zero
+24     n x u32   length of each entry
+24+4n            the entries, one behind the other
+====== ========= ================================================================
+
+This is the hot path: the loops over entries below run in C (``map``, ``join``,
+``BytesIO.read``), about 50 ns an entry to decode and 100 ns to encode.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from itertools import accumulate
+from struct import Struct, pack, pack_into, unpack_from
+from typing import Final
+
+from crc32c import crc32c
+
+from arneb_core.position import ENTRY_MASK, Position, entry_of, render
+
+BLOCK_FORMAT: Final = 1
+BLOCK_BYTES_MAX: Final = 256 * 1024
+"""A longer run is split: large enough that a scan costs little per entry, small enough that
+a read of one entry is cheap and LMDB finds that many contiguous pages again. One entry that
+is larger makes a block of its own."""
+
+ENTRY_BYTES_MAX: Final = 2**31 - 1
+"""LMDB takes values of up to 4 GiB; no client sends half of that in one message."""
+
+HEADER: Final = Struct(">BBHIQII")
+HEADER_BYTES: Final = HEADER.size
+CRC_OFFSET: Final = 4
+CRC_END: Final = 8
+LENGTH_BYTES: Final = 4
+assert HEADER_BYTES == 24
+
+KEEP_GIL: Final = 0
+"""The checksum of a block takes about 15 us; giving the GIL away could cost milliseconds."""
+
+
+class BlockCorrupt(ValueError):
+    """The bytes are not a block as it was written."""
+
+
+def encode_block(first: Position, entries: Sequence[bytes]) -> bytearray:
+    """The block of ``entries``, which stand at ``first`` and densely behind it."""
+    count = len(entries)
+    assert count, "a block holds at least one entry"
+    assert entry_of(first) + count - 1 <= ENTRY_MASK, f"run crosses a ledger at {render(first)}"
+    lengths = pack(f">{count}I", *map(len, entries))
+    header = HEADER.pack(BLOCK_FORMAT, 0, 0, 0, first, count, 0)
+    # A bytearray, because the checksum goes in last and the value is not copied again for it.
+    value = bytearray().join((header, lengths, *entries))
+    with memoryview(value) as view:
+        pack_into(">I", value, CRC_OFFSET, crc32c(view[CRC_END:], 0, KEEP_GIL))
+    return value
+
+
+def block_span(value: bytes) -> tuple[Position, int]:
+    """First position and number of entries, from the header alone.
+
+    Raises :class:`BlockCorrupt` when it is no header of a known format.
+    """
+    if len(value) < HEADER_BYTES:
+        raise BlockCorrupt(f"expected a block of at least {HEADER_BYTES} bytes, got {len(value)}")
+    fmt, zero, zero2, _crc, first, count, zero3 = HEADER.unpack_from(value)
+    if fmt != BLOCK_FORMAT or zero or zero2 or zero3:
+        raise BlockCorrupt(f"expected block format {BLOCK_FORMAT}, got {value[:CRC_OFFSET].hex()}")
+    if not count:
+        raise BlockCorrupt("expected at least one entry in a block, got 0")
+    return Position(first), count
+
+
+def decode_block(value: bytes) -> tuple[Position, list[bytes]]:
+    """The position of the first entry, and the entries.
+
+    Raises :class:`BlockCorrupt` when ``value`` is not byte for byte what was encoded.
+    """
+    first, count = block_span(value)
+    with memoryview(value) as view:
+        crc = crc32c(view[CRC_END:], 0, KEEP_GIL)
+    expected = int.from_bytes(value[CRC_OFFSET:CRC_END], "big")
+    if crc != expected:
+        raise BlockCorrupt(f"expected checksum {expected:08x}, got {crc:08x}")
+    body = HEADER_BYTES + LENGTH_BYTES * count
+    if len(value) < body:
+        raise BlockCorrupt(f"expected the lengths of {count} entries, got {len(value)} bytes")
+    lengths = unpack_from(f">{count}I", value, HEADER_BYTES)
+    if body + sum(lengths) != len(value):
+        raise BlockCorrupt(f"expected {body + sum(lengths)} bytes, got {len(value)}")
+    # Reading from a BytesIO (which shares the bytes) takes half the time of slicing.
+    entries = BytesIO(value)
+    entries.seek(body)
+    return first, list(map(entries.read, lengths))
+
+
+def split_run(
+    first: Position, entries: list[bytes], bytes_max: int = BLOCK_BYTES_MAX
+) -> Iterator[tuple[Position, list[bytes]]]:
+    """Cut a run into runs of about ``bytes_max`` bytes, at least one entry each."""
+    if sum(map(len, entries)) <= bytes_max:
+        if entries:
+            yield first, entries
+        return
+    ends = list(accumulate(map(len, entries)))
+    start, base = 0, 0
+    while start < len(entries):
+        stop = max(start + 1, bisect_right(ends, base + bytes_max, start))
+        yield Position(first + start), entries[start:stop]
+        start, base = stop, ends[stop - 1]
