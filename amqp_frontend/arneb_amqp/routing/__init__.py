@@ -1,0 +1,1 @@
+"""Exchanges and bindings as data: which queues a message goes to. Pure."""

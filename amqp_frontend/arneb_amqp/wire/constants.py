@@ -1,0 +1,59 @@
+"""The numbers of AMQP 0-9-1 framing, and the limits that Arneb puts on a peer."""
+
+from struct import Struct
+from typing import Final, NewType
+
+ChannelId = NewType("ChannelId", int)
+"""0 is the connection itself; 1 to 65535 are channels."""
+
+DeliveryTag = NewType("DeliveryTag", int)
+"""Counts the deliveries of a channel from 1; 0 means all of them where ``multiple`` is set."""
+
+PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+PROTOCOL_HEADER_0_9: Final = b"AMQP\x01\x01\x00\x09"
+"""What 0-9 clients send; RabbitMQ takes it for 0-9-1."""
+
+FRAME_METHOD: Final = 1
+FRAME_HEADER: Final = 2
+FRAME_BODY: Final = 3
+FRAME_HEARTBEAT: Final = 8
+
+FRAME_END: Final = 0xCE
+FRAME_END_OCTET: Final = b"\xce"
+
+FRAME_START: Final = Struct(">BHI")
+"""Type, channel, payload size."""
+FRAME_START_BYTES: Final = FRAME_START.size
+FRAME_OVERHEAD_BYTES: Final = FRAME_START_BYTES + 1
+"""What a frame adds to its payload."""
+
+CONTENT_START: Final = Struct(">HHQ")
+"""Class, weight, body size: the fixed part of a content header's payload."""
+CONTENT_START_BYTES: Final = CONTENT_START.size
+
+HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+
+CLASS_CONNECTION: Final = 10
+CLASS_CHANNEL: Final = 20
+CLASS_BASIC: Final = 60
+
+BASIC_PUBLISH: Final = (CLASS_BASIC, 40)
+
+FRAME_BYTES_MIN: Final = 4096
+"""4.2.3: every peer must take frames of this size; also the limit until tuning is done."""
+FRAME_BYTES_MAX_DEFAULT: Final = 131_072
+"""What RabbitMQ offers."""
+CHANNEL_MAX_DEFAULT: Final = 2047
+HEARTBEAT_S_DEFAULT: Final = 60
+
+MESSAGE_BYTES_MAX_DEFAULT: Final = 16 * 1024 * 1024
+"""RabbitMQ 4's limit; 3.x has 128 MiB, which no broker that keeps messages in a log wants."""
+
+PARTIAL_BYTES_MAX: Final = 8 * MESSAGE_BYTES_MAX_DEFAULT
+"""Bodies under way on all channels of one connection together. RabbitMQ has no such bound, so
+one peer could make it hold 2047 messages of 128 MiB; eight largest messages are plenty."""
+
+TABLE_DEPTH_MAX: Final = 64
+"""Tables and arrays inside one another. RabbitMQ recurses as deep as a frame allows."""
+
+CHANNEL_ZERO: Final = ChannelId(0)

@@ -1,0 +1,111 @@
+"""What the reader makes of a connection's bytes: items, in the order of the wire.
+
+Plain slotted values; the runs hold lists because whoever takes them works through
+them with C-level builtins.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pamqp.base import Frame as Command
+
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.wire.constants import ChannelId, DeliveryTag
+
+
+@dataclass(slots=True)
+class PublishRun:
+    """Consecutive ``basic.publish`` on one channel that differ in content only.
+
+    ``route`` is the exchange and the routing key, both as short strings, as they stand in the
+    method (:func:`arneb_amqp.wire.route.split_route` takes it apart). Neither ``mandatory``
+    nor ``immediate`` is set, and no message has an interesting property (see
+    :mod:`arneb_amqp.wire.properties`). Each of ``bodies`` is ``0xCE``, the content header
+    frame and, if the message is not empty, one content body frame: ``header40 + route +
+    body`` is the entry. All messages are ``persistent`` or none is.
+    """
+
+    channel: ChannelId
+    route: bytes
+    persistent: bool
+    bodies: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """One ``basic.publish`` that must be looked at: a bit is set or a property is interesting.
+
+    ``properties`` is the property list of the content header, from the flags on, and well
+    formed; :func:`arneb_amqp.wire.properties.decode_properties` reads it. ``body`` as in
+    :class:`PublishRun`.
+    """
+
+    channel: ChannelId
+    route: bytes
+    persistent: bool
+    mandatory: bool
+    immediate: bool
+    properties: bytes
+    body: bytes
+
+
+@dataclass(slots=True)
+class AckRun:
+    """Consecutive ``basic.ack`` without ``multiple`` on one channel."""
+
+    channel: ChannelId
+    tags: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """One ``basic.ack`` with ``multiple``: this tag and all before it; tag 0 is all."""
+
+    channel: ChannelId
+    tag: DeliveryTag
+    multiple: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The content of a method other than ``basic.publish``: properties and whole body."""
+
+    properties: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """Any other method; ``content`` is there when it carries one and is not on channel 0."""
+
+    channel: ChannelId
+    method: Command
+    content: Content | None = None
+
+
+class Heartbeat(Enum):
+    """The peer is alive; a single value, since there is nothing else to say."""
+
+    HEARTBEAT = "heartbeat"
+
+
+HEARTBEAT: Final = Heartbeat.HEARTBEAT
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The peer broke a rule on ``channel``; everything before it counts.
+
+    A :class:`~arneb_amqp.errors.ChannelException` costs that channel and reading goes on.
+    After a :class:`~arneb_amqp.errors.ConnectionException` the reader yields only methods on
+    channel 0, as needed to finish closing. With ``framing_lost`` not even that: where frames
+    begin is unknown, so send the close and end the connection.
+    """
+
+    channel: ChannelId
+    error: AmqpError
+    framing_lost: bool = False
+
+
+Item = PublishRun | Publish | AckRun | Ack | Method | Heartbeat | Broken

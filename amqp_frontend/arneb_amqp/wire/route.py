@@ -1,0 +1,41 @@
+"""A route: exchange and routing key as the two short strings that stand in a method.
+
+The rule: on the hot path a route stays bytes, the key of the caches; it is taken apart once
+for each entry of such a cache.
+"""
+
+from typing import NamedTuple
+
+
+class Route(NamedTuple):
+    """Both names as text; bytes that are no UTF-8 survive as lone surrogates."""
+
+    exchange: str
+    routing_key: str
+
+
+def split_route(route: bytes) -> Route:
+    """Exchange and routing key of ``route``."""
+    cut = 1 + route[0]
+    return Route(
+        route[1:cut].decode("utf-8", "surrogateescape"),
+        route[cut + 1 :].decode("utf-8", "surrogateescape"),
+    )
+
+
+def routing_key_of(route: bytes) -> bytes:
+    """The routing key alone, as it came."""
+    return route[route[0] + 2 :]
+
+
+def join_route(exchange: str, routing_key: str) -> bytes:
+    """The two short strings. Raises :class:`ValueError` when one is longer than 255 bytes."""
+    return shortstr(exchange) + shortstr(routing_key)
+
+
+def shortstr(text: str) -> bytes:
+    """A short string with its length octet."""
+    raw = text.encode("utf-8", "surrogateescape")
+    if len(raw) > 255:
+        raise ValueError(f"expected a short string of at most 255 bytes, got {len(raw)}")
+    return bytes((len(raw),)) + raw

@@ -1,0 +1,301 @@
+"""Field tables: typed values by name, decoded strictly and encoded back to the same types.
+
+The rule: the type letter is part of the value. pamqp turns fields into plain Python values,
+which loses what error texts and lossless translation need (a ``short`` and a ``signedint`` are
+both ``int``, a time in the far future is taken for milliseconds, short data is accepted), so
+tables have a codec of their own. Letters and names of types are RabbitMQ's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from struct import Struct, error
+from typing import Final, NamedTuple, TypeAlias
+
+from arneb_amqp.errors import ConnectionException, syntax_error
+from arneb_amqp.wire.constants import TABLE_DEPTH_MAX
+
+
+class FieldType(Enum):
+    """The type of a field, named as RabbitMQ's error texts name it. ``value`` is its letter."""
+
+    LONGSTR = b"S"
+    BOOL = b"t"
+    BYTE = b"b"
+    UNSIGNEDBYTE = b"B"
+    SHORT = b"s"
+    UNSIGNEDSHORT = b"u"
+    SIGNEDINT = b"I"
+    UNSIGNEDINT = b"i"
+    LONG = b"l"
+    FLOAT = b"f"
+    DOUBLE = b"d"
+    DECIMAL = b"D"
+    TIMESTAMP = b"T"
+    ARRAY = b"A"
+    TABLE = b"F"
+    BINARY = b"x"
+    VOID = b"V"
+
+    @property
+    def erlang_name(self) -> str:
+        """The type as error texts name it: ``signedint``, ``longstr``, ..."""
+        return self.name.lower()
+
+
+class Decimal(NamedTuple):
+    """``unscaled`` / 10 ** ``scale``; RabbitMQ reads the unscaled value as unsigned."""
+
+    scale: int
+    unscaled: int
+
+
+FieldValue: TypeAlias = (
+    "bool | int | float | bytes | Decimal | tuple[Field, ...] | Mapping[str, Field] | None"
+)
+
+
+class Field(NamedTuple):
+    """A typed value. Strings are ``bytes``, as AMQP leaves their encoding open; arrays are
+    tuples and tables mappings of fields; a timestamp is seconds since the epoch."""
+
+    type: FieldType
+    value: FieldValue
+
+    @property
+    def text(self) -> str:
+        """A string as text; bytes that are no UTF-8 survive as lone surrogates."""
+        assert isinstance(self.value, bytes), f"expected a string, got {self.type.erlang_name}"
+        return self.value.decode("utf-8", "surrogateescape")
+
+    @property
+    def is_integer(self) -> bool:
+        """Of one of the integer types, which RabbitMQ takes for one another."""
+        return self.type in INTEGER_TYPES
+
+
+Table: TypeAlias = Mapping[str, Field]
+"""Fields by name. Of fields with the same name the first one counts, as in RabbitMQ."""
+
+INTEGER_TYPES: Final = frozenset(
+    {
+        FieldType.BYTE,
+        FieldType.UNSIGNEDBYTE,
+        FieldType.SHORT,
+        FieldType.UNSIGNEDSHORT,
+        FieldType.SIGNEDINT,
+        FieldType.UNSIGNEDINT,
+        FieldType.LONG,
+    }
+)
+
+_NUMBERS: Final = {
+    FieldType.BYTE: Struct(">b"),
+    FieldType.UNSIGNEDBYTE: Struct(">B"),
+    FieldType.SHORT: Struct(">h"),
+    FieldType.UNSIGNEDSHORT: Struct(">H"),
+    FieldType.SIGNEDINT: Struct(">i"),
+    FieldType.UNSIGNEDINT: Struct(">I"),
+    FieldType.LONG: Struct(">q"),
+    FieldType.TIMESTAMP: Struct(">Q"),
+    FieldType.FLOAT: Struct(">f"),
+    FieldType.DOUBLE: Struct(">d"),
+}
+_DECIMAL: Final = Struct(">BI")
+_SIZE: Final = Struct(">I")
+
+_TYPES: Final = {kind.value[0]: kind for kind in FieldType} | {ord("L"): FieldType.LONG}
+"""By letter. ``L`` is a synonym of ``l`` that some clients send."""
+
+
+def decode_table(data: bytes, start: int = 0, end: int | None = None) -> dict[str, Field]:
+    """The table whose fields fill ``data[start:end]`` (its own size field is not among them).
+
+    Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when they do not fill it
+    exactly or a field is malformed.
+    """
+    stop = len(data) if end is None else end
+    try:
+        return _table(data, start, stop, 0)
+    except (error, IndexError) as problem:
+        raise _malformed(f"a field ends after the table at octet {stop}") from problem
+
+
+def encode_table(table: Mapping[str, Field]) -> bytes:
+    """The fields of ``table`` without the size in front.
+
+    Raises :class:`ValueError` when a value does not fit its type.
+    """
+    parts: list[bytes] = []
+    try:
+        _put_table(parts, table)
+    except (error, OverflowError) as problem:
+        raise ValueError(f"expected values that fit their field types: {problem}") from problem
+    return b"".join(parts)
+
+
+def _malformed(what: str) -> ConnectionException:
+    return syntax_error(f"malformed field table: {what}")
+
+
+def _size(data: bytes, at: int, stop: int) -> int:
+    """The end of what the size field at ``at`` announces."""
+    (size,) = _SIZE.unpack_from(data, at)
+    end: int = at + 4 + size
+    if end > stop:
+        raise _malformed(f"expected at most {stop - at - 4} octets at octet {at}, got size {size}")
+    return end
+
+
+def _table(data: bytes, at: int, stop: int, depth: int) -> dict[str, Field]:
+    fields: dict[str, Field] = {}
+    while at < stop:
+        name_end = at + 1 + data[at]
+        if name_end >= stop:
+            raise _malformed(f"a field name at octet {at} leaves no room for a value")
+        name = data[at + 1 : name_end].decode("utf-8", "surrogateescape")
+        field, at = _field(data, name_end, stop, depth)
+        fields.setdefault(name, field)
+    return fields
+
+
+def _array(data: bytes, at: int, stop: int, depth: int) -> tuple[Field, ...]:
+    fields: list[Field] = []
+    while at < stop:
+        field, at = _field(data, at, stop, depth)
+        fields.append(field)
+    return tuple(fields)
+
+
+def _field(data: bytes, at: int, stop: int, depth: int) -> tuple[Field, int]:
+    """The field whose type letter stands at ``at``, and where the next one begins."""
+    kind = _TYPES.get(data[at])
+    if kind is None:
+        raise _malformed(f"expected a field type at octet {at}, got {data[at]}")
+    at += 1
+    value: FieldValue
+    number = _NUMBERS.get(kind)
+    if number is not None:
+        (value,) = number.unpack_from(data, at)
+        end = at + number.size
+    elif kind is FieldType.LONGSTR or kind is FieldType.BINARY:
+        end = _size(data, at, stop)
+        value = data[at + 4 : end]
+    elif kind is FieldType.BOOL:
+        value, end = data[at] != 0, at + 1
+    elif kind is FieldType.DECIMAL:
+        value, end = Decimal._make(_DECIMAL.unpack_from(data, at)), at + _DECIMAL.size
+    elif kind is FieldType.VOID:
+        value, end = None, at
+    else:
+        end = _size(data, at, stop)
+        value = _nested(kind, data, at + 4, end, depth + 1)
+    if end > stop:
+        raise _malformed(f"the field at octet {at} ends {end - stop} octets too late")
+    return Field(kind, value), end
+
+
+def _nested(kind: FieldType, data: bytes, at: int, stop: int, depth: int) -> FieldValue:
+    if depth > TABLE_DEPTH_MAX:
+        raise _malformed(f"expected at most {TABLE_DEPTH_MAX} tables inside one another")
+    decode: Callable[[bytes, int, int, int], FieldValue]
+    decode = _table if kind is FieldType.TABLE else _array
+    return decode(data, at, stop, depth)
+
+
+def _put_table(parts: list[bytes], table: Mapping[str, Field]) -> None:
+    for name, field in table.items():
+        raw = name.encode("utf-8", "surrogateescape")
+        if len(raw) > 255:
+            raise ValueError(f"expected a field name of at most 255 bytes, got {len(raw)}")
+        parts.append(bytes((len(raw),)) + raw)
+        _put_field(parts, field)
+
+
+def _put_field(parts: list[bytes], field: Field) -> None:
+    kind, value = field
+    parts.append(kind.value)
+    number = _NUMBERS.get(kind)
+    if number is not None:
+        parts.append(number.pack(value))
+    elif kind is FieldType.BOOL:
+        parts.append(b"\x01" if value else b"\x00")
+    elif isinstance(value, bytes):
+        parts += (_SIZE.pack(len(value)), value)
+    elif isinstance(value, Decimal):
+        parts.append(_DECIMAL.pack(*value))
+    elif isinstance(value, Mapping):
+        _put_sized(parts, lambda inner: _put_table(inner, value))
+    elif isinstance(value, tuple):
+        _put_sized(parts, lambda inner: _put_array(inner, value))
+    elif value is not None:
+        raise ValueError(f"expected a value of type {kind.erlang_name}, got {value!r}")
+
+
+def _put_array(parts: list[bytes], fields: Sequence[Field]) -> None:
+    for field in fields:
+        _put_field(parts, field)
+
+
+def _put_sized(parts: list[bytes], put: Callable[[list[bytes]], None]) -> None:
+    inner: list[bytes] = []
+    put(inner)
+    parts += (_SIZE.pack(sum(map(len, inner))), *inner)
+
+
+# Makers of fields, for our own tables.
+
+
+def longstr(text: str | bytes) -> Field:
+    """A string field."""
+    raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    return Field(FieldType.LONGSTR, raw)
+
+
+def boolean(value: bool) -> Field:
+    """A truth value."""
+    return Field(FieldType.BOOL, value)
+
+
+def long(value: int) -> Field:
+    """A signed 64-bit integer."""
+    return Field(FieldType.LONG, value)
+
+
+def signedint(value: int) -> Field:
+    """A signed 32-bit integer."""
+    return Field(FieldType.SIGNEDINT, value)
+
+
+def timestamp(seconds: int) -> Field:
+    """Seconds since the epoch."""
+    return Field(FieldType.TIMESTAMP, seconds)
+
+
+def array(fields: Sequence[Field]) -> Field:
+    """A list of fields."""
+    return Field(FieldType.ARRAY, tuple(fields))
+
+
+def table(fields: Mapping[str, Field]) -> Field:
+    """A table inside a table."""
+    return Field(FieldType.TABLE, fields)
+
+
+def lookup_text(fields: Mapping[str, Field], name: str) -> str | None:
+    """The string field of that name as text; None when absent or of another type."""
+    field = fields.get(name)
+    return field.text if field is not None and field.type is FieldType.LONGSTR else None
+
+
+def lookup_bool(fields: Mapping[str, Field], name: str) -> bool:
+    """Whether the field of that name is the truth value true."""
+    field = fields.get(name)
+    return field is not None and field.type is FieldType.BOOL and bool(field.value)
+
+
+def lookup_table(fields: Mapping[str, Field], name: str) -> Mapping[str, Field]:
+    """The table of that name; empty when absent or of another type."""
+    field = fields.get(name)
+    return field.value if field is not None and isinstance(field.value, Mapping) else {}
