@@ -1,0 +1,64 @@
+"""The load generator: compiled when needed, run to its end, answered as figures."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from conformance.brokers.process import Address
+
+SOURCE: Final = Path(__file__).parent
+FLAGS: Final = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
+
+Figures = dict[str, float]
+
+
+class LoadFailed(Exception):
+    """The load generator could not do its work; the text is its own last line."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadGenerator:
+    """The compiled programs."""
+
+    load: Path
+    sink: Path
+
+    def run(self, address: Address, mode: str, /, **options: float | str | bool) -> Figures:
+        """One run against the broker at ``address``; figures as the program prints them.
+
+        Options are those of ``amqp_load.c``, with ``_`` for ``-``. Raises :class:`LoadFailed`
+        also when a message was refused, returned or came out of order.
+        """
+        command = [str(self.load), mode, "--host", address.host, "--port", str(address.port)]
+        for name, value in options.items():
+            flag = f"--{name.replace('_', '-')}"
+            command += [flag] if value is True else [flag, str(value)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise LoadFailed(f"{mode} {options}: {done.stderr.strip() or done.returncode}")
+        figures: dict[str, float | str] = json.loads(done.stdout)
+        numbers = {name: value for name, value in figures.items() if isinstance(value, int | float)}
+        for fault in ("nacked", "returned", "disorder"):
+            if numbers.get(fault):
+                raise LoadFailed(f"{mode} {options}: expected no {fault} message, got {figures}")
+        return numbers
+
+
+def compile_generator(directory: Path) -> LoadGenerator:
+    """Compile both programs into ``directory``. Raises :class:`LoadFailed`."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise LoadFailed("expected a C compiler (cc or gcc) on the PATH")
+    directory.mkdir(parents=True, exist_ok=True)
+    programs: Mapping[str, Path] = {name: directory / name for name in ("amqp_load", "amqp_sink")}
+    for name, program in programs.items():
+        source = SOURCE / f"{name}.c"
+        command = [compiler, *FLAGS, "-o", str(program), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise LoadFailed(f"compiling {source}:\n{done.stderr}")
+    return LoadGenerator(programs["amqp_load"], programs["amqp_sink"])

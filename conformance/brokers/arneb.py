@@ -1,0 +1,181 @@
+"""Arneb as its user starts it: ``arneb serve`` on ports that it chooses itself."""
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+from conformance.brokers.process import (
+    POLL_S,
+    Address,
+    BrokerFailed,
+    Memory,
+    Process,
+    environment_without,
+)
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+SOURCE_ROOTS: Final = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker")
+
+PROTOCOLS: Final = ("amqp", "pulsar", "http")
+READY_LINE: Final = re.compile(
+    r"\b(?P<protocol>amqp|pulsar|http)\b.*?(?P<host>127\.0\.0\.1|localhost|\[::1\]):(?P<port>\d+)",
+    re.IGNORECASE,
+)
+"""The line that ``arneb serve`` prints when a listener is ready."""
+
+READY_WITHIN_S: Final = 30.0
+
+
+def arneb_command() -> list[str]:
+    """The installed ``arneb``, or the same entry point out of this checkout."""
+    script = shutil.which("arneb", path=str(Path(sys.executable).parent)) or shutil.which("arneb")
+    return [script] if script else [sys.executable, "-c", "from arneb.cli import main; main()"]
+
+
+def arneb_environment() -> dict[str, str]:
+    """Our environment, with this checkout importable and output line by line."""
+    roots = ":".join(str(REPOSITORY / root) for root in SOURCE_ROOTS)
+    return environment_without("ARNEB", "PYTHONPATH") | {
+        "PYTHONPATH": roots,
+        "PYTHONUNBUFFERED": "1",
+        "NO_COLOR": "1",
+        "COLUMNS": "200",
+    }
+
+
+def run_arneb(*arguments: str, timeout_s: float = 120.0) -> subprocess.CompletedProcess[str]:
+    """One ``arneb`` command to its end, with its output."""
+    return subprocess.run(
+        [*arneb_command(), *arguments],
+        env=arneb_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+class Arneb:
+    """One Arneb broker. The same object can be started again on the same data.
+
+    ``prefix`` is a command to run it under (a resource limit, say) and ``extra`` environment.
+    """
+
+    name = "arneb"
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        listeners: Sequence[str] = PROTOCOLS,
+        prefix: Sequence[str] = (),
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.data = directory / "data"
+        self._listeners = tuple(listeners)
+        self._prefix = list(prefix)
+        self._extra = dict(extra or {})
+        self._addresses: dict[str, Address] = {}
+        self._process: Process | None = None
+        self._log_offset = 0
+
+    def __repr__(self) -> str:
+        return f"<Arneb {self.data} at {self._addresses.get('amqp', 'no address')}>"
+
+    @property
+    def address(self) -> Address:
+        return self._addresses["amqp"]
+
+    @property
+    def pulsar_address(self) -> Address:
+        return self._addresses["pulsar"]
+
+    @property
+    def http_address(self) -> Address:
+        return self._addresses["http"]
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@{self.address}/%2F"
+
+    @property
+    def pulsar_url(self) -> str:
+        return f"pulsar://{self.pulsar_address}"
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def log(self) -> str:
+        """Everything printed since the object was made."""
+        return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    def start(self) -> Self:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._log_offset = self._log_path.stat().st_size if self._log_path.exists() else 0
+        command = [*self._prefix, *arneb_command(), "serve", "--data-dir", str(self.data)]
+        for protocol in PROTOCOLS:
+            wanted = "127.0.0.1:0" if protocol in self._listeners else "off"
+            command += [f"--{protocol}", wanted]
+        environment = arneb_environment() | self._extra
+        self._process = Process(command, environment, self._log_path)
+        self._addresses = self._wait_for_listeners(self._process)
+        return self
+
+    def stop(self) -> None:
+        if self._process is not None:
+            process, self._process = self._process, None
+            process.terminate()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            process, self._process = self._process, None
+            process.kill()
+
+    def memory(self) -> Memory:
+        return self._running().memory()
+
+    @property
+    def _log_path(self) -> Path:
+        return self.directory / "arneb.log"
+
+    def _running(self) -> Process:
+        if self._process is None:
+            raise BrokerFailed(f"expected {self!r} to be started")
+        return self._process
+
+    def _wait_for_listeners(self, process: Process) -> dict[str, Address]:
+        end = time.monotonic() + READY_WITHIN_S
+        while True:
+            found = self._ready_lines()
+            if len(found) == len(self._listeners):
+                return found
+            if process.returncode is not None or time.monotonic() > end:
+                failure = process.fail(f"expected ready lines of {', '.join(self._listeners)}")
+                process.kill()
+                raise failure
+            time.sleep(POLL_S)
+
+    def _ready_lines(self) -> dict[str, Address]:
+        with self._log_path.open("rb") as log:
+            log.seek(self._log_offset)
+            text = log.read().decode(errors="replace")
+        found: dict[str, Address] = {}
+        # A line without its end may still lack the last digits of the port.
+        for line in text[: text.rfind("\n") + 1].splitlines():
+            if (match := READY_LINE.search(line)) and match["protocol"].lower() in self._listeners:
+                host = match["host"].strip("[]")
+                found[match["protocol"].lower()] = Address(host, int(match["port"]))
+        return found

@@ -1,0 +1,201 @@
+"""A broker as a child process: started, watched, stopped, killed, measured.
+
+The rule: nothing here looks inside a broker. It sees what a stranger sees: a
+command line, a port, a process id, and what ``/proc`` says about it.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self
+
+POLL_S = 0.01
+TERMINATE_WITHIN_S = 15.0
+
+
+class BrokerFailed(Exception):
+    """The broker process did not do what was asked; the text ends with its log's last lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a listener accepts connections."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A process's memory in bytes, from ``/proc/PID/status``.
+
+    ``resident`` counts mapped file pages too, which the kernel may take back at any time;
+    ``anonymous`` does not.
+    """
+
+    resident: int
+    peak: int
+    anonymous: int
+
+
+class Broker(Protocol):
+    """What tests and benchmarks need of any broker."""
+
+    name: str
+
+    @property
+    def address(self) -> Address:
+        """Where it speaks AMQP."""
+        ...
+
+    @property
+    def pid(self) -> int: ...
+
+    def start(self) -> Self:
+        """Start it, on the data of the last run if there was one; ready when this returns."""
+        ...
+
+    def stop(self) -> None:
+        """Ask it to shut down and wait for the end. Idempotent."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL. Idempotent."""
+        ...
+
+    def memory(self) -> Memory: ...
+
+
+class Process:
+    """One child process with its output in a log file."""
+
+    __slots__ = ("_log", "_popen")
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        self._log = log
+        with log.open("ab") as output:
+            self._popen = subprocess.Popen(
+                [*_die_with_parent(), *command],
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def __repr__(self) -> str:
+        return f"<Process {self._popen.args!r} pid {self.pid}>"
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs."""
+        return self._popen.poll()
+
+    def terminate(self, within_s: float = TERMINATE_WITHIN_S) -> int:
+        """SIGTERM, then wait. Raises :class:`BrokerFailed` if it must be killed."""
+        if self.returncode is None:
+            self._popen.send_signal(signal.SIGTERM)
+        try:
+            return self._popen.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise BrokerFailed(
+                f"expected pid {self.pid} to end within {within_s} s of SIGTERM\n{self.tail()}"
+            ) from None
+
+    def kill(self) -> None:
+        """SIGKILL, then reap."""
+        if self.returncode is None:
+            self._popen.kill()
+        self._popen.wait()
+
+    def tail(self, lines: int = 30) -> str:
+        """The last lines of its output."""
+        text = self._log.read_text(errors="replace") if self._log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def fail(self, what: str) -> BrokerFailed:
+        """An error that says what was expected, how the process stands, and its last words."""
+        state = "still runs" if self.returncode is None else f"ended with {self.returncode}"
+        return BrokerFailed(f"{what}; pid {self.pid} {state}\n{self.tail()}")
+
+    def memory(self) -> Memory:
+        """Raises :class:`BrokerFailed` when the process is gone."""
+        try:
+            return read_memory(self.pid)
+        except (OSError, KeyError):
+            raise self.fail("expected a running process to measure") from None
+
+
+def read_memory(pid: int) -> Memory:
+    """The memory of any process of ours."""
+    with open(f"/proc/{pid}/status") as status:
+        fields = dict(line.split(":", 1) for line in status if line.startswith(("Vm", "Rss")))
+    kib = {name: int(value.split()[0]) for name, value in fields.items()}
+    return Memory(kib["VmRSS"] * 1024, kib["VmHWM"] * 1024, kib["RssAnon"] * 1024)
+
+
+def free_port() -> int:
+    """A loopback port that was free a moment ago, for programs that cannot choose one."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def speaks_amqp(address: Address, timeout_s: float = 1.0) -> bool:
+    """Whether ``address`` answers the AMQP 0-9-1 protocol header with connection.start."""
+    try:
+        with socket.create_connection((address.host, address.port), timeout_s) as probe:
+            probe.sendall(b"AMQP\x00\x00\x09\x01")
+            # Frame type 1 (method) on channel 0, then class 10 method 10 behind the size.
+            head = _read_exactly(probe, 11)
+    except OSError:
+        return False
+    return head[:3] == b"\x01\x00\x00" and head[7:11] == b"\x00\x0a\x00\x0a"
+
+
+def wait_until_ready(process: Process, address: Address, within_s: float) -> None:
+    """Wait for the AMQP listener of ``process``; it is killed when it does not come."""
+    end = time.monotonic() + within_s
+    while not speaks_amqp(address):
+        if process.returncode is not None or time.monotonic() > end:
+            failure = process.fail(f"expected AMQP at {address} within {within_s} s")
+            process.kill()
+            raise failure
+        time.sleep(POLL_S)
+
+
+def _read_exactly(source: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count and (chunk := source.recv(count - len(data))):
+        data += chunk
+    return data
+
+
+def _die_with_parent() -> list[str]:
+    """A prefix that ties the child's life to ours, so that no broker outlives a test run.
+
+    The kernel ties it to the *thread* that starts the child: start brokers from the main thread.
+    """
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+
+
+def environment_without(*prefixes: str) -> dict[str, str]:
+    """Our environment less every variable that would reconfigure the broker under test."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}

@@ -1,0 +1,158 @@
+"""RabbitMQ as Debian packages it, on a free loopback port with throw-away data.
+
+Everything it listens on is bound to 127.0.0.1: AMQP, Erlang distribution and its own
+epmd. No plugin runs, so there is no management listener.
+"""
+
+import secrets
+import shutil
+import socket
+import time
+from pathlib import Path
+from typing import Self
+
+from conformance.brokers.process import (
+    Address,
+    BrokerFailed,
+    Memory,
+    Process,
+    environment_without,
+    free_port,
+    wait_until_ready,
+)
+
+SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+"""The script behind Debian's wrapper; the wrapper would insist on the user ``rabbitmq``."""
+
+READY_WITHIN_S = 60.0
+EPMD_WITHIN_S = 5.0
+
+
+class RabbitMQ:
+    """One RabbitMQ node. The same object can be started again on the same data."""
+
+    name = "rabbitmq"
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._address = Address("127.0.0.1", free_port())
+        self._epmd_port = free_port()
+        self._node = f"arneb-{secrets.token_hex(4)}@localhost"
+        self._epmd: Process | None = None
+        self._server: Process | None = None
+
+    def __repr__(self) -> str:
+        return f"<RabbitMQ {self._node} at {self._address}>"
+
+    @staticmethod
+    def installed() -> bool:
+        """Whether this machine has the server."""
+        return SERVER.exists() and shutil.which("epmd") is not None
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@{self._address}/%2F"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the Erlang machine itself; no shell stands between."""
+        return self._running().pid
+
+    def start(self) -> Self:
+        home = self.directory
+        home.mkdir(parents=True, exist_ok=True)
+        cookie = home / ".erlang.cookie"
+        if not cookie.exists():
+            cookie.write_text(secrets.token_hex(16))
+            cookie.chmod(0o400)
+            (home / "plugins").write_text("[].\n")
+            (home / "empty.conf").touch()
+        environment = self._environment()
+        self._epmd = Process(
+            ["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)],
+            environment,
+            home / "epmd.log",
+        )
+        self._wait_for_epmd()
+        self._server = Process([str(SERVER)], environment, home / "console.log")
+        wait_until_ready(self._server, self._address, READY_WITHIN_S)
+        self._wait_for_boot()
+        return self
+
+    def stop(self) -> None:
+        try:
+            if self._server is not None:
+                self._server.terminate()
+        finally:
+            self._end()
+
+    def kill(self) -> None:
+        if self._server is not None:
+            self._server.kill()
+        self._end()
+
+    def memory(self) -> Memory:
+        return self._running().memory()
+
+    def _running(self) -> Process:
+        if self._server is None:
+            raise BrokerFailed(f"expected {self!r} to be started")
+        return self._server
+
+    def _end(self) -> None:
+        self._server = None
+        if self._epmd is not None:
+            self._epmd.kill()
+            self._epmd = None
+
+    def _wait_for_epmd(self) -> None:
+        assert self._epmd is not None
+        end = time.monotonic() + EPMD_WITHIN_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self._epmd_port), 1).close()
+                return
+            except OSError:
+                if time.monotonic() > end or self._epmd.returncode is not None:
+                    raise self._epmd.fail(f"expected epmd on port {self._epmd_port}") from None
+                time.sleep(0.01)
+
+    def _wait_for_boot(self) -> None:
+        """The listener opens a little before the node calls itself started."""
+        server = self._running()
+        log = self.directory / "rabbitmq.log"
+        end = time.monotonic() + READY_WITHIN_S
+        while "Server startup complete" not in (log.read_text() if log.exists() else ""):
+            if time.monotonic() > end or server.returncode is not None:
+                raise server.fail("expected 'Server startup complete' in the log")
+            time.sleep(0.02)
+        # A later start must wait for its own line.
+        log.rename(log.with_suffix(".booted"))
+
+    def _environment(self) -> dict[str, str]:
+        home = self.directory
+        loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
+        return environment_without("RABBITMQ", "ERL", "NOTIFY_SOCKET", "HOME") | {
+            "HOME": str(home),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_EPMD_PORT": str(self._epmd_port),
+            # Makes the script exec the Erlang machine, so that its pid is ours to stop.
+            "RUNNING_UNDER_SYSTEMD": "true",
+            "RABBITMQ_CONF_ENV_FILE": str(home / "empty.conf"),
+            "RABBITMQ_CONFIG_FILE": str(home / "none"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(home / "none"),
+            "RABBITMQ_NODENAME": self._node,
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(self._address.port),
+            "RABBITMQ_DIST_PORT": str(free_port()),
+            "RABBITMQ_MNESIA_BASE": str(home / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(home),
+            "RABBITMQ_LOGS": str(home / "rabbitmq.log"),
+            "RABBITMQ_PID_FILE": str(home / "pid"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "plugins"),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": loopback,
+        }
