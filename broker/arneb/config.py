@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from arneb.settings import ConfigInvalid, Reader, read_settings
+from arneb_amqp.config import AmqpConfig
 
 __all__ = ["Address", "Config", "ConfigInvalid", "Listen", "load_config", "parse_listen"]
 
@@ -53,8 +54,8 @@ def parse_listen(value: Any) -> Listen:
 
 
 @dataclass(frozen=True, slots=True)
-class AmqpConfig:
-    """The table ``[amqp]``."""
+class AmqpTable(AmqpConfig):
+    """The table ``[amqp]``: the frontend's own settings, and where it listens."""
 
     listen: Listen = Address("127.0.0.1", 5672)
 
@@ -78,7 +79,7 @@ class Config:
     """The whole file. ``data_dir`` is relative to the file that names it."""
 
     data_dir: Path = Path("arneb-data")
-    amqp: AmqpConfig = AmqpConfig()
+    amqp: AmqpTable = AmqpTable()
     pulsar: PulsarConfig = PulsarConfig()
     http: HttpConfig = HttpConfig()
 

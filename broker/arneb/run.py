@@ -90,7 +90,7 @@ async def _serve_amqp(
 ) -> None:
     from arneb_amqp.server import serve_amqp
 
-    await serve_amqp(core, listeners.by_door["amqp"], task_status=task_status)
+    await serve_amqp(core, listeners.by_door["amqp"], config=config.amqp, task_status=task_status)
 
 
 async def _serve_pulsar(

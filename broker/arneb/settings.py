@@ -2,7 +2,8 @@
 
 The rule: a dataclass is the whole description of its table. Its fields are the keys that
 may occur, their types decide what a value may be, their defaults fill what is absent, and
-its ``__post_init__`` refuses values that do not go together. A key that no field names is
+its ``__post_init__`` refuses values that do not go together. A field ``tuple[X, ...]`` is a list
+of values or tables. A key that no field names is
 an error that offers the nearest one, because a setting that is silently ignored is worse
 than one that is refused.
 """
@@ -10,7 +11,7 @@ than one that is refused.
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 Settings = TypeVar("Settings")
 
@@ -40,6 +41,13 @@ def read_settings(
     values = {
         key: _read(types[key], value, readers, _dotted(where, key)) for key, value in table.items()
     }
+    absent = [
+        field.name
+        for field in fields(cls)
+        if field.default is MISSING and field.default_factory is MISSING and field.name not in table
+    ]
+    if absent:
+        raise ConfigInvalid(f'"{_dotted(where, absent[0])}" is missing')
     try:
         return cls(**values)
     except ValueError as error:
@@ -62,6 +70,11 @@ def _read(kind: Any, value: Any, readers: Mapping[Any, Reader], where: str) -> A
             raise ConfigInvalid(f"{where}: expected a table, got {_shown(value)}")
         assert isinstance(kind, type)
         return read_settings(kind, value, readers, where)
+    if get_origin(kind) is tuple:
+        item, _ = get_args(kind)
+        if not isinstance(value, list):
+            raise ConfigInvalid(f"{where}: expected a list, got {_shown(value)}")
+        return tuple(_read(item, each, readers, f"{where}[{i}]") for i, each in enumerate(value))
     expected = _TOML_TYPES[kind]
     # bool is a subclass of int, but ``port = true`` is no number to anyone who writes TOML.
     if type(value) is kind or (kind is float and type(value) is int):

@@ -16,10 +16,17 @@ class Inner:
 
 
 @dataclass(frozen=True, slots=True)
+class Needy:
+    needed: str
+
+
+@dataclass(frozen=True, slots=True)
 class Outer:
     ratio: float = 0.5
     enabled: bool = True
     inner: Inner = Inner()
+    names: tuple[str, ...] = ()
+    needy: tuple[Needy, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.ratio <= 1:
@@ -37,9 +44,11 @@ def test_an_empty_table_gives_the_defaults() -> None:
     assert read_settings(Outer, {}, {}) == Outer()
 
 
-def test_nested_tables_are_read() -> None:
-    table = {"ratio": 1, "inner": {"size_bytes": 7}}
-    assert read_settings(Outer, table, {}) == Outer(ratio=1.0, inner=Inner(size_bytes=7))
+def test_nested_tables_and_lists_are_read() -> None:
+    table = {"ratio": 1, "inner": {"size_bytes": 7}, "names": ["a"], "needy": [{"needed": "b"}]}
+    assert read_settings(Outer, table, {}) == Outer(
+        ratio=1.0, inner=Inner(size_bytes=7), names=("a",), needy=(Needy("b"),)
+    )
 
 
 @given(st.builds(Outer, st.floats(0, 1), st.booleans(), st.builds(Inner)))
@@ -54,7 +63,8 @@ def test_what_the_fields_say_is_read_back(settings: Outer) -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(["ratio", "enabled", "inner", "innner"]) | st.text(), toml_values
+        st.sampled_from(["ratio", "enabled", "inner", "innner", "names", "needy"]) | st.text(),
+        toml_values,
     )
 )
 def test_any_table_is_read_or_refused_in_one_line(table: dict[str, object]) -> None:
@@ -69,7 +79,10 @@ def test_any_table_is_read_or_refused_in_one_line(table: dict[str, object]) -> N
     [
         ({"enabld": True}, 'unknown key "enabld"; did you mean "enabled"?'),
         ({"inner": {"nam": "x"}}, 'unknown key "inner.nam"; did you mean "inner.name"?'),
-        ({"qqqq": 1}, 'unknown key "qqqq"; known here: enabled, inner, ratio'),
+        ({"qqqq": 1}, 'unknown key "qqqq"; known here: enabled, inner, names, needy, ratio'),
+        ({"names": "a"}, "names: expected a list, got 'a'"),
+        ({"names": ["a", 1]}, "names[1]: expected text, got 1"),
+        ({"needy": [{"needed": "x"}, {}]}, '"needy[1].needed" is missing'),
         ({"enabled": 1}, "enabled: expected true or false, got 1"),
         ({"inner": {"size_bytes": True}}, "inner.size_bytes: expected a whole number, got True"),
         ({"inner": 3}, "inner: expected a table, got 3"),

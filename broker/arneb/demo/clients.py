@@ -1,0 +1,100 @@
+"""The demo's clients: pika, aio-pika, the official Pulsar client and Spark, each as it comes.
+
+Each takes ``step``, which it calls once a message, and returns what it saw.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from arneb.demo.orders import QUEUE, TOPIC, Order
+
+Step = Callable[[], None]
+
+PREFETCH: Final = 500
+SILENCE_MS: Final = 500
+"""With nothing for this long the queue counts as empty."""
+
+
+def publish_by_pika(port: int, orders: Iterable[Order], step: Step) -> int:
+    """Publish persistent messages, each waiting for its confirm; returns the confirmed."""
+    import pika
+
+    properties = pika.BasicProperties(
+        content_type="application/json", delivery_mode=pika.DeliveryMode.Persistent
+    )
+    confirmed = 0
+    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port)) as connection:
+        channel = connection.channel()
+        channel.queue_declare(QUEUE, durable=True)
+        channel.confirm_delivery()
+        for order in orders:
+            # Raises if the broker returns or refuses the message; returns after the confirm.
+            channel.basic_publish("", QUEUE, order.to_json(), properties, mandatory=True)
+            confirmed += 1
+            step()
+    return confirmed
+
+
+def consume_by_aio_pika(port: int, count: int, step: Step) -> list[Order]:
+    """Consume and acknowledge exactly ``count`` messages."""
+    return asyncio.run(_consume_by_aio_pika(port, count, step))
+
+
+async def _consume_by_aio_pika(port: int, count: int, step: Step) -> list[Order]:
+    import aio_pika
+
+    seen: list[Order] = []
+    connection = await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{port}/")
+    async with connection:
+        channel = await connection.channel()
+        await channel.set_qos(prefetch_count=PREFETCH)
+        queue = await channel.get_queue(QUEUE)
+        async with queue.iterator() as messages:
+            async for message in messages:
+                seen.append(Order.from_json(message.body))
+                await message.ack()
+                step()
+                if len(seen) == count:
+                    break
+    return seen
+
+
+def consume_by_pulsar(url: str, step: Step) -> list[Order]:
+    """Consume and acknowledge until the subscription ``amqp`` has nothing more."""
+    import pulsar
+
+    seen: list[Order] = []
+    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    client = pulsar.Client(url, logger=logger)
+    try:
+        consumer = client.subscribe(
+            f"persistent://{TOPIC}", "amqp", consumer_type=pulsar.ConsumerType.Shared
+        )
+        while True:
+            try:
+                message = consumer.receive(timeout_millis=SILENCE_MS)
+            except pulsar.Timeout:
+                return seen
+            seen.append(Order.from_json(message.data()))
+            consumer.acknowledge(message)
+            step()
+    finally:
+        client.close()
+
+
+def aggregate_by_spark(data_dir: Path) -> dict[str, tuple[int, int]]:
+    """Orders and cents by country, as Spark finds them in the log.
+
+    In a process of its own, because a JVM writes to the terminal as it pleases.
+    """
+    command = [sys.executable, "-m", "arneb.demo.spark_job", str(data_dir)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"Spark failed:\n{done.stderr}")
+    answer: dict[str, tuple[int, int]] = json.loads(done.stdout.splitlines()[-1])
+    return {country: (row[0], row[1]) for country, row in answer.items()}

@@ -1,0 +1,57 @@
+"""Orders: what the demo sends, and how what came back is judged."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Self
+
+QUEUE: Final = "orders"
+TOPIC: Final = f"public/default/{QUEUE}"
+COUNTRIES: Final = ("DE", "FR", "IN", "JP", "US")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One order; its number makes everything else about it."""
+
+    number: int
+
+    @property
+    def country(self) -> str:
+        return COUNTRIES[self.number % len(COUNTRIES)]
+
+    @property
+    def cents(self) -> int:
+        return 100 + self.number * 37 % 9_900
+
+    def to_json(self) -> bytes:
+        """The message body."""
+        return json.dumps(
+            {"number": self.number, "country": self.country, "cents": self.cents}
+        ).encode()
+
+    @classmethod
+    def from_json(cls, body: bytes) -> Self:
+        """The order in a message body. Raises :class:`ValueError` if it was altered."""
+        order = cls(json.loads(body)["number"])
+        if order.to_json() != body:
+            raise ValueError(f"expected {order.to_json()!r}, got {body!r}")
+        return order
+
+
+@dataclass(frozen=True, slots=True)
+class Turnover:
+    """What Spark is to find, by country: orders and cents."""
+
+    orders: dict[str, int]
+    cents: dict[str, int]
+
+    @classmethod
+    def of(cls, orders: Iterable[Order]) -> Self:
+        count: Counter[str] = Counter()
+        cents: Counter[str] = Counter()
+        for order in orders:
+            count[order.country] += 1
+            cents[order.country] += order.cents
+        return cls(dict(count), dict(cents))
