@@ -5,10 +5,10 @@ cannot be used again while it is open, so hold one for a batch, not for a sessio
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Self
 
 import lmdb
 
@@ -16,38 +16,29 @@ from arneb_core.errors import FormatMismatch, StoreUnusable
 from arneb_core.position import AFTER_ALL, Position
 from arneb_core.store.block import block_span, decode_block
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, unwrap
-from arneb_core.store.records import unpack_number
-from arneb_core.store.schema import (
-    FORMAT_VERSION,
-    META_FORMAT,
-    Table,
-    TopicId,
-    entry_key,
-    parse_entry_key,
-    topic_prefix,
+from arneb_core.store.opening import (
+    DATA_NAME,
+    Tables,
+    check_format,
+    copy_environment,
+    open_lmdb,
+    open_tables,
 )
+from arneb_core.store.resident import Resident
+from arneb_core.store.schema import Table, TopicId, entry_key, parse_entry_key, topic_prefix
 
-Tables = Mapping[Table, Any]
-"""The open handles; ``lmdb._Database`` has no public name."""
-
-MAP_BYTES: Final = 1 << 40
-"""Address space reserved for the file, far more than it will need: the map never has to grow,
-which LMDB allows only while nobody reads. It costs neither memory nor disk; measured, an open
-store with it takes 0.2 MB more than the interpreter alone."""
-
-MAP_BYTES_MIN: Final = 1 << 26
-READERS_MAX: Final = 2048
-"""64 bytes each; set by whoever creates the lock file, so every opener says the same."""
+BEFORE_EVERYTHING = Position(0)
 
 
 class Snapshot:
     """One read transaction. Use it from one thread at a time, inside its ``with`` block."""
 
-    __slots__ = ("_tables", "_txn")
+    __slots__ = ("_resident", "_tables", "_txn")
 
-    def __init__(self, txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
+    def __init__(self, txn: "lmdb.Transaction[bytes]", tables: Tables, resident: Resident) -> None:
         self._txn = txn
         self._tables = tables
+        self._resident = resident
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The value of a key, None when there is none."""
@@ -91,7 +82,7 @@ class Snapshot:
         return runs
 
     def iter_blocks(
-        self, topic_id: TopicId, first: Position = Position(0), last: Position = AFTER_ALL
+        self, topic_id: TopicId, first: Position = BEFORE_EVERYTHING, last: Position = AFTER_ALL
     ) -> Iterator[tuple[Position, list[bytes]]]:
         """As :meth:`read_blocks`, one by one and without a limit."""
         for value in self._block_values(topic_id, first, last):
@@ -104,17 +95,28 @@ class Snapshot:
         limit = AFTER_ALL if up_to is None else up_to
         cursor = self._txn.cursor(self._tables[Table.ENTRIES])
         found = cursor.set_range(entry_key(topic_id, limit))
-        if found and cursor.key().startswith(topic_prefix(topic_id)):
-            if block_span(cursor.value())[0] <= limit:
-                return limit
+        if (
+            found
+            and cursor.key().startswith(topic_prefix(topic_id))
+            and block_span(cursor.value())[0] <= limit
+        ):
+            return limit
         if not (cursor.prev() if found else cursor.last()):
             return None
         owner, last = parse_entry_key(cursor.key())
         return last if owner == topic_id else None
 
-    def stat(self, table: Table) -> Mapping[str, int]:
-        """LMDB's figures of one table: pages and number of rows."""
-        return dict(self._txn.stat(self._tables[table]))  # type: ignore[call-overload]
+    def rows(self, table: Table) -> int:
+        """How many rows a table has."""
+        return self._txn.stat(self._tables[table])["entries"]
+
+    def live_bytes(self) -> int:
+        """Bytes of the file's pages that hold something, as against those to be reused."""
+        stats = [self._txn.stat(handle) for handle in self._tables.values()]
+        return sum(
+            stat["psize"] * (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"])
+            for stat in stats
+        )
 
     def _block_values(
         self, topic_id: TopicId, first: Position, last: Position | None
@@ -127,6 +129,7 @@ class Snapshot:
             key, value = cursor.item()
             if not key.startswith(prefix):
                 return
+            self._resident.read(len(value))
             yield value
             if last is not None and parse_entry_key(key)[1] >= last:
                 return
@@ -151,22 +154,24 @@ class SnapshotEnvironment:
     def __init__(self, env: lmdb.Environment, tables: Tables) -> None:
         self._env = env
         self._tables = tables
+        self._resident = Resident(Path(env.path(), DATA_NAME))
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         """The store as of now."""
         with self._env.begin() as txn:
-            yield Snapshot(txn, self._tables)
+            yield Snapshot(txn, self._tables, self._resident)
 
     def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """A hot copy into the empty directory ``target``."""
-        self._env.copy(os.fspath(target), compact=compact)
+        """As :meth:`.Store.copy`."""
+        copy_environment(self._env, target, compact=compact)
+        self._resident.forget()
 
     def close(self) -> None:
         """Give the reader slots back. Idempotent; every snapshot must be closed."""
         self._env.close()
 
-    def __enter__(self) -> "SnapshotEnvironment":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -180,7 +185,7 @@ def open_snapshot_environment(path: str | os.PathLike[str]) -> SnapshotEnvironme
     write permission on ``lock.mdb``, because a reader must tell the writer which pages it
     still needs. Raises :class:`StoreUnusable` and its kinds.
     """
-    if not Path(path, "data.mdb").is_file():
+    if not Path(path, DATA_NAME).is_file():
         raise StoreUnusable(f"{os.fspath(path)} holds no Arneb store")
     env = None
     try:
@@ -194,53 +199,3 @@ def open_snapshot_environment(path: str | os.PathLike[str]) -> SnapshotEnvironme
             raise
         raise StoreUnusable(f"cannot read the store in {os.fspath(path)}: {error}") from error
     return SnapshotEnvironment(env, tables)
-
-
-def open_lmdb(
-    path: str | os.PathLike[str], *, readonly: bool, lock: bool = True, map_bytes: int = MAP_BYTES
-) -> lmdb.Environment:
-    """The LMDB environment with the options that the store depends on; raises ``lmdb.Error``."""
-    while True:
-        try:
-            return lmdb.Environment(
-                os.fspath(path),
-                map_size=map_bytes,
-                readonly=readonly,
-                create=not readonly,
-                lock=lock,
-                mode=0o640,
-                # fsync before a commit returns, and only through file descriptors, so that an
-                # error of the disk is an exception and not a SIGBUS.
-                sync=True,
-                metasync=True,
-                writemap=False,
-                # Pages are read in log order by cold readers and at random by nobody.
-                readahead=True,
-                max_readers=READERS_MAX,
-                max_dbs=len(Table) + 2,
-                # The engine of LMDB 0.9; files of LMDB 1.0 are another format.
-                lib_version=0,
-            )
-        except lmdb.MemoryError:
-            # The process may be limited in address space (RLIMIT_AS).
-            if map_bytes // 4 < MAP_BYTES_MIN:
-                raise
-            map_bytes //= 4
-
-
-def open_tables(env: lmdb.Environment) -> Tables:
-    """Handles of all tables of an existing store; raises ``lmdb.Error`` if one is missing."""
-    with env.begin() as txn:
-        return {table: env.open_db(table.value, txn=txn, create=False) for table in Table}
-
-
-def check_format(env: lmdb.Environment, tables: Tables, path: str | os.PathLike[str]) -> None:
-    """Raise :class:`FormatMismatch` unless the store is of this version's format."""
-    with env.begin() as txn:
-        stored = txn.get(META_FORMAT, db=tables[Table.META])
-    found = "no" if stored is None else str(unpack_number(stored))
-    if found != str(FORMAT_VERSION):
-        raise FormatMismatch(
-            f"{os.fspath(path)} holds a store of format {found}; "
-            f"this version reads format {FORMAT_VERSION} only"
-        )

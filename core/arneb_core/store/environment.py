@@ -1,0 +1,382 @@
+"""The store of one data directory: one writer, any number of snapshots.
+
+The rule: :meth:`Store.commit` either puts all of its :class:`.Changes` on disk before it
+returns, or raises :class:`.CommitFailed` and none of them will ever be there. LMDB keeps that
+promise; this module keeps LMDB going when the disk does not.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Condition, Lock
+from typing import Final, Self
+
+import lmdb
+
+from arneb_core.errors import CommitFailed, StoreFailed, StoreFull, StoreUnusable
+from arneb_core.position import Position
+from arneb_core.store.block import block_span, encode_block, split_run
+from arneb_core.store.changes import Changes, CommitReport, Trim
+from arneb_core.store.directory import Content, DirectoryLock
+from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, wrap
+from arneb_core.store.opening import (
+    DATA_NAME,
+    MAP_BYTES,
+    Tables,
+    allocate_lock_file,
+    copy_environment,
+    open_lmdb,
+    open_tables,
+    sync_directory,
+)
+from arneb_core.store.records import pack_number, pack_trims, unpack_trims
+from arneb_core.store.resident import Resident
+from arneb_core.store.room import NO_SPACE, Room
+from arneb_core.store.schema import (
+    FORMAT_VERSION,
+    META_FORMAT,
+    META_TRIMS,
+    Table,
+    entry_key,
+)
+from arneb_core.store.snapshot import Snapshot
+
+TRIM_BLOCKS_MAX: Final = 2_000
+TRIM_S_MAX: Final = 0.02
+"""What one commit may delete, so that nobody waits for somebody else's old entries."""
+
+SNAPSHOTS_WAIT_S: Final = 5.0
+"""How long closing waits for snapshots of this process; they are held for a batch each."""
+
+PAGES_PER_ROW: Final = 5
+PAGE_BYTES: Final = 4096
+"""For estimates: a row in a table of 10^9 rows lies under so many pages, all rewritten."""
+
+EncodedBlock = tuple[bytes, bytearray]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatistics:
+    """The data file at one instant, in bytes."""
+
+    size_bytes: int
+    """Up to the last page ever used."""
+    live_bytes: int
+    """Pages that hold something; the others are reused."""
+    allocated_bytes: int
+    """What the file takes on disk, room ahead included."""
+    last_transaction: int
+    readers: int
+    """Reader slots in use, of all processes."""
+    trims_left: int
+
+
+class Store:
+    """An open data directory.
+
+    ``commit`` belongs to one thread at a time; everything else may be called from any.
+    """
+
+    def __init__(
+        self, directory: DirectoryLock, env: lmdb.Environment, map_bytes: int, bytes_max: int | None
+    ) -> None:
+        self._directory = directory
+        self._map_bytes = map_bytes
+        self._env: lmdb.Environment | None = env
+        self._tables: Tables = {}
+        self._trims: list[Trim] = []
+        self._committing = Lock()
+        # Guards the environment itself: it may be closed, or opened again, only while no
+        # snapshot of this process is open.
+        self._gate = Condition()
+        self._snapshots = 0
+        self._broken = False
+        self._closed = False
+        self._load(env)
+        self._room = Room(self.path / DATA_NAME, bytes_max, self._used_bytes, self._free_bytes)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        map_bytes: int = MAP_BYTES,
+        bytes_max: int | None = None,
+    ) -> Self:
+        """Open the directory for writing; make the store if it is absent or empty.
+
+        ``bytes_max`` bounds the data file as a full disk would. Raises :class:`StoreLocked`,
+        :class:`FormatMismatch`, :class:`ForeignDirectory`, :class:`StoreUnusable`, and then
+        nothing was touched.
+        """
+        directory = DirectoryLock.take(Path(path))
+        env = None
+        try:
+            allocate_lock_file(directory.path)
+            env = open_lmdb(directory.path, readonly=False, map_bytes=map_bytes)
+            if directory.content is Content.NOTHING:
+                _create_tables(env)
+                sync_directory(directory.path)
+            return cls(directory, env, map_bytes, bytes_max)
+        except BaseException as error:
+            if env is not None:
+                env.close()
+            directory.release()
+            if isinstance(error, lmdb.Error | OSError | ValueError):
+                raise StoreUnusable(f"cannot open the store in {path}: {error}") from error
+            raise
+
+    @property
+    def path(self) -> Path:
+        return self._directory.path
+
+    def commit(self, changes: Changes) -> CommitReport:
+        """Make ``changes`` durable, all or nothing; blocks until they are.
+
+        Raises :class:`StoreFull` or :class:`StoreFailed`; then nothing was changed, and the
+        next commit may succeed.
+        """
+        if not self._committing.acquire(blocking=False):
+            raise RuntimeError("two commits at once: commit() belongs to one thread")
+        try:
+            return self._commit(changes)
+        finally:
+            self._committing.release()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """The store as of the last commit, for one batch of reading.
+
+        Raises :class:`StoreFailed` when the store had to be opened again and could not.
+        """
+        txn = self._begin_snapshot()
+        try:
+            yield Snapshot(txn, self._tables, self._resident)
+        finally:
+            txn.abort()
+            with self._gate:
+                self._snapshots -= 1
+                self._gate.notify_all()
+
+    @property
+    def size_bytes(self) -> int:
+        """The used part of the data file."""
+        return self._used_bytes()
+
+    def statistics(self) -> StoreStatistics:
+        """Costs a read transaction."""
+        with self.snapshot() as snapshot:
+            info = self._live_env().info()
+            return StoreStatistics(
+                size_bytes=self._used_bytes(),
+                live_bytes=snapshot.live_bytes(),
+                allocated_bytes=self._room.allocated_bytes,
+                last_transaction=info["last_txnid"],
+                readers=info["num_readers"],
+                trims_left=len(self._trims),
+            )
+
+    def reader_check(self) -> int:
+        """Free the slots of readers that died, and say how many; call it now and then, for a
+        dead reader keeps its pages from being reused."""
+        return self._live_env().reader_check()
+
+    def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
+        """A consistent copy into the empty directory ``target``, while commits go on.
+
+        ``compact`` leaves out what is free, and takes a little longer. Raises
+        :class:`StoreFailed`.
+        """
+        with self.snapshot():  # keeps the environment open meanwhile
+            copy_environment(self._live_env(), target, compact=compact)
+            self._resident.forget()
+
+    def close(self) -> None:
+        """Close, after waiting a little for open snapshots. Idempotent.
+
+        Needs no commit and makes none: what was committed is on disk.
+        """
+        with self._gate:
+            if self._closed:
+                return
+            if not self._gate.wait_for(lambda: not self._snapshots, SNAPSHOTS_WAIT_S):
+                raise RuntimeError(f"{self._snapshots} snapshots are still open")
+            self._closed = True
+            if self._env is not None:
+                self._env.close()
+        self._room.close()
+        self._directory.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "broken" if self._broken else "open"
+        return f"<Store {self.path} {state}, {self._snapshots} snapshots>"
+
+    # Writing
+
+    def _commit(self, changes: Changes) -> CommitReport:
+        blocks = [
+            (entry_key(topic_id, Position(place + len(part) - 1)), encode_block(place, part))
+            for topic_id, first, entries in changes.blocks
+            for place, part in split_run(first, entries)
+        ]
+        bytes_written = sum(len(value) for _, value in blocks)
+        rows = len(changes.puts) + len(changes.deletes) + len(blocks)
+        need = bytes_written + PAGES_PER_ROW * PAGE_BYTES * (rows + 16)
+        trims = self._trims + [trim for trim in changes.trims if trim not in self._trims]
+        if not (changes or trims or self._broken):
+            return CommitReport(0, 0, 0, 0)
+        env = self._working_env()
+        try:
+            if blocks:
+                self._room.take(need)
+            else:
+                self._room.spend(need)
+            with env.begin(write=True) as txn:
+                self._write(txn, changes, blocks)
+                trimmed, trims_left = self._trim(txn, trims) if trims else (0, [])
+                if trims_left != self._trims:
+                    self._write_trims(txn, trims_left)
+        except (lmdb.Error, OSError) as error:
+            raise self._failed(env, error) from error
+        self._trims = trims_left
+        return CommitReport(len(blocks), bytes_written, trimmed, len(trims_left))
+
+    def _write(
+        self, txn: "lmdb.Transaction[bytes]", changes: Changes, blocks: list[EncodedBlock]
+    ) -> None:
+        tables = self._tables
+        for table, key in changes.deletes:
+            txn.delete(shorten(key), db=tables[table])
+        for table, prefix in changes.prefixes:
+            _delete_prefix(txn.cursor(tables[table]), prefix)
+        for table, key, value in changes.puts:
+            stored = wrap(key, value) if is_long(key) else value
+            txn.put(shorten(key), stored, db=tables[table])
+        entries = tables[Table.ENTRIES]
+        for key, block in blocks:
+            fresh = txn.put(key, block, overwrite=False, db=entries)
+            assert fresh, f"a block is there already under key {key.hex()}"
+
+    def _trim(self, txn: "lmdb.Transaction[bytes]", trims: list[Trim]) -> tuple[int, list[Trim]]:
+        """Delete blocks within the bounds of one commit; the number, and the trims left."""
+        cursor = txn.cursor(self._tables[Table.ENTRIES])
+        deadline = time.monotonic() + TRIM_S_MAX
+        trimmed = 0
+        for index, (topic_id, first, last) in enumerate(trims):
+            end = entry_key(topic_id, last)
+            more = cursor.set_range(entry_key(topic_id, first))
+            # Only the first block may begin before the range.
+            if more and cursor.key() <= end and block_span(cursor.value())[0] < first:
+                more = cursor.next()
+            while more and cursor.key() <= end:
+                if trimmed >= TRIM_BLOCKS_MAX or (trimmed and time.monotonic() > deadline):
+                    return trimmed, trims[index:]
+                cursor.delete()  # moves on to the next block
+                trimmed += 1
+                more = bool(cursor.key())
+        return trimmed, []
+
+    def _write_trims(self, txn: "lmdb.Transaction[bytes]", trims: list[Trim]) -> None:
+        meta = self._tables[Table.META]
+        if trims:
+            txn.put(META_TRIMS, pack_trims(trims), db=meta)
+        else:
+            txn.delete(META_TRIMS, db=meta)
+
+    # Keeping LMDB going
+
+    def _failed(self, env: lmdb.Environment, error: lmdb.Error | OSError) -> CommitFailed:
+        """The failure in the core's words; also find out whether LMDB has given up."""
+        try:
+            env.begin().abort()
+        except lmdb.Error:
+            self._broken = True
+        code = error.code if isinstance(error, lmdb.Error) else error.errno
+        if isinstance(error, lmdb.MapFullError) or code in NO_SPACE:
+            return StoreFull(f"no space for the commit: {error}")
+        return StoreFailed(f"the commit could not be put on disk: {error}")
+
+    def _begin_snapshot(self) -> "lmdb.Transaction[bytes]":
+        with self._gate:
+            try:
+                txn = self._open_again_if_broken().begin()
+            except lmdb.Error as error:
+                raise StoreFailed(f"cannot read the store: {error}") from error
+            self._snapshots += 1
+            return txn
+
+    def _working_env(self) -> lmdb.Environment:
+        with self._gate:
+            return self._open_again_if_broken()
+
+    def _open_again_if_broken(self) -> lmdb.Environment:
+        """The environment; opened anew if the last commit left it unusable. Holds the gate.
+
+        LMDB gives up (``MDB_PANIC``) when it could not write its meta page, for then it does
+        not know what is on disk. Opened again, it takes the newest meta page that is whole.
+        """
+        if self._closed:
+            raise RuntimeError(f"the store in {self.path} is closed")
+        if not self._broken:
+            return self._live_env()
+        if not self._gate.wait_for(lambda: not self._snapshots, SNAPSHOTS_WAIT_S):
+            raise StoreFailed(f"waiting for {self._snapshots} snapshots to open the store again")
+        try:
+            if self._env is not None:
+                self._env.close()
+                self._env = None
+            env = open_lmdb(self.path, readonly=False, map_bytes=self._map_bytes)
+            self._env = env
+            self._load(env)
+            # The failed transaction's meta page may be on the disk although not in memory: a
+            # new transaction takes its place, before anybody builds on its absence.
+            with env.begin(write=True) as txn:
+                txn.put(META_FORMAT, pack_number(FORMAT_VERSION), db=self._tables[Table.META])
+        except lmdb.Error as error:
+            raise StoreFailed(f"cannot open the store again: {error}") from error
+        self._broken = False
+        return env
+
+    def _load(self, env: lmdb.Environment) -> None:
+        self._tables = open_tables(env)
+        self._resident = Resident(self.path / DATA_NAME)
+        with env.begin() as txn:
+            self._trims = unpack_trims(txn.get(META_TRIMS, b"", db=self._tables[Table.META]))
+
+    def _live_env(self) -> lmdb.Environment:
+        if self._env is None:
+            raise StoreFailed(f"the store in {self.path} could not be opened again")
+        return self._env
+
+    def _used_bytes(self) -> int:
+        env = self._live_env()
+        return (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+
+    def _free_bytes(self) -> int:
+        with self._live_env().begin() as txn:
+            live = Snapshot(txn, self._tables, self._resident).live_bytes()
+        return self._used_bytes() - live
+
+
+def _create_tables(env: lmdb.Environment) -> None:
+    """Make an empty store in one transaction, so that there is never half of one."""
+    with env.begin(write=True) as txn:
+        handles = {table: env.open_db(table.value, txn=txn) for table in Table}
+        txn.put(META_FORMAT, pack_number(FORMAT_VERSION), db=handles[Table.META])
+
+
+def _delete_prefix(cursor: "lmdb.Cursor[bytes]", prefix: bytes) -> None:
+    assert len(prefix) <= HEAD_BYTES, f"expected a prefix of at most {HEAD_BYTES} bytes"
+    more = cursor.set_range(prefix)
+    while more and cursor.key().startswith(prefix):
+        cursor.delete()
+        more = bool(cursor.key())

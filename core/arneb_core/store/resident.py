@@ -1,0 +1,58 @@
+"""Resident: keeps what was read from the data file out of the process's memory figure.
+
+LMDB reads through a memory map, and every page touched counts as resident until the kernel
+wants it back: draining a backlog of 300 MB would make a broker of 50 MB look like one of 350,
+to people and to memory limits alike. The rule: after so many bytes read, tell the kernel that
+this process no longer needs the pages mapped. They stay in the page cache, and touching one
+again only maps it again.
+"""
+
+import ctypes
+import os
+from pathlib import Path
+from typing import Final
+
+FORGET_BYTES: Final = 16 << 20
+"""How much may become resident; mapping it again costs about 0.1 us per 4 KiB."""
+
+MADV_DONTNEED: Final = 4
+MAPS: Final = Path("/proc/self/maps")
+
+
+class Resident:
+    """The mapping of one data file, as far as this system lets us see it."""
+
+    def __init__(self, data_file: Path) -> None:
+        self._range = _mapping(data_file)
+        self._bytes = 0
+
+    def read(self, size: int) -> None:
+        """Note that ``size`` bytes were read. Called from any thread: a lost count is harmless."""
+        self._bytes += size
+        if self._bytes >= FORGET_BYTES:
+            self.forget()
+
+    def forget(self) -> None:
+        """Unmap what is resident; safe while others read, who map it again."""
+        self._bytes = 0
+        if self._range is not None:
+            address, size = self._range
+            _LIBC.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), MADV_DONTNEED)
+
+
+_LIBC: Final = ctypes.CDLL(None)
+
+
+def _mapping(data_file: Path) -> tuple[int, int] | None:
+    """Where this process has the file mapped; None where there is no ``/proc``."""
+    try:
+        found = data_file.stat()
+        device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
+        for line in MAPS.read_text().splitlines():
+            span, _mode, _offset, where, inode = line.split(maxsplit=5)[:5]
+            if int(inode) == found.st_ino and where == device:
+                start, end = (int(part, 16) for part in span.split("-"))
+                return start, end - start
+    except (OSError, ValueError):
+        pass
+    return None

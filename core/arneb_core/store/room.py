@@ -1,0 +1,100 @@
+"""Room: the disk space that the data file may still grow into, allocated before it is needed.
+
+LMDB finds out that the disk is full in the middle of a commit, when there is no space left for
+acknowledgements and for deleting either. The rule: the file always has :data:`RESERVE_BYTES`
+allocated behind its used part; appends are refused before they would eat into it; everything
+else may use it. So on a full disk consumers go on, their acks stay durable, trimming frees
+pages inside the file, and appends find room again, there or on the disk.
+"""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from arneb_core.errors import StoreFull
+
+RESERVE_BYTES: Final = 8 << 20
+"""A cursor row costs a few pages of 4 KiB, which are reused two commits later."""
+
+STEP_BYTES_MIN: Final = 8 << 20
+STEP_BYTES_MAX: Final = 256 << 20
+"""The file is allocated ahead in steps of a quarter of what is used, within these bounds."""
+
+NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+CANNOT_ALLOCATE: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+
+
+class Room:
+    """The allocated size of one file, and its bound.
+
+    ``used`` and ``free`` ask LMDB: bytes of the file up to its last page, and those of them
+    that hold nothing. Both are costly enough not to be asked at every commit.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        bytes_max: int | None,
+        used: Callable[[], int],
+        free: Callable[[], int],
+    ) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._allocated = os.fstat(self._fd).st_size
+        self._bytes_max = bytes_max
+        self._reserve = RESERVE_BYTES if bytes_max is None else min(RESERVE_BYTES, bytes_max // 4)
+        self._used = used
+        self._free = free
+        self._used_at_most = used()
+
+    @property
+    def allocated_bytes(self) -> int:
+        return self._allocated
+
+    def take(self, need: int) -> None:
+        """Set aside ``need`` bytes for a commit that appends, or raise :class:`StoreFull`."""
+        wanted = need + self._reserve
+        if self._allocated - self._used_at_most < wanted:
+            self._used_at_most = self._used()
+            if self._allocated - self._used_at_most < wanted:
+                self._make(need, wanted)
+        self._used_at_most += need
+
+    def spend(self, need: int) -> None:
+        """Note that a commit without appends may have used ``need`` bytes of the reserve."""
+        self._used_at_most += need
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _make(self, need: int, wanted: int) -> None:
+        step = min(max(self._used_at_most // 4, STEP_BYTES_MIN), STEP_BYTES_MAX)
+        for size in (self._used_at_most + wanted + step, self._used_at_most + wanted):
+            if self._grow(size):
+                return
+        # The file cannot grow, but it may have holes. They may be too small for a block, which
+        # then goes behind the used part: never let that eat more than half of the reserve.
+        inside = self._free() >= 2 * need
+        if not inside or self._allocated - self._used_at_most < need + self._reserve // 2:
+            where = "disk" if self._bytes_max is None else f"disk or bound of {self._bytes_max}"
+            raise StoreFull(f"{where} is full: cannot add {need} bytes to the data file")
+
+    def _grow(self, size: int) -> bool:
+        """Try to allocate the file up to ``size``; False when there is no space for that."""
+        if self._bytes_max is not None and size > self._bytes_max:
+            return False
+        try:
+            os.posix_fallocate(self._fd, self._allocated, size - self._allocated)
+        except OSError as error:
+            if error.errno in NO_SPACE:
+                self._allocated = os.fstat(self._fd).st_size
+                return False
+            if error.errno not in CANNOT_ALLOCATE:
+                raise
+            # This file system cannot allocate ahead: trust, and let LMDB meet the full disk.
+        self._allocated = size
+        return True
