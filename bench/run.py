@@ -91,13 +91,9 @@ def _measure(
         figures = row.measure(load, broker, scale)
         for figure, value in figures.items():
             samples.add(f"{row.name} {figure}".strip(), broker.name, value)
-        shown = ", ".join(
-            f"{figure} {report.number(value)}".strip() for figure, value in figures.items()
-        )
-        print(
-            f"round {number + 1}: {row.name}: {broker.name}: {', '.join(parts)} {row.unit}",
-            flush=True,
-        )
+        parts = [f"{figure} {report.number(value)}".strip() for figure, value in figures.items()]
+        shown = ", ".join(parts)
+        print(f"round {number + 1}: {row.name}: {broker.name}: {shown} {row.unit}", flush=True)
 
 
 @contextmanager
