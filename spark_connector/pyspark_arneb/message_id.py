@@ -1,0 +1,47 @@
+"""Message ids in the binary form of Pulsar's clients.
+
+The rule: the bytes are what ``MessageId.serialize()`` of a Pulsar client gives, the protobuf
+message ``MessageIdData`` (ledgerId = 1, entryId = 2, partition = 3, batch_index = 4; the
+last two absent when -1), so that a row's id can be handed to ``seek`` or ``create_reader``.
+"""
+
+from functools import cache
+from typing import Final
+
+LEDGER_TAG: Final = b"\x08"
+ENTRY_TAG: Final = b"\x10"
+PARTITION_TAG: Final = b"\x18"
+BATCH_INDEX_TAG: Final = b"\x20"
+
+
+def varint(number: int) -> bytes:
+    """A protobuf varint of a number that is not negative."""
+    assert number >= 0, "ids count from 0; -1 is expressed by absence"
+    groups = bytearray()
+    while number > 0x7F:
+        groups.append(number & 0x7F | 0x80)
+        number >>= 7
+    groups.append(number)
+    return bytes(groups)
+
+
+@cache
+def small_varints() -> tuple[bytes, ...]:
+    """The varints of 0..65535; an entry id is rarely larger, as ledgers roll before."""
+    return tuple(map(varint, range(1 << 16)))
+
+
+def message_id_head(ledger: int) -> bytes:
+    """What the ids of a ledger's messages begin with; the entry id's varint follows."""
+    return LEDGER_TAG + varint(ledger) + ENTRY_TAG
+
+
+def message_id_tail(partition: int, batch_index: int) -> bytes:
+    """What follows the entry id."""
+    tail = PARTITION_TAG + varint(partition) if partition >= 0 else b""
+    return tail + BATCH_INDEX_TAG + varint(batch_index) if batch_index >= 0 else tail
+
+
+def message_id(ledger: int, entry: int, partition: int, batch_index: int) -> bytes:
+    """The serialised id of one message."""
+    return message_id_head(ledger) + varint(entry) + message_id_tail(partition, batch_index)

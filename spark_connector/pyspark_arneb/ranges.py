@@ -1,0 +1,152 @@
+"""Which stretches of the log a read covers; pure.
+
+The rule: an :class:`Extent` says what the log held at one instant, a :class:`Span` what
+will be read of it. Spans are fixed once, on the driver. Entries never change and are dense
+in their ledger, so a span that is read later and elsewhere gives the same rows, or is
+provably incomplete.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from arneb_core.position import LedgerId, Position, ledger_of, render
+from arneb_core.store.schema import TopicId
+from pyspark_arneb.options import EARLIEST, LATEST, OptionError, ReadOptions
+
+CLOCK_SLACK_MS: Final = 10 * 60 * 1000
+"""How far an entry's publish time may lie outside its ledger's lifetime: entries wait for
+their commit, and clocks are set back. Ledgers farther than this from the asked times are
+skipped; the others are read and each entry's own time decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerExtent:
+    """What one ledger holds; never empty. ``messages`` of an open ledger is an estimate."""
+
+    first: Position
+    last: Position
+    messages: int
+    created_ms: int = 0
+    closed_ms: int = 0
+    """0 = open."""
+
+    @property
+    def entries(self) -> int:
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What one topic's log holds, in order."""
+
+    topic_id: TopicId
+    topic: str
+    ledgers: tuple[LedgerExtent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Consecutive entries of one ledger, both ends included."""
+
+    topic_id: TopicId
+    topic: str
+    first: Position
+    last: Position
+    messages: int
+    """An estimate, for dividing the work; exact where no entry is a batch."""
+
+    @property
+    def entries(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def ledger(self) -> LedgerId:
+        return ledger_of(self.first)
+
+    def cut(self, entries: int) -> tuple["Span", "Span"]:
+        """The first ``entries`` entries, and the rest; neither may be empty."""
+        assert 0 < entries < self.entries, "a cut lies inside the span"
+        middle = Position(self.first + entries)
+        messages = self.messages_before(entries)
+        return (
+            Span(self.topic_id, self.topic, self.first, Position(middle - 1), messages),
+            Span(self.topic_id, self.topic, middle, self.last, self.messages - messages),
+        )
+
+    def messages_before(self, entries: int) -> int:
+        """The estimated messages in the first ``entries`` entries."""
+        return self.messages * entries // self.entries
+
+    def __repr__(self) -> str:
+        return f"<Span {self.topic} {render(self.first)}..{render(self.last)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Entries that were asked for and that the log no longer has; both ends included."""
+
+    topic: str
+    first: Position
+    last: Position
+
+    def __str__(self) -> str:
+        return f"{self.topic} from {render(self.first)} to {render(self.last)}"
+
+
+def select(extents: Iterable[Extent], options: ReadOptions) -> tuple[list[Span], list[Loss]]:
+    """What to read, in order of topic and log, and what of it is already gone.
+
+    Raises :class:`OptionError` when the offsets name a topic that is not read.
+    """
+    extents = list(extents)
+    _check_named("startingOffsets", options.start.positions, extents)
+    _check_named("endingOffsets", options.end.positions, extents)
+    spans = [span for extent in extents for span in _spans(extent, options)]
+    losses = [loss for extent in extents for loss in _losses(extent, options)]
+    return spans, losses
+
+
+def _check_named(option: str, named: Iterable[str], extents: list[Extent]) -> None:
+    read = {extent.topic for extent in extents}
+    for topic in named:
+        if topic not in read:
+            raise OptionError(option, f"topic {topic} is not among those that are read")
+
+
+def _bounds(topic: str, options: ReadOptions) -> tuple[Position, Position]:
+    """The first position to read and the first not to read; a time wins over offsets, as in
+    Kafka's source."""
+    start = EARLIEST if options.starting_time_ms is not None else options.start.of(topic)
+    end = LATEST if options.ending_time_ms is not None else options.end.of(topic)
+    return start, end
+
+
+def _spans(extent: Extent, options: ReadOptions) -> Iterator[Span]:
+    start, end = _bounds(extent.topic, options)
+    for ledger in extent.ledgers:
+        first = Position(max(ledger.first, start))
+        last = Position(min(ledger.last, end - 1))
+        if first <= last and _may_hold(ledger, options):
+            entries = last - first + 1
+            messages = max(entries, ledger.messages * entries // ledger.entries)
+            yield Span(extent.topic_id, extent.topic, first, last, messages)
+
+
+def _may_hold(ledger: LedgerExtent, options: ReadOptions) -> bool:
+    """Whether the ledger may hold entries of the asked publish times."""
+    from_ms, until_ms = options.starting_time_ms, options.ending_time_ms
+    closed = ledger.closed_ms > 0
+    if from_ms is not None and closed and ledger.closed_ms + CLOCK_SLACK_MS < from_ms:
+        return False
+    return until_ms is None or ledger.created_ms - CLOCK_SLACK_MS < until_ms
+
+
+def _losses(extent: Extent, options: ReadOptions) -> Iterator[Loss]:
+    start, end = _bounds(extent.topic, options)
+    if start == EARLIEST or start >= end:
+        return
+    # A log without ledgers says nothing about what it once had.
+    first = extent.ledgers[0].first if extent.ledgers else start
+    if start < first:
+        yield Loss(extent.topic, start, Position(min(first, end) - 1))
