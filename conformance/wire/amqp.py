@@ -1,0 +1,244 @@
+"""A minimal AMQP 0-9-1 client on raw frames, for what libraries hide.
+
+The rule: it reports what came and when, and decides nothing. Each confirm, delivery and
+close is handed over as it is read; publishing does not wait. Frames are built and parsed by
+pamqp; there is no recovery, no heartbeat and no cleverness.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from conformance.brokers.process import Address
+from pamqp import base, body, commands, frame, header, heartbeat
+
+PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+FRAME_HEAD: Final = struct.Struct(">BHI")
+CALL_WITHIN_S: Final = 10.0
+PERSISTENT: Final = 2
+
+
+class AmqpClosed(Exception):
+    """The broker closed the channel or the connection, or the stream just ended."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code} {text}")
+        self.code = code
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One message as it came."""
+
+    tag: int
+    redelivered: bool
+    exchange: str
+    routing_key: str
+    properties: commands.Basic.Properties
+    body: bytes
+
+
+@dataclass(slots=True)
+class Handlers:
+    """Called from the reading task, in the order of the frames."""
+
+    confirmed: Callable[[int, bool, bool], None] = lambda tag, multiple, acked: None
+    delivered: Callable[[Delivery], None] = lambda delivery: None
+    returned: Callable[[commands.Basic.Return], None] = lambda method: None
+
+
+@dataclass(slots=True)
+class _Content:
+    method: Any
+    properties: commands.Basic.Properties = field(default_factory=commands.Basic.Properties)
+    left: int = 0
+    parts: list[bytes] = field(default_factory=list)
+
+
+class AmqpClient:
+    """One connection with one channel, number 1."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.handlers = Handlers()
+        self.published = 0
+        """Publishes on this channel; the tag of the last one once confirms are on."""
+        self.closed: AmqpClosed | None = None
+        self._reader = reader
+        self._writer = writer
+        self._answers: asyncio.Queue[Any] = asyncio.Queue()
+        self._content: _Content | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, address: Address, *, user: str = "guest", password: str = "guest") -> Self:
+        """Connect, shake hands, open channel 1."""
+        client = cls(*await asyncio.open_connection(address.host, address.port, limit=1 << 20))
+        client._writer.write(PROTOCOL_HEADER)
+        client._reading = asyncio.create_task(client._read())
+        await client._expect(commands.Connection.Start)
+        response = f"\0{user}\0{password}"
+        client._send(0, commands.Connection.StartOk({}, "PLAIN", response, "en_US"))
+        tune = await client._expect(commands.Connection.Tune)
+        client._send(0, commands.Connection.TuneOk(tune.channel_max, tune.frame_max, 0))
+        client._send(0, commands.Connection.Open("/"))
+        await client._expect(commands.Connection.OpenOk)
+        await client.call(commands.Channel.Open(), commands.Channel.OpenOk)
+        return client
+
+    async def call(self, method: base.Frame, answer: type[Any]) -> Any:
+        """Send a method on channel 1 and wait for its answer. Raises :class:`AmqpClosed`."""
+        self._send(1, method)
+        return await self._expect(answer)
+
+    async def declare_queue(self, name: str, **arguments: Any) -> commands.Queue.DeclareOk:
+        """queue.declare, durable unless told otherwise."""
+        method = commands.Queue.Declare(queue=name, **({"durable": True} | arguments))
+        answer: commands.Queue.DeclareOk = await self.call(method, commands.Queue.DeclareOk)
+        return answer
+
+    async def confirm_select(self) -> None:
+        await self.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
+
+    async def consume(self, queue: str, *, prefetch: int = 0, no_ack: bool = False) -> None:
+        """Start a consumer; deliveries go to ``handlers.delivered``."""
+        await self.call(commands.Basic.Qos(prefetch_count=prefetch), commands.Basic.QosOk)
+        method = commands.Basic.Consume(queue=queue, consumer_tag="c", no_ack=no_ack)
+        await self.call(method, commands.Basic.ConsumeOk)
+
+    def publish(
+        self,
+        exchange: str,
+        routing_key: str,
+        data: bytes,
+        properties: commands.Basic.Properties | None = None,
+        *,
+        mandatory: bool = False,
+    ) -> int:
+        """Write one message, persistent unless ``properties`` say otherwise; its confirm tag."""
+        self.published += 1
+        method = commands.Basic.Publish(
+            exchange=exchange, routing_key=routing_key, mandatory=mandatory
+        )
+        content = header.ContentHeader(
+            0, len(data), properties or commands.Basic.Properties(delivery_mode=PERSISTENT)
+        )
+        parts = [frame.marshal(method, 1), frame.marshal(content, 1)]
+        if data:
+            parts.append(frame.marshal(body.ContentBody(data), 1))
+        self._writer.write(b"".join(parts))
+        return self.published
+
+    def acknowledge(self, tag: int, *, multiple: bool = False) -> None:
+        self._send(1, commands.Basic.Ack(tag, multiple))
+
+    def requeue(self, tag: int) -> None:
+        self._send(1, commands.Basic.Nack(tag, False, True))
+
+    async def round_trip(self) -> None:
+        """Returns when the broker has read everything that was sent before."""
+        await self.call(commands.Basic.Qos(prefetch_count=0), commands.Basic.QosOk)
+
+    async def drain(self) -> None:
+        """Wait until the socket takes more."""
+        await self._writer.drain()
+
+    async def wait_closed(self) -> AmqpClosed:
+        """Wait until the broker closes."""
+        assert self._reading is not None
+        await asyncio.wait([self._reading])
+        assert self.closed is not None
+        return self.closed
+
+    async def abort(self) -> None:
+        """Drop the connection without a word. Idempotent."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+        self._writer.transport.abort()
+
+    async def close(self) -> None:
+        """Close the AMQP way."""
+        self._send(0, commands.Connection.Close(200, "bye", 0, 0))
+        await self._expect(commands.Connection.CloseOk)
+        await self.abort()
+
+    def _send(self, channel: int, method: base.Frame) -> None:
+        self._writer.write(frame.marshal(method, channel))
+
+    async def _expect(self, answer: type[Any]) -> Any:
+        if self.closed and self._answers.empty():
+            raise self.closed
+        got = await asyncio.wait_for(self._answers.get(), CALL_WITHIN_S)
+        if isinstance(got, AmqpClosed):
+            raise got
+        assert isinstance(got, answer), f"expected {answer.name}, got {got.name}"
+        return got
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                head = await self._reader.readexactly(FRAME_HEAD.size)
+                size = FRAME_HEAD.unpack(head)[2]
+                data = head + await self._reader.readexactly(size + 1)
+                self._take(frame.unmarshal(data)[2])
+        except AmqpClosed as closed:
+            self._end(closed)
+        except (OSError, asyncio.IncompleteReadError) as error:
+            self._end(AmqpClosed(0, f"stream ended: {error!r}"))
+        except asyncio.CancelledError:
+            self._end(AmqpClosed(0, "aborted by the test"))
+            raise
+
+    def _end(self, closed: AmqpClosed) -> None:
+        self.closed = closed
+        self._answers.put_nowait(closed)
+
+    def _take(self, value: Any) -> None:
+        match value:
+            case commands.Basic.Ack():
+                self.handlers.confirmed(value.delivery_tag, value.multiple, True)
+            case commands.Basic.Nack():
+                self.handlers.confirmed(value.delivery_tag, value.multiple, False)
+            case commands.Basic.Deliver() | commands.Basic.Return() | commands.Basic.GetOk():
+                self._content = _Content(value)
+            case header.ContentHeader():
+                assert self._content is not None
+                self._content.properties = value.properties
+                self._content.left = value.body_size
+                self._end_content()
+            case body.ContentBody():
+                assert self._content is not None
+                self._content.parts.append(value.value)
+                self._content.left -= len(value.value)
+                self._end_content()
+            case commands.Channel.Close() | commands.Connection.Close():
+                raise AmqpClosed(value.reply_code or 0, value.reply_text or "")
+            case heartbeat.Heartbeat():
+                pass
+            case _:
+                self._answers.put_nowait(value)
+
+    def _end_content(self) -> None:
+        content = self._content
+        assert content is not None
+        if content.left:
+            return
+        self._content = None
+        method = content.method
+        if isinstance(method, commands.Basic.Return):
+            self.handlers.returned(method)
+            return
+        delivery = Delivery(
+            method.delivery_tag,
+            method.redelivered,
+            method.exchange,
+            method.routing_key,
+            content.properties,
+            b"".join(content.parts),
+        )
+        if isinstance(method, commands.Basic.GetOk):
+            self._answers.put_nowait(method)
+        self.handlers.delivered(delivery)

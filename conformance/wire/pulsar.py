@@ -1,0 +1,329 @@
+"""A minimal Pulsar client on raw frames, for what the official wheel cannot ask for.
+
+The wheel has no acks with receipts, no batch-index acks by hand and no way to send a broken
+frame. Commands are built from protobuf field numbers as the protocol's facts give them;
+there is no schema file and no generated code here.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, Self
+
+import crc32c
+from conformance.brokers.process import Address
+
+CALL_WITHIN_S: Final = 10.0
+SIZE: Final = struct.Struct(">I")
+MAGIC: Final = b"\x0e\x01"
+PROTOCOL_VERSION: Final = 20
+
+Value = int | bytes | str | Sequence["tuple[int, Value]"]
+"""A protobuf value: a varint, bytes, or a nested message as (field number, value) pairs."""
+
+Message = dict[int, list[int | bytes]]
+"""A parsed message: every value of every field, by field number."""
+
+
+class Command(IntEnum):
+    """Command types; the field of the same number in BaseCommand holds the command."""
+
+    CONNECT = 2
+    CONNECTED = 3
+    SUBSCRIBE = 4
+    PRODUCER = 5
+    SEND = 6
+    SEND_RECEIPT = 7
+    SEND_ERROR = 8
+    MESSAGE = 9
+    ACK = 10
+    FLOW = 11
+    UNSUBSCRIBE = 12
+    SUCCESS = 13
+    ERROR = 14
+    CLOSE_PRODUCER = 15
+    CLOSE_CONSUMER = 16
+    PRODUCER_SUCCESS = 17
+    PING = 18
+    PONG = 19
+    REDELIVER = 20
+    LOOKUP = 23
+    LOOKUP_RESPONSE = 24
+    GET_LAST_MESSAGE_ID = 29
+    ACK_RESPONSE = 38
+
+
+class PulsarClosed(Exception):
+    """The broker answered with an error, or the stream ended."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A message id less its batch index: where an entry stands."""
+
+    ledger: int
+    entry: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A MESSAGE command as it came."""
+
+    place: Place
+    redelivery_count: int
+    messages: int
+    """How many messages the entry holds."""
+    unacked: int
+    """Bit i set = message i is still to be acknowledged."""
+
+
+def varint(value: int) -> bytes:
+    """Negative numbers as protobuf's int32/int64 do it: 64-bit two's complement."""
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode(fields: Sequence[tuple[int, Value]]) -> bytes:
+    """A protobuf message from (field number, value) pairs."""
+    out = bytearray()
+    for number, value in fields:
+        if isinstance(value, int):
+            out += varint(number << 3) + varint(value)
+            continue
+        if isinstance(value, str):
+            value = value.encode()
+        data = value if isinstance(value, bytes) else encode(value)
+        out += varint(number << 3 | 2) + varint(len(data)) + data
+    return bytes(out)
+
+
+def decode(data: bytes) -> Message:
+    """Every field of a protobuf message, unparsed below the first level."""
+    fields: Message = {}
+    at = 0
+    while at < len(data):
+        key, at = _read_varint(data, at)
+        value: int | bytes
+        match key & 7:
+            case 0:
+                value, at = _read_varint(data, at)
+            case 1:
+                value, at = data[at : at + 8], at + 8
+            case 2:
+                size, at = _read_varint(data, at)
+                value, at = data[at : at + size], at + size
+            case 5:
+                value, at = data[at : at + 4], at + 4
+            case other:
+                raise ValueError(f"expected wire type 0, 1, 2 or 5, got {other}")
+        fields.setdefault(key >> 3, []).append(value)
+    return fields
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def integer(message: Message, number: int, default: int = 0) -> int:
+    """A varint field, its last value as protobuf wants it."""
+    value = message.get(number, [default])[-1]
+    assert isinstance(value, int)
+    return value
+
+
+def data_of(message: Message, number: int) -> bytes:
+    """A bytes, string or message field; empty when absent."""
+    value = message.get(number, [b""])[-1]
+    assert isinstance(value, bytes)
+    return value
+
+
+def simple_frame(command: Command, fields: Sequence[tuple[int, Value]]) -> bytes:
+    """A command without payload as it goes over the wire."""
+    base = encode([(1, int(command)), (int(command), fields)])
+    return SIZE.pack(len(base) + 4) + SIZE.pack(len(base)) + base
+
+
+def payload_frame(
+    command: Command,
+    fields: Sequence[tuple[int, Value]],
+    metadata: Sequence[tuple[int, Value]],
+    payload: bytes,
+) -> bytes:
+    """A command with checksum, metadata and payload."""
+    base = encode([(1, int(command)), (int(command), fields)])
+    meta = encode(metadata)
+    covered = SIZE.pack(len(meta)) + meta + payload
+    tail = MAGIC + SIZE.pack(crc32c.crc32c(covered)) + covered
+    head = SIZE.pack(len(base)) + base
+    return SIZE.pack(len(head) + len(tail)) + head + tail
+
+
+def connect_frame() -> bytes:
+    """The CONNECT command of a client that asks for no authentication."""
+    return simple_frame(Command.CONNECT, [(1, "arneb-raw"), (4, PROTOCOL_VERSION)])
+
+
+class PulsarClient:
+    """One connection, driven by hand."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.received: Callable[[int, Entry], None] = lambda consumer, entry: None
+        """Called with the consumer id for each MESSAGE."""
+        self.closed: PulsarClosed | None = None
+        self._reader = reader
+        self._writer = writer
+        self._requests = 0
+        self._answers: dict[int, asyncio.Future[Message]] = {}
+        self._connected: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def open(cls, address: Address) -> Self:
+        """Connect and shake hands."""
+        client = cls(*await asyncio.open_connection(address.host, address.port, limit=1 << 20))
+        client._writer.write(connect_frame())
+        await asyncio.wait_for(client._connected, CALL_WITHIN_S)
+        return client
+
+    async def subscribe(
+        self, topic: str, subscription: str, *, consumer: int = 1, shared: bool = True
+    ) -> None:
+        """Subscribe from the earliest entry. Raises :class:`PulsarClosed` when refused."""
+        request, answer = self._request()
+        fields: list[tuple[int, Value]] = [(1, topic), (2, subscription), (3, int(shared))]
+        fields += [(4, consumer), (5, request), (8, 1), (13, 1)]
+        self._writer.write(simple_frame(Command.SUBSCRIBE, fields))
+        await asyncio.wait_for(answer, CALL_WITHIN_S)
+
+    def flow(self, permits: int, *, consumer: int = 1) -> None:
+        self._writer.write(simple_frame(Command.FLOW, [(1, consumer), (2, permits)]))
+
+    def acknowledge(
+        self, entries: Sequence[tuple[Place, int | None]], *, consumer: int = 1
+    ) -> asyncio.Future[Message]:
+        """Acknowledge entries with a receipt; the future is done when that has come.
+
+        The number beside a place says which messages stay unacknowledged; None = none.
+        """
+        request, answer = self._request()
+        ids: list[tuple[int, Value]] = []
+        for place, left in entries:
+            parts: list[tuple[int, Value]] = [(1, place.ledger), (2, place.entry)]
+            parts += [(5, word) for word in _words(left)]
+            ids.append((3, parts))
+        fields: list[tuple[int, Value]] = [(1, consumer), (2, 0), *ids, (8, request)]
+        self._writer.write(simple_frame(Command.ACK, fields))
+        return answer
+
+    async def abort(self) -> None:
+        """Drop the connection without a word. Idempotent."""
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+        self._writer.transport.abort()
+
+    def _request(self) -> tuple[int, asyncio.Future[Message]]:
+        if self.closed:
+            raise self.closed
+        self._requests += 1
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        # An answer that never comes because the broker died is nobody's error.
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._answers[self._requests] = answer
+        return self._requests, answer
+
+    async def _read(self) -> None:
+        closed = PulsarClosed("aborted by the test")
+        try:
+            while True:
+                total = SIZE.unpack(await self._reader.readexactly(4))[0]
+                self._take(await self._reader.readexactly(total))
+        except (OSError, asyncio.IncompleteReadError) as error:
+            closed = PulsarClosed(f"stream ended: {error!r}")
+        finally:
+            self.closed = closed
+            for answer in [self._connected, *self._answers.values()]:
+                if not answer.done():
+                    answer.set_exception(closed)
+                    answer.exception()
+
+    def _take(self, frame: bytes) -> None:
+        size = SIZE.unpack_from(frame)[0]
+        base = decode(frame[4 : 4 + size])
+        kind = Command(integer(base, 1))
+        command = decode(data_of(base, kind))
+        match kind:
+            case Command.CONNECTED:
+                self._connected.set_result(command)
+            case Command.MESSAGE:
+                self.received(integer(command, 1), _entry(command, frame[4 + size :]))
+            case Command.SUCCESS:
+                self._answer(integer(command, 1), command)
+            case Command.ACK_RESPONSE:
+                self._answer(integer(command, 6), command, error=4, text=5)
+            case Command.ERROR:
+                self._answer(integer(command, 1), command, error=2, text=3)
+            case Command.PING:
+                self._writer.write(simple_frame(Command.PONG, []))
+            case _:
+                pass
+
+    def _answer(self, request: int, command: Message, error: int = 0, text: int = 0) -> None:
+        answer = self._answers.pop(request, None)
+        if answer is None or answer.done():
+            return
+        if error and error in command:
+            what = data_of(command, text).decode(errors="replace")
+            answer.set_exception(PulsarClosed(f"error {integer(command, error)}: {what}"))
+        else:
+            answer.set_result(command)
+
+
+def _words(left: int | None) -> Iterator[int]:
+    """An ack set: 64-bit words, the lowest first; nothing when the whole entry is acked."""
+    while left:
+        yield left & (1 << 64) - 1
+        left >>= 64
+
+
+def _entry(command: Message, tail: bytes) -> Entry:
+    ids = decode(data_of(command, 2))
+    if tail[:2] == MAGIC:
+        assert crc32c.crc32c(tail[6:]) == SIZE.unpack_from(tail, 2)[0], "expected a good checksum"
+        tail = tail[6:]
+    size = SIZE.unpack_from(tail)[0]
+    metadata = decode(tail[4 : 4 + size])
+    messages = integer(metadata, 11, 1)
+    unacked = (1 << messages) - 1
+    if 4 in command:
+        unacked = 0
+        for number, word in enumerate(_integers(command[4])):
+            unacked |= (word & (1 << 64) - 1) << (64 * number)
+    place = Place(integer(ids, 1), integer(ids, 2))
+    return Entry(place, integer(command, 3), messages, unacked)
+
+
+def _integers(values: list[int | bytes]) -> Iterator[int]:
+    """Repeated varints, packed or not."""
+    for value in values:
+        if isinstance(value, int):
+            yield value
+            continue
+        at = 0
+        while at < len(value):
+            number, at = _read_varint(value, at)
+            yield number
