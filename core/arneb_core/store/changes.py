@@ -1,8 +1,9 @@
 """Changes: everything that one commit makes durable, together or not at all.
 
 The rule: plain lists, filled by the engine without a thought for LMDB, and consumed once.
-A commit applies them in this order: deletes, puts, blocks, trims; so that a key that is both
-deleted and put is there afterwards.
+A commit applies them in this order: deletes, puts, blocks, prefixes, trims. So a key that is
+both in ``deletes`` and in ``puts`` is there afterwards, and a row that is written in the very
+commit that removes its subscription goes with it.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +24,9 @@ class Changes:
     """What one commit writes. Not to be touched once it is handed to the store."""
 
     blocks: list[Block] = field(default_factory=list)
-    puts: list[tuple[Table, bytes, bytes]] = field(default_factory=list)
+    puts: list[tuple[Table, bytes, bytes | None]] = field(default_factory=list)
+    """Applied in this order; None as value deletes the key, whether it is there or not. For
+    rows that several parts of one group commit may touch."""
     deletes: list[tuple[Table, bytes]] = field(default_factory=list)
     """Keys that need not be there."""
     prefixes: list[tuple[Table, bytes]] = field(default_factory=list)

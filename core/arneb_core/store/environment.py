@@ -6,7 +6,6 @@ promise; this module keeps LMDB going when the disk does not.
 """
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,11 +16,8 @@ from typing import Final, Self
 import lmdb
 
 from arneb_core.errors import CommitFailed, StoreFailed, StoreFull, StoreUnusable
-from arneb_core.position import Position
-from arneb_core.store.block import block_span, encode_block, split_run
 from arneb_core.store.changes import Changes, CommitReport, Trim
 from arneb_core.store.directory import Content, DirectoryLock
-from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, wrap
 from arneb_core.store.opening import (
     DATA_NAME,
     MAP_BYTES,
@@ -32,7 +28,7 @@ from arneb_core.store.opening import (
     open_tables,
     sync_directory,
 )
-from arneb_core.store.records import pack_number, pack_trims, unpack_trims
+from arneb_core.store.records import pack_number, unpack_trims
 from arneb_core.store.resident import Resident
 from arneb_core.store.room import NO_SPACE, Room
 from arneb_core.store.schema import (
@@ -40,13 +36,9 @@ from arneb_core.store.schema import (
     META_FORMAT,
     META_TRIMS,
     Table,
-    entry_key,
 )
 from arneb_core.store.snapshot import Snapshot
-
-TRIM_BLOCKS_MAX: Final = 2_000
-TRIM_S_MAX: Final = 0.02
-"""What one commit may delete, so that nobody waits for somebody else's old entries."""
+from arneb_core.store.transaction import Transaction, encode_blocks
 
 SNAPSHOTS_WAIT_S: Final = 5.0
 """How long closing waits for snapshots of this process; they are held for a batch each."""
@@ -54,8 +46,6 @@ SNAPSHOTS_WAIT_S: Final = 5.0
 PAGES_PER_ROW: Final = 5
 PAGE_BYTES: Final = 4096
 """For estimates: a row in a table of 10^9 rows lies under so many pages, all rewritten."""
-
-EncodedBlock = tuple[bytes, bytearray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +213,7 @@ class Store:
     # Writing
 
     def _commit(self, changes: Changes) -> CommitReport:
-        blocks = [
-            (entry_key(topic_id, Position(place + len(part) - 1)), encode_block(place, part))
-            for topic_id, first, entries in changes.blocks
-            for place, part in split_run(first, entries)
-        ]
+        blocks = encode_blocks(changes)
         bytes_written = sum(len(value) for _, value in blocks)
         rows = len(changes.puts) + len(changes.deletes) + len(blocks)
         need = bytes_written + PAGES_PER_ROW * PAGE_BYTES * (rows + 16)
@@ -241,56 +227,15 @@ class Store:
             else:
                 self._room.spend(need)
             with env.begin(write=True) as txn:
-                self._write(txn, changes, blocks)
-                trimmed, trims_left = self._trim(txn, trims) if trims else (0, [])
+                transaction = Transaction(txn, self._tables)
+                transaction.apply(changes, blocks)
+                trimmed, trims_left = transaction.trim(trims) if trims else (0, [])
                 if trims_left != self._trims:
-                    self._write_trims(txn, trims_left)
+                    transaction.remember_trims(trims_left)
         except (lmdb.Error, OSError) as error:
             raise self._failed(env, error) from error
         self._trims = trims_left
         return CommitReport(len(blocks), bytes_written, trimmed, len(trims_left))
-
-    def _write(
-        self, txn: "lmdb.Transaction[bytes]", changes: Changes, blocks: list[EncodedBlock]
-    ) -> None:
-        tables = self._tables
-        for table, key in changes.deletes:
-            txn.delete(shorten(key), db=tables[table])
-        for table, prefix in changes.prefixes:
-            _delete_prefix(txn.cursor(tables[table]), prefix)
-        for table, key, value in changes.puts:
-            stored = wrap(key, value) if is_long(key) else value
-            txn.put(shorten(key), stored, db=tables[table])
-        entries = tables[Table.ENTRIES]
-        for key, block in blocks:
-            fresh = txn.put(key, block, overwrite=False, db=entries)
-            assert fresh, f"a block is there already under key {key.hex()}"
-
-    def _trim(self, txn: "lmdb.Transaction[bytes]", trims: list[Trim]) -> tuple[int, list[Trim]]:
-        """Delete blocks within the bounds of one commit; the number, and the trims left."""
-        cursor = txn.cursor(self._tables[Table.ENTRIES])
-        deadline = time.monotonic() + TRIM_S_MAX
-        trimmed = 0
-        for index, (topic_id, first, last) in enumerate(trims):
-            end = entry_key(topic_id, last)
-            more = cursor.set_range(entry_key(topic_id, first))
-            # Only the first block may begin before the range.
-            if more and cursor.key() <= end and block_span(cursor.value())[0] < first:
-                more = cursor.next()
-            while more and cursor.key() <= end:
-                if trimmed >= TRIM_BLOCKS_MAX or (trimmed and time.monotonic() > deadline):
-                    return trimmed, trims[index:]
-                cursor.delete()  # moves on to the next block
-                trimmed += 1
-                more = bool(cursor.key())
-        return trimmed, []
-
-    def _write_trims(self, txn: "lmdb.Transaction[bytes]", trims: list[Trim]) -> None:
-        meta = self._tables[Table.META]
-        if trims:
-            txn.put(META_TRIMS, pack_trims(trims), db=meta)
-        else:
-            txn.delete(META_TRIMS, db=meta)
 
     # Keeping LMDB going
 
@@ -372,11 +317,3 @@ def _create_tables(env: lmdb.Environment) -> None:
     with env.begin(write=True) as txn:
         handles = {table: env.open_db(table.value, txn=txn) for table in Table}
         txn.put(META_FORMAT, pack_number(FORMAT_VERSION), db=handles[Table.META])
-
-
-def _delete_prefix(cursor: "lmdb.Cursor[bytes]", prefix: bytes) -> None:
-    assert len(prefix) <= HEAD_BYTES, f"expected a prefix of at most {HEAD_BYTES} bytes"
-    more = cursor.set_range(prefix)
-    while more and cursor.key().startswith(prefix):
-        cursor.delete()
-        more = bool(cursor.key())
