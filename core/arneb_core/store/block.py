@@ -1,7 +1,8 @@
 """A block: a run of entries of one topic as one value of the store.
 
 The rule: a block is written once, never changed, and proves itself by its checksum when it
-is read. Why runs and not single entries are the unit: docs/decisions/0002-entries-are-stored-in-blocks.md.
+is read. Why runs and not single entries are the unit:
+docs/decisions/0002-entries-are-stored-in-blocks.md.
 
 ====== ========= ================================================================
 offset type      field

@@ -197,7 +197,6 @@ class Store:
             self._closed = True
             if self._env is not None:
                 self._env.close()
-        self._room.close()
         self._directory.release()
 
     def __enter__(self) -> Self:

@@ -40,8 +40,8 @@ class Room:
         used: Callable[[], int],
         free: Callable[[], int],
     ) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        self._allocated = os.fstat(self._fd).st_size
+        self._path = path
+        self._allocated = path.stat().st_size
         self._bytes_max = bytes_max
         self._reserve = RESERVE_BYTES if bytes_max is None else min(RESERVE_BYTES, bytes_max // 4)
         self._used = used
@@ -65,12 +65,6 @@ class Room:
         """Note that a commit without appends may have used ``need`` bytes of the reserve."""
         self._used_at_most += need
 
-    def close(self) -> None:
-        """Idempotent."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
     def _make(self, need: int, wanted: int) -> None:
         step = min(max(self._used_at_most // 4, STEP_BYTES_MIN), STEP_BYTES_MAX)
         for size in (self._used_at_most + wanted + step, self._used_at_most + wanted):
@@ -87,14 +81,18 @@ class Room:
         """Try to allocate the file up to ``size``; False when there is no space for that."""
         if self._bytes_max is not None and size > self._bytes_max:
             return False
+        # Opened anew each time, which is rare: LMDB's own descriptors are not to be had.
+        fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            os.posix_fallocate(self._fd, self._allocated, size - self._allocated)
+            os.posix_fallocate(fd, self._allocated, size - self._allocated)
         except OSError as error:
             if error.errno in NO_SPACE:
-                self._allocated = os.fstat(self._fd).st_size
+                self._allocated = os.fstat(fd).st_size
                 return False
             if error.errno not in CANNOT_ALLOCATE:
                 raise
             # This file system cannot allocate ahead: trust, and let LMDB meet the full disk.
+        finally:
+            os.close(fd)
         self._allocated = size
         return True

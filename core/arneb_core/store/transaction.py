@@ -10,7 +10,7 @@ from typing import Final
 import lmdb
 
 from arneb_core.position import Position
-from arneb_core.store.block import block_span, encode_block, split_run
+from arneb_core.store.block import BlockCorrupt, block_span, encode_block, split_run
 from arneb_core.store.changes import Changes, Trim
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, wrap
 from arneb_core.store.opening import Tables
@@ -70,7 +70,7 @@ class Transaction:
             end = entry_key(topic_id, last)
             more = cursor.set_range(entry_key(topic_id, first))
             # Only the first block may begin before the range.
-            if more and cursor.key() <= end and block_span(cursor.value())[0] < first:
+            if more and cursor.key() <= end and _begins_before(cursor.value(), first):
                 more = cursor.next()
             while more and cursor.key() <= end:
                 if trimmed >= TRIM_BLOCKS_MAX or (trimmed and time.monotonic() > deadline):
@@ -96,3 +96,10 @@ class Transaction:
         while more and cursor.key().startswith(prefix):
             cursor.delete()
             more = bool(cursor.key())
+
+
+def _begins_before(block: bytes, first: Position) -> bool:
+    try:
+        return block_span(block)[0] < first
+    except BlockCorrupt:
+        return False  # old and unreadable: let it go rather than fail every commit

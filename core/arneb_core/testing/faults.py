@@ -1,0 +1,184 @@
+"""Faults: a store that fails, stalls or dies on command, and a disk that does.
+
+The rule: a fault is exact and repeatable. :class:`FaultyStore` fails at the seam, for tests
+of what is above it; :func:`broken_disk` fails below LMDB, for tests of the store itself.
+"""
+
+import fcntl
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from enum import Enum
+from pathlib import Path
+
+from arneb_core.errors import CommitFailed, StoreFailed
+from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.environment import Store, StoreStatistics
+from arneb_core.store.opening import DATA_NAME
+from arneb_core.store.snapshot import Snapshot
+
+
+class Died(SystemExit):
+    """The process is gone. Ends the writer's thread without a word, so that nobody is told
+    how the commit went, as after a SIGKILL."""
+
+
+class Death(Enum):
+    """When a store dies."""
+
+    BEFORE_COMMIT = "nothing of the commit is on disk"
+    AFTER_COMMIT = "the commit is on disk, but nobody was told"
+
+
+class FaultyStore:
+    """A :class:`Store` with the same methods, whose commits can be told to misbehave.
+
+    Thread-safe: tests give orders in one thread while the writer commits in another.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.inner = store
+        self.commits_total = 0
+        """Commits begun, whatever became of them."""
+        self._failures: list[CommitFailed] = []
+        self._failing: CommitFailed | None = None
+        self._death: Death | None = None
+        self._dead = False
+        self._open = threading.Event()
+        self._open.set()
+        self._arrived = threading.Semaphore(0)
+
+    def __repr__(self) -> str:
+        state = "dead" if self._dead else "slow" if not self._open.is_set() else "in order"
+        return f"<FaultyStore {state} {self.inner!r}>"
+
+    # Orders
+
+    def fail_next(self, count: int = 1, error: CommitFailed | None = None) -> None:
+        """Fail the next ``count`` commits; nothing of them reaches the disk."""
+        self._failures += [error or StoreFailed("told to fail")] * count
+
+    def fail_until_healed(self, error: CommitFailed | None = None) -> None:
+        """Fail every commit from now on."""
+        self._failing = error or StoreFailed("told to fail")
+
+    def heal(self) -> None:
+        """Fail no more."""
+        self._failures.clear()
+        self._failing = None
+
+    def hold(self) -> None:
+        """Let commits wait before they begin, until :meth:`release`."""
+        self._open.clear()
+
+    def release(self) -> None:
+        """Let the waiting commit and all later ones go on."""
+        self._open.set()
+
+    def wait_for_commit(self, timeout_s: float = 10.0) -> None:
+        """Block until one more commit has begun (been held, if so ordered)."""
+        if not self._arrived.acquire(timeout=timeout_s):
+            raise TimeoutError(f"no commit within {timeout_s} s")
+
+    def die(self, when: Death) -> None:
+        """Die in the next commit. To go on, close :attr:`inner` and open the directory again."""
+        self._death = when
+
+    # The store
+
+    def commit(self, changes: Changes) -> CommitReport:
+        """As :meth:`Store.commit`, unless told otherwise."""
+        self.commits_total += 1
+        self._arrived.release()
+        self._open.wait()
+        if self._dead or self._death is Death.BEFORE_COMMIT:
+            self._dead = True
+            raise Died
+        if self._failures:
+            raise self._failures.pop(0)
+        if self._failing is not None:
+            raise self._failing
+        report = self.inner.commit(changes)
+        if self._death is Death.AFTER_COMMIT:
+            self._dead = True
+            raise Died
+        return report
+
+    def snapshot(self) -> AbstractContextManager[Snapshot]:
+        return self.inner.snapshot()
+
+    @property
+    def path(self) -> Path:
+        return self.inner.path
+
+    @property
+    def size_bytes(self) -> int:
+        return self.inner.size_bytes
+
+    def statistics(self) -> StoreStatistics:
+        return self.inner.statistics()
+
+    def reader_check(self) -> int:
+        return self.inner.reader_check()
+
+    def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
+        self.inner.copy(target, compact=compact)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+class DiskFault(Enum):
+    """What goes wrong under LMDB: the device that takes the data file's place, and for which
+    of LMDB's two descriptors."""
+
+    FULL = ("/dev/full", False)
+    """Writing pages gives ENOSPC."""
+    FLUSH = ("/dev/null", False)
+    """Pages are taken and lost, and the flush then fails."""
+    META = ("/dev/full", True)
+    """Pages are on disk, but the meta page, which makes them count, is not; LMDB gives up."""
+
+
+@contextmanager
+def broken_disk(directory: str | os.PathLike[str], fault: DiskFault) -> Iterator[None]:
+    """Let the open store in ``directory`` meet ``fault`` in this process; healed at the end.
+
+    Swaps the descriptors that LMDB has open for those of a device that behaves so: real
+    system calls fail, and the file itself is untouched.
+    """
+    device, meta = fault.value
+    saved: list[tuple[int, int]] = []
+    for fd in _descriptors(Path(directory, DATA_NAME)):
+        synchronous = bool(fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DSYNC)
+        if synchronous is meta:
+            saved.append((fd, os.dup(fd)))
+            _replace(fd, os.open(device, os.O_RDWR | os.O_CLOEXEC))
+    assert saved, f"the store in {directory} is not open in this process"
+    try:
+        yield
+    finally:
+        for fd, original in saved:
+            _replace(fd, original)
+
+
+def _descriptors(file: Path) -> list[int]:
+    """The descriptors of this process that are open on ``file``."""
+    wanted = file.stat()
+    found = []
+    for name in os.listdir("/dev/fd"):
+        try:
+            open_file = os.fstat(int(name))
+        except OSError:
+            continue  # the one that listed the directory
+        same = (open_file.st_dev, open_file.st_ino) == (wanted.st_dev, wanted.st_ino)
+        if same and stat.S_ISREG(open_file.st_mode):
+            found.append(int(name))
+    return found
+
+
+def _replace(fd: int, by: int) -> None:
+    os.dup2(by, fd, inheritable=False)
+    os.close(by)
