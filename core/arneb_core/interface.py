@@ -112,10 +112,17 @@ class ConsumerSpec:
 class Consumer(Protocol):
     """One attached consumer."""
 
-    name: str
-    writable: bool
-    """The frontend clears it while the peer's socket is full and calls :meth:`wake` when it
-    sets it again; a consumer that is not writable is assigned nothing."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def writable(self) -> bool:
+        """The frontend clears it while the peer's socket is full and calls :meth:`wake` when
+        it sets it again; a consumer that is not writable is assigned nothing."""
+        ...
+
+    @writable.setter
+    def writable(self, value: bool) -> None: ...
 
     def flow(self, permits: int) -> None:
         """Add permits (messages)."""
@@ -125,9 +132,7 @@ class Consumer(Protocol):
         """Something outside the core's sight changed (writable, a window's limit)."""
         ...
 
-    def acknowledge(
-        self, positions: Sequence[Position], done: "Done | None" = None
-    ) -> None:
+    def acknowledge(self, positions: Sequence[Position], done: "Done | None" = None) -> None:
         """Acknowledge whole entries, in any order, delivered to this consumer or not.
 
         ``done`` is called once when this is on disk (or could not be put there); without it
@@ -136,9 +141,7 @@ class Consumer(Protocol):
         """
         ...
 
-    def acknowledge_messages(
-        self, place: Position, mask: int, done: "Done | None" = None
-    ) -> None:
+    def acknowledge_messages(self, place: Position, mask: int, done: "Done | None" = None) -> None:
         """Acknowledge single messages of a batch: bit *i* of ``mask`` = message *i* is done."""
         ...
 
@@ -150,7 +153,11 @@ class Consumer(Protocol):
         ...
 
     def release(
-        self, positions: Sequence[Position], *, count: bool, masks: Mapping[Position, int] | None = None
+        self,
+        positions: Sequence[Position],
+        *,
+        count: bool,
+        masks: Mapping[Position, int] | None = None,
     ) -> None:
         """Give entries in flight at this consumer back, to their original places.
 
@@ -216,7 +223,8 @@ class TopicStatistics:
 class Subscription(Protocol):
     """A cursor, its consumers and a dispatcher."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def attach(self, spec: ConsumerSpec, sink: Sink) -> Consumer:
         """Add a consumer.
@@ -263,8 +271,13 @@ class Subscription(Protocol):
 class Topic(Protocol):
     """One log and its subscriptions."""
 
-    name: str
-    durable: bool
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def durable(self) -> bool:
+        """It outlives the process."""
+        ...
 
     @property
     def subscriptions(self) -> Mapping[str, Subscription]: ...
@@ -347,8 +360,14 @@ ACK_DURABLE_WITHIN_MS = 100
 class Core(Protocol):
     """The shared log: every topic of one data directory."""
 
-    def append(self, topic: Topic, entries: list[bytes], done: Appended) -> None:
-        """The hot path of :meth:`commit`: one run into one topic."""
+    def append(
+        self, topic: Topic, entries: list[bytes], done: Appended, messages: int | None = None
+    ) -> None:
+        """The hot path of :meth:`commit`: one run into one topic.
+
+        ``messages`` is the number of messages in the run if the caller knows it (AMQP:
+        ``len(entries)``); None lets the core read it out of every header.
+        """
         ...
 
     def commit(self, unit: Unit, done: Done) -> None:
@@ -376,7 +395,9 @@ class Core(Protocol):
     @property
     def topics(self) -> Mapping[str, Topic]: ...
 
-    async def create_topic(self, name: str, settings: TopicSettings | None = None, *, unit: Unit | None = None) -> Topic:
+    async def create_topic(
+        self, name: str, settings: TopicSettings | None = None, *, unit: Unit | None = None
+    ) -> Topic:
         """Make a topic, durably if its settings say so, together with ``unit``. Raises
         :class:`TopicExists`."""
         ...

@@ -1,0 +1,309 @@
+"""The committer: group commit, seen from the event loop.
+
+The rule: one commit is under way at a time; what arrives meanwhile is the next one.
+No timer makes anybody wait: the batch is what came during the last flush. Positions
+are given out when a commit starts and become visible when it is on disk, so a failed
+commit leaves neither a gap nor a trace.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from arneb_core.errors import CommitFailed, StoreFull
+from arneb_core.interface import Done
+from arneb_core.log import DurableLog, PlannedRun
+from arneb_core.position import LedgerId, Position
+from arneb_core.store.changes import Changes, CommitReport, Trim
+from arneb_core.store.schema import Table
+from arneb_core.threads import CommitResult, Then
+
+if TYPE_CHECKING:
+    from arneb_core.consumer import LogConsumer
+    from arneb_core.subscription import CursorChanges, LogSubscription
+    from arneb_core.topic import LogTopic
+
+COMMIT_ENTRIES_MAX: Final = 4_000
+"""Past this a larger commit is no cheaper per entry, it only makes everybody wait longer."""
+
+COMMIT_BYTES_MAX: Final = 4 * 1024 * 1024
+
+WAITING_BYTES_MAX: Final = 16 * 1024 * 1024
+"""What may wait for a commit before publishers are paused: four full commits."""
+
+Finish = Callable[[CommitFailed | None, list[Position]], None]
+"""Gets the first position of each append of the request, in order (empty on failure)."""
+
+
+@dataclass(slots=True)
+class Request:
+    """Changes that go into one commit together."""
+
+    finish: Finish
+    appends: list[tuple["LogTopic", list[bytes], int | None]] = field(default_factory=list)
+    acks: list[tuple["LogConsumer", Sequence[Position]]] = field(default_factory=list)
+    puts: list[tuple[Table, bytes, bytes | None]] = field(default_factory=list)
+    prefixes: list[tuple[Table, bytes]] = field(default_factory=list)
+    trims: list[Trim] = field(default_factory=list)
+    on_commit: Callable[[], None] | None = None
+    """Makes a catalog change visible, before anybody hears of it."""
+    deletes_topic: "LogTopic | None" = None
+    leaving: tuple["LogSubscription", ...] = ()
+    """Subscriptions that this removes: their cursors must not be written with it."""
+    entries: int = 0
+    size: int = 0
+
+
+@dataclass(slots=True)
+class _Flight:
+    """The commit that is under way."""
+
+    requests: list[Request]
+    runs: dict["LogTopic", PlannedRun]
+    offsets: list[list[tuple["LogTopic", int]]]
+    cursors: list[tuple["LogSubscription", "CursorChanges"]]
+    taken: list[tuple["LogConsumer", Sequence[Position]]]
+    receipts: list[Done]
+    trims: list[tuple["LogTopic", LedgerId]]
+    size: int
+
+
+class Committer:
+    """Gathers requests and commits them in groups."""
+
+    def __init__(self, submit: Callable[[Changes, Then], None], now_ms: Callable[[], int]) -> None:
+        self._submit = submit
+        self._now_ms = now_ms
+        self._waiting: deque[Request] = deque()
+        self.waiting_bytes = 0
+        """Bytes that wait for a commit or are in the one under way."""
+        self._flight: _Flight | None = None
+        self._dirty: dict[LogSubscription, None] = {}
+        self._trim_due: dict[LogTopic, None] = {}
+        self._receipts: list[Done] = []
+        self._flush_cursors = False
+        self._failed: CommitFailed | None = None
+        self._room = trio.Event()
+        self._idle = trio.Event()
+        self.commits_total = 0
+        self.entries_total = 0
+        self.failures_total = 0
+        self.full = False
+        """The last commit failed for want of room."""
+
+    def __repr__(self) -> str:
+        state = "committing" if self._flight else "idle"
+        return f"<Committer {state}, {len(self._waiting)} waiting, {len(self._dirty)} dirty>"
+
+    def add(self, request: Request) -> None:
+        """Have ``request`` committed with the next group that starts."""
+        self._waiting.append(request)
+        self.waiting_bytes += request.size
+
+    def cursor_changed(self, subscription: "LogSubscription", done: Done | None) -> None:
+        """A cursor differs from what is on disk. With ``done`` somebody waits for it."""
+        self._dirty[subscription] = None
+        if done is not None:
+            self._receipts.append(done)
+
+    def trim_due(self, topic: "LogTopic") -> None:
+        """Ledgers of ``topic`` may be ready to go, though no cursor moved."""
+        self._trim_due[topic] = None
+        self._flush_cursors = True
+
+    def forget_cursor(self, subscription: "LogSubscription") -> None:
+        """The subscription was removed; nothing of it is to be written any more."""
+        self._dirty.pop(subscription, None)
+
+    def flush_cursors(self) -> bool:
+        """Put all changed cursors into the next commit; False when there are none."""
+        self._flush_cursors = self._flush_cursors or bool(self._dirty)
+        return self._flush_cursors
+
+    @property
+    def has_dirty(self) -> bool:
+        """Some cursor differs from what is on disk."""
+        return bool(self._dirty)
+
+    @property
+    def crowded(self) -> bool:
+        """More bytes wait than :data:`WAITING_BYTES_MAX`."""
+        return self.waiting_bytes > WAITING_BYTES_MAX
+
+    async def room(self) -> None:
+        """Wait until not :attr:`crowded`."""
+        while self.crowded:
+            await self._room.wait()
+
+    async def idle(self) -> None:
+        """Wait until nothing waits and nothing is under way."""
+        while not self.is_idle:
+            await self._idle.wait()
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits and nothing is under way."""
+        return self._flight is None and not self._waiting
+
+    def start(self) -> None:
+        """Start a commit if none is under way and there is something to commit."""
+        if self._flight is not None:
+            return
+        take_cursors = bool(self._receipts) or self._flush_cursors
+        if not self._waiting and not take_cursors:
+            return
+        # After a failure the cursors go first and alone: when the disk is full it is acks
+        # and the trims they allow that make room, and they must not fail with the appends.
+        alone = self.has_dirty if self._failed is not None else False
+        requests = [] if alone else self._take_requests()
+        changes = Changes()
+        size = sum(each.size for each in requests)
+        flight = _Flight(requests, {}, [], [], [], [], [], size)
+        self._plan_appends(flight, changes)
+        for request in requests:
+            self._plan_request(request, flight, changes)
+        if alone or take_cursors or flight.taken:
+            self._plan_cursors(flight, changes)
+        self._failed = None
+        self._flight = flight
+        self._submit(changes, self._finished)
+
+    def _take_requests(self) -> list[Request]:
+        waiting = self._waiting
+        taken: list[Request] = []
+        entries = size = 0
+        while waiting and entries < COMMIT_ENTRIES_MAX and size < COMMIT_BYTES_MAX:
+            request = waiting.popleft()
+            entries += request.entries
+            size += request.size
+            taken.append(request)
+        return taken
+
+    def _plan_request(self, request: Request, flight: _Flight, changes: Changes) -> None:
+        for consumer, positions in request.acks:
+            flight.taken.append((consumer, consumer.take_for_unit(positions)))
+        for table, key, value in request.puts:
+            if value is None:
+                changes.deletes.append((table, key))
+            else:
+                changes.puts.append((table, key, value))
+        changes.prefixes.extend(request.prefixes)
+        changes.trims.extend(request.trims)
+        for subscription in request.leaving:
+            self._dirty.pop(subscription, None)
+
+    def _plan_appends(self, flight: _Flight, changes: Changes) -> None:
+        """Join the appends of all requests to one run a topic, and place those runs."""
+        joined: dict[LogTopic, list[bytes]] = {}
+        messages: dict[LogTopic, int | None] = {}
+        shared: set[LogTopic] = set()
+        deleted = {each.deletes_topic for each in flight.requests}
+        for request in flight.requests:
+            offsets: list[tuple[LogTopic, int]] = []
+            for topic, entries, count in request.appends:
+                if topic.gone or topic in deleted:
+                    # The topic goes with this commit or has gone: what was published to it
+                    # is gone with it, which is a success (RabbitMQ confirms it too).
+                    offsets.append((topic, 0))
+                    continue
+                run = joined.get(topic)
+                if run is None:
+                    offsets.append((topic, 0))
+                    joined[topic], messages[topic] = entries, count
+                    shared.add(topic)
+                    continue
+                if topic in shared:  # still the list of the first request: do not change that
+                    run = joined[topic] = run.copy()
+                    shared.discard(topic)
+                offsets.append((topic, len(run)))
+                run += entries
+                total = messages[topic]
+                messages[topic] = None if total is None or count is None else total + count
+            flight.offsets.append(offsets)
+        now_ms = self._now_ms()
+        for topic, entries in joined.items():
+            log = topic.log
+            assert isinstance(log, DurableLog), f"{topic!r} keeps nothing on disk"
+            planned = log.plan(entries, messages[topic], now_ms)
+            flight.runs[topic] = planned
+            changes.blocks.append((log.topic_id, planned.first, entries))
+            changes.puts.extend(log.ledger_puts(planned))
+
+    def _plan_cursors(self, flight: _Flight, changes: Changes) -> None:
+        """Put every changed cursor into the commit, and the ledgers that this lets go."""
+        topics, self._trim_due = self._trim_due, {}
+        for subscription in self._dirty:
+            cursor = subscription.take_changes()
+            flight.cursors.append((subscription, cursor))
+            changes.puts.extend(cursor.puts)
+            changes.deletes.extend(cursor.deletes)
+            topics[subscription.topic] = None
+        self._dirty.clear()
+        self._flush_cursors = False
+        flight.receipts, self._receipts = self._receipts, []
+        for topic in topics:
+            ledger = topic.plan_trim(changes, self._now_ms())
+            if ledger is not None:
+                flight.trims.append((topic, ledger))
+
+    def _finished(self, result: CommitResult) -> None:
+        """The writer is done with the commit under way. Runs in the event loop."""
+        flight, self._flight = self._flight, None
+        assert flight is not None, "the writer answers once for each commit"
+        self.waiting_bytes -= flight.size
+        if isinstance(result, CommitReport):
+            self._succeeded(flight)
+            if result.trims_left and not self._waiting:
+                # The store removes large topics step by step, one step a commit.
+                self.add(Request(lambda error, firsts: None))
+        else:
+            self._undo(flight, result)
+        self.start()
+        if not self.crowded:
+            self._room.set()
+            self._room = trio.Event()
+        if self.is_idle:
+            self._idle.set()
+            self._idle = trio.Event()
+
+    def _succeeded(self, flight: _Flight) -> None:
+        self.commits_total += 1
+        self.full = False
+        for topic, run in flight.runs.items():
+            self.entries_total += len(run.entries)
+            topic.confirm(run)
+        for topic, ledger in flight.trims:
+            topic.log.drop_through(ledger)
+            topic.trimmed()
+        for request, offsets in zip(flight.requests, flight.offsets, strict=True):
+            if request.on_commit is not None:
+                request.on_commit()
+            request.finish(
+                None, [_placed(flight.runs.get(topic), offset) for topic, offset in offsets]
+            )
+        for done in flight.receipts:
+            done(None)
+
+    def _undo(self, flight: _Flight, error: CommitFailed) -> None:
+        self.failures_total += 1
+        self.full = isinstance(error, StoreFull)
+        # Only a commit with requests sends the cursors ahead, so that a cursor commit which
+        # fails as well cannot keep the requests waiting for ever.
+        self._failed = error if flight.requests else None
+        for subscription, cursor in flight.cursors:
+            subscription.changes_failed(cursor)
+            self._dirty[subscription] = None
+        for consumer, positions in flight.taken:
+            consumer.back_from_unit(positions)
+        for request in flight.requests:
+            request.finish(error, [])
+        for done in flight.receipts:
+            done(error)
+
+
+def _placed(run: PlannedRun | None, offset: int) -> Position:
+    """Where an append stands; a topic that went with the commit has no run."""
+    return Position(0 if run is None else run.first + offset)

@@ -1,0 +1,230 @@
+"""A consumer: what one peer of a subscription has in flight, and what it may do with it.
+
+The rule: an entry is in flight at one consumer at most, or, when its batch was divided,
+message by message at several; and whatever leaves this state (ack, release, detach)
+is counted back into the windows exactly once.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from arneb_core.dispatch import Receiver
+from arneb_core.errors import NotAllowed
+from arneb_core.interface import ConsumerSpec, Deliveries, Done, Sink, SubscriptionType
+from arneb_core.position import Position
+
+if TYPE_CHECKING:
+    from arneb_core.subscription import LogSubscription
+
+CUMULATIVE_TYPES = frozenset({SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER})
+"""On the others, entries before one's own may be somebody else's."""
+
+
+class LogConsumer:
+    """One attached consumer (:class:`arneb_core.interface.Consumer`)."""
+
+    def __init__(self, subscription: "LogSubscription", spec: ConsumerSpec, sink: Sink) -> None:
+        self.name = spec.name
+        self.spec = spec
+        self.sink = sink
+        self.subscription = subscription
+        self.receiver = Receiver(spec)
+        self.attached = True
+        self.whole: set[Position] = set()
+        """Entries in flight here that were delivered whole."""
+        self.sizes: dict[Position, int] = {}
+        """Messages delivered, for those of ``whole`` where that is not one."""
+        self.masks: dict[Position, int] = {}
+        """Divided batches: bit *i* set = message *i* is in flight here."""
+
+    def __repr__(self) -> str:
+        state = f"{self.in_flight} in flight" if self.attached else "detached"
+        return f"<Consumer {self.subscription.name}/{self.name}, {state}>"
+
+    @property
+    def writable(self) -> bool:
+        return self.receiver.writable
+
+    @writable.setter
+    def writable(self, value: bool) -> None:
+        self.receiver.writable = value
+
+    @property
+    def in_flight(self) -> int:
+        """Messages delivered here and neither acknowledged nor released."""
+        batches = sum(self.sizes.values()) - len(self.sizes)
+        return len(self.whole) + batches + sum(map(int.bit_count, self.masks.values()))
+
+    @property
+    def entries_in_flight(self) -> int:
+        """Entries of which something is in flight here."""
+        return len(self.whole) + len(self.masks)
+
+    def flow(self, permits: int) -> None:
+        """Add permits."""
+        self.receiver.permits += permits
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the subscription look for work again."""
+        self.subscription.wake()
+
+    def took(
+        self, run: Deliveries, messages: int, sizes: Sequence[int] | None, *, is_divided: bool
+    ) -> None:
+        """``run`` is on its way here; windows and permits are counted already."""
+        if not self.spec.acks:
+            self.receiver.freed(messages)
+        elif is_divided and run.masks is not None:
+            for place, mask in run.masks.items():
+                self.masks[place] = self.masks.get(place, 0) | mask
+        else:
+            self.whole.update(run.positions)
+            if sizes is not None:
+                held = zip(run.positions, sizes, strict=True)
+                self.sizes.update((place, size) for place, size in held if size != 1)
+
+    def acknowledge(self, positions: Sequence[Position], done: Done | None = None) -> None:
+        """Acknowledge whole entries; of a divided batch, the messages that are here."""
+        if self.masks:
+            for place in [each for each in positions if each in self.masks]:
+                self.acknowledge_messages(place, self.masks[place])
+            divided = self.subscription.divided
+            positions = [each for each in positions if each not in divided]
+        taken = self._take(positions)
+        self.subscription.acknowledge(positions, done, elsewhere=taken < len(positions))
+
+    def acknowledge_messages(self, place: Position, mask: int, done: Done | None = None) -> None:
+        """Acknowledge the messages ``mask`` of the batch at ``place``."""
+        size = None
+        if place in self.masks:
+            self._take_mask(place, mask)
+        elif place in self.whole:
+            size = self._shrink(place, mask)
+        self.subscription.acknowledge_messages(place, mask, size, done)
+
+    def acknowledge_until(
+        self, place: Position, mask: int | None = None, done: Done | None = None
+    ) -> None:
+        """Acknowledge everything up to ``place``; with ``mask``, those messages of the last."""
+        if self.subscription.type not in CUMULATIVE_TYPES:
+            raise NotAllowed(
+                f"expected an exclusive or failover subscription for a cumulative ack, "
+                f"got {self.subscription!r}"
+            )
+        through = place if mask is None else Position(place - 1)
+        self._take([each for each in self.whole if each <= through])
+        for each in [each for each in self.masks if each <= through]:
+            self._take_mask(each, self.masks[each])
+        self.subscription.acknowledge_until(through, None if mask is None else done)
+        if mask is None:
+            self.subscription.receipt(done)
+        else:
+            self.acknowledge_messages(place, mask, done)
+
+    def release(
+        self,
+        positions: Sequence[Position],
+        *,
+        count: bool,
+        masks: Mapping[Position, int] | None = None,
+    ) -> None:
+        """Give entries (with ``masks`` messages of divided batches) back to their places."""
+        back: list[Position] = []
+        whole: list[Position] = []
+        for place in positions:
+            if place in self.masks:
+                held = self.masks[place]
+                wanted = held if masks is None else held & masks.get(place, held)
+                if self._take_mask(place, wanted):
+                    self.subscription.undivide(place, wanted)
+                    back.append(place)
+            elif place in self.whole:
+                whole.append(place)
+        self._take(whole)
+        self.subscription.returned(back + whole, count=count)
+
+    def release_all(self, *, count: bool) -> None:
+        """Give everything in flight back."""
+        self.release([*self.whole, *self.masks], count=count)
+
+    async def pull(self) -> Deliveries | None:
+        """One message outside permits and windows; see the interface."""
+        return await self.subscription.pull(self)
+
+    def detach(self) -> None:
+        """Leave; what is in flight goes back without raising redelivery counts."""
+        if self.attached:
+            self.attached = False
+            self.release_all(count=False)
+            self.subscription.detached(self)
+
+    def put_out(self, reason: str) -> None:
+        """The core ends the attachment."""
+        if self.attached:
+            self.detach()
+            self.sink.closed_by_core(reason)
+
+    def take_for_unit(self, positions: Sequence[Position]) -> list[Position]:
+        """Acknowledge as part of a commit that is about to start; which of them were not."""
+        taken = self.subscription.acks.only_unacked(positions)
+        self.acknowledge(positions)
+        return taken
+
+    def back_from_unit(self, positions: Sequence[Position]) -> None:
+        """That commit failed: in flight here again, or ready if the consumer left."""
+        self.subscription.unacknowledge(positions)
+        if self.attached:
+            self.whole.update(positions)
+            for window in self.receiver.windows:
+                window.in_flight += len(positions)
+        else:
+            self.subscription.returned(positions, count=False)
+
+    def discard(self, positions: Sequence[Position]) -> None:
+        """Somebody else acknowledged these for us (a consumer that came back as another)."""
+        self._take([each for each in positions if each in self.whole])
+        for place in [each for each in positions if each in self.masks]:
+            self._take_mask(place, self.masks[place])
+
+    def _take(self, positions: Sequence[Position]) -> int:
+        """Out of ``whole``; how many entries of it that were."""
+        whole = self.whole
+        before = len(whole)
+        whole.difference_update(positions)
+        messages = taken = before - len(whole)
+        if self.sizes and taken:
+            for place in positions:
+                size = self.sizes.pop(place, None)
+                if size is not None:
+                    messages += size - 1
+        if messages:
+            self.receiver.freed(messages)
+        return taken
+
+    def _take_mask(self, place: Position, mask: int) -> int:
+        """Out of ``masks``; the messages that were in flight here."""
+        held = self.masks[place]
+        taken = held & mask
+        if taken == held:
+            del self.masks[place]
+        else:
+            self.masks[place] = held & ~taken
+        self.receiver.freed(taken.bit_count())
+        return taken
+
+    def _shrink(self, place: Position, mask: int) -> int | None:
+        """Some messages of a whole batch in flight here are done; the batch's size if known."""
+        held = self.sizes.get(place, 1)
+        unacked = self.subscription.acks.unacked_mask(place)
+        size = None
+        if unacked is None:  # nothing of it was acknowledged before: it was delivered full
+            size = held
+            unacked = (1 << held) - 1
+        left = (unacked & ~mask).bit_count()
+        if left:
+            self.sizes[place] = left
+            self.receiver.freed(held - left)
+        else:
+            self._take([place])
+        return size

@@ -1,0 +1,54 @@
+"""A receiver: how much one consumer may be given now.
+
+The rule: room is counted in messages, never in entries, and every message that is
+handed out is counted here before anybody else is asked.
+"""
+
+from typing import Final
+
+from arneb_core.interface import ConsumerSpec, Window
+
+UNBOUNDED: Final = 1 << 40
+"""More messages than a run can ever hold: the room of a consumer without limits."""
+
+
+class Receiver:
+    """The dispatcher's view of a consumer.
+
+    ``permits`` count messages and may go below zero, because an entry is given whole to a
+    consumer that has any permit left (Pulsar, ``PersistentDispatcherMultipleConsumers``).
+    """
+
+    __slots__ = ("message_level", "permits", "priority", "turn", "unlimited", "windows", "writable")
+
+    def __init__(self, spec: ConsumerSpec) -> None:
+        self.permits = 0
+        self.unlimited = spec.unlimited
+        self.windows: tuple[Window, ...] = spec.windows
+        self.priority = spec.priority
+        self.turn = max(1, spec.entries_per_turn_max)
+        self.message_level = spec.message_level
+        self.writable = True
+
+    @property
+    def room(self) -> int:
+        """Messages that it may be given now; 0 or less means none."""
+        if not self.writable:
+            return 0
+        room = UNBOUNDED if self.unlimited else self.permits
+        for window in self.windows:
+            if window.limit and window.limit - window.in_flight < room:
+                room = window.limit - window.in_flight
+        return room
+
+    def given(self, messages: int) -> None:
+        """``messages`` are on their way to it."""
+        if not self.unlimited:
+            self.permits -= messages
+        for window in self.windows:
+            window.in_flight += messages
+
+    def freed(self, messages: int) -> None:
+        """``messages`` are no longer in flight here; permits do not come back by themselves."""
+        for window in self.windows:
+            window.in_flight -= messages

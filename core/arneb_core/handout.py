@@ -1,0 +1,245 @@
+"""The hand-out: a subscription's consumers, and the delivery of runs to them.
+
+The rule: what the dispatcher shares out is counted, put in flight and delivered in the
+same call, so that no entry is ever between two places. A run of plain entries costs a
+handful of calls whatever its length; only logs that hold batches are looked at entry
+by entry.
+"""
+
+from collections.abc import Callable, Sequence
+
+from pyroaring import BitMap64
+
+from arneb_core.acks import AckState
+from arneb_core.consumer import LogConsumer
+from arneb_core.dispatch import Receiver, SharedDispatcher
+from arneb_core.entry import messages_in
+from arneb_core.interface import Deliveries
+from arneb_core.position import BEFORE_ALL, Position
+
+Settle = Callable[[Sequence[Position], dict[Position, int] | None], None]
+"""Takes what was delivered to a consumer that does not acknowledge."""
+
+
+class HandOut:
+    """Delivers entries, in the order in which they come, to the consumers of a subscription."""
+
+    def __init__(self, acks: AckState, suspect_until: Position, settle: Settle) -> None:
+        self._acks = acks
+        self._settle = settle
+        self._dispatcher = SharedDispatcher()
+        self.consumers: dict[Receiver, LogConsumer] = {}
+        self._suspect_until = suspect_until
+        self._returned = BitMap64()
+        self._counts: dict[Position, int] = {}
+        self.divided: dict[Position, int] = {}
+        """Batches that went out message by message: the messages in flight anywhere."""
+        self.delivered_total = 0
+        self.redelivered_total = 0
+
+    def __repr__(self) -> str:
+        return f"<HandOut to {len(self.consumers)} consumers, {len(self._returned)} seen before>"
+
+    def add(self, consumer: LogConsumer) -> None:
+        """Let ``consumer`` have its share from now on."""
+        self.consumers[consumer.receiver] = consumer
+        self._dispatcher.add(consumer.receiver)
+
+    def remove(self, consumer: LogConsumer) -> None:
+        """``consumer`` gets nothing any more."""
+        if self.consumers.pop(consumer.receiver, None) is not None:
+            self._dispatcher.remove(consumer.receiver)
+
+    @property
+    def has_room(self) -> bool:
+        """Some consumer would take a message now."""
+        return self._dispatcher.has_room
+
+    def returned(self, positions: Sequence[Position], *, count: bool) -> None:
+        """These came back; they count as seen, and with ``count`` as rejected once more."""
+        self._returned.update(positions)
+        if count:
+            for place in positions:
+                self._counts[place] = self._counts.get(place, 0) + 1
+
+    def settled(self, positions: Sequence[Position]) -> None:
+        """These are acknowledged: what was remembered of their deliveries can go."""
+        if self._counts:
+            for place in positions:
+                self._counts.pop(place, None)
+        if self._returned:
+            self._returned.difference_update(BitMap64(positions))
+
+    def settled_through(self, place: Position) -> None:
+        """As :meth:`settled`, for everything up to ``place``."""
+        if self._returned:
+            self._returned.remove_range(0, place + 1)
+        if self._counts:
+            self._counts = {each: n for each, n in self._counts.items() if each > place}
+
+    def forget(self) -> None:
+        """A seek: nothing counts as seen."""
+        self._returned.clear()
+        self._counts.clear()
+        self.divided.clear()
+        self._suspect_until = BEFORE_ALL
+
+    def hand_out(self, positions: list[Position], entries: list[bytes], *, batches: bool) -> int:
+        """Share entries out and deliver them; how many, counted from the front, are done with.
+
+        ``batches``: some entry may hold more or fewer than one message.
+        """
+        if not batches:
+            return self._hand_out_plain(positions, entries)
+        sizes = list(map(messages_in, entries))
+        if max(sizes) > 1 and any(each.message_level for each in self.consumers):
+            return self._hand_out_messages(positions, entries, sizes)
+        return self._hand_out_batches(positions, entries, sizes)
+
+    def pull(self, consumer: LogConsumer, place: Position, entry: bytes) -> Deliveries | None:
+        """Deliver one message to ``consumer`` whatever its permits say; the run, and whether
+        the entry is done with is told by :attr:`divided`. None: no message of it is free."""
+        size = messages_in(entry)
+        masks: dict[Position, int] | None = None
+        if size > 1:
+            free = self._free(place, size)
+            if not free:
+                return None
+            masks = {place: free & -free}
+            self.divided[place] = self.divided.get(place, 0) | masks[place]
+        consumer.receiver.given(1)
+        return self._run(consumer, [place], [entry], None, masks, is_divided=masks is not None)
+
+    def is_done_with(self, place: Position, entry: bytes) -> bool:
+        """No message of the entry is left to hand out."""
+        size = messages_in(entry)
+        return size == 1 or not self._free(place, size)
+
+    def _hand_out_plain(self, positions: list[Position], entries: list[bytes]) -> int:
+        shares = self._dispatcher.share(len(positions))
+        if not shares:
+            return 0
+        done = shares[-1][2]
+        if len(shares) == 1:
+            if done != len(positions):
+                positions, entries = positions[:done], entries[:done]
+            self._deliver(self.consumers[shares[0][0]], positions, entries)
+            return done
+        gathered: dict[Receiver, tuple[list[Position], list[bytes]]] = {}
+        for receiver, start, stop in shares:
+            run = gathered.get(receiver)
+            if run is None:
+                run = gathered[receiver] = ([], [])
+            run[0].extend(positions[start:stop])
+            run[1].extend(entries[start:stop])
+        for receiver, (places, run_entries) in gathered.items():
+            self._deliver(self.consumers[receiver], places, run_entries)
+        return done
+
+    def _hand_out_batches(
+        self, positions: list[Position], entries: list[bytes], sizes: list[int]
+    ) -> int:
+        """Whole entries; a half-acknowledged batch costs, and shows, what is left of it."""
+        masks: dict[Position, int] = {}
+        for index, place in enumerate(positions):
+            if sizes[index] > 1:
+                free = self._free(place, sizes[index])
+                if free.bit_count() != sizes[index]:
+                    masks[place], sizes[index] = free, free.bit_count()
+        shares = self._dispatcher.share(len(positions), sizes)
+        for receiver, start, stop in shares:
+            part = positions[start:stop]
+            own = {each: masks[each] for each in part if each in masks}
+            consumer = self.consumers[receiver]
+            self._deliver(consumer, part, entries[start:stop], sizes[start:stop], own or None)
+        return shares[-1][2] if shares else 0
+
+    def _hand_out_messages(
+        self, positions: list[Position], entries: list[bytes], sizes: list[int]
+    ) -> int:
+        """Divide batches message by message among consumers that want it so.
+
+        A batch that is divided only in part is not done with: it stays at the front, and
+        :attr:`divided` keeps what of it is out.
+        """
+        for index, (place, entry, size) in enumerate(zip(positions, entries, sizes, strict=True)):
+            free = self._free(place, size) if size > 1 else 1
+            given: dict[Receiver, int] = {}
+            while free:
+                shares = self._dispatcher.share(1)
+                if not shares:
+                    break
+                receiver = shares[0][0]
+                part = free & -free
+                if not receiver.message_level:
+                    receiver.given(free.bit_count() - 1)
+                    part = free
+                given[receiver] = given.get(receiver, 0) | part
+                free &= ~part
+            for receiver, mask in given.items():
+                consumer = self.consumers[receiver]
+                if size == 1:
+                    self._deliver(consumer, [place], [entry])
+                    continue
+                self.divided[place] = self.divided.get(place, 0) | mask
+                masks = {place: mask}
+                self._deliver(
+                    consumer, [place], [entry], [mask.bit_count()], masks, is_divided=True
+                )
+            if free:
+                return index
+        return len(positions)
+
+    def _free(self, place: Position, size: int) -> int:
+        """The messages of a batch that are neither acknowledged nor in flight."""
+        unacked = self._acks.unacked_mask(place)
+        whole = (1 << size) - 1 if unacked is None else unacked
+        return whole & ~self.divided.get(place, 0)
+
+    def _deliver(
+        self,
+        consumer: LogConsumer,
+        positions: list[Position],
+        entries: list[bytes],
+        sizes: list[int] | None = None,
+        masks: dict[Position, int] | None = None,
+        *,
+        is_divided: bool = False,
+    ) -> None:
+        run = self._run(consumer, positions, entries, sizes, masks, is_divided=is_divided)
+        consumer.sink.deliver(run)
+
+    def _run(
+        self,
+        consumer: LogConsumer,
+        positions: list[Position],
+        entries: list[bytes],
+        sizes: list[int] | None,
+        masks: dict[Position, int] | None,
+        *,
+        is_divided: bool,
+    ) -> Deliveries:
+        """Put a run in flight at ``consumer``; the dispatcher has counted it already."""
+        messages = len(positions) if sizes is None else sum(sizes)
+        redelivered = self._seen_before(positions)
+        counts = None
+        if self._counts:
+            counts = {each: self._counts[each] for each in positions if each in self._counts}
+        run = Deliveries(positions, entries, redelivered, counts or None, masks)
+        self.delivered_total += messages
+        if redelivered:
+            self.redelivered_total += len(redelivered)
+        consumer.took(run, messages, sizes, is_divided=is_divided)
+        if not consumer.spec.acks:
+            self._settle(positions, masks if is_divided else None)
+        return run
+
+    def _seen_before(self, positions: list[Position]) -> set[Position] | None:
+        """Those of ``positions`` that a consumer may have seen before; None = none."""
+        seen: set[Position] = set()
+        if positions[0] <= self._suspect_until:
+            seen.update(each for each in positions if each <= self._suspect_until)
+        if self._returned:
+            returned = self._returned
+            seen.update(each for each in positions if each in returned)
+        return seen or None

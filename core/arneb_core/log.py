@@ -1,0 +1,203 @@
+"""A log: one topic's committed entries, in ledgers, with the recent ones in memory.
+
+The rule: an entry is in the log when its commit is on disk and not before.
+:meth:`DurableLog.plan` says where a run will stand and changes nothing;
+:meth:`DurableLog.confirm` makes it visible; a failed commit is simply never confirmed,
+so it leaves no gap. :class:`MemoryLog` is the same log for topics that do not outlive
+the process.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from arneb_core.entry import messages_in
+from arneb_core.ledgers import LedgerIndex, LedgerInfo
+from arneb_core.position import LedgerId, Position, ledger_of, position
+from arneb_core.store.records import LedgerRecord
+from arneb_core.store.schema import Table, TopicId, ledger_key
+from arneb_core.tail_cache import CacheBudget, TailCache
+
+LEDGER_ENTRIES_MAX: Final = 50_000
+"""Pulsar's ``managedLedgerMaxEntriesPerLedger``: the grain of trimming and of Spark's partitions."""
+
+LEDGER_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A consumed queue keeps at most one ledger on disk, so this bounds what an empty queue costs."""
+
+LEDGER_AGE_MS_MAX: Final = 4 * 60 * 60 * 1000
+"""Pulsar's ``managedLedgerMaxLedgerRolloverTimeMinutes``: lets retention by time make progress."""
+
+Read = Callable[[list[tuple[Position, list[bytes]]]], None]
+"""Takes runs in log order; an empty list means that nothing is there (any more)."""
+
+
+class ColdReader(Protocol):
+    """Reads ranges of the store off the event loop."""
+
+    def read(
+        self, topic_id: TopicId, place: Position, last: Position, bytes_max: int, then: Read
+    ) -> None:
+        """Read entries from ``place`` to ``last``; ``then`` is called later in the loop."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """Where a run will stand if its commit succeeds."""
+
+    first: Position
+    entries: list[bytes]
+    messages: int
+    size: int
+    now_ms: int
+    new_ledger: LedgerId | None
+    """The run opens this ledger and closes the one before it."""
+
+    @property
+    def last(self) -> Position:
+        return Position(self.first + len(self.entries) - 1)
+
+
+class DurableLog:
+    """The log of a durable topic."""
+
+    durable: Final = True
+
+    def __init__(
+        self, topic_id: TopicId, ledgers: LedgerIndex, reader: ColdReader, budget: CacheBudget
+    ) -> None:
+        self.topic_id = topic_id
+        self.ledgers = ledgers
+        self.tail = TailCache(budget)
+        self._reader = reader
+        self.has_batches = any(each.messages != each.entries for each in ledgers)
+
+    def __repr__(self) -> str:
+        return f"<DurableLog {self.topic_id} {self.ledgers!r}>"
+
+    def plan(self, entries: list[bytes], messages: int | None, now_ms: int) -> PlannedRun:
+        """Where ``entries`` would stand; nothing changes until :meth:`confirm`."""
+        size = sum(map(len, entries))
+        if messages is None:
+            messages = sum(map(messages_in, entries))
+        first, new_ledger = plan_place(self.ledgers, now_ms)
+        return PlannedRun(first, entries, messages, size, now_ms, new_ledger)
+
+    def ledger_puts(self, run: PlannedRun) -> list[tuple[Table, bytes, bytes]]:
+        """The ledger records that must be written in the commit of ``run``."""
+        if run.new_ledger is None:
+            return []
+        puts = []
+        full = self.ledgers.current
+        if full is not None:
+            key = ledger_key(self.topic_id, full.id)
+            puts.append((Table.LEDGERS, key, closed_record(full, run.now_ms).pack()))
+        key = ledger_key(self.topic_id, run.new_ledger)
+        # The counts of an open ledger are not kept up to date on disk: that would be one more
+        # page written by every commit. Opening the log counts its blocks instead.
+        puts.append((Table.LEDGERS, key, LedgerRecord(run.now_ms).pack()))
+        return puts
+
+    def confirm(self, run: PlannedRun, *, cache: bool) -> None:
+        """The commit of ``run`` is on disk: its entries are in the log."""
+        confirm_place(self.ledgers, run)
+        self.has_batches = self.has_batches or run.messages != len(run.entries)
+        if cache:
+            self.tail.append(run.first, run.entries, run.size)
+        else:
+            self.tail.clear()
+
+    def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
+        """Entries from ``place`` on, if they are in memory."""
+        return self.tail.read(place, limit)
+
+    def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
+        """Read entries from ``place`` on out of the store; see :data:`Read`."""
+        last = self.ledgers.last
+        assert last is not None, "a cold read is asked for only behind an existing entry"
+        self._reader.read(self.topic_id, place, last, bytes_max, then)
+
+    def drop_through(self, ledger: LedgerId) -> None:
+        """Forget the ledgers up to and with ``ledger``; their blocks are being trimmed."""
+        self.ledgers.drop_through(ledger)
+
+
+class MemoryLog:
+    """The log of a topic that ends with the process: transient, exclusive, auto-delete queues."""
+
+    durable: Final = False
+
+    def __init__(self) -> None:
+        self.ledgers = LedgerIndex()
+        # A budget of its own, never exceeded: here the cache is the log.
+        self.tail = TailCache(CacheBudget(bytes_max=1 << 62))
+        self.has_batches = False
+
+    def __repr__(self) -> str:
+        return f"<MemoryLog {self.ledgers!r}>"
+
+    def plan(self, entries: list[bytes], messages: int | None, now_ms: int) -> PlannedRun:
+        """As :meth:`DurableLog.plan`."""
+        size = sum(map(len, entries))
+        if messages is None:
+            messages = sum(map(messages_in, entries))
+        first, new_ledger = plan_place(self.ledgers, now_ms)
+        return PlannedRun(first, entries, messages, size, now_ms, new_ledger)
+
+    def confirm(self, run: PlannedRun, *, cache: bool = True) -> None:
+        """The entries are in the log at once."""
+        confirm_place(self.ledgers, run)
+        self.has_batches = self.has_batches or run.messages != len(run.entries)
+        self.tail.append(run.first, run.entries, run.size)
+
+    def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
+        """Entries from ``place`` on; everything that is in the log is in memory."""
+        return self.tail.read(place, limit)
+
+    def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
+        """Never needed: what :meth:`read_hot` does not find is not in the log."""
+        raise AssertionError(f"a memory log has nothing colder than memory: {self!r}")
+
+    def drop_through(self, ledger: LedgerId) -> None:
+        """Forget the ledgers up to and with ``ledger`` and free their entries."""
+        self.ledgers.drop_through(ledger)
+        self.tail.drop_through(Position(position(ledger + 1, 0) - 1))
+
+
+Log = DurableLog | MemoryLog
+
+
+def plan_place(ledgers: LedgerIndex, now_ms: int) -> tuple[Position, LedgerId | None]:
+    """The place of the next entry, and the ledger that it opens, if it opens one."""
+    current = ledgers.current
+    if current is None:
+        return ledgers.next_append, ledger_of(ledgers.next_append)
+    if not _is_full(current, now_ms):
+        return ledgers.next_append, None
+    opened = LedgerId(current.id + 1)
+    return position(opened, 0), opened
+
+
+def confirm_place(ledgers: LedgerIndex, run: PlannedRun) -> None:
+    """Count ``run`` into its ledger, opening that first if the run does."""
+    if run.new_ledger is not None:
+        if ledgers.current is not None:
+            ledgers.close(run.now_ms)
+        ledgers.open(run.new_ledger, run.now_ms)
+    assert ledgers.next_append == run.first, f"{ledgers!r} moved under the run at {run.first}"
+    ledgers.extend(len(run.entries), run.messages, run.size)
+
+
+def closed_record(ledger: LedgerInfo, closed_ms: int) -> LedgerRecord:
+    """The record of a ledger that takes no more entries."""
+    return LedgerRecord(
+        ledger.created_ms, max(closed_ms, 1), ledger.entries, ledger.messages, ledger.bytes
+    )
+
+
+def _is_full(ledger: LedgerInfo, now_ms: int) -> bool:
+    return (
+        ledger.entries >= LEDGER_ENTRIES_MAX
+        or ledger.bytes >= LEDGER_BYTES_MAX
+        or now_ms - ledger.created_ms >= LEDGER_AGE_MS_MAX
+    )

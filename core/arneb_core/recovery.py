@@ -1,0 +1,141 @@
+"""Recovery: what a store holds, as the values from which topics and cursors are made.
+
+The rule: it reads one snapshot and changes nothing. The counts of closed ledgers are
+believed; an open ledger is counted block by block, which also proves its tail readable.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from arneb_core.acks import AckState
+from arneb_core.entry import messages_in
+from arneb_core.interface import TopicSettings
+from arneb_core.ledgers import LedgerIndex, LedgerInfo
+from arneb_core.position import Position, position
+from arneb_core.store.records import (
+    CursorRecord,
+    LedgerRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    unpack_number,
+)
+from arneb_core.store.schema import (
+    FRONTEND_PREFIX,
+    META_CLEAN,
+    META_NEXT_TOPIC_ID,
+    PLACE_SUFFIX,
+    TOPIC_PREFIX,
+    SubscriptionId,
+    Table,
+    TopicId,
+    cursor_prefix,
+    parse_ledger_key,
+    parse_subscription_key,
+    subscriptions_prefix,
+    topic_prefix,
+)
+from arneb_core.store.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCursor:
+    """A durable subscription as it was last written."""
+
+    name: str
+    id: SubscriptionId
+    properties: Mapping[str, str]
+    acks: AckState
+    read_position: Position
+    half_acked_sizes: Mapping[Position, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTopic:
+    """A durable topic as it was last written."""
+
+    name: str
+    id: TopicId
+    settings: TopicSettings
+    ledgers: LedgerIndex
+    cursors: list[StoredCursor]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Everything that a store holds, without the entries."""
+
+    clean: bool
+    """The last stop wrote all cursors."""
+    next_topic_id: int
+    metadata: dict[str, bytes]
+    topics: list[StoredTopic]
+
+
+def recover(snapshot: Snapshot) -> Stored:
+    """Read what ``snapshot`` holds. Raises :class:`ValueError` on a record that is none."""
+    next_id = snapshot.get(Table.META, META_NEXT_TOPIC_ID)
+    cut = len(FRONTEND_PREFIX)
+    return Stored(
+        clean=snapshot.get(Table.META, META_CLEAN) is not None,
+        next_topic_id=1 if next_id is None else unpack_number(next_id),
+        metadata={
+            key[cut:].decode(): value
+            for key, value in snapshot.scan(Table.CATALOG, FRONTEND_PREFIX)
+        },
+        topics=[
+            _recover_topic(snapshot, key[len(TOPIC_PREFIX) :].decode(), TopicRecord.unpack(value))
+            for key, value in snapshot.scan(Table.CATALOG, TOPIC_PREFIX)
+        ],
+    )
+
+
+def _recover_topic(snapshot: Snapshot, name: str, record: TopicRecord) -> StoredTopic:
+    settings = TopicSettings(
+        durable=record.durable,
+        retention_ms=record.retention_ms,
+        retention_bytes=record.retention_bytes,
+        properties=record.properties,
+    )
+    ledgers = LedgerIndex(
+        _recover_ledger(snapshot, record.id, key, LedgerRecord.unpack(value))
+        for key, value in snapshot.scan(Table.LEDGERS, topic_prefix(record.id))
+    )
+    cursors = [
+        _recover_cursor(snapshot, record.id, ledgers, key, SubscriptionRecord.unpack(value))
+        for key, value in snapshot.scan(Table.CATALOG, subscriptions_prefix(record.id))
+    ]
+    return StoredTopic(name, record.id, settings, ledgers, cursors)
+
+
+def _recover_ledger(
+    snapshot: Snapshot, topic_id: TopicId, key: bytes, record: LedgerRecord
+) -> LedgerInfo:
+    _, ledger = parse_ledger_key(key)
+    entries, messages, size = record.entries, record.messages, record.bytes_total
+    if not record.closed_ms:
+        first = position(ledger, 0)
+        last = Position(position(ledger + 1, 0) - 1)
+        for _, run in snapshot.iter_blocks(topic_id, first, last):
+            entries += len(run)
+            messages += sum(map(messages_in, run))
+            size += sum(map(len, run))
+    return LedgerInfo(ledger, entries, messages, size, record.created_ms, record.closed_ms)
+
+
+def _recover_cursor(
+    snapshot: Snapshot,
+    topic_id: TopicId,
+    ledgers: LedgerIndex,
+    key: bytes,
+    record: SubscriptionRecord,
+) -> StoredCursor:
+    _, name = parse_subscription_key(key)
+    prefix = cursor_prefix(topic_id, record.id)
+    rows = {key[len(prefix) :]: value for key, value in snapshot.scan(Table.CURSORS, prefix)}
+    place = CursorRecord.unpack(rows.pop(PLACE_SUFFIX, b""))
+    acks = AckState.load(ledgers, place.mark_delete, rows.items())
+    sizes = {}
+    for masked in acks.masks:
+        for _, entries in snapshot.read_blocks(topic_id, masked, bytes_max=1, last=masked):
+            sizes[masked] = messages_in(entries[0])
+    return StoredCursor(name, record.id, record.properties, acks, place.read_position, sizes)

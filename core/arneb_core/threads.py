@@ -1,0 +1,107 @@
+"""The two threads of the core: one that commits, one that reads what is not in memory.
+
+The rule: a thread gets work through a queue, touches nothing but the store, and
+hands its result to a callback that runs in the event loop. A result that comes after
+the loop has ended is dropped; nobody is left to want it.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
+from typing import Protocol
+
+import trio
+
+from arneb_core.errors import CommitFailed, StoreFailed
+from arneb_core.log import Read
+from arneb_core.position import Position
+from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.environment import Store
+from arneb_core.store.schema import TopicId
+
+logger = logging.getLogger(__name__)
+
+CommitResult = CommitReport | CommitFailed
+Then = Callable[[CommitResult], None]
+
+
+class CommittingStore(Protocol):
+    """What the writer needs of a store; the test kit's faulty store is one too."""
+
+    def commit(self, changes: Changes) -> CommitReport: ...
+
+
+class Writer:
+    """Commits changes in the order in which they are submitted."""
+
+    def __init__(self, store: CommittingStore, token: trio.lowlevel.TrioToken) -> None:
+        self._store = store
+        self._token = token
+        self._queue: SimpleQueue[tuple[Changes, Then] | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="arneb-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, changes: Changes, then: Then) -> None:
+        """Commit ``changes``; ``then`` gets the outcome in the event loop."""
+        self._queue.put((changes, then))
+
+    def stop(self) -> None:
+        """Finish what was submitted and end the thread; blocks meanwhile."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (work := self._queue.get()) is not None:
+            changes, then = work
+            result: CommitResult
+            try:
+                result = self._store.commit(changes)
+            except CommitFailed as error:
+                result = error
+            except Exception as error:
+                # A bug, not a full disk: the publishers still must not wait for ever.
+                logger.exception("commit failed unexpectedly")
+                result = StoreFailed(f"unexpected {type(error).__name__} while committing: {error}")
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(then, result)
+
+
+class Reader:
+    """Reads ranges of entries out of snapshots of the store."""
+
+    def __init__(self, store: Store, token: trio.lowlevel.TrioToken) -> None:
+        self._store = store
+        self._token = token
+        self._queue: SimpleQueue[tuple[TopicId, Position, Position, int, Read] | None]
+        self._queue = SimpleQueue()
+        self._thread = Thread(target=self._run, name="arneb-reader", daemon=True)
+        self._thread.start()
+
+    def read(
+        self, topic_id: TopicId, place: Position, last: Position, bytes_max: int, then: Read
+    ) -> None:
+        """Read from ``place`` to ``last``, about ``bytes_max`` bytes at most, at least one
+        block; ``then`` gets the runs in the event loop."""
+        self._queue.put((topic_id, place, last, bytes_max, then))
+
+    def stop(self) -> None:
+        """Finish what was asked for and end the thread; blocks meanwhile."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (work := self._queue.get()) is not None:
+            topic_id, place, last, bytes_max, then = work
+            runs: list[tuple[Position, list[bytes]]]
+            try:
+                with self._store.snapshot() as snapshot:
+                    runs = snapshot.read_blocks(topic_id, place, bytes_max=bytes_max, last=last)
+            except Exception:
+                # A block that fails its checksum: nothing of it may reach a consumer. The
+                # subscription stays where it is, and `arneb check` names the block.
+                logger.exception("reading topic %d from position %d failed", topic_id, place)
+                continue
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(then, runs)

@@ -1,0 +1,290 @@
+"""A topic: one log and the subscriptions over it.
+
+The rule: the log goes on whether or not anybody reads it; a ledger goes when it is
+closed, every durable subscription is past it, and retention does not hold it.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from arneb_core.acks import AckState
+from arneb_core.entry import read_header
+from arneb_core.errors import SubscriptionBusy, SubscriptionNotFound, TopicFenced
+from arneb_core.interface import Done, InitialPosition, TopicSettings, TopicStatistics
+from arneb_core.log import DurableLog, Log, PlannedRun
+from arneb_core.position import LedgerId, Position, before, position
+from arneb_core.retention import droppable_through
+from arneb_core.store.changes import Changes
+from arneb_core.store.records import CursorRecord, SubscriptionRecord
+from arneb_core.store.schema import (
+    PLACE_SUFFIX,
+    SubscriptionId,
+    Table,
+    TopicId,
+    cursor_prefix,
+    ledger_key,
+    subscription_key,
+)
+from arneb_core.subscription import LogSubscription
+
+if TYPE_CHECKING:
+    from arneb_core.engine import Engine
+
+SCAN_BYTES: Final = 1024 * 1024
+"""Read at a time when looking for a publish time."""
+
+
+class LogTopic:
+    """One topic (:class:`arneb_core.interface.Topic`)."""
+
+    def __init__(
+        self, engine: "Engine", topic_id: TopicId, name: str, settings: TopicSettings, log: Log
+    ) -> None:
+        self.engine = engine
+        self.id = topic_id
+        self.name = name
+        self.settings = settings
+        self.log = log
+        self.fenced = False
+        """It is being deleted: no new consumers."""
+        self.gone = False
+        """It is deleted: what is still on its way to it is dropped."""
+        self.appended_messages_total = 0
+        self._subscriptions: dict[str, LogSubscription] = {}
+        self._next_subscription_id = 1
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name} {self.log!r}, {len(self._subscriptions)} subscriptions>"
+
+    @property
+    def durable(self) -> bool:
+        return self.settings.durable
+
+    @property
+    def subscriptions(self) -> Mapping[str, LogSubscription]:
+        return self._subscriptions
+
+    @property
+    def first(self) -> Position | None:
+        return self.log.ledgers.first
+
+    @property
+    def last(self) -> Position | None:
+        return self.log.ledgers.last
+
+    def adopt(self, subscription: LogSubscription) -> None:
+        """Take in a subscription found in the store."""
+        self._subscriptions[subscription.name] = subscription
+        if subscription.id is not None:
+            self._next_subscription_id = max(self._next_subscription_id, subscription.id + 1)
+
+    async def subscribe(
+        self,
+        name: str,
+        *,
+        durable: bool = True,
+        initial: InitialPosition = InitialPosition.LATEST,
+        start: Position | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> LogSubscription:
+        """The subscription of that name, made if it is not there."""
+        async with self.engine.catalog_lock:
+            found = self._subscriptions.get(name)
+            if found is not None:
+                return found
+            if self.fenced:
+                raise TopicFenced(f"{self!r} is being deleted")
+            acks = AckState(self.log.ledgers, self._start(initial, start))
+            if not (durable and self.durable):
+                made = LogSubscription(self, name, None, acks, properties=properties)
+                self._subscriptions[name] = made
+                return made
+            subscription_id = SubscriptionId(self._next_subscription_id)
+            made = LogSubscription(self, name, subscription_id, acks, properties=properties)
+            # The place alone is written: a cursor that was just made has no holes.
+            record = CursorRecord(acks.mark_delete, Position(acks.mark_delete + 1))
+            prefix = cursor_prefix(self.id, subscription_id)
+            row = SubscriptionRecord(subscription_id, dict(properties or {}))
+            await self.engine.change_catalog(
+                puts=[
+                    (Table.CATALOG, subscription_key(self.id, name), row.pack()),
+                    (Table.CURSORS, prefix + PLACE_SUFFIX, record.pack()),
+                ],
+                on_commit=lambda: self.adopt(made),
+            )
+            return made
+
+    async def unsubscribe(self, name: str, *, force: bool = False) -> None:
+        """Remove a subscription durably."""
+        async with self.engine.catalog_lock:
+            subscription = self._subscriptions.get(name)
+            if subscription is None:
+                raise SubscriptionNotFound(f"{self.name} has no subscription {name!r}")
+            if subscription.consumers and not force:
+                raise SubscriptionBusy(f"expected no consumers, got {subscription!r}")
+            subscription.fence()
+            if subscription.id is None:
+                self.forget(subscription)
+                return
+            try:
+                await self.engine.change_catalog(
+                    deletes=[(Table.CATALOG, subscription_key(self.id, name))],
+                    prefixes=[(Table.CURSORS, cursor_prefix(self.id, subscription.id))],
+                    leaving=(subscription,),
+                    on_commit=lambda: self.forget(subscription),
+                )
+            except BaseException:
+                if self._subscriptions.get(name) is subscription:
+                    subscription.unfence()
+                raise
+
+    def forget(self, subscription: LogSubscription) -> None:
+        """The subscription is gone."""
+        if self._subscriptions.get(subscription.name) is subscription:
+            del self._subscriptions[subscription.name]
+            self.engine.cursor_gone(subscription)
+
+    async def last_entry(self) -> tuple[Position, bytes] | None:
+        """The last committed entry with its bytes."""
+        last = self.last
+        if last is None:
+            await trio.lowlevel.checkpoint()
+            return None
+        runs = await self.read(last, 1)
+        return (runs[0][0], runs[0][1][0]) if runs else None
+
+    async def first_published(self, publish_time_ms: int) -> Position | None:
+        """The first entry published at or after that time; None when there is none."""
+        start: Position | None = None
+        for info in self.log.ledgers:
+            # A ledger opens with its first entry, so older ledgers end before that.
+            if info.created_ms <= publish_time_ms or start is None:
+                start = position(info.id, 0)
+        place = None if start is None else self.log.ledgers.after(before(start))
+        while place is not None:
+            for first, entries in await self.read(place, SCAN_BYTES):
+                for index, entry in enumerate(entries):
+                    if read_header(entry).publish_time_ms >= publish_time_ms:
+                        return Position(first + index)
+                place = Position(first + len(entries) - 1)
+            place = self.log.ledgers.after(place)
+        return None
+
+    async def read(self, place: Position, bytes_max: int) -> list[tuple[Position, list[bytes]]]:
+        """Runs of entries from ``place`` on, off the event loop if they are not in memory."""
+        hot = self.log.read_hot(place, 1 << 30)
+        if hot is not None:
+            await trio.lowlevel.checkpoint()
+            return [hot]
+        answer: list[tuple[Position, list[bytes]]] = []
+        finished = trio.Event()
+
+        def then(runs: list[tuple[Position, list[bytes]]]) -> None:
+            answer.extend(runs)
+            finished.set()
+
+        self.log.read_cold(place, bytes_max, then)
+        await finished.wait()
+        return answer
+
+    def statistics(self) -> TopicStatistics:
+        """The topic at this instant."""
+        ledgers = self.log.ledgers
+        return TopicStatistics(
+            name=self.name,
+            durable=self.durable,
+            entries=ledgers.entries,
+            messages=ledgers.messages,
+            bytes=ledgers.bytes,
+            ledgers=len(ledgers),
+            last=self.last,
+            appended_messages_total=self.appended_messages_total,
+            subscriptions=tuple(each.statistics() for each in self._subscriptions.values()),
+        )
+
+    # What the engine and the committer need
+
+    def confirm(self, run: PlannedRun) -> None:
+        """``run`` is durable (or its topic is not): let the consumers have it."""
+        keeps_up = self.log.ledgers.after
+        cache = bool(self.log.tail) or any(
+            each.consumers_attached and keeps_up(each.ahead) is None
+            for each in self._subscriptions.values()
+        )
+        self.log.confirm(run, cache=cache)
+        self.appended_messages_total += run.messages
+        if run.new_ledger is not None:
+            self.engine.ledger_closed(self)
+        for subscription in self._subscriptions.values():
+            subscription.wake()
+
+    def has_work(self, subscription: LogSubscription) -> None:
+        """``subscription`` may have something to dispatch."""
+        self.engine.has_work(subscription)
+
+    def cursor_changed(self, subscription: LogSubscription, done: Done | None) -> None:
+        """The cursor of ``subscription`` moved; ``done`` is told when that is durable."""
+        self.engine.cursor_changed(subscription, done)
+
+    def dispatched(self) -> None:
+        """Consumers moved on: what all of them have had need not stay in memory."""
+        if isinstance(self.log, DurableLog):
+            if self.log.tail:
+                behind = [
+                    s.read_after for s in self._subscriptions.values() if s.consumers_attached
+                ]
+                if behind:
+                    self.log.tail.drop_through(min(behind))
+                else:
+                    self.log.tail.clear()
+
+    def trim_memory(self) -> None:
+        """Drop what every subscription of a memory log is past."""
+        marks = [each.mark_delete for each in self._subscriptions.values()]
+        if marks and not isinstance(self.log, DurableLog):
+            through = min(marks)
+            self.log.tail.drop_through(through)
+            last_full = LedgerId((through + 1 >> 32) - 1)
+            if any(info.id <= last_full for info in self.log.ledgers):
+                self.log.drop_through(last_full)
+                self.trimmed()
+
+    def plan_trim(self, changes: Changes, now_ms: int) -> LedgerId | None:
+        """Put the removal of ledgers that may go into a commit; the last of them."""
+        if not isinstance(self.log, DurableLog) or self.gone:
+            return None
+        marks = [each.mark_delete for each in self._subscriptions.values() if each.durable]
+        last = droppable_through(
+            self.log.ledgers,
+            min(marks, default=None),
+            retention_ms=self.settings.retention_ms,
+            retention_bytes=self.settings.retention_bytes,
+            now_ms=now_ms,
+        )
+        if last is None:
+            return None
+        for info in self.log.ledgers:
+            if info.id > last:
+                break
+            changes.deletes.append((Table.LEDGERS, ledger_key(self.id, info.id)))
+            if info.entries:
+                changes.trims.append((self.id, position(info.id, 0), info.last))
+        return last
+
+    def trimmed(self) -> None:
+        """Ledgers were dropped from the front of the log."""
+        for subscription in self._subscriptions.values():
+            subscription.log_trimmed()
+
+    def _start(self, initial: InitialPosition, start: Position | None) -> Position:
+        """The mark-delete position of a new cursor."""
+        ledgers = self.log.ledgers
+        if start is not None:
+            found = ledgers.after(before(start))
+        elif initial is InitialPosition.EARLIEST:
+            found = ledgers.first
+        else:
+            found = None
+        return before(ledgers.next_append if found is None else found)
