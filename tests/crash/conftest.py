@@ -1,0 +1,15 @@
+"""Options of the crash tests, and the repository on the import path."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+if str(REPOSITORY) not in sys.path:
+    sys.path.insert(0, str(REPOSITORY))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kills", type=int, default=30, help="SIGKILLs of the crash test")
+    parser.addoption("--crash-seed", type=int, default=None, help="repeat a run of the crash test")
