@@ -55,6 +55,7 @@ class Snapshot:
             key, value = cursor.item()
             if not key.startswith(head):
                 return
+            self._resident.read(len(value))
             if is_long(key):
                 key, value = unwrap(value)
             if key.startswith(prefix):

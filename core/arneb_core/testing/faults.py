@@ -147,7 +147,8 @@ def broken_disk(directory: str | os.PathLike[str], fault: DiskFault) -> Iterator
     """Let the open store in ``directory`` meet ``fault`` in this process; healed at the end.
 
     Swaps the descriptors that LMDB has open for those of a device that behaves so: real
-    system calls fail, and the file itself is untouched.
+    system calls fail, and the file itself is untouched. A store that opens its file again
+    meanwhile is healed by that.
     """
     device, meta = fault.value
     saved: list[tuple[int, int]] = []
@@ -161,7 +162,10 @@ def broken_disk(directory: str | os.PathLike[str], fault: DiskFault) -> Iterator
         yield
     finally:
         for fd, original in saved:
-            _replace(fd, original)
+            if _is_device(fd):
+                _replace(fd, original)
+            else:  # LMDB closed it, and the number is somebody else's now
+                os.close(original)
 
 
 def _descriptors(file: Path) -> list[int]:
@@ -177,6 +181,13 @@ def _descriptors(file: Path) -> list[int]:
         if same and stat.S_ISREG(open_file.st_mode):
             found.append(int(name))
     return found
+
+
+def _is_device(fd: int) -> bool:
+    try:
+        return stat.S_ISCHR(os.fstat(fd).st_mode)
+    except OSError:
+        return False
 
 
 def _replace(fd: int, by: int) -> None:

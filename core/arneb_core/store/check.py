@@ -1,0 +1,157 @@
+"""The check: walks everything in a store and verifies that it fits together.
+
+The rule: it believes nothing that it has not read. It reads one snapshot, so it may run beside
+a live broker, and it never writes. What it verifies is what the engine relies on, so every
+test of the project that has a store ends with it.
+
+Order: META and the catalog here, then ledgers and blocks (:mod:`.check_log`), then the
+cursors against both (:mod:`.check_cursors`).
+"""
+
+import os
+from collections.abc import Callable
+from typing import Final
+
+import lmdb
+
+from arneb_core.store.check_cursors import check_cursors
+from arneb_core.store.check_log import check_entries, check_ledgers
+from arneb_core.store.findings import Finding, FindingKind
+from arneb_core.store.inventory import Inventory, TopicInventory
+from arneb_core.store.records import (
+    SubscriptionRecord,
+    TopicRecord,
+    unpack_number,
+    unpack_trims,
+)
+from arneb_core.store.schema import (
+    FORMAT_VERSION,
+    FRONTEND_PREFIX,
+    META_CLEAN,
+    META_FORMAT,
+    META_NEXT_TOPIC_ID,
+    META_TRIMS,
+    SUBSCRIPTION_PREFIX,
+    TOPIC_PREFIX,
+    U32,
+    Table,
+    TopicId,
+    parse_subscription_key,
+)
+from arneb_core.store.snapshot import Snapshot, open_snapshot_environment
+
+
+def check(source: str | os.PathLike[str] | Snapshot) -> list[Finding]:
+    """Everything that is wrong in a data directory, or in a snapshot of one; empty = clean.
+
+    A path must not be open in this process. Raises :class:`.StoreUnusable` when it cannot be
+    opened at all, be it only because of its format.
+    """
+    if isinstance(source, Snapshot):
+        return _check(source)
+    with open_snapshot_environment(source) as environment, environment.snapshot() as snapshot:
+        return _check(snapshot)
+
+
+def _check(snapshot: Snapshot) -> list[Finding]:
+    inventory = Inventory(snapshot)
+    for step, table in STEPS:
+        try:
+            step(inventory)
+        except (lmdb.Error, ValueError) as error:
+            # LMDB met a page that is none, or a long key without its value.
+            inventory.add(FindingKind.UNREADABLE, f"table {table.name}", error)
+    return list(inventory.findings)
+
+
+def _check_meta(inventory: Inventory) -> None:
+    for key, value in inventory.snapshot.scan(Table.META):
+        try:
+            if key == META_FORMAT:
+                _expect(unpack_number(value), FORMAT_VERSION)
+            elif key == META_TRIMS:
+                inventory.trims = unpack_trims(value)
+            elif key == META_CLEAN:
+                _expect(value, b"")
+            elif key == META_NEXT_TOPIC_ID:
+                unpack_number(value)
+            else:
+                raise ValueError("expected no such key")
+        except ValueError as error:
+            inventory.add(FindingKind.META, _text(key), error)
+    if inventory.snapshot.get(Table.META, META_FORMAT) is None:
+        inventory.add(FindingKind.META, "format", "expected a format version, got none")
+
+
+def _check_catalog(inventory: Inventory) -> None:
+    _check_topics(inventory)
+    _check_subscriptions(inventory)
+    for key, _ in inventory.snapshot.scan(Table.CATALOG):
+        if not key.startswith((TOPIC_PREFIX, SUBSCRIPTION_PREFIX, FRONTEND_PREFIX)):
+            inventory.add(FindingKind.CATALOG_KEY, _text(key), "expected a known kind of key")
+
+
+def _check_topics(inventory: Inventory) -> None:
+    ids_end = inventory.snapshot.get(Table.META, META_NEXT_TOPIC_ID)
+    for key, value in inventory.snapshot.scan(Table.CATALOG, TOPIC_PREFIX):
+        try:
+            name = key[len(TOPIC_PREFIX) :].decode()
+            record = TopicRecord.unpack(value)
+        except ValueError as error:
+            inventory.add(FindingKind.CATALOG_RECORD, _text(key), error)
+            continue
+        known = inventory.topics.get(record.id)
+        if known is not None:
+            detail = f"expected an id of its own, got {record.id} of {known.name!r}"
+            inventory.add(FindingKind.TOPIC_ID, f"topic {name!r}", detail)
+            continue
+        if not 1 <= record.id < (1 if ids_end is None else int.from_bytes(ids_end, "big")):
+            detail = f"expected an id below next_topic_id, got {record.id}"
+            inventory.add(FindingKind.TOPIC_ID, f"topic {name!r}", detail)
+        inventory.topics[record.id] = TopicInventory(name)
+
+
+def _check_subscriptions(inventory: Inventory) -> None:
+    for key, value in inventory.snapshot.scan(Table.CATALOG, SUBSCRIPTION_PREFIX):
+        try:
+            topic_id, name = parse_subscription_key(key)
+            record = SubscriptionRecord.unpack(value)
+        except ValueError as error:
+            inventory.add(FindingKind.CATALOG_RECORD, _text(key), error)
+            continue
+        where = f"{inventory.label(topic_id)}, subscription {name!r}"
+        topic = inventory.topics.get(topic_id)
+        if topic is None:
+            inventory.add(FindingKind.SUBSCRIPTION_ORPHAN, where, "expected its topic, got none")
+        elif record.id < 1 or record.id in topic.subscriptions:
+            detail = f"expected an id of its own, got {record.id}"
+            inventory.add(FindingKind.SUBSCRIPTION_ID, where, detail)
+        else:
+            topic.subscriptions[record.id] = name
+
+
+def _check_delayed(inventory: Inventory) -> None:
+    for key, _ in inventory.snapshot.scan(Table.DELAYED):
+        topic_id = TopicId(int.from_bytes(key[: U32.size], "big"))
+        if len(key) < U32.size or topic_id not in inventory.topics:
+            inventory.add(FindingKind.DELAYED_ORPHAN, key.hex(), "expected its topic, got none")
+
+
+STEPS: Final[tuple[tuple[Callable[[Inventory], None], Table], ...]] = (
+    (_check_meta, Table.META),
+    (_check_catalog, Table.CATALOG),
+    (check_ledgers, Table.LEDGERS),
+    (check_entries, Table.ENTRIES),
+    (check_cursors, Table.CURSORS),
+    (_check_delayed, Table.DELAYED),
+)
+"""In this order, for each compares with what those before it found."""
+
+
+def _expect(value: object, expected: object) -> None:
+    if value != expected:
+        raise ValueError(f"expected {expected!r}, got {value!r}")
+
+
+def _text(key: bytes) -> str:
+    return key.decode("utf-8", "backslashreplace")

@@ -1,0 +1,149 @@
+"""The check of the log: every ledger and every block of every topic.
+
+The rule: blocks are compared with what their keys, their neighbours and their ledger's
+record say, and every entry's header is read. Damage to one block is reported as that
+and not as a gap or a wrong count as well.
+"""
+
+from dataclasses import dataclass
+from struct import error
+
+from arneb_core.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin, read_header
+from arneb_core.position import Position, entry_of, ledger_of, position, render
+from arneb_core.store.block import BlockCorrupt, decode_block
+from arneb_core.store.findings import FindingKind
+from arneb_core.store.inventory import Inventory, LedgerCount, TopicInventory
+from arneb_core.store.records import LedgerRecord
+from arneb_core.store.schema import Table, TopicId, parse_entry_key, parse_ledger_key
+
+ORIGINS = frozenset(Origin)
+
+
+def check_ledgers(inventory: Inventory) -> None:
+    """The records of all ledgers, and their order."""
+    for key, value in inventory.snapshot.scan(Table.LEDGERS):
+        try:
+            topic_id, ledger = parse_ledger_key(key)
+        except error:
+            inventory.add(FindingKind.LEDGER_KEY, key.hex(), f"expected 8 bytes, got {len(key)}")
+            continue
+        where = f"{inventory.label(topic_id)}, ledger {ledger}"
+        topic = inventory.topics.get(topic_id)
+        if topic is None:
+            inventory.add(FindingKind.LEDGER_ORPHAN, where, "expected its topic, got none")
+            continue
+        try:
+            record = LedgerRecord.unpack(value)
+        except ValueError as problem:
+            inventory.add(FindingKind.LEDGER_RECORD, where, problem)
+            record = LedgerRecord(0)
+        _check_order(inventory, where, topic, ledger)
+        topic.ledgers[ledger] = LedgerCount(record)
+
+
+def _check_order(inventory: Inventory, where: str, topic: TopicInventory, ledger: int) -> None:
+    if not topic.ledgers:
+        return
+    before = next(reversed(topic.ledgers))
+    if ledger != before + 1:
+        inventory.add(FindingKind.LEDGER_GAP, where, f"expected ledger {before + 1} before it")
+    if not topic.ledgers[before].record.closed_ms:
+        detail = f"expected ledger {before} to be closed, as it is not the last"
+        inventory.add(FindingKind.LEDGER_OPEN, where, detail)
+
+
+def check_entries(inventory: Inventory) -> None:
+    """Every block; then the counts of the ledgers that are closed."""
+    walk = _Walk(inventory)
+    for key, value in inventory.snapshot.scan(Table.ENTRIES):
+        if inventory.findings.is_full:
+            return
+        try:
+            topic_id, last = parse_entry_key(key)
+        except error:
+            inventory.add(FindingKind.BLOCK_KEY, key.hex(), f"expected 12 bytes, got {len(key)}")
+            continue
+        walk.block(topic_id, last, value)
+    for topic_id, topic in inventory.topics.items():
+        for ledger, count in topic.ledgers.items():
+            if (topic_id, ledger) not in walk.damaged:
+                _check_counts(inventory, f"{inventory.label(topic_id)}, ledger {ledger}", count)
+
+
+def _check_counts(inventory: Inventory, where: str, count: LedgerCount) -> None:
+    record = count.record
+    expected = (record.entries, record.messages, record.bytes_total)
+    found = (count.entries, count.messages, count.bytes_total)
+    if record.closed_ms and expected != found:
+        detail = f"expected (entries, messages, bytes) {expected} by its record, got {found}"
+        inventory.add(FindingKind.LEDGER_COUNTS, where, detail)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The walk over the blocks, in key order."""
+
+    inventory: Inventory
+    damaged: set[tuple[TopicId, int]]
+    """Ledgers of which a block was reported, so that their counts say nothing."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self.inventory = inventory
+        self.damaged = set()
+
+    def block(self, topic_id: TopicId, last: Position, value: bytes) -> None:
+        """Check one block: in itself, against its key, and against its ledger."""
+        inventory = self.inventory
+        where = f"{inventory.label(topic_id)}, block to {render(last)}"
+        topic = inventory.topics.get(topic_id)
+        ledger = None if topic is None else topic.ledgers.get(ledger_of(last))
+        try:
+            first, entries = decode_block(value)
+        except BlockCorrupt as problem:
+            if not inventory.is_trimmed(topic_id, last, last):
+                inventory.add(FindingKind.BLOCK_CORRUPT, where, problem)
+            self._skip(topic_id, last, ledger)
+            return
+        if first + len(entries) - 1 != last:
+            end = Position(first + len(entries) - 1)
+            detail = f"expected entries up to its key, got {render(first)} to {render(end)}"
+            inventory.add(FindingKind.BLOCK_PLACE, where, detail)
+            self._skip(topic_id, last, ledger)
+            return
+        if ledger is None:
+            if not inventory.is_trimmed(topic_id, first, last):
+                inventory.add(FindingKind.BLOCK_ORPHAN, where, "expected its ledger, got none")
+            return
+        if entry_of(first) != ledger.entries or ledger_of(first) != ledger_of(last):
+            expected = position(ledger_of(last), ledger.entries)
+            detail = f"expected its first entry to be {render(expected)}, got {render(first)}"
+            inventory.add(FindingKind.BLOCK_GAP, where, detail)
+            self.damaged.add((topic_id, ledger_of(last)))
+        ledger.entries = entry_of(last) + 1
+        ledger.bytes_total += sum(map(len, entries))
+        ledger.messages += self._messages(topic_id, first, entries)
+
+    def _skip(self, topic_id: TopicId, last: Position, ledger: LedgerCount | None) -> None:
+        """Go on behind a damaged block as if it had been whole."""
+        self.damaged.add((topic_id, ledger_of(last)))
+        if ledger is not None:
+            ledger.entries = entry_of(last) + 1
+
+    def _messages(self, topic_id: TopicId, first: Position, entries: list[bytes]) -> int:
+        """How many messages the entries hold; reports every header that is none."""
+        # Nearly always all are well: four questions to columns instead of one to each entry.
+        if min(map(len, entries)) >= HEADER_BYTES:
+            columns = tuple(zip(*map(HEADER.unpack_from, entries), strict=True))
+            formats, origins, messages, reserved = (columns[index] for index in (0, 1, 3, 9))
+            well = {*formats} == {ENTRY_FORMAT} and {*origins} <= ORIGINS and {*reserved} == {0}
+            if well and 0 not in messages:
+                return sum(messages)
+        total = 0
+        for place, entry in enumerate(entries, first):
+            try:
+                total += read_header(entry).messages
+            except ValueError as problem:
+                where = f"{self.inventory.label(topic_id)}, entry {render(Position(place))}"
+                self.inventory.add(FindingKind.ENTRY_HEADER, where, problem)
+                self.damaged.add((topic_id, ledger_of(first)))
+        return total

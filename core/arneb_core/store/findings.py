@@ -1,0 +1,79 @@
+"""Findings: what a check found wrong, each in one line.
+
+The rule: a kind of damage has one name, which people can look up and tests can ask for.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+FINDINGS_MAX: Final = 1_000
+"""Nobody reads more, and a store that is ruined would give one for every row."""
+
+
+class FindingKind(Enum):
+    """The names; the values are what ``arneb check`` prints."""
+
+    UNREADABLE = "unreadable-table"
+    META = "bad-meta"
+    CATALOG_KEY = "bad-catalog-key"
+    CATALOG_RECORD = "bad-catalog-record"
+    TOPIC_ID = "bad-topic-id"
+    SUBSCRIPTION_ID = "bad-subscription-id"
+    SUBSCRIPTION_ORPHAN = "subscription-without-topic"
+    LEDGER_KEY = "bad-ledger-key"
+    LEDGER_RECORD = "bad-ledger-record"
+    LEDGER_ORPHAN = "ledger-without-topic"
+    LEDGER_GAP = "ledgers-not-contiguous"
+    LEDGER_OPEN = "open-ledger-not-last"
+    LEDGER_COUNTS = "ledger-counts-wrong"
+    BLOCK_KEY = "bad-block-key"
+    BLOCK_CORRUPT = "block-corrupt"
+    BLOCK_PLACE = "block-under-wrong-key"
+    BLOCK_GAP = "entries-not-dense"
+    BLOCK_ORPHAN = "block-without-ledger"
+    ENTRY_HEADER = "bad-entry-header"
+    CURSOR_KEY = "bad-cursor-key"
+    CURSOR_RECORD = "bad-cursor-record"
+    CURSOR_ORPHAN = "cursor-without-subscription"
+    CURSOR_MISSING = "subscription-without-cursor"
+    CURSOR_PLACE = "cursor-outside-log"
+    HOLES_CORRUPT = "bad-ack-chunk"
+    HOLES_PLACE = "acks-outside-backlog"
+    MASK_CORRUPT = "bad-batch-mask"
+    MASK_PLACE = "mask-outside-backlog"
+    MASK_BITS = "mask-beyond-batch"
+    MASK_ACKED = "mask-of-acked-entry"
+    DELAYED_ORPHAN = "delayed-without-topic"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong."""
+
+    kind: FindingKind
+    where: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}: {self.where}: {self.detail}"
+
+
+class Findings:
+    """A list of findings that stops growing at :data:`FINDINGS_MAX`."""
+
+    def __init__(self) -> None:
+        self._found: list[Finding] = []
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._found) >= FINDINGS_MAX
+
+    def add(self, kind: FindingKind, where: str, detail: object) -> None:
+        """Note a finding."""
+        if not self.is_full:
+            self._found.append(Finding(kind, where, str(detail)))
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self._found)

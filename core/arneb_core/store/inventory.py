@@ -1,0 +1,73 @@
+"""The inventory: what a check has read so far, for the later steps to compare with.
+
+The rule: it holds counts and names, never entries, so that a check of a large store stays small.
+"""
+
+from dataclasses import dataclass, field
+
+from arneb_core.position import ENTRY_MASK, Position, entry_of, ledger_of
+from arneb_core.store.changes import Trim
+from arneb_core.store.findings import FindingKind, Findings
+from arneb_core.store.records import LedgerRecord
+from arneb_core.store.schema import SubscriptionId, TopicId
+from arneb_core.store.snapshot import Snapshot
+
+
+@dataclass(slots=True)
+class LedgerCount:
+    """A ledger's record, and what of it was found in blocks."""
+
+    record: LedgerRecord
+    entries: int = 0
+    messages: int = 0
+    bytes_total: int = 0
+
+
+@dataclass(slots=True)
+class TopicInventory:
+    """A topic of the catalog."""
+
+    name: str
+    subscriptions: dict[SubscriptionId, str] = field(default_factory=dict)
+    ledgers: dict[int, LedgerCount] = field(default_factory=dict)
+    """By id, ascending."""
+
+    def contains(self, place: Position) -> bool:
+        """Whether the log has an entry there."""
+        ledger = self.ledgers.get(ledger_of(place))
+        return ledger is not None and entry_of(place) < ledger.entries
+
+    def is_within(self, place: Position) -> bool:
+        """Whether a cursor may stand there: on an entry, in a ledger that was dropped, or at
+        the bound before a ledger that is here or comes next."""
+        ledger, newest = ledger_of(place), max(self.ledgers, default=0)
+        if entry_of(place) == ENTRY_MASK:
+            return ledger <= newest
+        return self.contains(place) or (ledger < newest and ledger not in self.ledgers)
+
+
+@dataclass(slots=True)
+class Inventory:
+    """One snapshot under check."""
+
+    snapshot: Snapshot
+    findings: Findings = field(default_factory=Findings)
+    topics: dict[TopicId, TopicInventory] = field(default_factory=dict)
+    trims: list[Trim] = field(default_factory=list)
+    """Under way: what lies in them is on its way out and belongs to nothing."""
+
+    def add(self, kind: FindingKind, where: str, detail: object) -> None:
+        """Note a finding."""
+        self.findings.add(kind, where, detail)
+
+    def label(self, topic_id: TopicId) -> str:
+        """A topic for people."""
+        topic = self.topics.get(topic_id)
+        return f"topic {topic_id}" if topic is None else f"topic {topic_id} {topic.name!r}"
+
+    def is_trimmed(self, topic_id: TopicId, first: Position, last: Position) -> bool:
+        """Whether a trim that is not finished covers [first, last]."""
+        return any(
+            topic_id == trim_topic and low <= first and last <= high
+            for trim_topic, low, high in self.trims
+        )
