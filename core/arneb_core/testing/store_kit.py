@@ -1,0 +1,190 @@
+"""The store kit: makes changes that fit together, and says what a store must hold after them.
+
+The rule: :class:`StoreModel` is plain dictionaries and knows nothing of LMDB, blocks or
+transactions; what a store holds is compared with it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from arneb_core.entry import EntryHeader, Origin, messages_in
+from arneb_core.position import AFTER_ALL, BEFORE_ALL, LedgerId, Position, ledger_of, position
+from arneb_core.store.changes import Changes
+from arneb_core.store.records import (
+    CursorRecord,
+    LedgerRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    pack_number,
+)
+from arneb_core.store.schema import (
+    META_NEXT_TOPIC_ID,
+    PLACE_SUFFIX,
+    SubscriptionId,
+    Table,
+    TopicId,
+    cursor_prefix,
+    ledger_key,
+    subscription_key,
+    subscriptions_prefix,
+    topic_key,
+    topic_prefix,
+)
+from arneb_core.store.snapshot import Snapshot
+
+
+def entry(body: bytes = b"", messages: int = 1) -> bytes:
+    """A well-formed entry."""
+    return EntryHeader(Origin.PULSAR, messages).pack() + body
+
+
+@dataclass(slots=True)
+class LedgerModel:
+    """A ledger that is there."""
+
+    entries: list[bytes] = field(default_factory=list)
+    created_ms: int = 1
+    closed_ms: int = 0
+
+    def record(self) -> bytes:
+        return LedgerRecord(
+            self.created_ms,
+            self.closed_ms,
+            len(self.entries),
+            sum(map(messages_in, self.entries)),
+            sum(map(len, self.entries)),
+        ).pack()
+
+
+@dataclass(slots=True)
+class TopicModel:
+    """A topic that is there, with one subscription for each name."""
+
+    id: TopicId
+    ledgers: dict[int, LedgerModel] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionId] = field(default_factory=dict)
+
+    @property
+    def next_append(self) -> Position:
+        if not self.ledgers:
+            return position(1, 0)
+        newest = max(self.ledgers)
+        if self.ledgers[newest].closed_ms:
+            return position(newest + 1, 0)
+        return position(newest, len(self.ledgers[newest].entries))
+
+    def entries(self) -> dict[Position, bytes]:
+        """The whole log by position."""
+        return {
+            position(number, index): body
+            for number, ledger in self.ledgers.items()
+            for index, body in enumerate(ledger.entries)
+        }
+
+
+class StoreModel:
+    """What a store holds. Each method changes the model and adds to ``changes`` what a commit
+    must do to the store to match; for a commit that fails, work on a deep copy."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicModel] = {}
+        self.frontend: dict[bytes, bytes] = {}
+        self.next_topic_id = 1
+
+    def create_topic(self, changes: Changes, name: str) -> TopicModel:
+        """A topic without entries."""
+        topic = self.topics[name] = TopicModel(TopicId(self.next_topic_id))
+        self.next_topic_id += 1
+        changes.puts += [
+            (Table.CATALOG, topic_key(name), TopicRecord(topic.id).pack()),
+            (Table.META, META_NEXT_TOPIC_ID, pack_number(self.next_topic_id)),
+        ]
+        return topic
+
+    def delete_topic(self, changes: Changes, name: str) -> None:
+        """The topic with all that belongs to it."""
+        topic = self.topics.pop(name)
+        changes.deletes.append((Table.CATALOG, topic_key(name)))
+        prefix = topic_prefix(topic.id)
+        changes.prefixes += [
+            (Table.CATALOG, subscriptions_prefix(topic.id)),
+            (Table.LEDGERS, prefix),
+            (Table.CURSORS, prefix),
+        ]
+        changes.trims.append((topic.id, Position(0), AFTER_ALL))
+
+    def subscribe(self, changes: Changes, name: str, subscription: str) -> SubscriptionId:
+        """A subscription at the earliest entry."""
+        topic = self.topics[name]
+        number = SubscriptionId(len(topic.subscriptions) + 1)
+        topic.subscriptions[subscription] = number
+        key = subscription_key(topic.id, subscription)
+        place = CursorRecord(BEFORE_ALL, Position(BEFORE_ALL + 1))
+        changes.puts += [
+            (Table.CATALOG, key, SubscriptionRecord(number).pack()),
+            (Table.CURSORS, cursor_prefix(topic.id, number) + PLACE_SUFFIX, place.pack()),
+        ]
+        return number
+
+    def append(self, changes: Changes, name: str, entries: Sequence[bytes]) -> Position:
+        """A run into the open ledger, or into a new one."""
+        topic = self.topics[name]
+        first = topic.next_append
+        ledger = topic.ledgers.setdefault(first >> 32, LedgerModel())
+        if not ledger.entries:
+            changes.puts.append(
+                (Table.LEDGERS, ledger_key(topic.id, ledger_of(first)), ledger.record())
+            )
+        ledger.entries += entries
+        changes.blocks.append((topic.id, first, list(entries)))
+        return first
+
+    def close_ledger(self, changes: Changes, name: str) -> None:
+        """Close the open ledger, if there is one."""
+        topic = self.topics[name]
+        newest = max(topic.ledgers, default=0)
+        if newest and not topic.ledgers[newest].closed_ms:
+            ledger = topic.ledgers[newest]
+            ledger.closed_ms = 2
+            key = ledger_key(topic.id, LedgerId(newest))
+            changes.puts.append((Table.LEDGERS, key, ledger.record()))
+
+    def drop_ledger(self, changes: Changes, name: str) -> None:
+        """Drop the oldest ledger, unless it is the last."""
+        topic = self.topics[name]
+        if len(topic.ledgers) > 1:
+            oldest = min(topic.ledgers)
+            ledger = topic.ledgers.pop(oldest)
+            first = position(oldest, 0)
+            changes.deletes.append((Table.LEDGERS, ledger_key(topic.id, ledger_of(first))))
+            changes.trims.append((topic.id, first, position(oldest, len(ledger.entries) - 1)))
+
+    def put(self, changes: Changes, key: bytes, value: bytes | None) -> None:
+        """A frontend's row; None removes it."""
+        changes.puts.append((Table.CATALOG, key, value))
+        if value is None:
+            self.frontend.pop(key, None)
+        else:
+            self.frontend[key] = value
+
+
+def read_log(snapshot: Snapshot, topic: TopicModel) -> dict[Position, bytes]:
+    """A topic's log as the store has it, without ledgers that were dropped."""
+    first = position(min(topic.ledgers, default=1), 0)
+    return {
+        Position(place + index): body
+        for place, entries in snapshot.iter_blocks(topic.id, first)
+        for index, body in enumerate(entries)
+    }
+
+
+def assert_holds(snapshot: Snapshot, model: StoreModel) -> None:
+    """The snapshot holds exactly what the model says."""
+    assert dict(snapshot.scan(Table.CATALOG, b"frontend/")) == model.frontend
+    names = {key for key, _ in snapshot.scan(Table.CATALOG, b"topic/")}
+    assert names == {topic_key(name) for name in model.topics}
+    for topic in model.topics.values():
+        assert read_log(snapshot, topic) == topic.entries()
+        expected = max(topic.entries(), default=None)
+        if topic.ledgers:
+            assert snapshot.last_position(topic.id) == expected
