@@ -43,6 +43,8 @@ FRAME_BYTES_MIN: Final = 4096
 """4.2.3: every peer must take frames of this size; also the limit until tuning is done."""
 FRAME_BYTES_MAX_DEFAULT: Final = 131_072
 """What RabbitMQ offers."""
+FRAME_BYTES_UNLIMITED: Final = 1 << 32
+"""What frame-max 0 means: as large as a size field can say."""
 CHANNEL_MAX_DEFAULT: Final = 2047
 HEARTBEAT_S_DEFAULT: Final = 60
 

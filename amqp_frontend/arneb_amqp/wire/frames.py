@@ -1,48 +1,101 @@
-"""Frames: the incremental reader for anything that is not hot, and the checks both readers share."""
+"""Frames: where one ends and the next begins, and the checks that every frame must pass."""
 
-from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-from arneb_amqp.errors import ConnectionException
-from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.errors import ConnectionException, ReplyCode
+from arneb_amqp.wire.constants import (
+    FRAME_END,
+    FRAME_END_OCTET,
+    FRAME_OVERHEAD_BYTES,
+    FRAME_START,
+    FRAME_START_BYTES,
+    PROTOCOL_HEADER,
+    PROTOCOL_HEADER_0_9,
+    ChannelId,
+)
+from arneb_amqp.wire.erlang import render_binary
+
+SNIPPET_BYTES: Final = 16
+"""How much of a payload an error text shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One frame as it stood on the wire; the end octet has been checked."""
+class Frame(NamedTuple):
+    """One frame as it stood on the wire; its end octet has been checked."""
 
     type: int
     channel: ChannelId
     payload: bytes
 
+    @property
+    def bytes_on_wire(self) -> int:
+        """Its size with start and end."""
+        return len(self.payload) + FRAME_OVERHEAD_BYTES
+
+
+class FramingLost(ConnectionException):
+    """Where the next frame begins is unknown: after the answer, only closing is left."""
+
 
 class BadProtocolHeader(Exception):
-    """The peer does not speak AMQP 0-9-1: answer :data:`PROTOCOL_HEADER` and close."""
+    """The peer does not speak AMQP 0-9-1. 4.2.2: answer with :data:`PROTOCOL_HEADER`, the
+    version that is spoken here, and close the socket."""
 
 
 class ProtocolHeaderReader:
-    """Waits for the 8 octets with which a client opens a connection."""
+    """Waits for the eight octets with which a client opens a connection."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held = b""
 
     def receive(self, data: bytes | bytearray) -> bytes | None:
-        """Take bytes. None = more are needed; otherwise the header was right and what follows
-        it is returned. Raises :class:`BadProtocolHeader`."""
-        raise NotImplementedError
+        """Take bytes: None while more are needed, then whatever follows the right header.
+
+        Raises :class:`BadProtocolHeader` as soon as eight octets are there and wrong, as
+        RabbitMQ does.
+        """
+        self._held += data
+        if len(self._held) < len(PROTOCOL_HEADER):
+            return None
+        if not self._held.startswith((PROTOCOL_HEADER, PROTOCOL_HEADER_0_9)):
+            raise BadProtocolHeader(f"expected an AMQP 0-9-1 header, got {self._held[:8]!r}")
+        return self._held[len(PROTOCOL_HEADER) :]
 
 
-class FrameReader:
-    """Cuts bytes into frames. Raises from :meth:`receive`; use FastReader in the broker."""
+def cut_frame(data: bytes, at: int, payload_bytes_max: int) -> Frame | int:
+    """The frame at ``at``, or how many bytes from there are needed to see more of it.
 
-    def __init__(self, frame_bytes_max: int) -> None:
-        self.frame_bytes_max = frame_bytes_max
-
-    def receive(self, data: bytes | bytearray) -> list[Frame]:
-        """The frames that ``data`` completes."""
-        raise NotImplementedError
+    Raises :class:`FramingLost` (501) for a payload that is too large, as soon as its size is
+    known, and for a wrong end octet.
+    """
+    available = len(data) - at
+    if available < FRAME_START_BYTES:
+        return FRAME_OVERHEAD_BYTES
+    kind, channel, size = FRAME_START.unpack_from(data, at)
+    if size > payload_bytes_max:
+        allowed = payload_bytes_max - FRAME_OVERHEAD_BYTES
+        raise _lost(kind, b"", f"{{frame_too_large,{size},{allowed}}}")
+    end: int = at + FRAME_START_BYTES + size
+    if end >= len(data):
+        return end + 1 - at
+    payload = data[at + FRAME_START_BYTES : end]
+    if data[end] != FRAME_END:
+        raise _lost(kind, payload, f"{{invalid_frame_end_marker,{data[end]}}}")
+    return Frame(kind, ChannelId(channel), payload)
 
 
 def encode_frame(kind: int, channel: ChannelId, payload: bytes) -> bytes:
     """A whole frame."""
-    raise NotImplementedError
+    return FRAME_START.pack(kind, channel, len(payload)) + payload + FRAME_END_OCTET
 
 
-def frame_too_large(kind: int, size: int, frame_bytes_max: int) -> ConnectionException:
-    raise NotImplementedError
+def describe_frame(kind: int, payload: bytes) -> str:
+    """``type 8, all octets = <<>>``, as RabbitMQ's error texts show a frame."""
+    if len(payload) <= SNIPPET_BYTES:
+        return f"type {kind}, all octets = {render_binary(payload)}"
+    return f"type {kind}, first 16 octets = {render_binary(payload[:SNIPPET_BYTES])}"
+
+
+def _lost(kind: int, payload: bytes, what: str) -> FramingLost:
+    return FramingLost(ReplyCode.FRAME_ERROR, f"{describe_frame(kind, payload)}: {what}")

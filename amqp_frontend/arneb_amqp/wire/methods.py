@@ -44,10 +44,17 @@ _WITH_CONTENT: Final = frozenset(
     )
 )
 
-_FIELDS: Final = {
-    index: tuple((name, kind.amqp_type(name)) for name in kind.attributes())
-    for index, kind in _COMMANDS.items()
-}
+
+def _fields(kind: type[Command]) -> tuple[tuple[str, str], ...]:
+    """Name and type of each field. RabbitMQ checks that text is UTF-8 in all methods but those
+    that carry content: any octets make a routing key."""
+    types = ((name, kind.amqp_type(name)) for name in kind.attributes())
+    if kind.index in _WITH_CONTENT:
+        return tuple((name, "octets" if type_ == "shortstr" else type_) for name, type_ in types)
+    return tuple(types)
+
+
+_FIELDS: Final = {index: _fields(kind) for index, kind in _COMMANDS.items()}
 
 _NUMBERS: Final = {
     "octet": Struct(">B"),
@@ -153,13 +160,17 @@ def _put_bits(parts: list[bytes], bits: list[bool]) -> None:
 
 
 def _read_shortstr(data: bytes, at: int) -> tuple[str, int]:
+    try:
+        return _read_octets(data, at, "strict")
+    except UnicodeDecodeError:
+        raise frame_error("Malformed UTF-8 in shortstr") from None
+
+
+def _read_octets(data: bytes, at: int, errors: str = "surrogateescape") -> tuple[str, int]:
     end = at + 1 + data[at]
     if end > len(data):
         raise _Undecodable
-    try:
-        return data[at + 1 : end].decode(), end
-    except UnicodeDecodeError:
-        raise frame_error("Malformed UTF-8 in shortstr") from None
+    return data[at + 1 : end].decode("utf-8", errors), end
 
 
 def _read_longstr(data: bytes, at: int) -> tuple[bytes, int]:
@@ -221,6 +232,7 @@ def _write_table(value: object) -> bytes:
 _READERS: Final[Mapping[str, Callable[[bytes, int], tuple[object, int]]]] = {
     **{name: _number_reader(number) for name, number in _NUMBERS.items()},
     "shortstr": _read_shortstr,
+    "octets": _read_octets,
     "longstr": _read_longstr,
     "table": _read_table,
 }
@@ -228,6 +240,7 @@ _READERS: Final[Mapping[str, Callable[[bytes, int], tuple[object, int]]]] = {
 _WRITERS: Final[Mapping[str, Callable[[object], bytes]]] = {
     **{name: _number_writer(number) for name, number in _NUMBERS.items()},
     "shortstr": _write_shortstr,
+    "octets": _write_shortstr,
     "longstr": _write_longstr,
     "table": _write_table,
 }

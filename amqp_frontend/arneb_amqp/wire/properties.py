@@ -1,18 +1,22 @@
 """The property list of a content header: what stands in it, and what must be looked at.
 
 The rule: nothing here is called for a message whose property list equals the last one's; the
-reader compares bytes. :class:`PropertyScanner` judges a list that is new, and only code that
+reader compares bytes. :class:`PropertyJudge` looks at a list that is new, and only code that
 needs single properties decodes them.
 
 A *property list* is a content header's payload from the flags on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Final
+from functools import lru_cache
+from struct import Struct, error
+from typing import Final, NamedTuple
 
-from arneb_amqp.wire.tables import Field
+from arneb_amqp.errors import ConnectionException, syntax_error
+from arneb_amqp.wire.route import shortstr
+from arneb_amqp.wire.tables import Field, check_table, decode_table, encode_table
 
 
 class PropertyFlag(IntFlag):
@@ -34,17 +38,30 @@ class PropertyFlag(IntFlag):
     CLUSTER_ID = 0x0004
 
 
-INTERESTING_ALWAYS: Final = PropertyFlag.EXPIRATION | PropertyFlag.USER_ID
-"""Every message with one of these is checked when it is published."""
+INTERESTING: Final = (
+    PropertyFlag.EXPIRATION | PropertyFlag.USER_ID | PropertyFlag.PRIORITY | PropertyFlag.REPLY_TO
+)
+"""The default mask of the reader: publishes with one of these flags come singly. So do, whatever
+the mask, those with a header named CC or BCC and those whose delivery mode is neither 1 nor 2."""
 
-INTERESTING: Final = INTERESTING_ALWAYS | PropertyFlag.PRIORITY | PropertyFlag.REPLY_TO
-"""The default mask of the reader: publishes with one of these flags come singly, as do those
-with a header named CC or BCC, whatever the mask."""
+PERSISTENT: Final = 1
+"""Bit of a judgement: delivery mode 2."""
+SINGLE: Final = 2
+"""Bit of a judgement: whoever takes the message must look at its properties."""
+
+DELIVERY_MODE_TRANSIENT: Final = 1
+DELIVERY_MODE_PERSISTENT: Final = 2
+_KNOWN_MODES: Final = (None, DELIVERY_MODE_TRANSIENT, DELIVERY_MODE_PERSISTENT)
+
+_RESERVED_FLAGS: Final = 0x0003
+"""Bit 0 announces more flags, which the basic class does not have; bit 1 means nothing."""
+
+_SKELETONS_MAX: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """The properties of a message; None = not there. Times are seconds since the epoch."""
+    """The properties of a message; None = not there. The timestamp is seconds since the epoch."""
 
     content_type: str | None = None
     content_encoding: str | None = None
@@ -62,35 +79,168 @@ class Properties:
     cluster_id: str | None = None
 
 
+_FLAGS: Final = tuple((flag.value, flag.name.lower()) for flag in PropertyFlag if flag.name)
+_OCTETS: Final = frozenset({"delivery_mode", "priority"})
+_SIZE: Final = Struct(">I")
+_TIMESTAMP: Final = Struct(">Q")
+
+
+class PropertyJudge:
+    """Checks property lists and says what the reader does with their messages.
+
+    Lists of one client mostly differ in the text of an id only. So the judge remembers by
+    length a *skeleton* of what it has judged, the flags and all length octets: a list with
+    the same skeleton is as well formed, and has the same flags and delivery mode.
+    """
+
+    __slots__ = ("_mask", "_skeletons")
+
+    def __init__(self, interesting: PropertyFlag = INTERESTING) -> None:
+        self._mask = int(interesting)
+        self._skeletons: dict[int, tuple[Callable[[bytes], object], object, int]] = {}
+
+    def judge(self, data: bytes) -> int:
+        """A combination of :data:`PERSISTENT` and :data:`SINGLE` for the property list ``data``.
+
+        Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when it is malformed.
+        """
+        skeleton = self._skeletons.get(len(data))
+        if skeleton is not None and skeleton[0](data) == skeleton[1]:
+            return skeleton[2]
+        found = _walk(data)
+        judgement = PERSISTENT if found.delivery_mode == DELIVERY_MODE_PERSISTENT else 0
+        if found.flags & self._mask or found.may_have_cc or found.delivery_mode not in _KNOWN_MODES:
+            judgement |= SINGLE
+        if not found.flags & PropertyFlag.HEADERS:
+            self._remember(data, found.layout, judgement)
+        return judgement
+
+    def _remember(self, data: bytes, layout: str, judgement: int) -> None:
+        if len(self._skeletons) >= _SKELETONS_MAX:
+            self._skeletons.clear()
+        unpack = Struct(layout).unpack
+        self._skeletons[len(data)] = unpack, unpack(data), judgement
+
+
+class _Findings(NamedTuple):
+    flags: int
+    layout: str
+    """Struct format of the skeleton."""
+    delivery_mode: int | None
+    may_have_cc: bool
+
+
+def _walk(data: bytes) -> _Findings:
+    """Check ``data``, and find out what there is to judge."""
+    mode: int | None = None
+    may_have_cc = False
+    layout = [">2s"]
+    try:
+        flags, at = _flags_of(data), 2
+        for name in _names(flags):
+            if name == "headers":
+                end = _table_end(data, at)
+                check_table(data, at + _SIZE.size, end)
+                may_have_cc = data.find(b"CC", at, end) >= 0
+                layout.append(f"{end - at}s")
+            elif name in _OCTETS:
+                end = at + 1
+                layout.append("c")
+                mode = data[at] if name == "delivery_mode" else mode
+            elif name == "timestamp":
+                end = at + _TIMESTAMP.size
+                layout.append("8x")
+            else:
+                end = at + 1 + data[at]
+                layout.append(f"c{end - at - 1}x")
+            at = end
+    except (IndexError, error):
+        raise _malformed(data) from None
+    if at != len(data):
+        raise _malformed(data)
+    return _Findings(flags, "".join(layout), mode, may_have_cc)
+
+
+@lru_cache(1024)
+def _names(flags: int) -> tuple[str, ...]:
+    """The properties that are in a list with these flags, in their order."""
+    return tuple(name for flag, name in _FLAGS if flags & flag)
+
+
+def _table_end(data: bytes, at: int) -> int:
+    """Where the headers end whose size stands at ``at``."""
+    end: int = at + _SIZE.size + _SIZE.unpack_from(data, at)[0]
+    if end > len(data):
+        raise _malformed(data)
+    return end
+
+
+def _flags_of(data: bytes) -> int:
+    flags = data[0] << 8 | data[1]
+    if flags & _RESERVED_FLAGS:
+        raise _malformed(data)
+    return flags
+
+
+def _malformed(data: bytes) -> ConnectionException:
+    return syntax_error(f"malformed property list of {len(data)} octets, flags {data[:2].hex()}")
+
+
 def decode_properties(data: bytes) -> Properties:
-    """The properties in the list ``data``.
+    """The properties in the list ``data``; bytes of a short string that are no UTF-8 survive as
+    lone surrogates.
 
     Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when it is malformed.
     """
-    raise NotImplementedError
+    found: dict[str, object] = {}
+    try:
+        at = 2
+        for name in _names(_flags_of(data)):
+            found[name], at = _read(name, data, at)
+    except (IndexError, error):
+        raise _malformed(data) from None
+    if at != len(data):
+        raise _malformed(data)
+    return Properties(**found)  # type: ignore[arg-type]
+
+
+def _read(name: str, data: bytes, at: int) -> tuple[object, int]:
+    if name == "headers":
+        end = _table_end(data, at)
+        return decode_table(data, at + _SIZE.size, end), end
+    if name in _OCTETS:
+        return data[at], at + 1
+    if name == "timestamp":
+        return _TIMESTAMP.unpack_from(data, at)[0], at + 8
+    end = at + 1 + data[at]
+    if end > len(data):
+        raise _malformed(data)
+    return data[at + 1 : end].decode("utf-8", "surrogateescape"), end
 
 
 def encode_properties(properties: Properties) -> bytes:
-    """The property list. Raises :class:`ValueError` when a value does not fit."""
-    raise NotImplementedError
+    """The property list. Raises :class:`ValueError` when a value does not fit its field."""
+    flags, parts = 0, [b""]
+    for flag, name in _FLAGS:
+        value = getattr(properties, name)
+        if value is not None:
+            flags |= flag
+            parts.append(_write(name, value))
+    parts[0] = flags.to_bytes(2, "big")
+    return b"".join(parts)
 
 
-def properties_of(body: bytes) -> bytes:
-    """The property list inside an entry's AMQP body or a :class:`PublishRun` body (0xCE +
-    content header frame + body frame)."""
-    raise NotImplementedError
-
-
-def payload_of(body: bytes) -> bytes:
-    """The message body inside such a body."""
-    raise NotImplementedError
-
-
-def with_properties(body: bytes, properties: bytes) -> bytes:
-    """``body`` with another property list (BCC taken out, reply-to rewritten)."""
-    raise NotImplementedError
-
-
-def compose(channel: int, properties: bytes, payload: bytes) -> bytes:
-    """``0xCE`` + content header frame + one body frame, from its parts."""
-    raise NotImplementedError
+def _write(name: str, value: object) -> bytes:
+    try:
+        match value:
+            case str():
+                return shortstr(value)
+            case int():
+                return value.to_bytes(8 if name == "timestamp" else 1, "big")
+            case Mapping():
+                raw = encode_table(value)
+                return _SIZE.pack(len(raw)) + raw
+            case _:
+                raise ValueError(f"no value for {name}: {value!r}")
+    except OverflowError:
+        raise ValueError(f"expected a {name} that fits its field, got {value}") from None

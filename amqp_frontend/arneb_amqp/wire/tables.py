@@ -108,6 +108,18 @@ _SIZE: Final = Struct(">I")
 _TYPES: Final = {kind.value[0]: kind for kind in FieldType} | {ord("L"): FieldType.LONG}
 """By letter. ``L`` is a synonym of ``l`` that some clients send."""
 
+_LETTER_TABLE: Final = FieldType.TABLE.value[0]
+_LETTER_ARRAY: Final = FieldType.ARRAY.value[0]
+
+_FIXED_BYTES: Final = {
+    letter: _NUMBERS[kind].size for letter, kind in _TYPES.items() if kind in _NUMBERS
+} | {
+    FieldType.BOOL.value[0]: 1,
+    FieldType.DECIMAL.value[0]: _DECIMAL.size,
+    FieldType.VOID.value[0]: 0,
+}
+_SIZED: Final = frozenset(_TYPES) - frozenset(_FIXED_BYTES)
+
 
 def decode_table(data: bytes, start: int = 0, end: int | None = None) -> dict[str, Field]:
     """The table whose fields fill ``data[start:end]`` (its own size field is not among them).
@@ -120,6 +132,17 @@ def decode_table(data: bytes, start: int = 0, end: int | None = None) -> dict[st
         return _table(data, start, stop, 0)
     except (error, IndexError) as problem:
         raise _malformed(f"a field ends after the table at octet {stop}") from problem
+
+
+def check_table(data: bytes, start: int, end: int) -> None:
+    """Check the fields in ``data[start:end]`` as :func:`decode_table` does, building nothing.
+
+    The reader calls it for every message with headers that it has not seen before.
+    """
+    try:
+        _check(data, start, end, 0, named=True)
+    except (error, IndexError) as problem:
+        raise _malformed(f"a field ends after the table at octet {end}") from problem
 
 
 def encode_table(table: Mapping[str, Field]) -> bytes:
@@ -137,6 +160,10 @@ def encode_table(table: Mapping[str, Field]) -> bytes:
 
 def _malformed(what: str) -> ConnectionException:
     return syntax_error(f"malformed field table: {what}")
+
+
+def _too_deep() -> ConnectionException:
+    return _malformed(f"expected at most {TABLE_DEPTH_MAX} tables inside one another")
 
 
 def _size(data: bytes, at: int, stop: int) -> int:
@@ -158,6 +185,32 @@ def _table(data: bytes, at: int, stop: int, depth: int) -> dict[str, Field]:
         field, at = _field(data, name_end, stop, depth)
         fields.setdefault(name, field)
     return fields
+
+
+def _check(data: bytes, at: int, stop: int, depth: int, *, named: bool) -> None:
+    """Walk over the fields of a table (``named``) or an array, as :func:`_field` reads them."""
+    fixed, sized = _FIXED_BYTES, _SIZED
+    if depth > TABLE_DEPTH_MAX:
+        raise _too_deep()
+    while at < stop:
+        if named:
+            at += 1 + data[at]
+            if at >= stop:
+                raise _malformed(f"a field name before octet {at} leaves no room for a value")
+        letter = data[at]
+        at += 1
+        size = fixed.get(letter)
+        if size is not None:
+            at += size
+        elif letter in sized:
+            start = at + 4
+            at = _size(data, at, stop)
+            if letter in (_LETTER_TABLE, _LETTER_ARRAY):
+                _check(data, start, at, depth + 1, named=letter == _LETTER_TABLE)
+        else:
+            raise _malformed(f"expected a field type at octet {at - 1}, got {letter}")
+    if at > stop:
+        raise _malformed(f"the last field ends {at - stop} octets too late")
 
 
 def _array(data: bytes, at: int, stop: int, depth: int) -> tuple[Field, ...]:
@@ -198,7 +251,7 @@ def _field(data: bytes, at: int, stop: int, depth: int) -> tuple[Field, int]:
 
 def _nested(kind: FieldType, data: bytes, at: int, stop: int, depth: int) -> FieldValue:
     if depth > TABLE_DEPTH_MAX:
-        raise _malformed(f"expected at most {TABLE_DEPTH_MAX} tables inside one another")
+        raise _too_deep()
     decode: Callable[[bytes, int, int, int], FieldValue]
     decode = _table if kind is FieldType.TABLE else _array
     return decode(data, at, stop, depth)
