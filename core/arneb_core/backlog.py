@@ -6,8 +6,8 @@ by :data:`AHEAD_BYTES`. Replays are fetched apart, so that they can overtake.
 """
 
 from collections.abc import Callable
-from functools import partial
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, cast
 
 from arneb_core.acks import AckState

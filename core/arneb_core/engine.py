@@ -233,6 +233,12 @@ class Engine:
             full=self._committer.full,
         )
 
+    @property
+    def is_quiet(self) -> bool:
+        """No commit is under way, nothing waits for one, and nothing is to be dispatched."""
+        reading = self.reader.requests_open
+        return self._committer.is_idle and not (self._ready or self._completed or reading)
+
     # What topics and subscriptions call
 
     def has_work(self, subscription: LogSubscription) -> None:
@@ -452,14 +458,15 @@ class Engine:
                 subscription.put_out("shutdown")
                 if subscription.durable:
                     self._committer.cursor_changed(subscription, None)
+        await self._committer.idle()
         self._committer.flush_cursors()
-        self._pump.wake()
+        self._committer.start()
         await self._committer.idle()
         if not self._committer.has_dirty:
             request = Request(lambda error, firsts: None)
             request.puts.append((Table.META, META_CLEAN, b""))
             self._committer.add(request)
-            self._pump.wake()
+            self._committer.start()
             await self._committer.idle()
 
 

@@ -240,8 +240,9 @@ class Subscription(Protocol):
 
     @property
     def ready_messages(self) -> int:
-        """Messages neither acknowledged nor in flight (RabbitMQ's ``message_count``). Exact
-        for logs without batches; with batches each entry counts its own messages."""
+        """Messages neither acknowledged nor in flight (RabbitMQ's ``message_count``). Exact for
+        logs without batches; with batches, entries of a ledger that is acknowledged in part
+        count with that ledger's average."""
         ...
 
     @property

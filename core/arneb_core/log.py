@@ -19,7 +19,7 @@ from arneb_core.store.schema import Table, TopicId, ledger_key
 from arneb_core.tail_cache import CacheBudget, TailCache
 
 LEDGER_ENTRIES_MAX: Final = 50_000
-"""Pulsar's ``managedLedgerMaxEntriesPerLedger``: the grain of trimming and of Spark's partitions."""
+"""Pulsar's ``managedLedgerMaxEntriesPerLedger``: the grain of trimming and of Spark's tasks."""
 
 LEDGER_BYTES_MAX: Final = 64 * 1024 * 1024
 """A consumed queue keeps at most one ledger on disk, so this bounds what an empty queue costs."""

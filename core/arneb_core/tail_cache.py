@@ -22,7 +22,7 @@ class CacheBudget:
     def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
         self.bytes = 0
-        self._order: deque[tuple["TailCache", Position, int]] = deque()
+        self._order: deque[tuple[TailCache, Position, int]] = deque()
 
     def __repr__(self) -> str:
         return f"<CacheBudget {self.bytes}/{self.bytes_max} bytes>"

@@ -76,6 +76,8 @@ class Reader:
         self._token = token
         self._queue: SimpleQueue[tuple[TopicId, Position, Position, int, Read] | None]
         self._queue = SimpleQueue()
+        self.requests_open = 0
+        """Reads asked for and not answered yet."""
         self._thread = Thread(target=self._run, name="arneb-reader", daemon=True)
         self._thread.start()
 
@@ -84,6 +86,7 @@ class Reader:
     ) -> None:
         """Read from ``place`` to ``last``, about ``bytes_max`` bytes at most, at least one
         block; ``then`` gets the runs in the event loop."""
+        self.requests_open += 1
         self._queue.put((topic_id, place, last, bytes_max, then))
 
     def stop(self) -> None:
@@ -104,4 +107,8 @@ class Reader:
                 logger.exception("reading topic %d from position %d failed", topic_id, place)
                 continue
             with suppress(trio.RunFinishedError):
-                self._token.run_sync_soon(then, runs)
+                self._token.run_sync_soon(self._answer, then, runs)
+
+    def _answer(self, then: Read, runs: list[tuple[Position, list[bytes]]]) -> None:
+        self.requests_open -= 1
+        then(runs)

@@ -230,15 +230,13 @@ class LogTopic:
 
     def dispatched(self) -> None:
         """Consumers moved on: what all of them have had need not stay in memory."""
-        if isinstance(self.log, DurableLog):
-            if self.log.tail:
-                behind = [
-                    s.read_after for s in self._subscriptions.values() if s.consumers_attached
-                ]
-                if behind:
-                    self.log.tail.drop_through(min(behind))
-                else:
-                    self.log.tail.clear()
+        tail = self.log.tail
+        if isinstance(self.log, DurableLog) and tail:
+            readers = [each for each in self._subscriptions.values() if each.consumers_attached]
+            if readers:
+                tail.drop_through(min(each.read_after for each in readers))
+            else:
+                tail.clear()
 
     def trim_memory(self) -> None:
         """Drop what every subscription of a memory log is past."""

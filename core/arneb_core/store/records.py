@@ -125,7 +125,7 @@ def pack_holes(holes: BitMap) -> bytes:
 
 def unpack_holes(value: bytes) -> BitMap:
     """Undo :func:`pack_holes`."""
-    holes = BitMap.deserialize(value)
+    holes = BitMap.deserialize(value) if value else None  # b"" would be an IndexError
     if not holes or holes.max() > 0xFFFF:
         raise ValueError("expected a bitmap of values 0..65535 that is not empty")
     return holes

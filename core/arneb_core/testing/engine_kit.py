@@ -1,0 +1,108 @@
+"""What the engine's tests share: a sink that records, and a way to wait until all is quiet."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import trio
+import trio.testing
+from arneb_core.engine import Engine
+from arneb_core.entry import EntryHeader, Origin
+from arneb_core.interface import ConsumerSpec, Deliveries, Subscription, Unit
+from arneb_core.position import Position
+
+
+def make_entry(body: bytes, messages: int = 1, publish_time_ms: int = 0) -> bytes:
+    """An entry as a frontend would make it."""
+    header = EntryHeader(Origin.AMQP, messages=messages, publish_time_ms=publish_time_ms)
+    return header.pack() + body
+
+
+def body_of(entry: bytes) -> bytes:
+    """The body that :func:`make_entry` was given."""
+    return entry[40:]
+
+
+@dataclass
+class RecordingSink:
+    """Keeps every run that it is given."""
+
+    runs: list[Deliveries] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+
+    def deliver(self, run: Deliveries) -> None:
+        self.runs.append(run)
+
+    def closed_by_core(self, reason: str) -> None:
+        self.closed.append(reason)
+
+    @property
+    def positions(self) -> list[Position]:
+        return [place for run in self.runs for place in run.positions]
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [body_of(entry) for run in self.runs for entry in run.entries]
+
+    @property
+    def redelivered(self) -> set[Position]:
+        return {place for run in self.runs for place in run.redelivered or ()}
+
+
+async def quiet(engine: Engine) -> None:
+    """Wait until no commit and no read is under way and nobody has anything left to do."""
+    while True:
+        await engine.committed(Unit())
+        before = engine.statistics()
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        if engine.is_quiet and engine.statistics() == before:
+            return
+
+
+async def publish(engine: Engine, name: str, bodies: list[bytes]) -> Position:
+    """Append plain entries and wait until they are durable; the first one's position."""
+    return await append(engine, name, [make_entry(body) for body in bodies])
+
+
+async def append(engine: Engine, name: str, entries: list[bytes]) -> Position:
+    """Append entries and wait until they are durable; the first one's position."""
+    placed: list[Position] = []
+    finished = trio.Event()
+
+    def done(error: Exception | None, first: Position) -> None:
+        assert error is None, error
+        placed.append(first)
+        finished.set()
+
+    engine.append(engine.topic(name), entries, done)
+    await finished.wait()
+    return placed[0]
+
+
+def attach(
+    subscription: Subscription, *, permits: int = 0, **spec: object
+) -> tuple["object", RecordingSink]:
+    """A consumer with a recording sink, and permits if it counts them."""
+    sink = RecordingSink()
+    consumer = subscription.attach(ConsumerSpec(**{"name": "c", **spec}), sink)  # type: ignore[arg-type]
+    if permits:
+        consumer.flow(permits)
+    return consumer, sink
+
+
+class Outcome:
+    """Takes a ``done`` call and lets a test wait for it."""
+
+    def __init__(self) -> None:
+        self.calls: list[Exception | None] = []
+        self._event = trio.Event()
+
+    def __call__(self, error: Exception | None, *_: object) -> None:
+        self.calls.append(error)
+        self._event.set()
+
+    async def wait(self) -> Exception | None:
+        await self._event.wait()
+        assert len(self.calls) == 1, "told more than once"
+        return self.calls[0]
+
+
