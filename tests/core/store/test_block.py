@@ -1,0 +1,104 @@
+"""The block codec: whole, cut, mutated, trailing bytes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_core.position import Position, position
+from arneb_core.store.block import (
+    BLOCK_BYTES_MAX,
+    HEADER_BYTES,
+    BlockCorrupt,
+    block_span,
+    decode_block,
+    encode_block,
+    split_run,
+)
+
+places = st.builds(position, st.integers(1, 2**31 - 1), st.integers(0, 2**32 - 1000))
+runs = st.lists(st.binary(max_size=60), min_size=1, max_size=30)
+
+
+@given(places, runs)
+def test_a_block_decodes_to_what_was_encoded(first: Position, entries: list[bytes]) -> None:
+    value = bytes(encode_block(first, entries))
+    assert decode_block(value) == (first, entries)
+    assert block_span(value) == (first, len(entries))
+
+
+@given(places, runs, st.data())
+def test_a_truncated_block_is_corrupt(
+    first: Position, entries: list[bytes], data: st.DataObject
+) -> None:
+    value = bytes(encode_block(first, entries))
+    size = data.draw(st.integers(0, len(value) - 1))
+    with pytest.raises(BlockCorrupt):
+        decode_block(value[:size])
+
+
+@given(places, runs, st.binary(min_size=1, max_size=9))
+def test_trailing_bytes_are_corrupt(first: Position, entries: list[bytes], more: bytes) -> None:
+    with pytest.raises(BlockCorrupt):
+        decode_block(bytes(encode_block(first, entries)) + more)
+
+
+@given(places, runs, st.data())
+def test_a_flipped_bit_is_corrupt(
+    first: Position, entries: list[bytes], data: st.DataObject
+) -> None:
+    value = encode_block(first, entries)
+    value[data.draw(st.integers(0, len(value) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(BlockCorrupt):
+        decode_block(bytes(value))
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_are_corrupt(value: bytes) -> None:
+    with pytest.raises(BlockCorrupt):
+        decode_block(value)
+
+
+def test_a_count_that_the_bytes_cannot_hold_is_corrupt_even_with_a_right_checksum() -> None:
+    from crc32c import crc32c
+
+    value = bytearray(HEADER_BYTES)
+    value[0] = 1
+    value[16:20] = (2**32 - 1).to_bytes(4, "big")
+    value[4:8] = crc32c(bytes(value[8:])).to_bytes(4, "big")
+    with pytest.raises(BlockCorrupt, match="4294967295 entries"):
+        decode_block(bytes(value))
+
+
+def test_a_block_of_another_format_is_corrupt() -> None:
+    value = encode_block(position(1, 0), [b"x"])
+    value[0] = 2
+    with pytest.raises(BlockCorrupt, match="expected block format 1"):
+        block_span(bytes(value))
+
+
+@given(places, runs, st.integers(1, 300))
+def test_a_split_run_is_the_run_in_pieces(
+    first: Position, entries: list[bytes], bytes_max: int
+) -> None:
+    pieces = list(split_run(first, entries, bytes_max))
+    at = first
+    for place, piece in pieces:
+        assert place == at
+        assert len(piece) == 1 or sum(map(len, piece)) <= bytes_max
+        at = Position(at + len(piece))
+    assert [body for _, piece in pieces for body in piece] == entries
+
+
+def test_a_split_is_not_finer_than_needed() -> None:
+    pieces = list(split_run(position(1, 0), [bytes(1000)] * 600))
+    assert [len(piece) for _, piece in pieces] == [262, 262, 76]
+    assert BLOCK_BYTES_MAX // 1000 == 262
+
+
+def test_an_empty_run_gives_no_block() -> None:
+    assert list(split_run(position(1, 0), [])) == []
+
+
+def test_a_run_across_a_ledger_boundary_is_refused() -> None:
+    with pytest.raises(AssertionError, match="crosses a ledger"):
+        encode_block(position(1, 2**32 - 1), [b"a", b"b"])
