@@ -1,5 +1,6 @@
 """Arneb as its user starts it: ``arneb serve`` on ports that it chooses itself."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -123,6 +124,12 @@ class Arneb:
         return self._process is not None and self._process.returncode is None
 
     def start(self) -> Self:
+        self.spawn()
+        self.wait_ready()
+        return self
+
+    def spawn(self) -> None:
+        """Start the process only, for who wants to do something before it is ready."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._log_offset = self._log_path.stat().st_size if self._log_path.exists() else 0
         command = [*self._prefix, *arneb_command(), "serve", "--data-dir", str(self.data)]
@@ -131,8 +138,10 @@ class Arneb:
             command += [f"--{protocol}", wanted]
         environment = arneb_environment() | self._extra
         self._process = Process(command, environment, self._log_path)
-        self._addresses = self._wait_for_listeners(self._process)
-        return self
+
+    def wait_ready(self) -> None:
+        """Wait for every listener's ready line. Raises :class:`BrokerFailed`."""
+        self._addresses = self._wait_for_listeners(self._running())
 
     def stop(self) -> None:
         if self._process is not None:
@@ -143,6 +152,10 @@ class Arneb:
         if self._process is not None:
             process, self._process = self._process, None
             process.kill()
+
+    def signal(self, number: int) -> None:
+        """Send the process any signal."""
+        os.kill(self.pid, number)
 
     def memory(self) -> Memory:
         return self._running().memory()

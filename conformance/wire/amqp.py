@@ -48,6 +48,7 @@ class Handlers:
     confirmed: Callable[[int, bool, bool], None] = lambda tag, multiple, acked: None
     delivered: Callable[[Delivery], None] = lambda delivery: None
     returned: Callable[[commands.Basic.Return], None] = lambda method: None
+    ended: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -195,6 +196,7 @@ class AmqpClient:
     def _end(self, closed: AmqpClosed) -> None:
         self.closed = closed
         self._answers.put_nowait(closed)
+        self.handlers.ended()
 
     def _take(self, value: Any) -> None:
         match value:

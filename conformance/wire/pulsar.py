@@ -77,6 +77,8 @@ class Entry:
     """How many messages the entry holds."""
     unacked: int
     """Bit i set = message i is still to be acknowledged."""
+    payload: bytes
+    """What follows the metadata: for a batch, its messages as they are packed."""
 
 
 def varint(value: int) -> bytes:
@@ -184,11 +186,13 @@ class PulsarClient:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.received: Callable[[int, Entry], None] = lambda consumer, entry: None
         """Called with the consumer id for each MESSAGE."""
+        self.ended: Callable[[], None] = lambda: None
         self.closed: PulsarClosed | None = None
         self._reader = reader
         self._writer = writer
         self._requests = 0
         self._answers: dict[int, asyncio.Future[Message]] = {}
+        self._receipts: dict[tuple[int, int], asyncio.Future[Message]] = {}
         self._connected: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._reading = asyncio.create_task(self._read())
 
@@ -230,6 +234,22 @@ class PulsarClient:
         self._writer.write(simple_frame(Command.ACK, fields))
         return answer
 
+    async def create_producer(self, topic: str, *, producer: int = 1) -> None:
+        """Raises :class:`PulsarClosed` when refused."""
+        request, answer = self._request()
+        fields: list[tuple[int, Value]] = [(1, topic), (2, producer), (3, request)]
+        self._writer.write(simple_frame(Command.PRODUCER, fields))
+        await asyncio.wait_for(answer, CALL_WITHIN_S)
+
+    def send(self, sequence: int, data: bytes, *, producer: int = 1) -> asyncio.Future[Message]:
+        """Send one message; the future is its receipt, or raises :class:`PulsarClosed`."""
+        answer = self._promise()
+        self._receipts[producer, sequence] = answer
+        metadata: list[tuple[int, Value]] = [(1, f"raw-{producer}"), (2, sequence), (3, 1)]
+        fields = [(1, producer), (2, sequence), (3, 1)]
+        self._writer.write(payload_frame(Command.SEND, fields, metadata, data))
+        return answer
+
     async def abort(self) -> None:
         """Drop the connection without a word. Idempotent."""
         self._reading.cancel()
@@ -240,11 +260,14 @@ class PulsarClient:
         if self.closed:
             raise self.closed
         self._requests += 1
+        self._answers[self._requests] = answer = self._promise()
+        return self._requests, answer
+
+    def _promise(self) -> asyncio.Future[Message]:
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         # An answer that never comes because the broker died is nobody's error.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._answers[self._requests] = answer
-        return self._requests, answer
+        return answer
 
     async def _read(self) -> None:
         closed = PulsarClosed("aborted by the test")
@@ -256,10 +279,11 @@ class PulsarClient:
             closed = PulsarClosed(f"stream ended: {error!r}")
         finally:
             self.closed = closed
-            for answer in [self._connected, *self._answers.values()]:
+            for answer in [self._connected, *self._answers.values(), *self._receipts.values()]:
                 if not answer.done():
                     answer.set_exception(closed)
                     answer.exception()
+            self.ended()
 
     def _take(self, frame: bytes) -> None:
         size = SIZE.unpack_from(frame)[0]
@@ -271,7 +295,9 @@ class PulsarClient:
                 self._connected.set_result(command)
             case Command.MESSAGE:
                 self.received(integer(command, 1), _entry(command, frame[4 + size :]))
-            case Command.SUCCESS:
+            case Command.SEND_RECEIPT | Command.SEND_ERROR:
+                self._receipt(kind, command)
+            case Command.SUCCESS | Command.PRODUCER_SUCCESS:
                 self._answer(integer(command, 1), command)
             case Command.ACK_RESPONSE:
                 self._answer(integer(command, 6), command, error=4, text=5)
@@ -281,6 +307,16 @@ class PulsarClient:
                 self._writer.write(simple_frame(Command.PONG, []))
             case _:
                 pass
+
+    def _receipt(self, kind: Command, command: Message) -> None:
+        answer = self._receipts.pop((integer(command, 1), integer(command, 2)), None)
+        if answer is None or answer.done():
+            return
+        if kind is Command.SEND_ERROR:
+            what = data_of(command, 4).decode(errors="replace")
+            answer.set_exception(PulsarClosed(f"send error {integer(command, 3)}: {what}"))
+        else:
+            answer.set_result(command)
 
     def _answer(self, request: int, command: Message, error: int = 0, text: int = 0) -> None:
         answer = self._answers.pop(request, None)
@@ -314,7 +350,7 @@ def _entry(command: Message, tail: bytes) -> Entry:
         for number, word in enumerate(_integers(command[4])):
             unacked |= (word & (1 << 64) - 1) << (64 * number)
     place = Place(integer(ids, 1), integer(ids, 2))
-    return Entry(place, integer(command, 3), messages, unacked)
+    return Entry(place, integer(command, 3), messages, unacked, tail[4 + size :])
 
 
 def _integers(values: list[int | bytes]) -> Iterator[int]:

@@ -25,10 +25,8 @@ def judge(history: History, recovery: Recovery) -> list[str]:
         *_log(history, recovery.log),
         *_kept_prefix(history.log, recovery.log),
         *_whole_units(recovery),
-        *_acks(
-            "amqp", history.amqp, [i for _, i in recovery.log], [s.identity for s in recovery.amqp]
-        ),
-        *_acks("pulsar", history.pulsar, [item for item, _ in recovery.log], recovery.pulsar),
+        *_acks("amqp", history.amqp, identities, [seen.identity for seen in recovery.amqp]),
+        *_acks("pulsar", history.pulsar, items, recovery.pulsar),
         *_deliveries(history.seen, history.ever_seen, recovery.log),
         *_phantoms(history, recovery.log),
         *_redelivered(history, recovery),
