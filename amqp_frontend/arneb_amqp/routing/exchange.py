@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias
 
 from arneb_amqp.wire.tables import Field, encode_table, lookup_text
 
@@ -12,7 +11,7 @@ DEFAULT_EXCHANGE: Final = ""
 """Routes to the queue that is named like the routing key; cannot be declared or bound."""
 
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
-"""The argument that names where unroutable messages of an exchange go instead."""
+"""The argument that names where an exchange sends what it cannot route."""
 
 
 class DestinationKind(Enum):
@@ -20,6 +19,10 @@ class DestinationKind(Enum):
 
     QUEUE = "queue"
     EXCHANGE = "exchange"
+
+
+Target: TypeAlias = tuple[DestinationKind, str]
+"""A destination: its kind and its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Exchange:
 class Binding:
     """From ``source`` (an exchange) to ``destination`` (a queue or an exchange).
 
-    Two bindings are the same when all five fields are, whatever the order of arguments.
+    Two bindings are the same when all five fields are, whatever the order of the arguments.
     """
 
     source: str
@@ -51,13 +54,14 @@ class Binding:
     routing_key: str = ""
     arguments: Mapping[str, Field] = field(default_factory=dict, compare=False)
     kind: DestinationKind = DestinationKind.QUEUE
-    _arguments_key: bytes = field(init=False, repr=False)
+    arguments_key: bytes = field(init=False, repr=False)
+    """The arguments in a form that can be compared and hashed."""
 
     def __post_init__(self) -> None:
-        key = encode_table(dict(sorted(self.arguments.items()))) if self.arguments else b""
-        object.__setattr__(self, "_arguments_key", key)
+        ordered = dict(sorted(self.arguments.items()))
+        object.__setattr__(self, "arguments_key", encode_table(ordered))
 
-    @cached_property
-    def target(self) -> tuple[DestinationKind, str]:
+    @property
+    def target(self) -> Target:
         """The destination with its kind."""
         return self.kind, self.destination

@@ -1,10 +1,41 @@
-"""The exchanges and bindings of one vhost, and the routes that they make."""
+"""The exchanges and bindings of one vhost, and the routes that they make.
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+The rule: pure data. Whether an operation is allowed, durable or equivalent to an earlier one
+is for the caller to say; the router keeps the topology consistent and answers where a message
+goes.
+"""
 
-from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+from arneb_amqp.errors import command_invalid, exchange_in_words, not_found
+from arneb_amqp.routing.exchange import (
+    DEFAULT_EXCHANGE,
+    Binding,
+    DestinationKind,
+    Exchange,
+    Target,
+)
+from arneb_amqp.routing.exchange_type import BindingIndex, ExchangeType
+from arneb_amqp.routing.registry import EXCHANGE_TYPES
 from arneb_amqp.wire.tables import Field
+
+PREDECLARED: Final = (
+    Exchange(DEFAULT_EXCHANGE, "direct", durable=True),
+    Exchange("amq.direct", "direct", durable=True),
+    Exchange("amq.fanout", "fanout", durable=True),
+    Exchange("amq.topic", "topic", durable=True),
+    Exchange("amq.headers", "headers", durable=True),
+    Exchange("amq.match", "headers", durable=True),
+    Exchange("amq.rabbitmq.trace", "topic", durable=True, internal=True),
+)
+"""What every vhost has; 3.1.3 and RabbitMQ's trace."""
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+_NO_HEADERS: Final[Mapping[str, Field]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,59 +64,136 @@ class Removed:
     bindings: tuple[Binding, ...] = ()
 
 
-class Router:
-    """The topology of one vhost. Starts with the predeclared exchanges.
+@dataclass(slots=True)
+class _Removal:
+    """A removal under way."""
 
+    exchanges: list[Exchange] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
+
+    def done(self) -> Removed:
+        return Removed(tuple(self.exchanges), tuple(self.bindings))
+
+
+class Router:
+    """The topology of one vhost; it begins with the predeclared exchanges.
+
+    Invariants: a binding stands in ``_from``, in ``_to`` and in its source's index, or nowhere;
+    its source exchange exists, and its destination does if that is an exchange.
     ``generation`` grows with every change that can change a route: cached routes of an older
-    generation are void. Queues are known to the router by :meth:`add_queue`.
+    generation are void. A queue is known to the router from :meth:`add_queue` on.
     """
 
-    generation: int
-
-    def __init__(self, vhost: str = "/") -> None:
+    def __init__(
+        self, vhost: str = "/", *, types: Mapping[str, ExchangeType] = EXCHANGE_TYPES
+    ) -> None:
         self.vhost = vhost
         self.generation = 0
+        self._types = types
+        self._exchanges: dict[str, Exchange] = {}
+        self._indexes: dict[str, BindingIndex] = {}
+        self._queues: set[str] = set()
+        self._from: dict[str, dict[Binding, None]] = {}
+        self._to: dict[Target, dict[Binding, None]] = {}
+        for exchange in PREDECLARED:
+            self.declare(exchange)
+
+    def __repr__(self) -> str:
+        bindings = sum(map(len, self._from.values()))
+        return (
+            f"<Router {self.vhost}, {len(self._exchanges)} exchanges, {bindings} bindings, "
+            f"generation {self.generation}>"
+        )
 
     @property
     def exchanges(self) -> Mapping[str, Exchange]:
         """Every exchange by name; the default exchange is ``""``."""
-        raise NotImplementedError
+        return MappingProxyType(self._exchanges)
 
     def exchange(self, name: str) -> Exchange:
-        """Raises ChannelException 404 ``no exchange 'x' in vhost '/'``."""
-        raise NotImplementedError
+        """The exchange of that name. Raises 404 ``no exchange 'x' in vhost '/'``."""
+        exchange = self._exchanges.get(name)
+        if exchange is None:
+            raise not_found(f"no {exchange_in_words(name, self.vhost)}")
+        return exchange
 
-    def add_queue(self, name: str) -> None: ...
-
-    def remove_queue(self, name: str) -> Removed:
-        """Forget a queue and its bindings."""
-        raise NotImplementedError
+    def check_type(self, name: str) -> ExchangeType:
+        """The exchange type of that name. Raises 503 when there is none, as RabbitMQ 3 does."""
+        kind = self._types.get(name)
+        if kind is None:
+            raise command_invalid(f"unknown exchange type '{name}'")
+        return kind
 
     def declare(self, exchange: Exchange) -> None:
-        """Add an exchange that is not there. Raises 503 ``unknown exchange type 'wibble'``, and
-        406 when the type refuses its arguments. Equivalence is the caller's to check."""
+        """Add an exchange that is not there yet.
+
+        Raises 503 ``unknown exchange type 'wibble'``, and the type's own error when it refuses
+        the arguments.
+        """
+        kind = self.check_type(exchange.type)
+        kind.check(exchange)
+        assert exchange.name not in self._exchanges, f"exchange {exchange.name!r} is there already"
+        self._exchanges[exchange.name] = exchange
+        self._indexes[exchange.name] = kind.index(exchange)
+        self.generation += 1
 
     def delete(self, name: str) -> Removed:
         """Remove an exchange with its bindings; nothing when it is not there."""
-        raise NotImplementedError
+        removal = _Removal()
+        self._delete(name, removal)
+        return removal.done()
+
+    def add_queue(self, name: str) -> None:
+        """From now on the default exchange routes to this queue, and bindings may lead there."""
+        if name not in self._queues:
+            self._queues.add(name)
+            self.generation += 1
+
+    def remove_queue(self, name: str) -> Removed:
+        """Forget a queue and the bindings that lead to it."""
+        removal = _Removal()
+        if name in self._queues:
+            self._queues.remove(name)
+            self.generation += 1
+        self._unbind_all_to((DestinationKind.QUEUE, name), removal)
+        return removal.done()
 
     def bind(self, binding: Binding) -> bool:
-        """Add a binding; False when it is there already. Raises 404 when the source, or a
-        destination exchange, is missing (queues are the caller's to check) and 406 when the
-        exchange type refuses the binding. The default exchange must be refused by the caller."""
-        raise NotImplementedError
+        """Add a binding; False when it is there already.
+
+        Raises 404 when the source, or a destination exchange, is missing (queues are the
+        caller's to check), and the type's own error when it refuses the binding. The default
+        exchange, which cannot be bound, is the caller's to refuse.
+        """
+        source = self.exchange(binding.source)
+        if binding.kind is DestinationKind.EXCHANGE:
+            self.exchange(binding.destination)
+        self.check_type(source.type).check_binding(binding)
+        bindings = self._from.setdefault(binding.source, {})
+        if binding in bindings:
+            return False
+        bindings[binding] = None
+        self._to.setdefault(binding.target, {})[binding] = None
+        self._indexes[binding.source].add(binding)
+        self.generation += 1
+        return True
 
     def unbind(self, binding: Binding) -> Removed:
-        """Remove a binding; empty when it is not there."""
-        raise NotImplementedError
+        """Remove a binding, and with it an auto-delete source that has no other; empty when it
+        is not there."""
+        removal = _Removal()
+        if binding in self._from.get(binding.source, ()):
+            self._unbind(binding, removal)
+            self._delete_if_done(binding.source, removal)
+        return removal.done()
 
-    def bindings_from(self, source: str) -> Sequence[Binding]:
-        """Bindings whose source that is (if-unused, management)."""
-        raise NotImplementedError
+    def bindings_from(self, source: str) -> Collection[Binding]:
+        """The bindings of that exchange, as a live view."""
+        return self._from.get(source, {}).keys()
 
-    def bindings_to(self, destination: str, kind: DestinationKind) -> Sequence[Binding]:
-        """Bindings that lead there."""
-        raise NotImplementedError
+    def bindings_to(self, destination: str, kind: DestinationKind) -> Collection[Binding]:
+        """The bindings that lead there, as a live view."""
+        return self._to.get((kind, destination), {}).keys()
 
     def route(
         self,
@@ -94,6 +202,70 @@ class Router:
         headers: Mapping[str, Field] | None = None,
         extra_keys: Iterable[str] = (),
     ) -> RouteResult:
-        """Where a message goes; ``extra_keys`` are those of CC and BCC. Raises 404 when there is
-        no such exchange."""
-        raise NotImplementedError
+        """Where a message goes; ``extra_keys`` are those of CC and BCC.
+
+        Raises 404 when there is no such exchange.
+        """
+        keys = [routing_key, *extra_keys]
+        queues: set[str] = set()
+        depends = False
+        waiting, seen = [self.exchange(exchange)], {exchange}
+        while waiting:
+            current = waiting.pop()
+            depends = depends or self._types[current.type].reads_headers
+            for kind, name in self._targets(current, keys, headers or _NO_HEADERS):
+                if kind is DestinationKind.QUEUE:
+                    queues.add(name)
+                elif name not in seen and name in self._exchanges:
+                    seen.add(name)  # Exchanges may be bound in a circle.
+                    waiting.append(self._exchanges[name])
+        return RouteResult(tuple(sorted(queues)), depends)
+
+    def _targets(
+        self, exchange: Exchange, keys: Sequence[str], headers: Mapping[str, Field]
+    ) -> Iterable[Target]:
+        """Where one exchange sends a message, its alternate included."""
+        if exchange.name == DEFAULT_EXCHANGE:
+            return [(DestinationKind.QUEUE, key) for key in keys if key in self._queues]
+        targets = set(self._indexes[exchange.name].match(keys, headers))
+        if not targets and exchange.alternate is not None:
+            return [(DestinationKind.EXCHANGE, exchange.alternate)]
+        return targets
+
+    def _delete(self, name: str, removal: _Removal) -> None:
+        exchange = self._exchanges.get(name)
+        if exchange is None:
+            return
+        for binding in list(self.bindings_from(name)):
+            self._unbind(binding, removal)
+        del self._exchanges[name], self._indexes[name]
+        removal.exchanges.append(exchange)
+        self.generation += 1
+        self._unbind_all_to((DestinationKind.EXCHANGE, name), removal)
+
+    def _unbind_all_to(self, target: Target, removal: _Removal) -> None:
+        bindings = list(self._to.get(target, ()))
+        for binding in bindings:
+            self._unbind(binding, removal)
+        for source in dict.fromkeys(binding.source for binding in bindings):
+            self._delete_if_done(source, removal)
+
+    def _unbind(self, binding: Binding, removal: _Removal) -> None:
+        _discard(self._from, binding.source, binding)
+        _discard(self._to, binding.target, binding)
+        self._indexes[binding.source].remove(binding)
+        removal.bindings.append(binding)
+        self.generation += 1
+
+    def _delete_if_done(self, name: str, removal: _Removal) -> None:
+        """An auto-delete exchange goes with its last binding (RabbitMQ's reading of the spec)."""
+        exchange = self._exchanges.get(name)
+        if exchange is not None and exchange.auto_delete and name not in self._from:
+            self._delete(name, removal)
+
+
+def _discard(index: dict[_Key, dict[Binding, None]], key: _Key, binding: Binding) -> None:
+    """Take ``binding`` out of ``index``, which keeps no empty entries."""
+    del index[key][binding]
+    if not index[key]:
+        del index[key]

@@ -15,6 +15,8 @@ from struct import Struct, error
 from typing import Final, NamedTuple
 
 from arneb_amqp.errors import ConnectionException, syntax_error
+from arneb_amqp.wire.content import properties_of as properties_of
+from arneb_amqp.wire.content import with_properties as with_properties
 from arneb_amqp.wire.route import shortstr
 from arneb_amqp.wire.tables import Field, check_table, decode_table, encode_table
 

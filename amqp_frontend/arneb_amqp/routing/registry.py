@@ -1,0 +1,14 @@
+"""The types of exchange that there are, by name. More types are more entries here."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from arneb_amqp.routing.direct import Direct
+from arneb_amqp.routing.exchange_type import ExchangeType
+from arneb_amqp.routing.fanout import Fanout
+from arneb_amqp.routing.headers import HeadersType
+from arneb_amqp.routing.topic import Topic
+
+EXCHANGE_TYPES: Final[Mapping[str, ExchangeType]] = {
+    kind.name: kind for kind in (Direct(), Fanout(), Topic(), HeadersType())
+}
