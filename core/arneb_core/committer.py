@@ -23,7 +23,8 @@ from arneb_core.threads import CommitResult, Then
 
 if TYPE_CHECKING:
     from arneb_core.consumer import LogConsumer
-    from arneb_core.subscription import CursorChanges, LogSubscription
+    from arneb_core.cursor import CursorChanges
+    from arneb_core.subscription import LogSubscription
     from arneb_core.topic import LogTopic
 
 COMMIT_ENTRIES_MAX: Final = 4_000

@@ -8,16 +8,16 @@ subscriptions change only through a commit; memory follows the disk, never the r
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 import trio
 
+from arneb_core.catalog import Catalog
 from arneb_core.committer import Committer, Request
-from arneb_core.errors import CommitFailed, TopicExists, TopicNotFound
+from arneb_core.errors import TopicNotFound
 from arneb_core.interface import (
     ACK_DURABLE_WITHIN_MS,
     Appended,
@@ -26,48 +26,28 @@ from arneb_core.interface import (
     TopicSettings,
     Unit,
 )
-from arneb_core.ledgers import LedgerIndex
-from arneb_core.log import DurableLog, MemoryLog
-from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position
+from arneb_core.log import MemoryLog
+from arneb_core.position import Position
 from arneb_core.pump import Pump
-from arneb_core.recovery import recover
-from arneb_core.store.changes import Changes, Trim
+from arneb_core.statistics import EngineStatistics
+from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
-from arneb_core.store.records import TopicRecord, pack_number
 from arneb_core.store.schema import (
     META_CLEAN,
-    META_NEXT_TOPIC_ID,
     Table,
-    TopicId,
     frontend_key,
-    subscriptions_prefix,
-    topic_key,
-    topic_prefix,
 )
 from arneb_core.subscription import LogSubscription
 from arneb_core.tail_cache import CacheBudget
 from arneb_core.threads import CommittingStore, Reader, Writer
 from arneb_core.topic import LogTopic
+from arneb_core.waiting import durable
 
 CURSOR_FLUSH_S: Final = ACK_DURABLE_WITHIN_MS / 2 / 1000
 """Half the promise, so that the flush itself may take as long again."""
 
 HOUSEKEEPING_S: Final = 30.0
 """Between looks for stale readers (Spark jobs that were killed) and for retention by time."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineStatistics:
-    """The engine at one instant."""
-
-    topics: int
-    commits_total: int
-    entries_total: int
-    commit_failures_total: int
-    waiting_bytes: int
-    cache_bytes: int
-    store_bytes: int
-    full: bool
 
 
 class Engine:
@@ -91,14 +71,10 @@ class Engine:
         self._trimmable: dict[LogTopic, None] = {}
         self._completed: deque[Callable[[], None]] = deque()
         self._dirty = trio.Event()
-        self._topics: dict[str, LogTopic] = {}
-        self._metadata: dict[str, bytes] = {}
-        self._next_topic_id = 1
-        self.catalog_lock = trio.Lock()
-        """Held by whoever changes topics or subscriptions, until that is durable."""
+        self.catalog = Catalog(self)
 
     def __repr__(self) -> str:
-        return f"<Engine {len(self._topics)} topics, {self._committer!r}>"
+        return f"<Engine {len(self.catalog.topics)} topics, {self._committer!r}>"
 
     # What frontends call (arneb_core.interface.Core)
 
@@ -122,7 +98,7 @@ class Engine:
 
     def commit(self, unit: Unit, done: Done) -> None:
         """Commit a unit atomically; see the interface."""
-        request = self._request(unit, lambda error, firsts: done(error))
+        request = self.request(unit, lambda error, firsts: done(error))
         if request.appends or request.acks or request.puts:
             self._committer.add(request)
         else:
@@ -131,7 +107,7 @@ class Engine:
 
     async def committed(self, unit: Unit) -> None:
         """:meth:`commit`, waited for."""
-        await self._wait_for(lambda done: self.commit(unit, done))
+        await durable(lambda done: self.commit(unit, done))
 
     @property
     def crowded(self) -> bool:
@@ -144,86 +120,34 @@ class Engine:
 
     def topic(self, name: str) -> LogTopic:
         """The topic of that name."""
-        topic = self._topics.get(name)
+        topic = self.catalog.topics.get(name)
         if topic is None:
             raise TopicNotFound(f"no topic {name!r}")
         return topic
 
     @property
     def topics(self) -> Mapping[str, LogTopic]:
-        return MappingProxyType(self._topics)
+        return MappingProxyType(self.catalog.topics)
 
     async def create_topic(
         self, name: str, settings: TopicSettings | None = None, *, unit: Unit | None = None
     ) -> LogTopic:
         """Make a topic, with ``unit`` in the same commit; see the interface."""
-        settings = settings or TopicSettings()
-        async with self.catalog_lock:
-            if name in self._topics:
-                raise TopicExists(f"topic {name!r} is there already")
-            topic_id = TopicId(self._next_topic_id)
-            self._next_topic_id += 1
-            topic = self._make_topic(topic_id, name, settings, LedgerIndex())
-            puts: list[tuple[Table, bytes, bytes | None]] = []
-            if settings.durable:
-                record = TopicRecord(
-                    topic_id,
-                    True,
-                    settings.retention_ms,
-                    settings.retention_bytes,
-                    dict(settings.properties),
-                )
-                puts.append((Table.CATALOG, topic_key(name), record.pack()))
-                puts.append((Table.META, META_NEXT_TOPIC_ID, pack_number(self._next_topic_id)))
-            await self.change_catalog(
-                puts=puts,
-                unit=unit,
-                on_commit=lambda: self._topics.__setitem__(name, topic),
-            )
-            return topic
+        return await self.catalog.create_topic(name, settings or TopicSettings(), unit)
 
     async def delete_topic(self, name: str, *, unit: Unit | None = None) -> None:
         """Remove a topic with all that it holds; see the interface."""
-        async with self.catalog_lock:
-            topic = self.topic(name)
-            topic.fenced = True
-            for subscription in topic.subscriptions.values():
-                subscription.fence()
-            deletes: list[tuple[Table, bytes]] = []
-            prefixes: list[tuple[Table, bytes]] = []
-            trims: list[Trim] = []
-            if topic.durable:
-                deletes.append((Table.CATALOG, topic_key(name)))
-                prefixes.append((Table.CATALOG, subscriptions_prefix(topic.id)))
-                tables = (Table.CURSORS, Table.LEDGERS, Table.DELAYED)
-                prefixes += [(table, topic_prefix(topic.id)) for table in tables]
-                trims.append((topic.id, Position(0), AFTER_ALL))
-            try:
-                await self.change_catalog(
-                    deletes=deletes,
-                    prefixes=prefixes,
-                    trims=trims,
-                    unit=unit,
-                    deletes_topic=topic,
-                    leaving=tuple(topic.subscriptions.values()),
-                    on_commit=lambda: self._topic_gone(topic),
-                )
-            except BaseException:
-                if not topic.gone:
-                    topic.fenced = False
-                    for subscription in topic.subscriptions.values():
-                        subscription.unfence()
-                raise
+        await self.catalog.delete_topic(name, unit)
 
     def metadata(self, prefix: str) -> Mapping[str, bytes]:
         """Frontend metadata by key, in key order."""
-        found = sorted(each for each in self._metadata.items() if each[0].startswith(prefix))
+        found = sorted(each for each in self.catalog.metadata.items() if each[0].startswith(prefix))
         return MappingProxyType(dict(found))
 
     def statistics(self) -> EngineStatistics:
         """The engine at this instant."""
         return EngineStatistics(
-            topics=len(self._topics),
+            topics=len(self.catalog.topics),
             commits_total=self._committer.commits_total,
             entries_total=self._committer.entries_total,
             commit_failures_total=self._committer.failures_total,
@@ -259,10 +183,19 @@ class Engine:
         if done is not None or not subscription.durable:
             self._pump.wake()
 
-    def cursor_gone(self, subscription: LogSubscription) -> None:
-        """The subscription was removed."""
+    def submit(self, request: Request) -> None:
+        """Have ``request`` committed."""
+        self._committer.add(request)
+        self._pump.wake()
+
+    def forget(self, subscription: LogSubscription) -> None:
+        """The subscription is gone: nothing of it is to be written or dispatched any more."""
         self._committer.forget_cursor(subscription)
         self._ready.pop(subscription, None)
+
+    def cursor_gone(self, subscription: LogSubscription) -> None:
+        """The subscription was removed."""
+        self.forget(subscription)
         self.ledger_closed(subscription.topic)
 
     def ledger_closed(self, topic: LogTopic) -> None:
@@ -271,48 +204,9 @@ class Engine:
             self._committer.trim_due(topic)
             self._pump.wake()
 
-    async def change_catalog(
-        self,
-        *,
-        on_commit: Callable[[], None],
-        puts: Sequence[tuple[Table, bytes, bytes | None]] = (),
-        deletes: Sequence[tuple[Table, bytes]] = (),
-        prefixes: Sequence[tuple[Table, bytes]] = (),
-        trims: Sequence[Trim] = (),
-        unit: Unit | None = None,
-        deletes_topic: LogTopic | None = None,
-        leaving: tuple[LogSubscription, ...] = (),
-    ) -> None:
-        """Commit a change of topics or subscriptions; visible and durable when this returns.
-
-        Shielded from cancellation: a change that may be on disk must be in memory too.
-        """
-
-        def submit(done: Done) -> None:
-            request = self._request(unit or Unit(), lambda error, firsts: done(error))
-            with_unit = request.on_commit
-
-            def both() -> None:
-                if with_unit is not None:
-                    with_unit()
-                on_commit()
-
-            request.on_commit = both
-            request.puts.extend(puts)
-            request.puts.extend((table, key, None) for table, key in deletes)
-            request.prefixes.extend(prefixes)
-            request.trims.extend(trims)
-            request.deletes_topic = deletes_topic
-            request.leaving = leaving
-            self._committer.add(request)
-            self._pump.wake()
-
-        with trio.CancelScope(shield=True):
-            await self._wait_for(submit)
-
     # Inside
 
-    def _request(self, unit: Unit, finish: Callable[..., None]) -> Request:
+    def request(self, unit: Unit, finish: Callable[..., None]) -> Request:
         """A unit as a request; what is not durable takes place here and now, so that a
         publisher's messages keep their order in queues that are not."""
         request = Request(finish)
@@ -333,7 +227,7 @@ class Engine:
             request.puts.append((Table.CATALOG, frontend_key(key), value))
         if unit.metadata:
             changed = list(unit.metadata)
-            request.on_commit = lambda: self._metadata_changed(changed)
+            request.on_commit = lambda: self.catalog.metadata_changed(changed)
         return request
 
     def _append_in_memory(
@@ -344,46 +238,6 @@ class Engine:
         run = topic.log.plan(entries, messages, self._now_ms())
         topic.confirm(run)
         return run.first
-
-    def _metadata_changed(self, changed: Sequence[tuple[str, bytes | None]]) -> None:
-        for key, value in changed:
-            if value is None:
-                self._metadata.pop(key, None)
-            else:
-                self._metadata[key] = value
-
-    def _topic_gone(self, topic: LogTopic) -> None:
-        topic.gone = True
-        self._topics.pop(topic.name, None)
-        for subscription in topic.subscriptions.values():
-            self._committer.forget_cursor(subscription)
-            self._ready.pop(subscription, None)
-        if isinstance(topic.log, DurableLog):
-            topic.log.tail.clear()
-
-    def _make_topic(
-        self, topic_id: TopicId, name: str, settings: TopicSettings, ledgers: LedgerIndex
-    ) -> LogTopic:
-        log: DurableLog | MemoryLog
-        if settings.durable:
-            log = DurableLog(topic_id, ledgers, self.reader, self.budget)
-        else:
-            log = MemoryLog()
-        return LogTopic(self, topic_id, name, settings, log)
-
-    async def _wait_for(self, submit: Callable[[Done], None]) -> None:
-        finished = trio.Event()
-        failure: list[CommitFailed] = []
-
-        def done(error: CommitFailed | None) -> None:
-            if error is not None:
-                failure.append(error)
-            finished.set()
-
-        submit(done)
-        await finished.wait()
-        if failure:
-            raise failure[0]
 
     def _step(self) -> bool:
         """One step of the pump; True when there is more to do at once."""
@@ -417,42 +271,13 @@ class Engine:
         while True:
             await trio.sleep(HOUSEKEEPING_S)
             await trio.to_thread.run_sync(self._store.reader_check)
-            for topic in self._topics.values():
+            for topic in self.catalog.topics.values():
                 if topic.settings.retention_ms > 0:
                     self.ledger_closed(topic)
 
-    def _load(self) -> bool:
-        """Read the catalog; True when the last stop was a clean one."""
-        with self._store.snapshot() as snapshot:
-            found = recover(snapshot)
-        self._next_topic_id = found.next_topic_id
-        self._metadata = found.metadata
-        for stored in found.topics:
-            topic = self._make_topic(stored.id, stored.name, stored.settings, stored.ledgers)
-            self._topics[topic.name] = topic
-            for cursor in stored.cursors:
-                if found.clean:
-                    suspect = Position(cursor.read_position - 1)
-                else:
-                    # Whatever was on disk may have been on its way to somebody.
-                    suspect = topic.last or BEFORE_ALL
-                topic.adopt(
-                    LogSubscription(
-                        topic,
-                        cursor.name,
-                        cursor.id,
-                        cursor.acks,
-                        furthest=Position(cursor.read_position - 1),
-                        suspect_until=suspect,
-                        half_acked_sizes=cursor.half_acked_sizes,
-                        properties=cursor.properties,
-                    )
-                )
-        return found.clean
-
     async def _stop(self) -> None:
         """Write the cursors and say that all is well."""
-        for topic in self._topics.values():
+        for topic in self.catalog.topics.values():
             topic.fenced = True
             for subscription in topic.subscriptions.values():
                 subscription.put_out("shutdown")
@@ -488,7 +313,7 @@ async def open_engine(
     try:
         engine = Engine(opened, committing or opened, trio.lowlevel.current_trio_token(), now_ms)
         try:
-            if engine._load():
+            if engine.catalog.load(opened):
                 opened.commit(Changes(deletes=[(Table.META, META_CLEAN)]))
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(engine._pump.run)

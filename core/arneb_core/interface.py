@@ -16,15 +16,9 @@ from typing import Protocol
 
 from arneb_core.errors import CommitFailed
 from arneb_core.position import Position
-
-
-class SubscriptionType(Enum):
-    """How a subscription shares its entries among its consumers."""
-
-    EXCLUSIVE = "exclusive"
-    SHARED = "shared"
-    FAILOVER = "failover"
-    KEY_SHARED = "key_shared"
+from arneb_core.statistics import SubscriptionStatistics as SubscriptionStatistics
+from arneb_core.statistics import SubscriptionType as SubscriptionType
+from arneb_core.statistics import TopicStatistics as TopicStatistics
 
 
 class InitialPosition(Enum):
@@ -183,41 +177,6 @@ class Consumer(Protocol):
     def in_flight(self) -> int:
         """Messages delivered here and neither acknowledged nor released."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionStatistics:
-    """A subscription at one instant."""
-
-    name: str
-    type: SubscriptionType | None
-    durable: bool
-    consumers: int
-    backlog_entries: int
-    """Entries not acknowledged, in flight or not."""
-    ready_entries: int
-    """Entries neither acknowledged nor in flight."""
-    in_flight_messages: int
-    holes: int
-    mark_delete: Position
-    delivered_messages_total: int
-    acknowledged_entries_total: int
-    redelivered_entries_total: int
-
-
-@dataclass(frozen=True, slots=True)
-class TopicStatistics:
-    """A topic at one instant. Sizes are bytes of entries, headers included."""
-
-    name: str
-    durable: bool
-    entries: int
-    messages: int
-    bytes: int
-    ledgers: int
-    last: Position | None
-    appended_messages_total: int
-    subscriptions: tuple[SubscriptionStatistics, ...]
 
 
 class Subscription(Protocol):

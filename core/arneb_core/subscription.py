@@ -7,17 +7,15 @@ asked for, and the pump comes again.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from arneb_core.acks import AckState, Changes
 from arneb_core.backlog import BacklogReader
 from arneb_core.consumer import LogConsumer
+from arneb_core.cursor import Cursor, CursorChanges
 from arneb_core.entry import messages_in
 from arneb_core.errors import (
-    CommitFailed,
     ConsumerBusy,
     NotAllowed,
     SubscriptionFenced,
@@ -34,8 +32,8 @@ from arneb_core.interface import (
 )
 from arneb_core.position import BEFORE_ALL, Position, before, render
 from arneb_core.replay import ReplaySet
-from arneb_core.store.records import CursorRecord
-from arneb_core.store.schema import PLACE_SUFFIX, SubscriptionId, Table, cursor_prefix
+from arneb_core.store.schema import SubscriptionId
+from arneb_core.waiting import durable
 
 if TYPE_CHECKING:
     from arneb_core.topic import LogTopic
@@ -48,15 +46,6 @@ SUPPORTED_TYPES: Final = frozenset({SubscriptionType.EXCLUSIVE, SubscriptionType
 ONE_CONSUMER: Final = frozenset({SubscriptionType.EXCLUSIVE})
 
 
-@dataclass(frozen=True, slots=True)
-class CursorChanges:
-    """What of one cursor a commit writes, and what to take again should it fail."""
-
-    acks: Changes
-    puts: list[tuple[Table, bytes, bytes]] = field(default_factory=list)
-    deletes: list[tuple[Table, bytes]] = field(default_factory=list)
-
-
 class LogSubscription:
     """One subscription (:class:`arneb_core.interface.Subscription`)."""
 
@@ -65,11 +54,9 @@ class LogSubscription:
         topic: "LogTopic",
         name: str,
         subscription_id: SubscriptionId | None,
-        acks: AckState,
+        cursor: Cursor,
         *,
-        furthest: Position | None = None,
         suspect_until: Position = BEFORE_ALL,
-        half_acked_sizes: Mapping[Position, int] | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
         self.topic = topic
@@ -78,15 +65,13 @@ class LogSubscription:
         """None for subscriptions that leave no trace on disk."""
         self.type: SubscriptionType | None = None
         self.properties = dict(properties or {})
-        self.acks = acks
+        self.cursor = cursor
+        self.acks = acks = cursor.acks
         self._replay = ReplaySet(topic.log, self.wake)
         self._reader = BacklogReader(topic.log, acks, acks.mark_delete, self.wake)
         self._handout = HandOut(acks, suspect_until, self._settle_delivered)
-        self._furthest = acks.mark_delete if furthest is None else furthest
-        self._half_acked_sizes = dict(half_acked_sizes or {})
         self._fenced = False
         self._pulling = trio.lowlevel.ParkingLot()
-        self.acknowledged_total = 0
 
     def __repr__(self) -> str:
         kind = self.type.value if self.type else "unused"
@@ -256,7 +241,7 @@ class LogSubscription:
 
     def acknowledge_until(self, place: Position, done: Done | None) -> None:
         """Everything up to ``place`` is done with."""
-        self.acknowledged_total += self.acks.acknowledge_until(place)
+        self.cursor.settle_until(place)
         self._handout.settled_through(place)
         self._replay.discard_through(place)
         if place > self._reader.after:
@@ -273,7 +258,7 @@ class LogSubscription:
         self.topic.cursor_changed(self, done)
 
     def _settle(self, positions: Sequence[Position]) -> None:
-        self.acknowledged_total += self.acks.acknowledge(positions)
+        self.cursor.settle(positions)
         self._handout.settled(positions)
 
     def _settle_elsewhere(self, positions: Sequence[Position]) -> None:
@@ -286,13 +271,9 @@ class LogSubscription:
             self._reader.refresh()
 
     def _settle_messages(self, place: Position, mask: int, size: int, done: Done | None) -> None:
-        if self.acks.acknowledge_messages(place, mask, size):
-            self.acknowledged_total += 1
+        if self.cursor.settle_messages(place, mask, size):
             self._handout.settled([place])
             self._replay.discard([place])
-            self._half_acked_sizes.pop(place, None)
-        elif self.acks.unacked_mask(place) is not None:
-            self._half_acked_sizes[place] = size
         self.undivide(place, mask)
         self.receipt(done)
         self.wake()
@@ -324,18 +305,13 @@ class LogSubscription:
 
     async def purge(self) -> int:
         """Acknowledge everything that is ready; see the interface."""
-        last = self.topic.log.ledgers.last
         ready = self.ready_messages
-        if last is not None and last > self.acks.mark_delete:
-            out = [place for consumer in self.consumers for place in consumer.whole]
-            divided = {place: mask for place, mask in self.divided.items() if mask}
-            held = self.acks.masks_of(out)
-            waiting = self.acks.only_unacked([*out, *divided])
-            self.acknowledged_total += self.acks.acknowledge_until(last) - len(waiting)
-            self.acks.restore(waiting, {**held, **divided})
-            self._replay.clear()
-            self._reader.rewind(last)
-        await self._durable()
+        out = [place for consumer in self.consumers for place in consumer.whole]
+        divided = {place: mask for place, mask in self.divided.items() if mask}
+        self.cursor.settle_all_but([*out, *divided], divided)
+        self._replay.clear()
+        self._reader.rewind(max(self._reader.after, self.topic.log.ledgers.last or BEFORE_ALL))
+        await durable(self.receipt)
         return ready
 
     async def seek(self, place: Position, mask: int | None = None) -> None:
@@ -345,12 +321,11 @@ class LogSubscription:
         self._fenced = True
         try:
             self.put_out("seek")
-            self.acks.reset(place, mask)
+            self.cursor.reset(place, mask)
             self._replay.clear()
             self._handout.forget()
             self._reader.rewind(self.acks.mark_delete)
-            self._furthest = self.acks.mark_delete
-            await self._durable()
+            await durable(self.receipt)
         finally:
             self._fenced = False
             self._pulling.unpark_all()
@@ -383,41 +358,16 @@ class LogSubscription:
         if floor > self._reader.after:
             self._reader.rewind(floor)
 
-    async def _durable(self) -> None:
-        """Wait until the cursor as it is now is on disk."""
-        finished = trio.Event()
-        failure: list[CommitFailed] = []
-
-        def done(error: CommitFailed | None) -> None:
-            if error is not None:
-                failure.append(error)
-            finished.set()
-
-        self.receipt(done)
-        await finished.wait()
-        if failure:
-            raise failure[0]
-
     # Persisting
 
     def take_changes(self) -> CursorChanges:
         """What of the cursor has to be written now."""
         assert self.id is not None, f"{self!r} leaves no trace on disk"
-        prefix = cursor_prefix(self.topic.id, self.id)
-        changes = CursorChanges(self.acks.take_changes())
-        self._furthest = max(self._furthest, self._reader.after)
-        record = CursorRecord(self.acks.mark_delete, Position(self._furthest + 1))
-        changes.puts.append((Table.CURSORS, prefix + PLACE_SUFFIX, record.pack()))
-        for suffix, value in changes.acks:
-            if value is None:
-                changes.deletes.append((Table.CURSORS, prefix + suffix))
-            else:
-                changes.puts.append((Table.CURSORS, prefix + suffix, value))
-        return changes
+        return self.cursor.take_changes(self.topic.id, self.id, self._reader.after)
 
     def changes_failed(self, changes: CursorChanges) -> None:
         """Those changes are not on disk after all."""
-        self.acks.mark_dirty_again(changes.acks)
+        self.cursor.changes_failed(changes)
 
     # Telling
 
@@ -425,25 +375,7 @@ class LogSubscription:
     def ready_messages(self) -> int:
         """Messages neither acknowledged nor in flight; see the interface."""
         in_flight = sum(consumer.in_flight for consumer in self._handout.consumers.values())
-        return max(0, self.backlog_messages - in_flight)
-
-    @property
-    def backlog_messages(self) -> int:
-        """Messages not acknowledged. With batches, the entries of the ledger in which the
-        mark-delete position lies, and holes, count with their ledger's average."""
-        ledgers = self.topic.log.ledgers
-        if not self.topic.log.has_batches:
-            return self.acks.backlog
-        total = 0.0
-        for info in ledgers:
-            first = max(Position(before(Position(info.id << 32))), self.acks.mark_delete)
-            left = ledgers.count_between(first, info.last)
-            if left and info.entries:
-                left -= self.acks.acknowledged_between(first, info.last)
-                total += left * info.messages / info.entries
-        for place, mask in self.acks.masks.items():
-            total -= self._half_acked_sizes.get(place, mask.bit_count()) - mask.bit_count()
-        return round(total)
+        return max(0, self.cursor.backlog_messages - in_flight)
 
     def statistics(self) -> SubscriptionStatistics:
         """The subscription at this instant."""
@@ -461,6 +393,6 @@ class LogSubscription:
             holes=self.acks.holes,
             mark_delete=self.acks.mark_delete,
             delivered_messages_total=self._handout.delivered_total,
-            acknowledged_entries_total=self.acknowledged_total,
+            acknowledged_entries_total=self.cursor.acknowledged_total,
             redelivered_entries_total=self._handout.redelivered_total,
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from arneb_core.acks import AckState
+from arneb_core.cursor import Cursor
 from arneb_core.entry import read_header
 from arneb_core.errors import SubscriptionBusy, SubscriptionNotFound, TopicFenced
 from arneb_core.interface import Done, InitialPosition, TopicSettings, TopicStatistics
@@ -17,9 +18,8 @@ from arneb_core.log import DurableLog, Log, PlannedRun
 from arneb_core.position import LedgerId, Position, before, position
 from arneb_core.retention import droppable_through
 from arneb_core.store.changes import Changes
-from arneb_core.store.records import CursorRecord, SubscriptionRecord
+from arneb_core.store.records import SubscriptionRecord
 from arneb_core.store.schema import (
-    PLACE_SUFFIX,
     SubscriptionId,
     Table,
     TopicId,
@@ -90,27 +90,25 @@ class LogTopic:
         properties: Mapping[str, str] | None = None,
     ) -> LogSubscription:
         """The subscription of that name, made if it is not there."""
-        async with self.engine.catalog_lock:
+        async with self.engine.catalog.lock:
             found = self._subscriptions.get(name)
             if found is not None:
                 return found
             if self.fenced:
                 raise TopicFenced(f"{self!r} is being deleted")
-            acks = AckState(self.log.ledgers, self._start(initial, start))
+            cursor = Cursor(self.log, AckState(self.log.ledgers, self._start(initial, start)))
             if not (durable and self.durable):
-                made = LogSubscription(self, name, None, acks, properties=properties)
+                made = LogSubscription(self, name, None, cursor, properties=properties)
                 self._subscriptions[name] = made
                 return made
             subscription_id = SubscriptionId(self._next_subscription_id)
-            made = LogSubscription(self, name, subscription_id, acks, properties=properties)
-            # The place alone is written: a cursor that was just made has no holes.
-            record = CursorRecord(acks.mark_delete, Position(acks.mark_delete + 1))
-            prefix = cursor_prefix(self.id, subscription_id)
+            made = LogSubscription(self, name, subscription_id, cursor, properties=properties)
+            changes = cursor.take_changes(self.id, subscription_id, cursor.acks.mark_delete)
             row = SubscriptionRecord(subscription_id, dict(properties or {}))
-            await self.engine.change_catalog(
+            await self.engine.catalog.change(
                 puts=[
                     (Table.CATALOG, subscription_key(self.id, name), row.pack()),
-                    (Table.CURSORS, prefix + PLACE_SUFFIX, record.pack()),
+                    *changes.puts,
                 ],
                 on_commit=lambda: self.adopt(made),
             )
@@ -118,7 +116,7 @@ class LogTopic:
 
     async def unsubscribe(self, name: str, *, force: bool = False) -> None:
         """Remove a subscription durably."""
-        async with self.engine.catalog_lock:
+        async with self.engine.catalog.lock:
             subscription = self._subscriptions.get(name)
             if subscription is None:
                 raise SubscriptionNotFound(f"{self.name} has no subscription {name!r}")
@@ -129,7 +127,7 @@ class LogTopic:
                 self.forget(subscription)
                 return
             try:
-                await self.engine.change_catalog(
+                await self.engine.catalog.change(
                     deletes=[(Table.CATALOG, subscription_key(self.id, name))],
                     prefixes=[(Table.CURSORS, cursor_prefix(self.id, subscription.id))],
                     leaving=(subscription,),
@@ -219,6 +217,18 @@ class LogTopic:
             self.engine.ledger_closed(self)
         for subscription in self._subscriptions.values():
             subscription.wake()
+
+    def fence(self) -> None:
+        """The topic is being deleted: its consumers leave and nobody else comes."""
+        self.fenced = True
+        for subscription in self._subscriptions.values():
+            subscription.fence()
+
+    def unfence(self) -> None:
+        """The deletion failed."""
+        self.fenced = False
+        for subscription in self._subscriptions.values():
+            subscription.unfence()
 
     def has_work(self, subscription: LogSubscription) -> None:
         """``subscription`` may have something to dispatch."""

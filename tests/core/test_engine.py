@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
+
 from arneb_core.engine import open_engine
 from arneb_core.errors import (
     ConsumerBusy,
@@ -29,9 +30,8 @@ from arneb_core.interface import (
 from arneb_core.position import AFTER_ALL, Position
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
-from arneb_core.testing.faults import FaultyStore
-
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, append, make_entry, publish, quiet
+from arneb_core.testing.faults import FaultyStore
 
 AMQP = ConsumerSpec("c", message_level=True, unlimited=True, entries_per_turn_max=1)
 PULSAR = ConsumerSpec("c")

@@ -11,6 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import trio
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
 from arneb_core.engine import Engine, open_engine
 from arneb_core.errors import StoreFailed
 from arneb_core.interface import ConsumerSpec, Deliveries, InitialPosition, Window
@@ -19,8 +22,6 @@ from arneb_core.store.check import check
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, make_entry, quiet
 from arneb_core.testing.faults import FaultyStore
-from hypothesis import given, note, settings
-from hypothesis import strategies as st
 
 Message = tuple[Position, int]
 
@@ -168,7 +169,7 @@ async def step_of_consumer(machine: Machine, kind: str, number: int, arguments: 
         run = await consumer.pull()
         assert (run is None) == (not ready), f"ready: {ready}"
         if run is not None:
-            if run.masks is None and machine.sizes[run.positions[0]] == 1 or run.masks:
+            if (run.masks is None and machine.sizes[run.positions[0]] == 1) or run.masks:
                 assert len(run.positions) == 1
             machine.fresh.clear()
             machine.took(number, run)

@@ -1,10 +1,10 @@
 """What the engine's tests share: a sink that records, and a way to wait until all is quiet."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import trio
 import trio.testing
+
 from arneb_core.engine import Engine
 from arneb_core.entry import EntryHeader, Origin
 from arneb_core.interface import ConsumerSpec, Deliveries, Subscription, Unit
@@ -104,5 +104,3 @@ class Outcome:
         await self._event.wait()
         assert len(self.calls) == 1, "told more than once"
         return self.calls[0]
-
-

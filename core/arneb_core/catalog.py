@@ -1,0 +1,203 @@
+"""The catalog: which topics there are, and the frontends' own metadata.
+
+The rule: it changes only through a commit. What is in memory is what is on disk, so
+whoever finds a topic here may rely on it, and nobody sees one that a crash could take back.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from arneb_core.cursor import Cursor
+from arneb_core.errors import TopicExists, TopicNotFound
+from arneb_core.interface import Done, TopicSettings, Unit
+from arneb_core.ledgers import LedgerIndex
+from arneb_core.log import DurableLog, MemoryLog
+from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position
+from arneb_core.recovery import recover
+from arneb_core.store.changes import Trim
+from arneb_core.store.environment import Store
+from arneb_core.store.records import TopicRecord, pack_number
+from arneb_core.store.schema import (
+    META_NEXT_TOPIC_ID,
+    Table,
+    TopicId,
+    subscriptions_prefix,
+    topic_key,
+    topic_prefix,
+)
+from arneb_core.subscription import LogSubscription
+from arneb_core.topic import LogTopic
+from arneb_core.waiting import durable
+
+if TYPE_CHECKING:
+    from arneb_core.engine import Engine
+
+
+class Catalog:
+    """The topics of one engine."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self.topics: dict[str, LogTopic] = {}
+        self.metadata: dict[str, bytes] = {}
+        self._next_topic_id = 1
+        self.lock = trio.Lock()
+        """Held by whoever changes topics or subscriptions, until that is durable."""
+
+    def __repr__(self) -> str:
+        return f"<Catalog {len(self.topics)} topics>"
+
+    def load(self, store: Store) -> bool:
+        """Read what ``store`` holds; True when the last stop was a clean one."""
+        with store.snapshot() as snapshot:
+            found = recover(snapshot)
+        self._next_topic_id = found.next_topic_id
+        self.metadata = found.metadata
+        for stored in found.topics:
+            topic = self._make_topic(stored.id, stored.name, stored.settings, stored.ledgers)
+            self.topics[topic.name] = topic
+            for cursor in stored.cursors:
+                if found.clean:
+                    suspect = Position(cursor.read_position - 1)
+                else:
+                    # Whatever was on disk may have been on its way to somebody.
+                    suspect = topic.last or BEFORE_ALL
+                topic.adopt(
+                    LogSubscription(
+                        topic,
+                        cursor.name,
+                        cursor.id,
+                        Cursor(
+                            topic.log,
+                            cursor.acks,
+                            furthest=Position(cursor.read_position - 1),
+                            half_acked_sizes=cursor.half_acked_sizes,
+                        ),
+                        suspect_until=suspect,
+                        properties=cursor.properties,
+                    )
+                )
+        return found.clean
+
+    async def create_topic(self, name: str, settings: TopicSettings, unit: Unit | None) -> LogTopic:
+        """Make a topic; see :meth:`arneb_core.interface.Core.create_topic`."""
+        async with self.lock:
+            if name in self.topics:
+                raise TopicExists(f"topic {name!r} is there already")
+            topic_id = TopicId(self._next_topic_id)
+            self._next_topic_id += 1
+            topic = self._make_topic(topic_id, name, settings, LedgerIndex())
+            puts: list[tuple[Table, bytes, bytes | None]] = []
+            if settings.durable:
+                record = TopicRecord(
+                    topic_id,
+                    True,
+                    settings.retention_ms,
+                    settings.retention_bytes,
+                    dict(settings.properties),
+                )
+                puts.append((Table.CATALOG, topic_key(name), record.pack()))
+                puts.append((Table.META, META_NEXT_TOPIC_ID, pack_number(self._next_topic_id)))
+            await self.change(
+                puts=puts,
+                unit=unit,
+                on_commit=lambda: self.topics.__setitem__(name, topic),
+            )
+            return topic
+
+    async def delete_topic(self, name: str, unit: Unit | None) -> None:
+        """Remove a topic; see :meth:`arneb_core.interface.Core.delete_topic`."""
+        async with self.lock:
+            topic = self.topics.get(name)
+            if topic is None:
+                raise TopicNotFound(f"no topic {name!r}")
+            topic.fence()
+            deletes: list[tuple[Table, bytes]] = []
+            prefixes: list[tuple[Table, bytes]] = []
+            trims: list[Trim] = []
+            if topic.durable:
+                deletes.append((Table.CATALOG, topic_key(name)))
+                prefixes.append((Table.CATALOG, subscriptions_prefix(topic.id)))
+                tables = (Table.CURSORS, Table.LEDGERS, Table.DELAYED)
+                prefixes += [(table, topic_prefix(topic.id)) for table in tables]
+                trims.append((topic.id, Position(0), AFTER_ALL))
+            try:
+                await self.change(
+                    deletes=deletes,
+                    prefixes=prefixes,
+                    trims=trims,
+                    unit=unit,
+                    deletes_topic=topic,
+                    leaving=tuple(topic.subscriptions.values()),
+                    on_commit=lambda: self._topic_gone(topic),
+                )
+            except BaseException:
+                if not topic.gone:
+                    topic.unfence()
+                raise
+
+    async def change(
+        self,
+        *,
+        on_commit: Callable[[], None],
+        puts: Sequence[tuple[Table, bytes, bytes | None]] = (),
+        deletes: Sequence[tuple[Table, bytes]] = (),
+        prefixes: Sequence[tuple[Table, bytes]] = (),
+        trims: Sequence[Trim] = (),
+        unit: Unit | None = None,
+        deletes_topic: LogTopic | None = None,
+        leaving: tuple[LogSubscription, ...] = (),
+    ) -> None:
+        """Commit a change of topics or subscriptions; visible and durable when this returns.
+
+        Shielded from cancellation: a change that may be on disk must be in memory too.
+        """
+
+        def submit(done: Done) -> None:
+            request = self._engine.request(unit or Unit(), lambda error, firsts: done(error))
+            with_unit = request.on_commit
+
+            def both() -> None:
+                if with_unit is not None:
+                    with_unit()
+                on_commit()
+
+            request.on_commit = both
+            request.puts.extend(puts)
+            request.puts.extend((table, key, None) for table, key in deletes)
+            request.prefixes.extend(prefixes)
+            request.trims.extend(trims)
+            request.deletes_topic = deletes_topic
+            request.leaving = leaving
+            self._engine.submit(request)
+
+        with trio.CancelScope(shield=True):
+            await durable(submit)
+
+    def metadata_changed(self, changed: Sequence[tuple[str, bytes | None]]) -> None:
+        """A commit changed frontend metadata."""
+        for key, value in changed:
+            if value is None:
+                self.metadata.pop(key, None)
+            else:
+                self.metadata[key] = value
+
+    def _topic_gone(self, topic: LogTopic) -> None:
+        topic.gone = True
+        self.topics.pop(topic.name, None)
+        for subscription in topic.subscriptions.values():
+            self._engine.forget(subscription)
+        if isinstance(topic.log, DurableLog):
+            topic.log.tail.clear()
+
+    def _make_topic(
+        self, topic_id: TopicId, name: str, settings: TopicSettings, ledgers: LedgerIndex
+    ) -> LogTopic:
+        log: DurableLog | MemoryLog
+        if settings.durable:
+            log = DurableLog(topic_id, ledgers, self._engine.reader, self._engine.budget)
+        else:
+            log = MemoryLog()
+        return LogTopic(self._engine, topic_id, name, settings, log)

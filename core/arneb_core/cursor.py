@@ -1,0 +1,125 @@
+"""A cursor: what one subscription has acknowledged, and how that gets to disk.
+
+The rule: memory may run ahead of the disk by a tenth of a second and never the other
+way; a commit rewrites only what changed; and should it fail, the same changes are taken
+again, as they are by then.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from arneb_core.acks import AckState, Changes
+from arneb_core.log import Log
+from arneb_core.position import Position, before, position
+from arneb_core.store.records import CursorRecord
+from arneb_core.store.schema import (
+    PLACE_SUFFIX,
+    SubscriptionId,
+    Table,
+    TopicId,
+    cursor_prefix,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CursorChanges:
+    """What of one cursor a commit writes, and what to take again should it fail."""
+
+    acks: Changes
+    puts: list[tuple[Table, bytes, bytes]] = field(default_factory=list)
+    deletes: list[tuple[Table, bytes]] = field(default_factory=list)
+
+
+class Cursor:
+    """The acknowledgements of one subscription over ``log``."""
+
+    def __init__(
+        self,
+        log: Log,
+        acks: AckState,
+        *,
+        furthest: Position | None = None,
+        half_acked_sizes: Mapping[Position, int] | None = None,
+    ) -> None:
+        self._log = log
+        self.acks = acks
+        self._furthest = acks.mark_delete if furthest is None else furthest
+        self._half_acked_sizes = dict(half_acked_sizes or {})
+        self.acknowledged_total = 0
+
+    def __repr__(self) -> str:
+        return f"<Cursor {self.acks!r}>"
+
+    def settle(self, positions: Sequence[Position]) -> None:
+        """Acknowledge whole entries."""
+        self.acknowledged_total += self.acks.acknowledge(positions)
+
+    def settle_messages(self, place: Position, mask: int, size: int) -> bool:
+        """Acknowledge messages of a batch of ``size``; True when that was the rest of it."""
+        if self.acks.acknowledge_messages(place, mask, size):
+            self.acknowledged_total += 1
+            self._half_acked_sizes.pop(place, None)
+            return True
+        if self.acks.unacked_mask(place) is not None:
+            self._half_acked_sizes[place] = size
+        return False
+
+    def settle_until(self, place: Position) -> None:
+        """Acknowledge everything up to ``place``."""
+        self.acknowledged_total += self.acks.acknowledge_until(place)
+
+    def settle_all_but(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
+        """Acknowledge the whole log, save ``positions``; ``masks``: of those, only these
+        messages (and what was half-acknowledged stays so)."""
+        last = self._log.ledgers.last
+        if last is None or last <= self.acks.mark_delete:
+            return
+        left = self.acks.only_unacked(positions)
+        held = self.acks.masks_of(left)
+        self.acknowledged_total += self.acks.acknowledge_until(last) - len(left)
+        self.acks.restore(left, {**held, **masks})
+
+    def reset(self, place: Position, mask: int | None) -> None:
+        """Make ``place`` the next entry, and forget what lies beyond."""
+        self.acks.reset(place, mask)
+        self._furthest = self.acks.mark_delete
+
+    def take_changes(
+        self, topic_id: TopicId, subscription_id: SubscriptionId, read_after: Position
+    ) -> CursorChanges:
+        """What has to be written now. ``read_after``: all up to there was handed out."""
+        prefix = cursor_prefix(topic_id, subscription_id)
+        changes = CursorChanges(self.acks.take_changes())
+        self._furthest = max(self._furthest, read_after)
+        record = CursorRecord(self.acks.mark_delete, Position(self._furthest + 1))
+        changes.puts.append((Table.CURSORS, prefix + PLACE_SUFFIX, record.pack()))
+        for suffix, value in changes.acks:
+            if value is None:
+                changes.deletes.append((Table.CURSORS, prefix + suffix))
+            else:
+                changes.puts.append((Table.CURSORS, prefix + suffix, value))
+        return changes
+
+    def changes_failed(self, changes: CursorChanges) -> None:
+        """Those changes are not on disk after all."""
+        self.acks.mark_dirty_again(changes.acks)
+
+    @property
+    def backlog_messages(self) -> int:
+        """Messages not acknowledged. With batches, the entries of a ledger that is
+        acknowledged in part count with that ledger's average: exact numbers would need the
+        size of every entry ever written, in memory."""
+        if not self._log.has_batches:
+            return self.acks.backlog
+        ledgers = self._log.ledgers
+        total = 0.0
+        for info in ledgers:
+            low = max(before(position(info.id, 0)), self.acks.mark_delete)
+            left = ledgers.count_between(low, info.last)
+            if left:
+                left -= self.acks.acknowledged_between(low, info.last)
+                total += left * info.messages / info.entries
+        for place, mask in self.acks.masks.items():
+            unacked = mask.bit_count()
+            total -= self._half_acked_sizes.get(place, unacked) - unacked
+        return round(total)

@@ -1,0 +1,70 @@
+"""Statistics: what HTTP, metrics and tests may know of the core, frozen at one instant.
+
+The rule: nobody outside the core looks at anything else of its state.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from arneb_core.position import Position
+
+
+class SubscriptionType(Enum):
+    """How a subscription shares its entries among its consumers."""
+
+    EXCLUSIVE = "exclusive"
+    SHARED = "shared"
+    FAILOVER = "failover"
+    KEY_SHARED = "key_shared"
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionStatistics:
+    """A subscription at one instant."""
+
+    name: str
+    type: SubscriptionType | None
+    durable: bool
+    consumers: int
+    backlog_entries: int
+    """Entries not acknowledged, in flight or not."""
+    ready_entries: int
+    """Entries neither acknowledged nor in flight."""
+    in_flight_messages: int
+    holes: int
+    mark_delete: Position
+    delivered_messages_total: int
+    acknowledged_entries_total: int
+    redelivered_entries_total: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatistics:
+    """A topic at one instant. Sizes are bytes of entries, headers included."""
+
+    name: str
+    durable: bool
+    entries: int
+    messages: int
+    bytes: int
+    ledgers: int
+    last: Position | None
+    appended_messages_total: int
+    subscriptions: tuple[SubscriptionStatistics, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatistics:
+    """The engine at one instant."""
+
+    topics: int
+    commits_total: int
+    entries_total: int
+    commit_failures_total: int
+    waiting_bytes: int
+    """Bytes that wait for a commit or are in the one under way."""
+    cache_bytes: int
+    """Bytes of entries in all tail caches."""
+    store_bytes: int
+    full: bool
+    """The last commit failed for want of room."""
