@@ -1,0 +1,62 @@
+"""The tail cache against a plain dict of positions."""
+
+from arneb_core.position import Position, position
+from arneb_core.tail_cache import CacheBudget, TailCache
+from hypothesis import given
+from hypothesis import strategies as st
+
+START = position(1, 0)
+RUNS = st.lists(st.integers(1, 5), min_size=1, max_size=12)
+
+
+def fill(cache: TailCache, sizes: list[int]) -> dict[int, bytes]:
+    """Append runs of these lengths, ten bytes an entry; the model of it."""
+    model: dict[int, bytes] = {}
+    place = START
+    for size in sizes:
+        entries = [b"%010d" % (place + index) for index in range(size)]
+        cache.append(place, entries, 10 * size)
+        model.update({place + index: entry for index, entry in enumerate(entries)})
+        place = Position(place + size)
+    return model
+
+
+@given(RUNS, st.integers(0, 60), st.integers(1, 10))
+def test_read_gives_what_was_appended(sizes: list[int], offset: int, limit: int) -> None:
+    cache = TailCache(CacheBudget())
+    model = fill(cache, sizes)
+    place = Position(START + offset)
+    found = cache.read(place, limit)
+    if place not in model:
+        assert found is None
+    else:
+        assert found is not None and found[0] == place and 1 <= len(found[1]) <= limit
+        assert found[1] == [model[place + index] for index in range(len(found[1]))]
+
+
+@given(RUNS, st.integers(-1, 60))
+def test_drop_through_keeps_every_run_with_an_entry_behind(sizes: list[int], offset: int) -> None:
+    budget = CacheBudget()
+    cache = TailCache(budget)
+    model = fill(cache, sizes)
+    through = Position(START + offset)
+    cache.drop_through(through)
+    for place in model:
+        if place > through:
+            assert cache.read(Position(place), 1) == (place, [model[place]])
+    assert budget.bytes <= 10 * len(model)
+    cache.clear()
+    assert budget.bytes == 0 and not cache
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), max_size=40))
+def test_the_budget_bounds_all_caches_together(program: list[tuple[int, int]]) -> None:
+    budget = CacheBudget(bytes_max=100)
+    caches = [TailCache(budget) for _ in range(3)]
+    ends = [START] * 3
+    for index, size in program:
+        entries = [b"%010d" % (ends[index] + each) for each in range(size)]
+        caches[index].append(ends[index], entries, 10 * size)
+        ends[index] = Position(ends[index] + size)
+        assert budget.bytes <= 100
+        assert caches[index].read(Position(ends[index] - 1), 1) is not None, "the newest stays"
