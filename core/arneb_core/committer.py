@@ -186,11 +186,7 @@ class Committer:
     def _plan_request(self, request: Request, flight: _Flight, changes: Changes) -> None:
         for consumer, positions in request.acks:
             flight.taken.append((consumer, consumer.take_for_unit(positions)))
-        for table, key, value in request.puts:
-            if value is None:
-                changes.deletes.append((table, key))
-            else:
-                changes.puts.append((table, key, value))
+        changes.puts.extend(request.puts)
         changes.prefixes.extend(request.prefixes)
         changes.trims.extend(request.trims)
         for subscription in request.leaving:

@@ -103,14 +103,16 @@ def look_at(path: Path) -> Content:
 
 def _look_at_data(path: Path, *, claimed: bool) -> Content:
     """Open the data file without LMDB's lock file, which would be made by opening it."""
+    if (path / DATA_NAME).stat().st_size == 0:
+        if claimed:
+            return Content.NOTHING
+        raise ForeignDirectory(f"{path}/{DATA_NAME} is empty and not an Arneb store")
     try:
         env = open_lmdb(path, readonly=True, lock=False)
     except lmdb.VersionMismatchError as error:
         raise FormatMismatch(f"{path}/{DATA_NAME} was written by another LMDB engine") from error
     except (lmdb.InvalidError, lmdb.CorruptedError) as error:
-        if claimed and (path / DATA_NAME).stat().st_size == 0:
-            return Content.NOTHING
-        raise ForeignDirectory(f"{path}/{DATA_NAME} is not an LMDB file") from error
+        raise ForeignDirectory(f"{path}/{DATA_NAME} is not a file of LMDB 0.9") from error
     except lmdb.Error as error:
         if "already open" in str(error):
             raise StoreLocked(f"{path} is open in this process") from error
