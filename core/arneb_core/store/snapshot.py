@@ -182,9 +182,10 @@ class SnapshotEnvironment:
 def open_snapshot_environment(path: str | os.PathLike[str]) -> SnapshotEnvironment:
     """Open a data directory for reading from ANOTHER process than the broker's.
 
-    LMDB takes a file once per process, and not across a fork: open it after forking. Needs
-    write permission on ``lock.mdb``, because a reader must tell the writer which pages it
-    still needs. Raises :class:`StoreUnusable` and its kinds.
+    LMDB takes a file once per process, and one that was open when the process was forked counts
+    as open in the child: open it after forking. Needs write permission on ``lock.mdb``, because
+    a reader must tell the writer which pages it still needs. Raises :class:`StoreUnusable` and
+    its kinds.
     """
     if not Path(path, DATA_NAME).is_file():
         raise StoreUnusable(f"{os.fspath(path)} holds no Arneb store")
