@@ -133,8 +133,9 @@ class AckState:
             raise ValueError(f"expected at least one message at {render(place)}, got {messages}")
         if not self._is_unacked(place):
             return False
-        unacked = self._masks.get(place, (1 << messages) - 1)
-        left = unacked & ~mask
+        whole = (1 << messages) - 1
+        unacked = self._masks.get(place, whole)
+        left = unacked & whole & ~mask
         if not left:
             return bool(self._acknowledge_one(place))
         if left != unacked:
@@ -302,9 +303,10 @@ class AckState:
             return 0
         if place in self._masks:
             self._forget_mask(place)
-        if self._follows(place):
+        if place == self._mark_delete + 1 or self._follows(place):
             self._set_mark_delete(place)
-            self._advance()
+            if self._holes.count:
+                self._advance()
             return 1
         return int(self._holes.add(place))
 

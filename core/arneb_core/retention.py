@@ -1,14 +1,16 @@
 """Retention: which ledgers may go.
 
 The rule: pure, and it never names the last ledger, an open one, or one that a cursor has
-not passed. Of the rest, a ledger goes when it is over the time or over the size that
-the topic keeps (Pulsar's ``RetentionPolicies``: 0 keeps nothing, -1 has no end).
+not passed. Of the rest, the oldest goes when all of it is over the time or over the size
+that the topic keeps (Pulsar's ``RetentionPolicies``: 0 keeps nothing, -1 has no end).
 """
+
+from typing import Final
 
 from arneb_core.ledgers import LedgerIndex
 from arneb_core.position import LedgerId, Position
 
-WITHOUT_END = -1
+WITHOUT_END: Final = -1
 
 
 def droppable_through(
@@ -21,18 +23,19 @@ def droppable_through(
 ) -> LedgerId | None:
     """The last ledger that may go, everything below it included; None when none may.
 
-    ``slowest`` is the lowest mark-delete position of the topic's durable subscriptions,
-    None when it has none.
+    ``slowest`` is the lowest mark-delete position of the topic's durable subscriptions, None
+    when it has none. What is younger than ``retention_ms`` goes only by its size, and the
+    newest ``retention_bytes`` of the log only by their age.
     """
-    kept_bytes = ledgers.bytes
+    left_bytes = ledgers.bytes
     through: LedgerId | None = None
     for info in list(ledgers)[:-1]:
-        if not info.closed_ms or (slowest is not None and info.last > slowest):
+        if slowest is not None and info.last > slowest:
             break
+        left_bytes -= info.bytes
         over_time = retention_ms != WITHOUT_END and now_ms - info.closed_ms >= retention_ms
-        over_size = retention_bytes != WITHOUT_END and kept_bytes > retention_bytes
+        over_size = retention_bytes != WITHOUT_END and left_bytes >= retention_bytes
         if not (over_time or over_size):
             break
-        kept_bytes -= info.bytes
         through = info.id
     return through

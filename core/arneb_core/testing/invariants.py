@@ -1,0 +1,59 @@
+"""Invariants: what must hold of the core's state at any time, whatever happened before.
+
+The rule: looks inside on purpose, changes nothing, and raises :class:`AssertionError` with
+what it found.
+"""
+
+from arneb_core.acks import AckState
+from arneb_core.holes import CHUNK_BITS, CHUNK_MASK
+from arneb_core.ledgers import LedgerIndex
+from arneb_core.position import AFTER_ALL, Position, before, position, render
+
+
+def check_ledgers(ledgers: LedgerIndex) -> None:
+    """Ids ascend, only the last ledger is open, and all counts agree with one another."""
+    infos = list(ledgers)
+    ids = [info.id for info in infos]
+    assert ids == sorted(set(ids)), f"ledger ids do not ascend: {ids}"
+    assert all(info.closed_ms for info in infos[:-1]), f"an open ledger before the last: {infos}"
+    assert ledgers.current == (infos[-1] if infos and not infos[-1].closed_ms else None)
+    assert all(info.entries <= info.messages for info in infos), f"empty entries: {infos}"
+    assert ledgers.entries == sum(info.entries for info in infos)
+    assert ledgers.entries == ledgers.count_after(ledgers.floor)
+    assert not ledgers.count_after(before(ledgers.next_append))
+    filled = [info for info in infos if info.entries]
+    assert ledgers.first == (position(filled[0].id, 0) if filled else None)
+    assert ledgers.last == (filled[-1].last if filled else None)
+    assert [position(info.id, 0) for info in filled] == [
+        first for first, _ in ledgers.runs(ledgers.floor, AFTER_ALL)
+    ]
+
+
+def check_ack_state(state: AckState) -> None:
+    """The invariants of :class:`~arneb_core.acks.AckState` and of what it is made of."""
+    ledgers, mark_delete = state._ledgers, state.mark_delete
+    assert mark_delete >= ledgers.floor, f"{state!r} lies below {ledgers!r}"
+    following = ledgers.after(mark_delete)
+    held = _holes(state)
+    assert following is None or following not in held, f"{state!r} is behind a hole right above"
+    for place in held:
+        assert place > mark_delete, f"{state!r} has a hole at {render(place)} that it has passed"
+        assert ledgers.contains(place), f"{state!r} has a hole at {render(place)}, no entry"
+    assert state.holes == len(held), f"{state!r} counts {state.holes} holes, has {len(held)}"
+    for place, mask in state.masks.items():
+        assert mask > 0, f"{state!r} has the mask {mask} at {render(place)}"
+        assert ledgers.contains(place), f"{state!r} has a mask at {render(place)}, no entry"
+        assert not state.is_acknowledged(place), f"{state!r} has a mask at acked {render(place)}"
+    chunks, unsaved = state._holes._chunks, state._holes._unsaved
+    assert unsaved.dirty <= chunks.keys() | unsaved._stored, f"{state!r} remembers what is gone"
+    masks = state._unsaved_masks
+    assert masks.dirty <= state.masks.keys() | masks._stored, f"{state!r} remembers what is gone"
+
+
+def _holes(state: AckState) -> set[Position]:
+    held = set()
+    for key, chunk in state._holes._chunks.items():
+        assert chunk, f"{state!r} keeps the empty chunk {key:#x}"
+        assert chunk.max() <= CHUNK_MASK, f"{state!r} has {chunk.max()} in the chunk {key:#x}"
+        held |= {Position(key << CHUNK_BITS | low) for low in chunk}
+    return held

@@ -1,0 +1,59 @@
+"""The model of a cursor: a set of acknowledged messages, and nothing clever.
+
+The rule: so short that one sees that it is right. What
+:class:`~arneb_core.acks.AckState` says of any entry must be what this says.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from arneb_core.position import Position
+
+Message = tuple[Position, int]
+"""An entry and the index of a message in it."""
+
+
+class CursorModel:
+    """The acknowledged messages of a log, given as the number of messages by entry.
+
+    ``log`` is shared: it grows and is trimmed outside. A position is acknowledged when all
+    messages of its entry are.
+    """
+
+    def __init__(self, log: Mapping[Position, int], acked: Iterable[Message] = ()) -> None:
+        self.log = log
+        self.acked = set(acked)
+
+    def messages(self, positions: Iterable[Position]) -> set[Message]:
+        """All messages of those of ``positions`` that the log has."""
+        log = self.log
+        return {(place, index) for place in positions for index in range(log.get(place, 0))}
+
+    def acknowledge(self, positions: Iterable[Position]) -> None:
+        self.acked |= self.messages(positions)
+
+    def acknowledge_until(self, place: Position) -> None:
+        self.acknowledge(each for each in self.log if each <= place)
+
+    def acknowledge_messages(self, place: Position, mask: int) -> None:
+        self.acked |= {each for each in self.messages([place]) if mask >> each[1] & 1}
+
+    def restore(self, messages: Iterable[Message]) -> None:
+        self.acked -= set(messages)
+
+    def reset(self, place: Position, mask: int | None = None) -> None:
+        """``mask`` = the messages of ``place`` still unacked."""
+        self.acked = self.messages(each for each in self.log if each < place)
+        if mask is not None:
+            self.acknowledge_messages(place, ~mask)
+
+    def unacked_mask(self, place: Position) -> int:
+        """Bit *i* = message *i* is not acknowledged; 0 for an acknowledged entry."""
+        left = self.messages([place]) - self.acked
+        return sum(1 << index for _, index in left)
+
+    def is_acknowledged(self, place: Position) -> bool:
+        return not self.unacked_mask(place)
+
+    def unacknowledged(self) -> list[Position]:
+        """The entries that are not acknowledged, in order."""
+        return sorted(place for place in self.log if not self.is_acknowledged(place))

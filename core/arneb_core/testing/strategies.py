@@ -1,0 +1,135 @@
+"""Hypothesis strategies for what the core is made of: entries, positions, ledgers, acks.
+
+The rule: values come out valid, dense around the places where mistakes live (the ends of
+ledgers, multiples of 65,536), and small where size shows nothing new.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import strategies as st
+
+from arneb_core.entry import EntryFlag, EntryHeader, Origin
+from arneb_core.holes import CHUNK_SIZE
+from arneb_core.ledgers import LedgerIndex, LedgerInfo
+from arneb_core.position import AFTER_ALL, ENTRY_MASK, LedgerId, Position, position
+
+SMALL_SIZES = (0, 1, 2, 3, 7)
+CHUNK_SIZES = (CHUNK_SIZE - 1, CHUNK_SIZE, CHUNK_SIZE + 1, 2 * CHUNK_SIZE)
+"""Ledger sizes around a chunk of holes."""
+
+TIMES_MS = st.integers(0, (1 << 64) - 1)
+EDGE_REACH = 3
+"""How many entries on either side of an edge are interesting."""
+
+
+def entry_headers(messages_max: int = (1 << 32) - 1) -> st.SearchStrategy[EntryHeader]:
+    """Any header that can be written."""
+    return st.builds(
+        EntryHeader,
+        origin=st.sampled_from(Origin),
+        messages=st.integers(1, messages_max),
+        flags=st.sampled_from([EntryFlag.NONE, EntryFlag.TRANSIENT]),
+        publish_time_ms=TIMES_MS,
+        deliver_at_ms=TIMES_MS,
+        expires_at_ms=TIMES_MS,
+        key_hash=st.integers(0, 0x7FFFFFFF),
+        hint=st.integers(0, 0xFFFF),
+    )
+
+
+def entries(body_bytes_max: int = 40, messages_max: int = 5) -> st.SearchStrategy[bytes]:
+    """Entries: a header and a body that no frontend could read."""
+    bodies = st.binary(max_size=body_bytes_max)
+    return st.builds(lambda header, body: header.pack() + body, entry_headers(messages_max), bodies)
+
+
+def positions(ledger_max: int = (1 << 31) - 2) -> st.SearchStrategy[Position]:
+    """Any place, whether a log has it or not, the bounds that are no entry included."""
+    edges = st.sampled_from([0, 1, CHUNK_SIZE - 1, CHUNK_SIZE, ENTRY_MASK - 1, ENTRY_MASK])
+    return st.builds(
+        position, st.integers(1, ledger_max), st.one_of(edges, st.integers(0, ENTRY_MASK))
+    )
+
+
+@st.composite
+def ledger_infos(
+    draw: st.DrawFn, sizes: Sequence[int] = SMALL_SIZES, ledgers_max: int = 4
+) -> list[LedgerInfo]:
+    """Ledgers of one topic: gaps between the ids, empty ones, the last one open or not.
+
+    Each entry is one message of ten bytes.
+    """
+    infos: list[LedgerInfo] = []
+    ledger, now_ms = 0, 1
+    for size in draw(st.lists(st.sampled_from(sizes), max_size=ledgers_max)):
+        ledger += draw(st.integers(1, 3))
+        infos.append(LedgerInfo(LedgerId(ledger), size, size, 10 * size, now_ms, now_ms + 5))
+        now_ms += 10
+    ends_open = draw(st.booleans())
+    if infos and ends_open:
+        last = infos.pop()
+        infos.append(LedgerInfo(last.id, last.entries, last.messages, last.bytes, now_ms))
+    return infos
+
+
+def ledger_indexes(
+    sizes: Sequence[int] = SMALL_SIZES, ledgers_max: int = 4
+) -> st.SearchStrategy[LedgerIndex]:
+    """The ledgers of :func:`ledger_infos` as an index."""
+    return st.builds(LedgerIndex, ledger_infos(sizes, ledgers_max))
+
+
+def edge_positions(ledgers: LedgerIndex) -> list[Position]:
+    """The entries near the ends of ledgers and of chunks, in order.
+
+    All entries of a small log, and few of a big one: a model of these alone is quick, and
+    what lies between is filled by ranges.
+    """
+    found: set[Position] = set()
+    for info in ledgers:
+        edges = {*range(0, info.entries, CHUNK_SIZE), info.entries}
+        near = {edge + step for edge in edges for step in range(-EDGE_REACH, EDGE_REACH + 1)}
+        found |= {position(info.id, entry) for entry in near if 0 <= entry < info.entries}
+    return sorted(found)
+
+
+def filling(ledgers: LedgerIndex, edges: Sequence[Position]) -> list[range]:
+    """The entries that are not in ``edges``, as ranges in order."""
+    stretches: list[range] = []
+    wanted = set(edges)
+    for first, last in ledgers.runs(ledgers.floor, AFTER_ALL):
+        inside = [place for place in wanted if first <= place <= last]
+        bounds = [first - 1, *sorted(inside), last + 1]
+        gaps = pairwise(bounds)
+        stretches += [range(low + 1, high) for low, high in gaps if high - low > 1]
+    return stretches
+
+
+def ack_sequences(
+    universe: Sequence[Position], foreign: bool = True
+) -> st.SearchStrategy[list[Position]]:
+    """Positions as a peer may send them: runs, strides, any order, twice, and some that the
+    log does not have (``foreign``)."""
+    anything = st.sampled_from(universe) if universe else st.nothing()
+    if foreign:
+        strangers = st.sampled_from([Position(0), Position(5 << 70), Position(-3)])
+        anything = anything | positions(ledger_max=12) | strangers
+    last = max(len(universe) - 1, 0)
+    runs = st.builds(
+        lambda start, length, step: list(universe[start : start + length : step]),
+        st.integers(0, last),
+        st.integers(0, 40),
+        st.integers(1, 3),
+    )
+    return st.one_of(
+        runs,
+        st.lists(anything, max_size=12),
+        runs.flatmap(st.permutations),
+        st.builds(lambda run, more: [*run, *more, *run], runs, st.lists(anything, max_size=3)),
+    )
+
+
+def masks(messages: int) -> st.SearchStrategy[int]:
+    """Which messages of a batch; bits beyond it may be set."""
+    return st.integers(0, (1 << (messages + 1)) - 1)
