@@ -1,25 +1,95 @@
-"""AMQP entries as neutral messages, and neutral messages as AMQP entries."""
+"""AMQP entries as neutral messages, and neutral messages as AMQP entries.
 
+The codec is registered as ``amqp`` under the entry point group ``arneb.codecs``; see
+:mod:`arneb_core.codec` for who uses it. :func:`encode_message` is the other direction, for what
+AMQP consumers get for an entry of another origin.
+"""
+
+from dataclasses import replace
 from typing import Final
 
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.translation import EXCHANGE, event_time_ms, from_strings, take_text, to_strings
+from arneb_amqp.wire.constants import FRAME_BYTES_MAX_DEFAULT, ChannelId
+from arneb_amqp.wire.content import compose, is_body, payload_of, properties_of
+from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
+from arneb_amqp.wire.route import is_route, join_route, routing_key_of, split_route
+from arneb_amqp.wire.tables import Field, encode_table, signedint
 from arneb_core.codec import Message
-from arneb_core.entry import Origin
+from arneb_core.entry import HEADER_BYTES, EntryHeader, Origin, read_header
+
+DROPPED: Final = "pulsar.properties_dropped"
+"""The header that counts the properties for which there was no room."""
+
+_PROPERTY_BYTES_MAX: Final = FRAME_BYTES_MAX_DEFAULT // 2
+"""A content header is one frame; a peer with the usual frame size must be able to take it."""
+_CHANNEL: Final = ChannelId(1)
+"""The channel number that most consumers have, so that delivery need not replace it."""
+_KEY_BYTES_MAX: Final = 255
 
 
 class AmqpCodec:
-    """:class:`arneb_core.codec.Codec` for :data:`Origin.AMQP`."""
+    """Reads entries of AMQP origin; see :class:`arneb_core.codec.Codec`."""
 
-    origin: Final = Origin.AMQP
+    origin: Origin = Origin.AMQP
 
     def decode(self, entry: bytes) -> list[Message]:
-        """The one message of ``entry``."""
-        raise NotImplementedError
+        """The one message of ``entry``. Raises :class:`ValueError` for a damaged entry."""
+        header = read_header(entry)
+        start = HEADER_BYTES + header.hint
+        route = entry[HEADER_BYTES:start]
+        if not is_route(route):
+            raise ValueError(f"expected a route of {header.hint} octets, got {route!r}")
+        if not is_body(entry, start):
+            raise ValueError(f"expected AMQP content at octet {start}")
+        try:
+            properties = decode_properties(properties_of(entry, start))
+        except AmqpError as problem:
+            raise ValueError(f"expected a property list: {problem}") from problem
+        return [
+            Message(
+                value=payload_of(entry, start),
+                key=routing_key_of(route) or None,
+                properties=to_strings(split_route(route), properties),
+                publish_time_ms=header.publish_time_ms,
+                event_time_ms=event_time_ms(properties.timestamp),
+            )
+        ]
 
 
 CODEC: Final = AmqpCodec()
 
 
 def encode_message(message: Message, queue: str) -> bytes:
-    """An entry in AMQP form, 40-byte header with hint included, for delivering ``message`` (of a
-    foreign origin) to consumers of ``queue``: feed it to DeliverEncoder like any other entry."""
-    raise NotImplementedError
+    """``message`` as an AMQP entry, for delivery to consumers of ``queue``.
+
+    A message without a key gets the queue's name as its routing key, as if it had been
+    published through the default exchange. What does not fit is kept where it can be: see the
+    table.
+    """
+    strings = dict(message.properties)
+    exchange = take_text(strings, EXCHANGE)
+    if message.key is not None:
+        key = message.key[:_KEY_BYTES_MAX]
+    else:
+        key = b"" if exchange is not None else queue.encode("utf-8", "surrogateescape")
+    route = join_route(exchange or "", key.decode("utf-8", "surrogateescape"))
+    properties = _encode(from_strings(strings, message))
+    header = EntryHeader(Origin.AMQP, publish_time_ms=message.publish_time_ms, hint=len(route))
+    return header.pack() + route + compose(_CHANNEL, properties, message.value)
+
+
+def _encode(properties: Properties) -> bytes:
+    """The property list, with as many headers as one frame takes."""
+    raw = encode_properties(properties)
+    if len(raw) <= _PROPERTY_BYTES_MAX or not properties.headers:
+        return raw
+    kept: dict[str, Field] = {}
+    room = _PROPERTY_BYTES_MAX - len(encode_properties(replace(properties, headers=kept)))
+    for name, field in properties.headers.items():
+        room -= len(encode_table({name: field}))
+        if room < 0:
+            break
+        kept[name] = field
+    kept[DROPPED] = signedint(len(properties.headers) - len(kept))
+    return encode_properties(replace(properties, headers=kept))

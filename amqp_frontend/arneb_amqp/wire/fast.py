@@ -15,12 +15,10 @@ Three speeds, measured per 256-byte publish beside the 1.6 us of a check frame b
 """
 
 import re
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import lru_cache
 from itertools import chain
 from struct import Struct, error
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final
 
 from arneb_amqp.errors import AmqpError, ConnectionException
 from arneb_amqp.wire.assembly import Assembler
@@ -28,7 +26,6 @@ from arneb_amqp.wire.constants import (
     CONTENT_START_BYTES,
     FRAME_BYTES_MIN,
     FRAME_END,
-    FRAME_HEADER,
     FRAME_METHOD,
     FRAME_OVERHEAD_BYTES,
     FRAME_START,
@@ -47,20 +44,20 @@ from arneb_amqp.wire.properties import (
     PropertyFlag,
     PropertyJudge,
 )
+from arneb_amqp.wire.rows import (
+    ROWS_FIRST,
+    ROWS_PAUSE,
+    KnownPublish,
+    check_publish,
+    missing_bytes,
+    take_rows,
+)
 
 _PUBLISH_METHOD: Final = b"\x00\x3c\x00\x28"
 _ACK_METHOD: Final = b"\x00\x3c\x00\x50"
 _METHOD_AT: Final = FRAME_START_BYTES
-_ROUTE_AT: Final = FRAME_START_BYTES + 6
-"""Behind class, method and ticket."""
-
-_PUBLISH_BYTES_MIN: Final = _ROUTE_AT + 4
-"""With an empty exchange name and an empty routing key."""
 _HEADER_BYTES_MIN: Final = CONTENT_START_BYTES + 2
-
 _SIZE: Final = Struct(">I")
-_BODY_SIZE: Final = Struct(">Q")
-_BASIC_NO_WEIGHT: Final = b"\x00\x3c\x00\x00"
 
 _ACKS: Final = re.compile(
     rb"(?s)\x01(..)\x00\x00\x00\x0d\x00\x3c\x00\x50.{8}\x00\xce"
@@ -71,60 +68,8 @@ _ACK_TAGS: Final = Struct(">11xQ2x")
 _ACK_PAYLOAD_BYTES: Final = 13
 
 _KNOWN_MAX: Final = 1024
-_LAYOUTS_MAX: Final = 16
-"""Method frames remembered, and layouts for each: more than a sane client needs, and few enough
-that a client which makes them up costs time and not memory."""
-
-_ROWS_FIRST: Final = 8
-_ROWS_MAX: Final = 1024
-_ROWS_PAUSE: Final = 16
-"""Rows tried at once, at first and at most, and messages to wait after a try that did not pay."""
-
-
-_Rows: TypeAlias = Callable[[memoryview], Iterator[tuple[Any, ...]]]
-
-
-class _Layout(NamedTuple):
-    """How to read a publish up to its body, when method frame and header size are known.
-
-    ``unpack`` gives a row: method frame and start of the content header; body size;
-    properties; end of the header frame, type and channel of the body frame; its size.
-    """
-
-    unpack: Callable[[bytes, int], tuple[Any, ...]]
-    row_bytes: int
-    """What ``unpack`` reads; the body follows."""
-    start: bytes
-    """The first member of every right row."""
-
-
-class _Known:
-    """A ``basic.publish`` method frame that has been checked, taken apart."""
-
-    __slots__ = ("channel", "immediate", "layouts", "link", "mandatory", "method", "route")
-
-    def __init__(self, method: bytes, channel: ChannelId) -> None:
-        self.method = method
-        self.channel = channel
-        self.route = method[_ROUTE_AT:-2]
-        self.mandatory = bool(method[-2] & 1)
-        self.immediate = bool(method[-2] & 2)
-        self.link = b"\xce\x03" + method[1:3]
-        """The fourth member of every right row."""
-        self.layouts: dict[int, _Layout] = {}
-
-    def layout(self, header_bytes: int) -> _Layout:
-        """The layout for a content header of that size."""
-        layout = self.layouts.get(header_bytes)
-        if layout is None:
-            if len(self.layouts) >= _LAYOUTS_MAX:
-                self.layouts.clear()
-            head = FRAME_START.pack(FRAME_HEADER, self.channel, header_bytes)
-            start = self.method + head + _BASIC_NO_WEIGHT
-            row = Struct(f">{len(start)}sQ{header_bytes - CONTENT_START_BYTES}s4sI")
-            layout = _Layout(row.unpack_from, row.size, start)
-            self.layouts[header_bytes] = layout
-        return layout
+"""Method frames remembered: more than a sane client has, and few enough that a client which makes
+them up costs time and not memory."""
 
 
 class FastReader:
@@ -166,7 +111,7 @@ class FastReader:
         self._need = 0
         self._closing = False
         self._lost = False
-        self._methods: dict[bytes, _Known] = {}
+        self._methods: dict[bytes, KnownPublish] = {}
         self._judged = b""
         self._judgement = 0
 
@@ -306,16 +251,18 @@ class FastReader:
                 elif at >= rows_from:
                     stride = row_bytes + size + 1
                     before = at
-                    at = _take_rows(raw, at, stride, row_bytes, body_at, bodies)
-                    if at - before < _ROWS_FIRST * stride:
-                        rows_from = at + _ROWS_PAUSE * stride
+                    at = take_rows(raw, at, stride, row_bytes, body_at, bodies)
+                    if at - before < ROWS_FIRST * stride:
+                        rows_from = at + ROWS_PAUSE * stride
         except AmqpError:
             return at  # Frame by frame, the same properties will be refused in words.
         except (error, IndexError):
-            self._need = _missing(raw, at, known, layout, size_max)
+            self._need = missing_bytes(raw, at, known, layout, size_max)
             return at
 
-    def _open(self, items: list[Item], known: _Known, properties: bytes) -> list[bytes] | None:
+    def _open(
+        self, items: list[Item], known: KnownPublish, properties: bytes
+    ) -> list[bytes] | None:
         """Where the bodies of messages with these properties go; None = each is an item."""
         if properties != self._judged:
             self._judgement = self._judge.judge(properties)
@@ -325,27 +272,19 @@ class FastReader:
         persistent = self._judgement == PERSISTENT
         return _open_publishes(items, known.channel, known.route, persistent)
 
-    def _single(self, known: _Known, properties: bytes, body: bytes) -> Publish:
+    def _single(self, known: KnownPublish, properties: bytes, body: bytes) -> Publish:
         persistent = bool(self._judgement & PERSISTENT)
         channel, route = known.channel, known.route
         return Publish(
             channel, route, persistent, known.mandatory, known.immediate, properties, body
         )
 
-    def _learn(self, method: bytes) -> _Known | None:
-        """Check a frame that should be a ``basic.publish``, and remember it."""
-        if len(method) < _PUBLISH_BYTES_MIN or method[-1] != FRAME_END:
-            return None
-        kind, channel, size = FRAME_START.unpack_from(method)
-        key_at = _ROUTE_AT + 1 + method[_ROUTE_AT]
-        bits_at = len(method) - 2
-        right = key_at < bits_at and key_at + 1 + method[key_at] == bits_at
-        whole = size == len(method) - FRAME_OVERHEAD_BYTES
-        if kind != FRAME_METHOD or not channel or not right or not whole:
-            return None
-        if len(self._methods) >= _KNOWN_MAX:
-            self._methods.clear()
-        known = self._methods[method] = _Known(method, channel)
+    def _learn(self, method: bytes) -> KnownPublish | None:
+        known = check_publish(method)
+        if known is not None:
+            if len(self._methods) >= _KNOWN_MAX:
+                self._methods.clear()
+            self._methods[method] = known
         return known
 
     def _acks(self, raw: bytes, at: int, items: list[Item]) -> int:
@@ -364,30 +303,6 @@ class FastReader:
             return at
         items.append(Ack(channel, tag))
         return at + _ACK.size
-
-
-def _missing(raw: bytes, at: int, known: _Known, layout: _Layout, size_max: int) -> int:
-    """How many bytes from ``at`` the publish that is cut off there needs; 0 when it must be
-    taken frame by frame.
-
-    Bytes may only be waited for that the peer is bound to send before it can expect an answer:
-    the rest of a frame, or the start of the next one when a body must follow.
-    """
-    there = len(raw) - at
-    size_at = at + len(layout.start)
-    if not raw.startswith(layout.start[:there], at):
-        return 0
-    if there < len(layout.start) + _BODY_SIZE.size:
-        return layout.row_bytes - FRAME_START_BYTES
-    (size,) = _BODY_SIZE.unpack_from(raw, size_at)
-    if not size or size > size_max:
-        return 0
-    if there < layout.row_bytes:
-        return layout.row_bytes
-    *_, link, frame_size = layout.unpack(raw, at)
-    if link != known.link or frame_size != size:
-        return 0
-    return layout.row_bytes + int(size) + 1
 
 
 def _open_publishes(
@@ -412,35 +327,3 @@ def _open_acks(items: list[Item], channel: ChannelId) -> list[int]:
     run = AckRun(channel, [])
     items.append(run)
     return run.tags
-
-
-def _take_rows(
-    raw: bytes, at: int, stride: int, fixed_bytes: int, body_at: int, bodies: list[bytes]
-) -> int:
-    """Take messages that equal the one before ``at`` in everything but the body's octets.
-
-    They are rows of ``stride`` octets: C compares their first ``fixed_bytes`` and their last
-    octet with that message's, and cuts out what stands from ``body_at`` on.
-    """
-    expected = raw[at - stride : at - stride + fixed_bytes], b"\xce"
-    columns, cut = _row_structs(stride, fixed_bytes, body_at)
-    view, rows_max = memoryview(raw), _ROWS_FIRST
-    while rows := min((len(raw) - at) // stride, rows_max):
-        table = view[at : at + rows * stride]
-        same = list(columns(table))
-        right = rows
-        if same.count(expected) != rows:
-            right = [*map(expected.__eq__, same)].index(False)
-        bodies += chain.from_iterable(cut(table[: right * stride]))
-        at += right * stride
-        if right < rows:
-            break
-        rows_max = min(rows_max * 4, _ROWS_MAX)
-    return at
-
-
-@lru_cache(_KNOWN_MAX)
-def _row_structs(stride: int, fixed_bytes: int, body_at: int) -> tuple[_Rows, _Rows]:
-    """What cuts rows into the columns to compare, and what cuts out the bodies."""
-    columns = Struct(f"{fixed_bytes}s{stride - fixed_bytes - 1}xc")
-    return columns.iter_unpack, Struct(f"{body_at}x{stride - body_at}s").iter_unpack

@@ -23,6 +23,13 @@ def split_route(route: bytes) -> Route:
     )
 
 
+def is_route(data: bytes) -> bool:
+    """Whether ``data`` is two short strings and nothing else."""
+    if len(data) < 2 or len(data) < data[0] + 2:
+        return False
+    return data[data[0] + 1] == len(data) - data[0] - 2
+
+
 def routing_key_of(route: bytes) -> bytes:
     """The routing key alone, as it came."""
     return route[route[0] + 2 :]
