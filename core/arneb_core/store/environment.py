@@ -104,6 +104,8 @@ class Store:
         """
         directory = DirectoryLock.take(Path(path))
         env = None
+        if bytes_max is not None:
+            map_bytes = min(map_bytes, bytes_max)
         try:
             allocate_lock_file(directory.path)
             env = open_lmdb(directory.path, readonly=False, map_bytes=map_bytes)

@@ -2,8 +2,8 @@
 
 LMDB finds out that the disk is full in the middle of a commit, when there is no space left for
 acknowledgements and for deleting either. The rule: the file always has :data:`RESERVE_BYTES`
-allocated behind its used part; appends are refused before they would eat into it; everything
-else may use it. So on a full disk consumers go on, their acks stay durable, trimming frees
+allocated that hold nothing, behind its used part or in its holes; appends are refused before
+they would eat into it; everything else may use it. So on a full disk consumers go on, their acks stay durable, trimming frees
 pages inside the file, and appends find room again, there or on the disk.
 """
 
@@ -70,10 +70,10 @@ class Room:
         for size in (self._used_at_most + wanted + step, self._used_at_most + wanted):
             if self._grow(size):
                 return
-        # The file cannot grow, but it may have holes. They may be too small for a block, which
-        # then goes behind the used part: never let that eat more than half of the reserve.
-        inside = self._free() >= 2 * need
-        if not inside or self._allocated - self._used_at_most < need + self._reserve // 2:
+        # The file cannot grow, but it may have holes, and then the reserve may be there too. If
+        # they are too small for a block, LMDB meets the end of the file: a clean failure.
+        left = self._free() + self._allocated - self._used_at_most
+        if left < 2 * need + self._reserve:
             where = "disk" if self._bytes_max is None else f"disk or bound of {self._bytes_max}"
             raise StoreFull(f"{where} is full: cannot add {need} bytes to the data file")
 
