@@ -29,6 +29,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m arneb_pulsar.wire.proto.generate --check
 	$(BIN)/pytest --quiet tests/test_tidy.py
 
 demo: $(VENV)/.dev java

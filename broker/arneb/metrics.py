@@ -19,9 +19,12 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from arneb_core.engine import EngineStatistics
 from arneb_core.interface import SubscriptionStatistics, TopicStatistics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+
+Statistics = EngineStatistics | TopicStatistics | SubscriptionStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,16 @@ class Figure:
         kind = CounterMetricFamily if self.field.endswith("_total") else GaugeMetricFamily
         return kind(f"{prefix}_{self.field}", self.help, labels=labels)
 
+
+ENGINE_FIGURES: Final = (
+    Figure("commits_total", "Commits to disk since the broker started"),
+    Figure("entries_total", "Entries committed since the broker started"),
+    Figure("commit_failures_total", "Commits that failed since the broker started"),
+    Figure("waiting_bytes", "Bytes of entries that wait for a commit"),
+    Figure("cache_bytes", "Bytes of recent entries that are kept in memory"),
+    Figure("store_bytes", "Bytes of the store's file"),
+    Figure("full", "1 while the disk is full: publishes are refused, consumers go on"),
+)
 
 TOPIC_FIGURES: Final = (
     Figure("entries", "Entries that the log still holds"),
@@ -60,16 +73,18 @@ SUBSCRIPTION_FIGURES: Final = (
 )
 
 
-class TopicCollector(Collector):
-    """One snapshot of all topics, as Prometheus families."""
+class StatisticsCollector(Collector):
+    """The engine and all topics at one instant, as Prometheus families."""
 
-    def __init__(self, topics: Sequence[TopicStatistics]) -> None:
+    def __init__(self, engine: EngineStatistics, topics: Sequence[TopicStatistics]) -> None:
+        self._engine = engine
         self._topics = topics
 
     def collect(self) -> Iterator[Metric]:
         """Every family, each with one sample a topic or subscription."""
         yield InfoMetricFamily("arneb_build", "The running broker", {"version": version("arneb")})
         yield GaugeMetricFamily("arneb_topics", "Topics", value=len(self._topics))
+        yield from _families("arneb_engine", (), ENGINE_FIGURES, [((), self._engine)])
         topics = [((topic.name,), topic) for topic in self._topics]
         yield from _families("arneb_topic", ("topic",), TOPIC_FIGURES, topics)
         subscriptions = [
@@ -81,11 +96,11 @@ class TopicCollector(Collector):
         yield from _families("arneb_subscription", labels, SUBSCRIPTION_FIGURES, subscriptions)
 
 
-def exposition(topics: Sequence[TopicStatistics]) -> bytes:
+def exposition(engine: EngineStatistics, topics: Sequence[TopicStatistics]) -> bytes:
     """The page, in the text format of :data:`CONTENT_TYPE`. Safe in any thread."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(TopicCollector(topics))
+    registry.register(StatisticsCollector(engine, topics))
     page: bytes = _generate_latest(registry)
     return page
 
@@ -94,7 +109,7 @@ def _families(
     prefix: str,
     labels: Sequence[str],
     figures: Sequence[Figure],
-    rows: Sequence[tuple[Sequence[str], TopicStatistics | SubscriptionStatistics]],
+    rows: Sequence[tuple[Sequence[str], Statistics]],
 ) -> Iterator[Metric]:
     for figure in figures:
         family = figure.family(prefix, labels)

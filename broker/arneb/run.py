@@ -17,8 +17,7 @@ import trio
 from arneb import __version__
 from arneb.config import Config
 from arneb.listeners import Listeners
-from arneb_core.engine import open_engine
-from arneb_core.interface import Core
+from arneb_core.engine import Engine, open_engine
 
 STOP_WITHIN_S: Final = 4.5
 """A stop that takes longer is broken off, to keep the promise of 5 s. Nothing confirmed is
@@ -73,11 +72,12 @@ async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) ->
         watch.cancel_scope.cancel()
 
 
-async def _serve_doors(core: Core, config: Config, listeners: Listeners, say: Say) -> None:
+async def _serve_doors(core: Engine, config: Config, listeners: Listeners, say: Say) -> None:
     async with trio.open_nursery() as nursery:
         for door in listeners.by_door:
+            addresses = listeners.addresses(door)  # a door may take its sockets over
             await nursery.start(partial(_DOORS[door], core, config, listeners))
-            for address in listeners.addresses(door):
+            for address in addresses:
                 say(f"{door} ready on {address}")
         # What start-up left behind stays for good: the collector need not look at it again.
         gc.collect()
@@ -86,7 +86,7 @@ async def _serve_doors(core: Core, config: Config, listeners: Listeners, say: Sa
 
 
 async def _serve_amqp(
-    core: Core, config: Config, listeners: Listeners, *, task_status: trio.TaskStatus[Any]
+    core: Engine, config: Config, listeners: Listeners, *, task_status: trio.TaskStatus[Any]
 ) -> None:
     from arneb_amqp.server import serve_amqp
 
@@ -94,7 +94,7 @@ async def _serve_amqp(
 
 
 async def _serve_pulsar(
-    core: Core, config: Config, listeners: Listeners, *, task_status: trio.TaskStatus[Any]
+    core: Engine, config: Config, listeners: Listeners, *, task_status: trio.TaskStatus[Any]
 ) -> None:
     from arneb_pulsar.server import serve_pulsar
 
@@ -102,7 +102,7 @@ async def _serve_pulsar(
 
 
 async def _serve_http(
-    core: Core, config: Config, listeners: Listeners, *, task_status: trio.TaskStatus[Any]
+    core: Engine, config: Config, listeners: Listeners, *, task_status: trio.TaskStatus[Any]
 ) -> None:
     from arneb.http.app import http_app
     from arneb.http.server import serve_http

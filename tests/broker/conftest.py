@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from arneb_core.engine import EngineStatistics
 from arneb_core.interface import SubscriptionStatistics, SubscriptionType, TopicStatistics
 from arneb_core.position import position
 
@@ -20,9 +21,22 @@ class FakeTopic:
 
 @dataclass
 class FakeCore:
-    """A core that has nothing but topics."""
+    """A core that has nothing but topics and statistics."""
 
     topics: dict[str, FakeTopic] = field(default_factory=dict)
+    full: bool = False
+
+    def statistics(self) -> EngineStatistics:
+        return EngineStatistics(
+            topics=len(self.topics),
+            commits_total=4,
+            entries_total=30,
+            commit_failures_total=1,
+            waiting_bytes=0,
+            cache_bytes=100,
+            store_bytes=40_960,
+            full=self.full,
+        )
 
     def add(self, name: str, *subscriptions: SubscriptionStatistics) -> None:
         self.topics[name] = FakeTopic(

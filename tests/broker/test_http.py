@@ -10,12 +10,11 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from arneb.config import Address
-from arneb.http.app import http_app, topic_statistics
+from arneb.http.app import ObservedCore, http_app, topic_statistics
 from arneb.http.documents import topic_document
 from arneb.http.server import serve_http
 from arneb.listeners import Listeners
-from arneb.metrics import SUBSCRIPTION_FIGURES, TOPIC_FIGURES, exposition
-from arneb_core.interface import Core
+from arneb.metrics import ENGINE_FIGURES, SUBSCRIPTION_FIGURES, TOPIC_FIGURES, exposition
 
 Answer = tuple[int, str, bytes]
 
@@ -33,7 +32,7 @@ async def answers(core: object, *paths: str) -> list[Answer]:
     """What a served application answers to each path."""
     listeners = await Listeners.bind({"http": Address("127.0.0.1", 0)})
     [address] = listeners.addresses("http")
-    app = http_app(cast(Core, core))
+    app = http_app(cast(ObservedCore, core))
     async with trio.open_nursery() as nursery:
         await nursery.start(serve_http, app, listeners.by_door["http"])
         got = [await trio.to_thread.run_sync(get, f"http://{address}{path}") for path in paths]
@@ -42,9 +41,13 @@ async def answers(core: object, *paths: str) -> list[Answer]:
 
 
 @pytest.mark.real_time
-async def test_health_is_ok(core: object) -> None:
+async def test_health_is_ok_even_when_the_disk_is_full(core: Any) -> None:
     [(status, kind, body)] = await answers(core, "/healthz")
-    assert (status, kind, json.loads(body)) == (200, "application/json", {"status": "ok"})
+    assert (status, kind) == (200, "application/json")
+    assert json.loads(body) == {"status": "ok", "store": "ok"}
+    core.full = True
+    [(status, _, body)] = await answers(core, "/healthz")
+    assert (status, json.loads(body)) == (200, {"status": "ok", "store": "full"})
 
 
 @pytest.mark.real_time
@@ -75,6 +78,9 @@ async def test_metrics_parse_and_carry_every_figure(core: object) -> None:
     assert samples["arneb_topic_bytes", 'public/default/odd"name\\\n', None] == 4096
     orders = "public/default/orders"
     assert samples["arneb_subscription_backlog_entries", orders, "audit"] == 10
+    assert samples["arneb_engine_store_bytes", None, None] == 40_960
+    for figure in ENGINE_FIGURES:
+        assert (f"arneb_engine_{figure.field}", None, None) in samples
     for figure in TOPIC_FIGURES:
         assert (f"arneb_topic_{figure.field}", orders, None) in samples
     for figure in SUBSCRIPTION_FIGURES:
@@ -106,5 +112,5 @@ async def test_a_document_has_the_statistics_own_names(core: Any) -> None:
     json.dumps(document)
 
 
-def test_a_page_without_topics_is_valid() -> None:
-    assert b"arneb_topics 0.0" in exposition([])
+def test_a_page_without_topics_is_valid(core: Any) -> None:
+    assert b"arneb_topics 0.0" in exposition(core.statistics(), [])

@@ -16,6 +16,7 @@ from arneb.demo.clients import (
     aggregate_by_spark,
     consume_by_aio_pika,
     consume_by_pulsar,
+    keep_for_audit,
     publish_by_pika,
 )
 from arneb.demo.orders import Order, Turnover
@@ -58,6 +59,7 @@ def run(data_dir: Path) -> None:
             lambda step: publish_by_pika(broker.amqp_port, orders, step),
         )
         expect("confirmed messages", ORDERS, confirmed)
+        keep_for_audit(broker.pulsar_url)
         first = timed(
             "aio-pika consumes and acknowledges half",
             HALF,

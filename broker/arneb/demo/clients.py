@@ -9,9 +9,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from arneb.demo.orders import QUEUE, TOPIC, Order
+
+if TYPE_CHECKING:
+    import pulsar
 
 Step = Callable[[], None]
 
@@ -64,13 +67,28 @@ async def _consume_by_aio_pika(port: int, count: int, step: Step) -> list[Order]
     return seen
 
 
+def keep_for_audit(url: str) -> None:
+    """Make a subscription that nobody reads: the log keeps what it has not acknowledged.
+
+    Without it, or retention, the broker would drop what the queue's consumers are done with.
+    """
+    import pulsar
+
+    client = _pulsar_client(url)
+    try:
+        client.subscribe(
+            f"persistent://{TOPIC}", "audit", initial_position=pulsar.InitialPosition.Earliest
+        )
+    finally:
+        client.close()
+
+
 def consume_by_pulsar(url: str, step: Step) -> list[Order]:
     """Consume and acknowledge until the subscription ``amqp`` has nothing more."""
     import pulsar
 
     seen: list[Order] = []
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(url, logger=logger)
+    client = _pulsar_client(url)
     try:
         consumer = client.subscribe(
             f"persistent://{TOPIC}", "amqp", consumer_type=pulsar.ConsumerType.Shared
@@ -85,6 +103,12 @@ def consume_by_pulsar(url: str, step: Step) -> list[Order]:
             step()
     finally:
         client.close()
+
+
+def _pulsar_client(url: str) -> "pulsar.Client":
+    import pulsar
+
+    return pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
 
 
 def aggregate_by_spark(data_dir: Path) -> dict[str, tuple[int, int]]:

@@ -28,7 +28,7 @@ class BrokerProcess:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._addresses = self._read_addresses()
+        self.addresses = self._read_addresses()
         self.started_in_s += time.perf_counter()
 
     def __enter__(self) -> Self:
@@ -44,11 +44,11 @@ class BrokerProcess:
 
     @property
     def amqp_port(self) -> int:
-        return self._addresses["amqp"].port
+        return self.addresses["amqp"].port
 
     @property
     def pulsar_url(self) -> str:
-        return f"pulsar://{self._addresses['pulsar']}"
+        return f"pulsar://{self.addresses['pulsar']}"
 
     @property
     def memory_mb(self) -> float:

@@ -5,7 +5,7 @@ anything that speaks ASGI; it knows no socket.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 from starlette.applications import Starlette
@@ -16,7 +16,17 @@ from starlette.routing import Route
 
 from arneb.http.documents import topic_document
 from arneb.metrics import CONTENT_TYPE, exposition
+from arneb_core.engine import EngineStatistics
 from arneb_core.interface import Core, TopicStatistics
+
+
+class ObservedCore(Core, Protocol):
+    """A core that also tells how it is doing as a whole."""
+
+    def statistics(self) -> EngineStatistics:
+        """The engine at this instant."""
+        ...
+
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -24,11 +34,11 @@ TOPICS_PER_TURN: Final = 200
 """Topics read between two checkpoints: about a millisecond in which nobody is served."""
 
 
-def http_app(core: Core) -> Starlette:
+def http_app(core: ObservedCore) -> Starlette:
     """The application over ``core``."""
     return Starlette(
         routes=[
-            Route("/healthz", _healthz),
+            Route("/healthz", _healthz(core)),
             Route("/metrics", _metrics(core)),
             Route("/api/topics", _topics(core)),
         ],
@@ -48,15 +58,19 @@ async def topic_statistics(core: Core) -> list[TopicStatistics]:
     return found
 
 
-async def _healthz(request: Request) -> Response:
-    return JSONResponse({"status": "ok"})
+def _healthz(core: ObservedCore) -> Endpoint:
+    async def healthz(request: Request) -> Response:
+        # A full disk is no reason to be restarted: consumers go on, and so make room.
+        return JSONResponse({"status": "ok", "store": "full" if core.statistics().full else "ok"})
+
+    return healthz
 
 
-def _metrics(core: Core) -> Endpoint:
+def _metrics(core: ObservedCore) -> Endpoint:
     async def metrics(request: Request) -> Response:
         topics = await topic_statistics(core)
         # Rendering costs some microseconds a figure, which ten thousand topics make seconds.
-        page = await trio.to_thread.run_sync(exposition, topics)
+        page = await trio.to_thread.run_sync(exposition, core.statistics(), topics)
         return Response(page, media_type=CONTENT_TYPE)
 
     return metrics

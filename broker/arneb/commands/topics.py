@@ -1,0 +1,99 @@
+"""``arneb topics``: what is there and how far behind whom, from a broker or from a directory."""
+
+import json
+from collections.abc import Iterable
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import click
+
+from arneb.cli import Refused
+
+PATH: Final = "/api/topics"
+TIMEOUT_S: Final = 10.0
+WIDTH_WITHOUT_TERMINAL: Final = 10_000
+"""Wide enough that nothing is cut where a program reads it."""
+
+Documents = list[dict[str, Any]]
+
+
+@click.command(short_help="List topics with their backlog.")
+@click.argument("source", metavar="DIR|URL")
+def topics(source: str) -> None:
+    """List every topic and subscription of a data directory, or of the broker at URL.
+
+    The directory may belong to a running broker; what is listed is what is on disk.
+    """
+    show(from_url(source) if "://" in source else from_directory(Path(source)))
+
+
+def from_url(url: str) -> Documents:
+    """What the broker's HTTP door says."""
+    if not url.startswith(("http://", "https://")):
+        raise Refused(f"expected http://HOST:PORT, got {url}")
+    try:
+        with urlopen(url.rstrip("/").removesuffix(PATH) + PATH, timeout=TIMEOUT_S) as answer:
+            found: Documents = json.load(answer)["topics"]
+    except HTTPError as error:
+        raise Refused(f"{url} answers {error.code} {error.reason}: no Arneb broker?") from error
+    except URLError as error:
+        reason = getattr(error.reason, "strerror", None) or error.reason
+        raise Refused(f"cannot reach {url}: {reason}") from error
+    except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
+        raise Refused(f"{url} does not answer as an Arneb broker does") from error
+    return found
+
+
+def from_directory(path: Path) -> Documents:
+    """What is on disk, as of one commit."""
+    from arneb.http.documents import topic_document
+    from arneb.stored import stored_statistics
+    from arneb_core.errors import StoreUnusable
+
+    try:
+        found = stored_statistics(path)
+    except StoreUnusable as error:
+        raise Refused(str(error)) from error
+    except ValueError as error:
+        raise Refused(f"{path} is damaged ({error}); see `arneb check {path}`") from error
+    return [topic_document(topic) for topic in found]
+
+
+def show(documents: Documents) -> None:
+    """Print one line for each subscription, and for each topic without one."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("TOPIC", no_wrap=True)
+    for heading in ("MESSAGES", "BYTES", "LEDGERS"):
+        table.add_column(heading, justify="right")
+    table.add_column("SUBSCRIPTION", no_wrap=True)
+    table.add_column("TYPE")
+    for heading in ("CONSUMERS", "IN FLIGHT", "BACKLOG"):
+        table.add_column(heading, justify="right")
+    for document in documents:
+        for row in _rows(document):
+            table.add_row(*row)
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = WIDTH_WITHOUT_TERMINAL
+    console.print(table)
+
+
+def _rows(topic: dict[str, Any]) -> Iterable[list[str]]:
+    head = [topic["name"], *(f"{topic[each]:,}" for each in ("messages", "bytes", "ledgers"))]
+    subscriptions = topic["subscriptions"]
+    if not subscriptions:
+        yield [*head, *["-"] * 5]
+    for subscription in subscriptions:
+        counts = ("consumers", "in_flight_messages", "backlog_entries")
+        yield [
+            *head,
+            subscription["name"],
+            subscription["type"] or "-",
+            *(f"{subscription[each]:,}" for each in counts),
+        ]

@@ -1,0 +1,53 @@
+"""Stored statistics: what a data directory says about its topics, without a broker.
+
+The rule: it reads one snapshot as recovery does and shows what a broker would find there;
+so consumers, deliveries and everything else that a broker only remembers are 0.
+"""
+
+from pathlib import Path
+
+from arneb_core.interface import SubscriptionStatistics, TopicStatistics
+from arneb_core.recovery import StoredCursor, StoredTopic, recover
+from arneb_core.store.snapshot import open_snapshot_environment
+
+
+def stored_statistics(path: Path) -> list[TopicStatistics]:
+    """Every durable topic in ``path``, in the order of their names.
+
+    Raises :class:`StoreUnusable`, and :class:`ValueError` when a record is damaged.
+    """
+    with open_snapshot_environment(path) as environment, environment.snapshot() as snapshot:
+        stored = recover(snapshot)
+    return [_topic(each) for each in sorted(stored.topics, key=lambda topic: topic.name)]
+
+
+def _topic(topic: StoredTopic) -> TopicStatistics:
+    return TopicStatistics(
+        name=topic.name,
+        durable=topic.settings.durable,
+        entries=topic.ledgers.entries,
+        messages=topic.ledgers.messages,
+        bytes=topic.ledgers.bytes,
+        ledgers=len(topic.ledgers),
+        last=topic.ledgers.last,
+        appended_messages_total=0,
+        subscriptions=tuple(_subscription(cursor) for cursor in topic.cursors),
+    )
+
+
+def _subscription(cursor: StoredCursor) -> SubscriptionStatistics:
+    backlog = cursor.acks.backlog
+    return SubscriptionStatistics(
+        name=cursor.name,
+        type=None,
+        durable=True,
+        consumers=0,
+        backlog_entries=backlog,
+        ready_entries=backlog,
+        in_flight_messages=0,
+        holes=cursor.acks.holes,
+        mark_delete=cursor.acks.mark_delete,
+        delivered_messages_total=0,
+        acknowledged_entries_total=0,
+        redelivered_entries_total=0,
+    )
