@@ -1,0 +1,172 @@
+"""Pulsar entries as neutral messages, and neutral messages as Pulsar payloads.
+
+The codec is registered as ``pulsar`` under the entry point group ``arneb.codecs``; see
+:mod:`arneb_core.codec` for who uses it. The other direction, :func:`encode_messages`, serves
+this package alone: it makes what a Pulsar consumer gets for an entry of another origin.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from arneb_core.codec import Message
+from arneb_core.entry import HEADER_BYTES, Origin
+from arneb_pulsar.wire.batch import join_batch, split_batch
+from arneb_pulsar.wire.checksum import join_body, split_body
+from arneb_pulsar.wire.compression import decompress
+from arneb_pulsar.wire.errors import PayloadError
+from arneb_pulsar.wire.metadata import decode_key, parse_metadata
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    KeyValue,
+    MessageMetadata,
+    SingleMessageMetadata,
+)
+
+FOREIGN_PRODUCER: Final = "arneb"
+"""Producer name of a translated message that brings none."""
+
+
+class PulsarCodec:
+    """Reads entries of Pulsar origin; see :class:`arneb_core.codec.Codec`."""
+
+    origin: Origin = Origin.PULSAR
+
+    def decode(self, entry: bytes) -> list[Message]:
+        """Every message of ``entry``, in batch order.
+
+        Raises :class:`ValueError` for a body that is damaged, encrypted by the producer, or
+        one chunk of a larger message: its bytes mean nothing by themselves.
+        """
+        head, at = split_body(entry, HEADER_BYTES)
+        metadata = parse_metadata(head)
+        _refuse_unreadable(metadata)
+        payload = decompress(entry[at:], metadata.compression, metadata.uncompressed_size)
+        if not metadata.HasField("num_messages_in_batch"):
+            return [_single_message(metadata, payload)]
+        singles = split_batch(payload, metadata.num_messages_in_batch)
+        return [
+            _batch_message(metadata, single, value, index)
+            for index, (single, value) in enumerate(singles)
+        ]
+
+
+CODEC: Final = PulsarCodec()
+
+
+def _refuse_unreadable(metadata: MessageMetadata) -> None:
+    if metadata.encryption_keys or metadata.encryption_algo:
+        raise PayloadError("expected a readable message, got one encrypted by its producer")
+    if metadata.num_chunks_from_msg > 1:
+        raise PayloadError(
+            f"expected a whole message, got chunk {metadata.chunk_id} "
+            f"of {metadata.num_chunks_from_msg}"
+        )
+
+
+def _single_message(metadata: MessageMetadata, value: bytes) -> Message:
+    return Message(
+        value=value,
+        key=_key(metadata),
+        ordering_key=metadata.ordering_key or None,
+        properties=_properties(metadata.properties),
+        publish_time_ms=metadata.publish_time,
+        event_time_ms=metadata.event_time,
+        producer_name=_text(metadata.producer_name),
+        sequence_id=metadata.sequence_id,
+    )
+
+
+def _batch_message(
+    metadata: MessageMetadata, single: SingleMessageMetadata, value: bytes, index: int
+) -> Message:
+    """A message of a batch: the batch's metadata counts where its own says nothing."""
+    has_sequence = single.HasField("sequence_id")
+    return Message(
+        value=value,
+        key=_key(single),
+        ordering_key=single.ordering_key or None,
+        properties=_properties(single.properties),
+        publish_time_ms=metadata.publish_time,
+        event_time_ms=single.event_time or metadata.event_time,
+        producer_name=_text(metadata.producer_name),
+        sequence_id=single.sequence_id if has_sequence else metadata.sequence_id + index,
+        batch_index=index,
+    )
+
+
+def _key(metadata: MessageMetadata | SingleMessageMetadata) -> bytes | None:
+    if metadata.null_partition_key or not metadata.HasField("partition_key"):
+        return None
+    return decode_key(metadata.partition_key, metadata.partition_key_b64_encoded)
+
+
+def _properties(pairs: Iterable[KeyValue]) -> dict[str, str]:
+    return {_text(pair.key): _text(pair.value) for pair in pairs}
+
+
+def _text(value: str | bytes) -> str:
+    """A string field; one that is not UTF-8 is handed out by protobuf as bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def encode_messages(messages: Sequence[Message]) -> bytes:
+    """Headers and payload that give a Pulsar consumer exactly ``messages``.
+
+    One message becomes a plain payload, several become a batch with the same indexes.
+    """
+    if len(messages) == 1 and messages[0].batch_index < 0:
+        return encode_message(messages[0])
+    first = messages[0]
+    metadata = _metadata(first)
+    metadata.num_messages_in_batch = len(messages)
+    batch = [(_single_metadata(message), message.value) for message in messages]
+    return join_body(metadata.SerializeToString(), join_batch(batch))
+
+
+def encode_message(message: Message) -> bytes:
+    """Headers and payload of a single message."""
+    metadata = _metadata(message)
+    _set_key(metadata, message)
+    _set_properties(metadata, message.properties)
+    if message.event_time_ms:
+        metadata.event_time = message.event_time_ms
+    return join_body(metadata.SerializeToString(), message.value)
+
+
+def _metadata(message: Message) -> MessageMetadata:
+    return MessageMetadata(
+        producer_name=message.producer_name or FOREIGN_PRODUCER,
+        sequence_id=max(message.sequence_id, 0),
+        publish_time=message.publish_time_ms,
+    )
+
+
+def _single_metadata(message: Message) -> SingleMessageMetadata:
+    metadata = SingleMessageMetadata(payload_size=len(message.value))
+    _set_key(metadata, message)
+    _set_properties(metadata, message.properties)
+    if message.event_time_ms:
+        metadata.event_time = message.event_time_ms
+    if message.sequence_id >= 0:
+        metadata.sequence_id = message.sequence_id
+    return metadata
+
+
+def _set_key(metadata: MessageMetadata | SingleMessageMetadata, message: Message) -> None:
+    """Keys are any bytes; the field is text, so bytes that are no UTF-8 travel as base64."""
+    if message.ordering_key is not None:
+        metadata.ordering_key = message.ordering_key
+    if message.key is None:
+        return
+    try:
+        metadata.partition_key = message.key.decode()
+    except UnicodeDecodeError:
+        metadata.partition_key = b64encode(message.key).decode()
+        metadata.partition_key_b64_encoded = True
+
+
+def _set_properties(
+    metadata: MessageMetadata | SingleMessageMetadata, properties: Mapping[str, str]
+) -> None:
+    for key, value in properties.items():
+        metadata.properties.add(key=key, value=value)

@@ -1,0 +1,83 @@
+"""Topic names: ``persistent://tenant/namespace/local``.
+
+Short names are completed as every Pulsar client does it: ``orders`` is
+``persistent://public/default/orders``, ``t/n/orders`` is ``persistent://t/n/orders``. A
+partition of a partitioned topic is a topic of its own whose name ends in ``-partition-N``.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+PERSISTENT: Final = "persistent"
+NON_PERSISTENT: Final = "non-persistent"
+DEFAULT_NAMESPACE: Final = "public/default"
+
+NAME_BYTES_MAX: Final = 480
+"""A whole topic name, or a subscription's. Pulsar sets no bound; the store's keys have one."""
+
+ENTITY: Final = re.compile(r"[-=:.\w]+")
+"""Pulsar's rule for the names of tenants and namespaces."""
+
+PARTITION: Final = re.compile(r".*-partition-(0|[1-9][0-9]{0,8})", re.DOTALL)
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class InvalidTopicName(ValueError):
+    """A name that no topic can have; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicName:
+    """A complete, valid topic name."""
+
+    domain: str
+    namespace: str
+    """``tenant/namespace``."""
+    local: str
+
+    def __str__(self) -> str:
+        return f"{self.domain}://{self.namespace}/{self.local}"
+
+    @property
+    def core_name(self) -> str:
+        """The name under which the core keeps the topic; AMQP queues have the same form."""
+        return str(self)
+
+    @property
+    def is_persistent(self) -> bool:
+        return self.domain == PERSISTENT
+
+    @property
+    def partition(self) -> int:
+        """The index of the partition that the name says it is; -1 if it is none."""
+        found = PARTITION.fullmatch(self.local)
+        return int(found[1]) if found else -1
+
+
+def parse_topic(name: str) -> TopicName:
+    """The topic that ``name`` means. Raises :class:`InvalidTopicName`."""
+    if len(name.encode("utf-8", "surrogatepass")) > NAME_BYTES_MAX:
+        raise InvalidTopicName(f"expected a topic name of at most {NAME_BYTES_MAX} bytes")
+    domain, separator, rest = name.partition("://")
+    if not separator:
+        domain, rest = PERSISTENT, name
+        if "/" not in name:
+            rest = f"{DEFAULT_NAMESPACE}/{name}"
+    if domain not in (PERSISTENT, NON_PERSISTENT):
+        raise InvalidTopicName(f"expected persistent:// or non-persistent://, got {name!r}")
+    parts = rest.split("/")
+    if len(parts) != 3:
+        raise InvalidTopicName(f"expected tenant/namespace/topic, got {rest!r}")
+    tenant, namespace, local = parts
+    if not local.strip() or CONTROL.search(local):
+        raise InvalidTopicName(f"expected a topic's own name, got {local!r}")
+    return TopicName(domain, parse_namespace(f"{tenant}/{namespace}"), local)
+
+
+def parse_namespace(name: str) -> str:
+    """``tenant/namespace``, checked. Raises :class:`InvalidTopicName`."""
+    parts = name.split("/")
+    if len(parts) != 2 or not all(ENTITY.fullmatch(part) for part in parts):
+        raise InvalidTopicName(f"expected tenant/namespace, got {name!r}")
+    return name

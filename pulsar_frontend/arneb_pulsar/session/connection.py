@@ -1,0 +1,253 @@
+"""One connection of a Pulsar client, without its socket.
+
+Four verbs drive it: :meth:`Connection.receive_data` takes bytes from the peer,
+:meth:`Connection.handle` takes events from the shell, :meth:`Connection.data_to_send` gives
+bytes for the peer, and :meth:`Connection.handle_timer` keeps the time. All but
+``data_to_send`` return effects, which the caller must carry out in their order.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, assert_never
+
+from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.session import events
+from arneb_pulsar.session.consuming import Consuming
+from arneb_pulsar.session.effects import Close, Effect
+from arneb_pulsar.session.errors import Refused, RemoteProtocolError
+from arneb_pulsar.session.fields import text_of
+from arneb_pulsar.session.finding import Finding
+from arneb_pulsar.session.keep_alive import KeepAlive, Tick
+from arneb_pulsar.session.outlet import Outlet
+from arneb_pulsar.session.producing import Producing
+from arneb_pulsar.session.transitions import ACCEPTED, ConnectionState
+from arneb_pulsar.wire import commands
+from arneb_pulsar.wire.commands import FIELD_OF, parse_command, parse_send
+from arneb_pulsar.wire.errors import WireError
+from arneb_pulsar.wire.frame import MESSAGE_BYTES_MAX, Frame, FrameReader
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
+
+NO_TRANSACTIONS: Final = "Transactions are not enabled."
+
+
+class Connection:
+    """The state of one connection.
+
+    Invariant: commands are handled only in states that :data:`ACCEPTED` has them for; a closed
+    connection says nothing more and asks for nothing.
+    """
+
+    def __init__(self, config: PulsarConfig, server_version: str, now: float) -> None:
+        self.state = ConnectionState.HANDSHAKE
+        self.client_version = ""
+        self._server_version = server_version
+        self._outlet = outlet = Outlet(now)
+        self._reader = FrameReader()
+        self._keep_alive = KeepAlive(now, config.handshake_timeout_s, config.keep_alive_s)
+        self._producing = Producing(outlet)
+        self._consuming = Consuming(outlet)
+        self._finding = Finding(outlet)
+        self._handlers = self._make_handlers()
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.state.name} {self.client_version or 'unknown client'}>"
+
+    # The four verbs
+
+    def receive_data(self, data: bytes, now: float, clock_ms: int) -> list[Effect]:
+        """Bytes came from the peer. ``clock_ms`` is the time of day, for what is published."""
+        self._outlet.now = now
+        self._keep_alive.heard(now)
+        frames = self._reader.receive(data)
+        try:
+            self._handle_frames(frames)
+            if self._reader.error is not None:
+                raise self._reader.error
+        except (RemoteProtocolError, WireError) as error:
+            self._producing.flush(clock_ms)
+            self._close(str(error))
+        else:
+            self._producing.flush(clock_ms)
+        return self._outlet.take_effects()
+
+    def handle(self, event: events.Event, now: float) -> list[Effect]:
+        """Something happened in the core; see :mod:`arneb_pulsar.session.events`."""
+        if self.state is ConnectionState.CLOSED:
+            return []
+        self._outlet.now = now
+        self._handle_event(event)
+        return self._outlet.take_effects()
+
+    def data_to_send(self) -> list[bytes]:
+        """Everything for the peer since the last call; the caller must send it."""
+        return self._outlet.take_frames()
+
+    def next_timer(self) -> float:
+        """When :meth:`handle_timer` must be called, unless bytes come before."""
+        return self._keep_alive.deadline
+
+    def handle_timer(self, now: float) -> list[Effect]:
+        """Time passed."""
+        if self.state is not ConnectionState.CLOSED:
+            match self._keep_alive.tick(now):
+                case Tick.PING:
+                    self._outlet.send(commands.PING)
+                case Tick.GIVE_UP:
+                    self._close("expected a sign of life, got none")
+                case Tick.NOTHING:
+                    pass
+        return self._outlet.take_effects()
+
+    # What the shell asks besides
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Size of what :meth:`data_to_send` would give."""
+        return self._outlet.waiting_bytes
+
+    @property
+    def heard_at(self) -> float:
+        """When bytes last came from the peer."""
+        return self._keep_alive.heard_at
+
+    def probe(self) -> None:
+        """Ask the peer for a sign of life, whatever the timer says."""
+        if self.state is ConnectionState.OPEN:
+            self._outlet.send(commands.PING)
+
+    # Inside
+
+    def _handle_frames(self, frames: list[Frame]) -> None:
+        """Hot path: SENDs go straight to their run; all else through the table of handlers."""
+        send = self._producing.send
+        is_open = self.state is ConnectionState.OPEN
+        for data, body in frames:
+            if is_open and (command := parse_send(data)) is not None:
+                send(command, body)
+            else:
+                self._handle_command(parse_command(data), body)
+                is_open = self.state is ConnectionState.OPEN
+
+    def _handle_command(self, command: BaseCommand, body: bytes) -> None:
+        if command.type not in ACCEPTED[self.state]:
+            if self.state is ConnectionState.CLOSED:
+                return
+            name = BaseCommand.Type.Name(command.type)
+            raise RemoteProtocolError(f"expected another command in {self.state.name}, got {name}")
+        part = getattr(command, FIELD_OF[command.type])
+        if command.type == BaseCommand.SEND:
+            self._producing.send(part, body)
+            return
+        try:
+            self._handlers[command.type](part)
+        except Refused as refused:
+            failure = refused.failure
+            self._outlet.send(commands.error(part.request_id, failure.code, failure.text))
+
+    def _make_handlers(self) -> dict[int, Callable[[Any], None]]:
+        """The handler of each command but SEND."""
+        producing, consuming, finding = self._producing, self._consuming, self._finding
+        return {
+            BaseCommand.CONNECT: self._connect,
+            BaseCommand.PING: self._ping,
+            BaseCommand.PONG: self._pong,
+            BaseCommand.PARTITIONED_METADATA: finding.partitions,
+            BaseCommand.LOOKUP: finding.lookup,
+            BaseCommand.GET_TOPICS_OF_NAMESPACE: finding.topics,
+            BaseCommand.PRODUCER: producing.open,
+            BaseCommand.CLOSE_PRODUCER: producing.close,
+            BaseCommand.SUBSCRIBE: consuming.subscribe,
+            BaseCommand.FLOW: consuming.flow,
+            BaseCommand.ACK: consuming.acknowledge,
+            BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: consuming.redeliver,
+            BaseCommand.SEEK: consuming.seek,
+            BaseCommand.GET_LAST_MESSAGE_ID: consuming.last_message_id,
+            BaseCommand.CONSUMER_STATS: consuming.statistics,
+            BaseCommand.UNSUBSCRIBE: consuming.unsubscribe,
+            BaseCommand.CLOSE_CONSUMER: consuming.close,
+            BaseCommand.GET_SCHEMA: self._get_schema,
+            BaseCommand.GET_OR_CREATE_SCHEMA: self._refuse_schema,
+            BaseCommand.WATCH_TOPIC_LIST: self._refuse_watcher,
+            BaseCommand.WATCH_TOPIC_LIST_CLOSE: self._refuse_watcher,
+            BaseCommand.TC_CLIENT_CONNECT_REQUEST: self._refuse_transaction,
+            BaseCommand.NEW_TXN: self._refuse_transaction,
+            BaseCommand.ADD_PARTITION_TO_TXN: self._refuse_transaction,
+            BaseCommand.ADD_SUBSCRIPTION_TO_TXN: self._refuse_transaction,
+            BaseCommand.END_TXN: self._refuse_transaction,
+            BaseCommand.END_TXN_ON_PARTITION: self._refuse_transaction,
+            BaseCommand.END_TXN_ON_SUBSCRIPTION: self._refuse_transaction,
+        }
+
+    def _connect(self, command: pb.CommandConnect) -> None:
+        """CONNECT. Without authentication whatever the client proves itself with is taken, as
+        Pulsar's broker does it."""
+        self.client_version = text_of(command.client_version, "client_version")
+        version = min(commands.PROTOCOL_VERSION, command.protocol_version)
+        self._outlet.send(commands.connected(self._server_version, version, MESSAGE_BYTES_MAX))
+        self.state = ConnectionState.OPEN
+        self._keep_alive.connected(self._outlet.now)
+
+    def _ping(self, command: pb.CommandPing) -> None:
+        self._outlet.send(commands.PONG)
+
+    def _pong(self, command: pb.CommandPong) -> None:
+        """Its bytes have told the keep-alive already."""
+
+    def _get_schema(self, command: pb.CommandGetSchema) -> None:
+        text = "Topic has no schema"
+        self._outlet.send(commands.schema_failed(command.request_id, pb.TopicNotFound, text))
+
+    def _refuse_schema(self, command: pb.CommandGetOrCreateSchema) -> None:
+        raise Refused(pb.NotAllowedError, "Schemas are not supported")
+
+    def _refuse_watcher(self, command: object) -> None:
+        raise Refused(pb.NotAllowedError, "Topic list watchers are not supported")
+
+    def _refuse_transaction(self, command: object) -> None:
+        raise Refused(pb.NotAllowedError, NO_TRANSACTIONS)
+
+    def _handle_event(self, event: events.Event) -> None:
+        producing, consuming = self._producing, self._consuming
+        match event:
+            case events.Appended():
+                producing.appended(event)
+            case events.Delivered():
+                consuming.delivered(event)
+            case events.Acknowledged():
+                consuming.acknowledged(event)
+            case events.ProducerOpened():
+                producing.opened(event)
+            case events.ProducerRefused():
+                producing.refused(event)
+            case events.ProducerExpelled():
+                producing.expelled(event)
+            case events.ConsumerAttached():
+                consuming.attached(event)
+            case events.ConsumerRefused():
+                consuming.refused(event)
+            case events.ConsumerClosed():
+                consuming.closed_by_core(event)
+            case events.SeekDone():
+                consuming.seek_done(event)
+            case events.Unsubscribed():
+                consuming.unsubscribed(event)
+            case events.LastRead():
+                consuming.last_read(event)
+            case events.LastUnread():
+                consuming.last_unread(event)
+            case events.ConsumerDescribed():
+                consuming.described(event)
+            case events.TopicFound():
+                self._finding.found(event)
+            case events.TopicsListed():
+                self._finding.listed(event)
+            case _:
+                assert_never(event)
+
+    def _close(self, reason: str) -> None:
+        """The peer broke the protocol: tell it why, once, and end."""
+        if self.state is not ConnectionState.CLOSED:
+            if self.state is ConnectionState.OPEN:
+                self._outlet.send(commands.error(commands.NO_REQUEST, pb.UnknownError, reason))
+            self.state = ConnectionState.CLOSED
+            self._outlet.do(Close(reason))

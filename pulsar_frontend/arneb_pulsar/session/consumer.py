@@ -1,0 +1,80 @@
+"""One consumer of a connection."""
+
+from arneb_core.interface import Deliveries, SubscriptionType
+from arneb_pulsar.session.effects import ConsumerKey
+from arneb_pulsar.session.transitions import CONSUMER_MOVES, ConsumerInput, ConsumerState
+from arneb_pulsar.session.translating import with_pulsar_bodies
+from arneb_pulsar.wire.deliveries import MessageFrames
+
+DETACHED_STATES = frozenset(
+    {
+        ConsumerState.SEEKING_DETACHED,
+        ConsumerState.UNSUBSCRIBING_DETACHED,
+        ConsumerState.CLOSED,
+    }
+)
+
+
+class Consumer:
+    """What the session knows of a consumer. Invariant: ``state`` moves only along the table."""
+
+    __slots__ = (
+        "consumer_id",
+        "frames",
+        "key",
+        "name",
+        "partition",
+        "request_id",
+        "state",
+        "type",
+        "unsubscribe_request",
+    )
+
+    def __init__(
+        self,
+        key: ConsumerKey,
+        consumer_id: int,
+        request_id: int,
+        subscription_type: SubscriptionType,
+        name: str,
+        partition: int,
+        epoch: int | None,
+    ) -> None:
+        self.key = key
+        self.consumer_id = consumer_id
+        self.request_id = request_id
+        self.type = subscription_type
+        self.name = name
+        self.partition = partition
+        self.state = ConsumerState.ATTACHING
+        self.frames = MessageFrames(consumer_id, partition, epoch)
+        self.unsubscribe_request = 0
+
+    def __repr__(self) -> str:
+        return f"<Consumer {self.consumer_id} {self.name}, {self.type.value}, {self.state.name}>"
+
+    def may(self, happened: ConsumerInput) -> bool:
+        """Does the table have this move?"""
+        return (self.state, happened) in CONSUMER_MOVES
+
+    def move(self, happened: ConsumerInput) -> None:
+        """Take the table's move; a move that it does not have is a defect of ours."""
+        self.state = CONSUMER_MOVES[self.state, happened]
+
+    @property
+    def is_detached(self) -> bool:
+        """The client may use the consumer id again."""
+        return self.state in DETACHED_STATES
+
+    @property
+    def shares(self) -> bool:
+        """Its subscription's entries go to several consumers, so each entry counts alone."""
+        return self.type in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """What is sent from now on belongs to ``epoch``; clients drop what is older."""
+        self.frames = MessageFrames(self.consumer_id, self.partition, epoch)
+
+    def messages(self, run: Deliveries) -> bytes:
+        """The MESSAGE frames of a run."""
+        return self.frames.pack(with_pulsar_bodies(run))

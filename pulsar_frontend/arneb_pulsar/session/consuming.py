@@ -1,0 +1,343 @@
+"""The consumers of one connection: from SUBSCRIBE to CLOSE_CONSUMER.
+
+What a consumer may do in which state is in the table of :mod:`.transitions`. Commands for a
+consumer that is not there are dropped where the protocol has no answer to them, as clients
+send them before they know that the broker closed it.
+"""
+
+from typing import Final
+
+from arneb_pulsar.session.consumer import Consumer
+from arneb_pulsar.session.effects import (
+    Acknowledge,
+    AcknowledgeUntil,
+    AddPermits,
+    ConsumerKey,
+    DescribeConsumer,
+    DetachConsumer,
+    ReadLast,
+    Redeliver,
+    Seek,
+    Unsubscribe,
+)
+from arneb_pulsar.session.errors import Failure, Refused
+from arneb_pulsar.session.events import (
+    Acknowledged,
+    ConsumerAttached,
+    ConsumerClosed,
+    ConsumerDescribed,
+    ConsumerRefused,
+    Delivered,
+    LastRead,
+    LastUnread,
+    SeekDone,
+    Unsubscribed,
+)
+from arneb_pulsar.session.outlet import Outlet
+from arneb_pulsar.session.subscribing import attachment
+from arneb_pulsar.session.transitions import ConsumerInput, ConsumerState
+from arneb_pulsar.wire import commands
+from arneb_pulsar.wire.ids import done_mask, mask_of, place_of, position_of, split_acks
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandAck,
+    CommandCloseConsumer,
+    CommandConsumerStats,
+    CommandConsumerStatsResponse,
+    CommandFlow,
+    CommandGetLastMessageId,
+    CommandRedeliverUnacknowledgedMessages,
+    CommandSeek,
+    CommandSubscribe,
+    CommandUnsubscribe,
+)
+
+CONSUMERS_MAX: Final = 10_000
+"""Consumers of one connection; Pulsar bounds them per topic only."""
+
+NOT_FOUND: Final = Failure(pb.MetadataError, "Consumer not found")
+
+
+class Consuming:
+    """All consumers of a connection.
+
+    Invariant: ``_by_id`` has those whose id is taken, ``_by_key`` also those that the core let
+    go while an answer about them is still to come.
+    """
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+        self._by_id: dict[int, Consumer] = {}
+        self._by_key: dict[ConsumerKey, Consumer] = {}
+        self._next_key = 1
+
+    # Coming and going
+
+    def subscribe(self, command: CommandSubscribe) -> None:
+        """SUBSCRIBE: the core is asked to attach the consumer."""
+        present = self._by_id.get(command.consumer_id)
+        if present is not None and present.state is ConsumerState.ATTACHING:
+            raise Refused(pb.ServiceNotReady, "Consumer is already present on the connection")
+        if present is not None:
+            self._outlet.send(commands.success(command.request_id))
+            return
+        if len(self._by_id) >= CONSUMERS_MAX:
+            raise Refused(pb.TooManyRequests, f"At most {CONSUMERS_MAX} consumers a connection")
+        key = ConsumerKey(self._next_key)
+        effect = attachment(key, command)
+        self._next_key += 1
+        consumer = Consumer(
+            key,
+            command.consumer_id,
+            command.request_id,
+            effect.type,
+            effect.name,
+            effect.topic.partition,
+            command.consumer_epoch if command.HasField("consumer_epoch") else None,
+        )
+        self._by_id[command.consumer_id] = self._by_key[key] = consumer
+        self._outlet.do(effect)
+
+    def attached(self, event: ConsumerAttached) -> None:
+        """The consumer is there, unless it was closed meanwhile."""
+        consumer = self._by_key.get(event.key)
+        if consumer is None:
+            self._outlet.do(DetachConsumer(event.key))
+            return
+        consumer.move(ConsumerInput.ATTACHED)
+        self._outlet.send(commands.success(consumer.request_id))
+
+    def refused(self, event: ConsumerRefused) -> None:
+        """There will be no such consumer."""
+        consumer = self._by_key.get(event.key)
+        if consumer is None:
+            return
+        self._move(consumer, ConsumerInput.REFUSED)
+        failure = event.failure
+        self._outlet.send(commands.error(consumer.request_id, failure.code, failure.text))
+
+    def close(self, command: CommandCloseConsumer) -> None:
+        """CLOSE_CONSUMER; a consumer that is not there is closed already."""
+        consumer = self._by_id.get(command.consumer_id)
+        if consumer is not None:
+            if consumer.state is not ConsumerState.ATTACHING:
+                self._outlet.do(DetachConsumer(consumer.key))
+            # Else what the shell still attaches is given up when it reports it; see attached().
+            self._move(consumer, ConsumerInput.CLOSE)
+        self._outlet.send(commands.success(command.request_id))
+
+    def closed_by_core(self, event: ConsumerClosed) -> None:
+        """The core detached the consumer: its client is told to subscribe again."""
+        consumer = self._by_key.get(event.key)
+        if consumer is None or not consumer.may(ConsumerInput.CLOSED_BY_CORE):
+            return
+        was_unsubscribing = consumer.state is ConsumerState.UNSUBSCRIBING
+        self._move(consumer, ConsumerInput.CLOSED_BY_CORE)
+        if not was_unsubscribing:
+            self._outlet.send(commands.close_consumer(consumer.consumer_id))
+
+    def unsubscribe(self, command: CommandUnsubscribe) -> None:
+        """UNSUBSCRIBE."""
+        consumer = self._wanted(command.consumer_id, ConsumerInput.UNSUBSCRIBE)
+        consumer.move(ConsumerInput.UNSUBSCRIBE)
+        consumer.unsubscribe_request = command.request_id
+        self._outlet.do(Unsubscribe(consumer.key, command.force))
+
+    def unsubscribed(self, event: Unsubscribed) -> None:
+        """The subscription is gone, or stays."""
+        consumer = self._by_key[event.key]
+        request_id, failure = consumer.unsubscribe_request, event.failure
+        if failure is None:
+            self._move(consumer, ConsumerInput.UNSUBSCRIBED)
+            self._outlet.send(commands.success(request_id))
+            return
+        was_detached = consumer.is_detached
+        self._move(consumer, ConsumerInput.UNSUBSCRIBE_FAILED)
+        self._outlet.send(commands.error(request_id, failure.code, failure.text))
+        if was_detached and consumer.consumer_id not in self._by_id:
+            self._outlet.send(commands.close_consumer(consumer.consumer_id))
+
+    # Delivering
+
+    def flow(self, command: CommandFlow) -> None:
+        """FLOW."""
+        consumer = self._usable(command.consumer_id)
+        if consumer is not None and command.messagePermits:
+            self._outlet.do(AddPermits(consumer.key, command.messagePermits))
+
+    def delivered(self, event: Delivered) -> None:
+        """Entries for a consumer."""
+        consumer = self._by_key.get(event.key)
+        if consumer is not None and not consumer.is_detached:
+            self._outlet.send(consumer.messages(event.run))
+
+    def redeliver(self, command: CommandRedeliverUnacknowledgedMessages) -> None:
+        """REDELIVER_UNACKNOWLEDGED_MESSAGES; there is no answer to it."""
+        consumer = self._usable(command.consumer_id)
+        if consumer is None:
+            return
+        if command.HasField("consumer_epoch"):
+            consumer.begin_epoch(command.consumer_epoch)
+        if not consumer.shares:
+            # One reader in order: it starts again after what it acknowledged.
+            self._outlet.do(Redeliver(consumer.key, None, count=False))
+        elif command.message_ids:
+            ids = map(position_of, command.message_ids)
+            positions = [place for place in ids if place is not None]
+            self._outlet.do(Redeliver(consumer.key, positions, count=True))
+        else:
+            self._outlet.do(Redeliver(consumer.key, None, count=True))
+
+    # Acknowledging
+
+    def acknowledge(self, command: CommandAck) -> None:
+        """ACK. A client that found a message broken acknowledges it too."""
+        consumer = self._usable(command.consumer_id)
+        if consumer is None:
+            return
+        request_id = command.request_id if command.HasField("request_id") else None
+        if command.txnid_most_bits or command.txnid_least_bits:
+            failure = Failure(pb.NotAllowedError, "Transactions are not enabled.")
+            self._answer_ack(consumer.consumer_id, request_id, failure)
+        elif command.ack_type == CommandAck.Individual:
+            whole, partial = split_acks(command.message_id)
+            effect = Acknowledge(consumer.key, consumer.consumer_id, whole, partial, request_id)
+            self._outlet.do(effect)
+        else:
+            self._acknowledge_until(consumer, command, request_id)
+
+    def _acknowledge_until(
+        self, consumer: Consumer, command: CommandAck, request_id: int | None
+    ) -> None:
+        place = position_of(command.message_id[0]) if len(command.message_id) == 1 else None
+        consumer_id = consumer.consumer_id
+        if consumer.shares:
+            text = "Cumulative acknowledgement on a shared subscription"
+            self._answer_ack(consumer_id, request_id, Failure(pb.NotAllowedError, text))
+        elif place is None:
+            text = "A cumulative acknowledgement names one message"
+            self._answer_ack(consumer_id, request_id, Failure(pb.NotAllowedError, text))
+        else:
+            words = command.message_id[0].ack_set
+            mask = done_mask(words) if words else None
+            effect = AcknowledgeUntil(consumer.key, consumer_id, place, mask, request_id)
+            self._outlet.do(effect)
+
+    def acknowledged(self, event: Acknowledged) -> None:
+        """An acknowledgement is durable, or failed."""
+        self._answer_ack(event.consumer_id, event.request_id, event.failure)
+
+    def _answer_ack(
+        self, consumer_id: int, request_id: int | None, failure: Failure | None
+    ) -> None:
+        if request_id is None:
+            return
+        if failure is None:
+            self._outlet.send(commands.ack_response(consumer_id, request_id))
+        else:
+            code, text = failure.code, failure.text
+            self._outlet.send(commands.ack_response(consumer_id, request_id, code, text))
+
+    # Seeking and asking
+
+    def seek(self, command: CommandSeek) -> None:
+        """SEEK, by message id or by publish time."""
+        consumer = self._wanted(command.consumer_id, ConsumerInput.SEEK)
+        place = mask = publish_time_ms = None
+        if command.HasField("message_id"):
+            place = place_of(command.message_id)
+            if command.message_id.ack_set:
+                mask = mask_of(command.message_id.ack_set)
+        elif command.HasField("message_publish_time"):
+            publish_time_ms = command.message_publish_time
+        else:
+            raise Refused(pb.MetadataError, "Message id and message publish time were not present")
+        consumer.move(ConsumerInput.SEEK)
+        effect = Seek(consumer.key, command.request_id, place, mask, publish_time_ms)
+        self._outlet.do(effect)
+
+    def seek_done(self, event: SeekDone) -> None:
+        """The subscription stands at its new place, or did not move."""
+        consumer = self._by_key[event.key]
+        failure = event.failure
+        if failure is None:
+            self._move(consumer, ConsumerInput.SEEK_DONE)
+            self._outlet.send(commands.success(event.request_id))
+        else:
+            self._move(consumer, ConsumerInput.SEEK_FAILED)
+            self._outlet.send(commands.error(event.request_id, failure.code, failure.text))
+
+    def last_message_id(self, command: CommandGetLastMessageId) -> None:
+        """GET_LAST_MESSAGE_ID."""
+        consumer = self._wanted(command.consumer_id, ConsumerInput.USE)
+        self._outlet.do(ReadLast(consumer.key, command.request_id))
+
+    def last_read(self, event: LastRead) -> None:
+        """The last entry of a consumer's topic."""
+        consumer = self._by_key.get(event.key)
+        partition = -1 if consumer is None else consumer.partition
+        batch_index = event.batch_size - 1 if event.batch_size > 0 else -1
+        self._outlet.send(
+            commands.last_message_id(
+                event.request_id, event.last, batch_index, partition, event.mark_delete
+            )
+        )
+
+    def last_unread(self, event: LastUnread) -> None:
+        """The last entry could not be read."""
+        failure = event.failure
+        self._outlet.send(commands.error(event.request_id, failure.code, failure.text))
+
+    def statistics(self, command: CommandConsumerStats) -> None:
+        """CONSUMER_STATS."""
+        consumer = self._usable(command.consumer_id)
+        if consumer is None:
+            reply = CommandConsumerStatsResponse(
+                request_id=command.request_id,
+                error_code=pb.ConsumerNotFound,
+                error_message=f"Consumer {command.consumer_id} not found",
+            )
+            self._outlet.send(commands.consumer_stats(reply))
+        else:
+            self._outlet.do(DescribeConsumer(consumer.key, command.request_id))
+
+    def described(self, event: ConsumerDescribed) -> None:
+        """What is known of a consumer."""
+        consumer = self._by_key.get(event.key)
+        reply = CommandConsumerStatsResponse(
+            request_id=event.request_id,
+            consumerName="" if consumer is None else consumer.name,
+            type="None" if consumer is None else consumer.type.value.title(),
+            address=event.address,
+            unackedMessages=event.in_flight,
+            msgBacklog=event.subscription.backlog_entries,
+            blockedConsumerOnUnackedMsgs=False,
+        )
+        self._outlet.send(commands.consumer_stats(reply))
+
+    # Inside
+
+    def _usable(self, consumer_id: int) -> Consumer | None:
+        """The attached consumer of that id, if there is one."""
+        consumer = self._by_id.get(consumer_id)
+        if consumer is not None and consumer.may(ConsumerInput.USE):
+            return consumer
+        return None
+
+    def _wanted(self, consumer_id: int, happened: ConsumerInput) -> Consumer:
+        """The consumer of that id, which must have that move. Raises :class:`Refused`."""
+        consumer = self._by_id.get(consumer_id)
+        if consumer is None or consumer.state is ConsumerState.ATTACHING:
+            raise Refused(NOT_FOUND.code, NOT_FOUND.text)
+        if not consumer.may(happened):
+            text = f"Consumer is {consumer.state.name.lower()}"
+            raise Refused(pb.UnknownError, text)
+        return consumer
+
+    def _move(self, consumer: Consumer, happened: ConsumerInput) -> None:
+        """Take a move, and let go of a consumer that is closed by it."""
+        consumer.move(happened)
+        if consumer.is_detached and self._by_id.get(consumer.consumer_id) is consumer:
+            del self._by_id[consumer.consumer_id]
+        if consumer.state is ConsumerState.CLOSED:
+            del self._by_key[consumer.key]

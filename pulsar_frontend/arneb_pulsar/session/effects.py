@@ -1,0 +1,206 @@
+"""Effects: what a session asks its shell to do with the core and the socket.
+
+The counterpart of :mod:`arneb_pulsar.session.events`. ``key`` names one producer or consumer
+for as long as the connection lives; the protocol's own ids are used again, keys are not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NewType
+
+from arneb_core.interface import InitialPosition, SubscriptionType
+from arneb_core.position import Position
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.session.outcome import Outcome
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
+
+ProducerKey = NewType("ProducerKey", int)
+ConsumerKey = NewType("ConsumerKey", int)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenProducer:
+    """Find or make the topic and take the name; answered by ``ProducerOpened``."""
+
+    key: ProducerKey
+    producer_id: int
+    topic: TopicName
+    name: str
+    """Empty = find one."""
+    epoch: int
+    initial_subscription: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveProducer:
+    """Give the producer's name free."""
+
+    key: ProducerKey
+
+
+@dataclass(slots=True)
+class AppendRun:
+    """Append entries to the topic of producer ``key``; answered by ``Appended``.
+
+    A container, not a value: one for each topic and receive, filled message by message.
+    """
+
+    key: ProducerKey
+    bodies: list[bytes] = field(default_factory=list)
+    entries: list[bytes] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    """Whose the entries are, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachConsumer:
+    """Find or make topic and subscription, and attach; answered by ``ConsumerAttached``."""
+
+    key: ConsumerKey
+    topic: TopicName
+    subscription: str
+    type: SubscriptionType
+    name: str
+    priority: int
+    durable: bool
+    create_topic: bool
+    initial: InitialPosition
+    start: Position | None
+    rollback_s: int
+    properties: dict[str, str]
+    subscription_properties: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DetachConsumer:
+    """Leave the subscription."""
+
+    key: ConsumerKey
+
+
+@dataclass(frozen=True, slots=True)
+class AddPermits:
+    """The consumer can take so many messages more."""
+
+    key: ConsumerKey
+    permits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Acknowledge entries and parts of batches.
+
+    With a ``request_id`` answered by ``Acknowledged`` once durable.
+    """
+
+    key: ConsumerKey
+    consumer_id: int
+    whole: Sequence[Position]
+    partial: Sequence[tuple[Position, int]]
+    """Batches with the mask of messages done."""
+    request_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgeUntil:
+    """Acknowledge everything up to ``place``, of a batch there only ``mask``."""
+
+    key: ConsumerKey
+    consumer_id: int
+    place: Position
+    mask: int | None
+    request_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Redeliver:
+    """Give back what is in flight; ``positions`` None = all of it."""
+
+    key: ConsumerKey
+    positions: Sequence[Position] | None
+    count: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Move the subscription; answered by ``SeekDone``. Either place or time is set."""
+
+    key: ConsumerKey
+    request_id: int
+    place: Position | None
+    mask: int | None
+    publish_time_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    """Remove the subscription; answered by ``Unsubscribed``."""
+
+    key: ConsumerKey
+    force: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLast:
+    """Find the last entry of the consumer's topic; answered by ``LastRead``."""
+
+    key: ConsumerKey
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConsumer:
+    """Answered by ``ConsumerDescribed``."""
+
+    key: ConsumerKey
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FindTopic:
+    """Is there such a topic, or may it be made? Answered by ``TopicFound``."""
+
+    request_id: int
+    topic: TopicName
+    create: bool
+    """False: only a topic that is there already counts."""
+    lookup: bool
+    """Asked by LOOKUP; otherwise by PARTITIONED_METADATA."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListTopics:
+    """Answered by ``TopicsListed``."""
+
+    request_id: int
+    namespace: str
+    mode: CommandGetTopicsOfNamespace.Mode
+    known_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Send what is waiting, then close the connection."""
+
+    reason: str
+    """For the log; empty when the peer did nothing wrong."""
+
+
+Effect = (
+    OpenProducer
+    | LeaveProducer
+    | AppendRun
+    | AttachConsumer
+    | DetachConsumer
+    | AddPermits
+    | Acknowledge
+    | AcknowledgeUntil
+    | Redeliver
+    | Seek
+    | Unsubscribe
+    | ReadLast
+    | DescribeConsumer
+    | FindTopic
+    | ListTopics
+    | Close
+)

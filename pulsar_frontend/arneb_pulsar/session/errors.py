@@ -1,0 +1,59 @@
+"""Errors of a session, and the one table from core errors to wire codes.
+
+A wrong code is not a detail: C++ clients retry every code that is not fatal to them for 30 s,
+so a refusal that should be instant becomes a hang.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from arneb_core import errors as core
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import ServerError
+
+
+class RemoteProtocolError(Exception):
+    """The peer broke the protocol in a way that only closing the connection answers."""
+
+
+class Refused(Exception):
+    """A request that is answered with an error; the connection goes on."""
+
+    def __init__(self, code: ServerError, text: str) -> None:
+        super().__init__(text)
+        self.failure = Failure(code, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a request failed, in the peer's terms."""
+
+    code: ServerError
+    text: str
+
+
+SERVER_ERRORS: Final[dict[type[core.CoreError], ServerError]] = {
+    core.CoreError: pb.UnknownError,
+    core.TopicNotFound: pb.TopicNotFound,
+    core.TopicExists: pb.MetadataError,
+    core.SubscriptionNotFound: pb.SubscriptionNotFound,
+    core.SubscriptionTypeMismatch: pb.ConsumerBusy,
+    core.ConsumerBusy: pb.ConsumerBusy,
+    core.SubscriptionBusy: pb.ConsumerBusy,
+    core.SubscriptionFenced: pb.ServiceNotReady,
+    core.TopicFenced: pb.ServiceNotReady,
+    core.NotAllowed: pb.NotAllowedError,
+    core.CommitFailed: pb.PersistenceError,
+    core.StoreFull: pb.PersistenceError,
+    core.StoreFailed: pb.PersistenceError,
+}
+"""Every error of the core that a request can meet; a test holds it complete."""
+
+
+def failure_of(error: core.CoreError) -> Failure:
+    """``error`` as the peer is told."""
+    text = str(error) or type(error).__name__
+    for cls in type(error).__mro__:
+        if code := SERVER_ERRORS.get(cls):
+            return Failure(code, text)
+    return Failure(pb.UnknownError, text)

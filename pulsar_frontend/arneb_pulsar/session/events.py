@@ -1,0 +1,157 @@
+"""Events: what the shell reports to a session.
+
+The counterpart of :mod:`arneb_pulsar.session.effects`; each answers one of them, except those
+that say so.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from arneb_core.errors import CoreError
+from arneb_core.interface import Deliveries, SubscriptionStatistics
+from arneb_core.position import Position
+from arneb_pulsar.session.effects import AppendRun, ConsumerKey, ProducerKey
+from arneb_pulsar.session.errors import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerOpened:
+    """The producer may send; ``name`` is the one it asked for, or the one found."""
+
+    key: ProducerKey
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRefused:
+    key: ProducerKey
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerExpelled:
+    """Unasked: the producer's topic is gone."""
+
+    key: ProducerKey
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The run is durable from position ``first`` on, or nothing of it is."""
+
+    run: AppendRun
+    error: CoreError | None
+    first: Position
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerAttached:
+    key: ConsumerKey
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerRefused:
+    key: ConsumerKey
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Unasked: entries for a consumer."""
+
+    key: ConsumerKey
+    run: Deliveries
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerClosed:
+    """Unasked: the core detached the consumer."""
+
+    key: ConsumerKey
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """An acknowledgement is durable, or failed. The consumer may be gone by now."""
+
+    consumer_id: int
+    request_id: int
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeekDone:
+    key: ConsumerKey
+    request_id: int
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribed:
+    key: ConsumerKey
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastRead:
+    """The last entry of a topic; ``batch_size`` -1 = it is no batch."""
+
+    key: ConsumerKey
+    request_id: int
+    last: Position | None
+    batch_size: int
+    mark_delete: Position
+
+
+@dataclass(frozen=True, slots=True)
+class LastUnread:
+    """The last entry could not be read."""
+
+    request_id: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerDescribed:
+    key: ConsumerKey
+    request_id: int
+    subscription: SubscriptionStatistics
+    in_flight: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFound:
+    """``failure`` None = the topic may be used here, at ``service_url``."""
+
+    request_id: int
+    lookup: bool
+    service_url: str
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsListed:
+    request_id: int
+    topics: Sequence[str]
+    known_hash: str
+
+
+Event = (
+    ProducerOpened
+    | ProducerRefused
+    | ProducerExpelled
+    | Appended
+    | ConsumerAttached
+    | ConsumerRefused
+    | Delivered
+    | ConsumerClosed
+    | Acknowledged
+    | SeekDone
+    | Unsubscribed
+    | LastRead
+    | LastUnread
+    | ConsumerDescribed
+    | TopicFound
+    | TopicsListed
+)

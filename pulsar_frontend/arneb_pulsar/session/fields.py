@@ -1,0 +1,56 @@
+"""Fields of commands as values of ours, or the refusal that answers a bad one."""
+
+from collections.abc import Iterable
+
+from arneb_pulsar.names import (
+    NAME_BYTES_MAX,
+    InvalidTopicName,
+    TopicName,
+    parse_namespace,
+    parse_topic,
+)
+from arneb_pulsar.session.errors import Refused, RemoteProtocolError
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import KeyValue
+
+
+def text_of(value: str | bytes, field: str) -> str:
+    """A string field; protobuf hands it out as bytes when it is not UTF-8."""
+    if isinstance(value, bytes):
+        raise RemoteProtocolError(f"expected UTF-8 in {field}, got {value[:40]!r}")
+    return value
+
+
+def topic_of(value: str | bytes) -> TopicName:
+    """The topic that a command names. Raises :class:`Refused`."""
+    try:
+        topic = parse_topic(text_of(value, "topic"))
+    except InvalidTopicName as error:
+        raise Refused(pb.InvalidTopicName, f"Invalid topic name: {error}") from error
+    if not topic.is_persistent:
+        raise Refused(pb.NotAllowedError, "Non-persistent topics are not supported")
+    return topic
+
+
+def namespace_of(value: str | bytes) -> str:
+    """The namespace that a command names. Raises :class:`Refused`."""
+    try:
+        return parse_namespace(text_of(value, "namespace"))
+    except InvalidTopicName as error:
+        raise Refused(pb.InvalidTopicName, f"Invalid namespace: {error}") from error
+
+
+def subscription_of(value: str | bytes) -> str:
+    """The subscription that a command names. Raises :class:`Refused`."""
+    name = text_of(value, "subscription")
+    if not name.strip():
+        raise Refused(pb.NotAllowedError, "Empty subscription name")
+    if len(name.encode()) > NAME_BYTES_MAX:
+        text = f"Subscription name longer than {NAME_BYTES_MAX} bytes"
+        raise Refused(pb.NotAllowedError, text)
+    return name
+
+
+def properties_of(pairs: Iterable[KeyValue]) -> dict[str, str]:
+    """Key-value pairs of a command."""
+    return {text_of(pair.key, "key"): text_of(pair.value, "value") for pair in pairs}

@@ -1,0 +1,96 @@
+"""Finding topics: PARTITIONED_METADATA, LOOKUP and GET_TOPICS_OF_NAMESPACE.
+
+One broker serves every topic, so a lookup always ends here. Request ids of lookups and those
+of producers and consumers are separate counters of the client that collide: what failed must
+be told in the response type of what was asked.
+"""
+
+from collections.abc import Iterable
+
+from crc32c import crc32c
+
+from arneb_pulsar.session.effects import FindTopic, ListTopics
+from arneb_pulsar.session.errors import Failure, Refused
+from arneb_pulsar.session.events import TopicFound, TopicsListed
+from arneb_pulsar.session.fields import namespace_of, text_of, topic_of
+from arneb_pulsar.session.outlet import Outlet
+from arneb_pulsar.wire import commands
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandGetTopicsOfNamespace,
+    CommandLookupTopic,
+    CommandPartitionedTopicMetadata,
+)
+
+NOT_PARTITIONED = 0
+
+
+class Finding:
+    """Answers what a client asks before it opens a producer or consumer."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+
+    def partitions(self, command: CommandPartitionedTopicMetadata) -> None:
+        """PARTITIONED_METADATA."""
+        request_id = command.request_id
+        try:
+            topic = topic_of(command.topic)
+        except Refused as refused:
+            self._fail(request_id, lookup=False, failure=refused.failure)
+            return
+        create = command.metadata_auto_creation_enabled
+        self._outlet.do(FindTopic(request_id, topic, create=create, lookup=False))
+
+    def lookup(self, command: CommandLookupTopic) -> None:
+        """LOOKUP."""
+        request_id = command.request_id
+        try:
+            topic = topic_of(command.topic)
+            listener = text_of(command.advertised_listener_name, "advertised_listener_name")
+            if listener:
+                # C++ clients know this text as one that need not close the connection.
+                text = f"the broker do not have {listener} listener"
+                raise Refused(pb.ServiceNotReady, text)
+        except Refused as refused:
+            self._fail(request_id, lookup=True, failure=refused.failure)
+            return
+        self._outlet.do(FindTopic(request_id, topic, create=True, lookup=True))
+
+    def found(self, event: TopicFound) -> None:
+        """The topic may be used here, or may not."""
+        if event.failure is not None:
+            self._fail(event.request_id, lookup=event.lookup, failure=event.failure)
+        elif event.lookup:
+            self._outlet.send(commands.lookup_connect(event.request_id, event.service_url))
+        else:
+            self._outlet.send(commands.partitions(event.request_id, NOT_PARTITIONED))
+
+    def topics(self, command: CommandGetTopicsOfNamespace) -> None:
+        """GET_TOPICS_OF_NAMESPACE; clients apply their pattern themselves."""
+        self._outlet.do(
+            ListTopics(
+                request_id=command.request_id,
+                namespace=namespace_of(command.namespace),
+                mode=command.mode,
+                known_hash=text_of(command.topics_hash, "topics_hash"),
+            )
+        )
+
+    def listed(self, event: TopicsListed) -> None:
+        """The list, or that it is the one that the client knows."""
+        topics_hash = hash_of_topics(event.topics)
+        if event.known_hash == topics_hash:
+            self._outlet.send(commands.topics_unchanged(event.request_id, topics_hash))
+            return
+        reply = commands.topics_of_namespace(event.request_id, event.topics, topics_hash)
+        self._outlet.send(reply)
+
+    def _fail(self, request_id: int, *, lookup: bool, failure: Failure) -> None:
+        build = commands.lookup_failed if lookup else commands.partitions_failed
+        self._outlet.send(build(request_id, failure.code, failure.text))
+
+
+def hash_of_topics(topics: Iterable[str]) -> str:
+    """CRC32C, in hexadecimal, of the sorted names joined by commas: Pulsar's list hash."""
+    return f"{crc32c(','.join(sorted(topics)).encode()):x}"

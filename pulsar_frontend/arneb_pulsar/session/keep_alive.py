@@ -1,0 +1,50 @@
+"""Keep-alive: when to ask a silent peer whether it lives, and when to give it up.
+
+A PING goes out after one interval without a byte from the peer; a second silent interval is
+the end. Any byte counts as an answer. Before the handshake is over there is one deadline.
+"""
+
+from enum import Enum, auto
+
+
+class Tick(Enum):
+    """What the timer asks for."""
+
+    NOTHING = auto()
+    PING = auto()
+    GIVE_UP = auto()
+
+
+class KeepAlive:
+    """The timer of one connection; ``deadline`` is when :meth:`tick` wants to be called."""
+
+    def __init__(self, now: float, handshake_s: float, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._connecting = True
+        self._pinged = False
+        self.heard_at = now
+        self.deadline = now + handshake_s
+
+    def connected(self, now: float) -> None:
+        """The handshake is over."""
+        self._connecting = False
+        self.deadline = now + self._interval_s
+
+    def heard(self, now: float) -> None:
+        """Bytes came from the peer. Does not move the deadline: :meth:`tick` looks again."""
+        self.heard_at = now
+        self._pinged = False
+
+    def tick(self, now: float) -> Tick:
+        """What to do now; moves the deadline."""
+        if now < self.deadline:
+            return Tick.NOTHING
+        if self._connecting or self._pinged:
+            return Tick.GIVE_UP
+        silent_until = self.heard_at + self._interval_s
+        if now < silent_until:
+            self.deadline = silent_until
+            return Tick.NOTHING
+        self._pinged = True
+        self.deadline = now + self._interval_s
+        return Tick.PING

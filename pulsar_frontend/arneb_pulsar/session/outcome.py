@@ -1,0 +1,47 @@
+"""Outcomes: what a producer still waits to hear, in the order in which it sent.
+
+A producer's receipts must leave in send order, whatever becomes of each message. So each
+producer keeps its outcomes in a queue; an outcome is settled when its frames are known, and
+only settled outcomes at the head of the queue are sent.
+"""
+
+from dataclasses import dataclass, field
+
+from arneb_core.position import Position
+from arneb_pulsar.session.errors import Failure
+from arneb_pulsar.wire.commands import send_error
+from arneb_pulsar.wire.receipts import pack_receipts, receipt
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What becomes of messages that one producer sent one after the other.
+
+    Either they are stretches of a run that is being appended (one entry each), or ``frames``
+    was set at once because they were refused.
+    """
+
+    producer_id: int
+    sequences: list[int] = field(default_factory=list)
+    highest: dict[int, int] = field(default_factory=dict)
+    """``highest_sequence_id`` by index, where a client sent one."""
+    frames: bytes | None = None
+    """What the producer is told; None until it is known."""
+
+    def stored(self, first: Position) -> None:
+        """Settle it: message *i* stands at ``first + i``."""
+        if not self.highest:
+            self.frames = pack_receipts(self.producer_id, self.sequences, first)
+            return
+        highest, producer_id = self.highest.get, self.producer_id
+        self.frames = b"".join(
+            receipt(producer_id, sequence, highest(index, 0), Position(first + index))
+            for index, sequence in enumerate(self.sequences)
+        )
+
+    def refused(self, failure: Failure) -> None:
+        """Settle it: none of the messages was stored."""
+        self.frames = b"".join(
+            send_error(self.producer_id, sequence, failure.code, failure.text)
+            for sequence in self.sequences
+        )

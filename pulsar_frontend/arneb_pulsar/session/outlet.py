@@ -1,0 +1,36 @@
+"""The outlet: what a session wants to say, to its peer and to its shell."""
+
+from arneb_pulsar.session.effects import Effect
+
+
+class Outlet:
+    """Collects frames and effects until the connection takes them.
+
+    Invariant: ``waiting_bytes`` is the size of ``frames``.
+    """
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        """The time of the input that is being handled."""
+        self.frames: list[bytes] = []
+        self.effects: list[Effect] = []
+        self.waiting_bytes = 0
+
+    def send(self, frames: bytes) -> None:
+        """Say one or more whole frames to the peer."""
+        self.frames.append(frames)
+        self.waiting_bytes += len(frames)
+
+    def do(self, effect: Effect) -> None:
+        """Ask the shell for an effect."""
+        self.effects.append(effect)
+
+    def take_frames(self) -> list[bytes]:
+        """Everything said to the peer since the last call."""
+        frames, self.frames, self.waiting_bytes = self.frames, [], 0
+        return frames
+
+    def take_effects(self) -> list[Effect]:
+        """Everything asked of the shell since the last call."""
+        effects, self.effects = self.effects, []
+        return effects

@@ -1,0 +1,317 @@
+"""The producers of one connection: PRODUCER, SEND, CLOSE_PRODUCER, and the receipts.
+
+SENDs are gathered into one run for each topic; :meth:`Producing.flush` hands them over when
+all that was received is read. Hot path: :meth:`Producing.send` and the settling of a run.
+"""
+
+from collections import deque
+from typing import Final
+
+from arneb_core.position import Position
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.session.effects import (
+    AppendRun,
+    LeaveProducer,
+    OpenProducer,
+    ProducerKey,
+)
+from arneb_pulsar.session.errors import Failure, Refused, RemoteProtocolError, failure_of
+from arneb_pulsar.session.events import (
+    Appended,
+    ProducerExpelled,
+    ProducerOpened,
+    ProducerRefused,
+)
+from arneb_pulsar.session.fields import text_of, topic_of
+from arneb_pulsar.session.outcome import Outcome
+from arneb_pulsar.session.outlet import Outlet
+from arneb_pulsar.session.transitions import PRODUCER_MOVES, ProducerInput, ProducerState
+from arneb_pulsar.wire import commands
+from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
+from arneb_pulsar.wire.frame import MESSAGE_BYTES_MAX
+from arneb_pulsar.wire.metadata import make_entries, make_entry
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandCloseProducer,
+    CommandProducer,
+    CommandSend,
+)
+
+PRODUCERS_MAX: Final = 10_000
+"""Producers of one connection; Pulsar bounds them per topic only."""
+
+IGNORE_SENDS_S: Final = 30.0
+"""How long SENDs of a producer that the broker closed are ignored: its client may have sent
+them before it knew. Java's broker takes the same time."""
+
+
+class Producer:
+    """One producer. Invariant: ``state`` moves only along the table."""
+
+    __slots__ = ("close_request", "key", "outcomes", "producer_id", "request_id", "state", "topic")
+
+    def __init__(
+        self, key: ProducerKey, producer_id: int, request_id: int, topic: TopicName
+    ) -> None:
+        self.key = key
+        self.producer_id = producer_id
+        self.request_id = request_id
+        self.topic = topic.core_name
+        self.state = ProducerState.OPENING
+        self.outcomes: deque[Outcome] = deque()
+        """What it waits to hear, in send order."""
+        self.close_request = 0
+
+    def __repr__(self) -> str:
+        return f"<Producer {self.producer_id} on {self.topic}, {self.state.name}>"
+
+    def move(self, happened: ProducerInput) -> None:
+        """Take the table's move; a move that it does not have is a defect of ours."""
+        self.state = PRODUCER_MOVES[self.state, happened]
+
+
+class Producing:
+    """All producers of a connection. Invariant: ``_ready`` has those that may send."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+        self._by_id: dict[int, Producer] = {}
+        self._by_key: dict[ProducerKey, Producer] = {}
+        self._ready: dict[int, Producer] = {}
+        self._names: dict[ProducerKey, str] = {}
+        self._runs: dict[str, AppendRun] = {}
+        self._expelled: dict[int, float] = {}
+        self._next_key = 1
+
+    # Commands
+
+    def open(self, command: CommandProducer) -> None:
+        """PRODUCER: the broker is asked for the topic and the name."""
+        present = self._by_id.get(command.producer_id)
+        if present is not None and present.state is ProducerState.READY:
+            name = self._names[present.key]
+            self._outlet.send(commands.producer_success(command.request_id, name))
+            return
+        if present is not None:
+            raise Refused(pb.ServiceNotReady, "Producer is already present on the connection")
+        if command.producer_access_mode != pb.Shared:
+            mode = pb.ProducerAccessMode.Name(command.producer_access_mode)
+            raise Refused(pb.NotAllowedError, f"Producer access mode {mode} is not supported")
+        if len(self._by_id) >= PRODUCERS_MAX:
+            raise Refused(pb.TooManyRequests, f"At most {PRODUCERS_MAX} producers a connection")
+        topic = topic_of(command.topic)
+        key = ProducerKey(self._next_key)
+        self._next_key += 1
+        producer = Producer(key, command.producer_id, command.request_id, topic)
+        self._by_id[command.producer_id] = self._by_key[key] = producer
+        self._outlet.do(
+            OpenProducer(
+                key=key,
+                producer_id=command.producer_id,
+                topic=topic,
+                name=text_of(command.producer_name, "producer_name"),
+                epoch=command.epoch,
+                initial_subscription=text_of(
+                    command.initial_subscription_name, "initial_subscription_name"
+                ),
+            )
+        )
+
+    def send(self, command: CommandSend, body: bytes) -> None:
+        """SEND: into the run of its topic."""
+        producer_id = command.producer_id
+        producer = self._ready.get(producer_id)
+        if producer is None:
+            self._send_of_nobody(producer_id)
+            return
+        sequence_id = command.sequence_id
+        if len(body) > MESSAGE_BYTES_MAX or command.txnid_most_bits or command.txnid_least_bits:
+            self._refuse_send(producer, sequence_id, self._why_not(body))
+            return
+        run = self._runs.get(producer.topic)
+        if run is None:
+            run = self._runs[producer.topic] = AppendRun(producer.key)
+        outcomes = producer.outcomes
+        outcome = outcomes[-1] if outcomes else None
+        if outcome is None or not run.outcomes or run.outcomes[-1] is not outcome:
+            outcome = Outcome(producer_id)
+            outcomes.append(outcome)
+            run.outcomes.append(outcome)
+        if highest := command.highest_sequence_id:
+            outcome.highest[len(outcome.sequences)] = highest
+        outcome.sequences.append(sequence_id)
+        run.bodies.append(body)
+
+    def close(self, command: CommandCloseProducer) -> None:
+        """CLOSE_PRODUCER: answered when every receipt is out."""
+        producer = self._by_id.get(command.producer_id)
+        if producer is None:
+            self._outlet.send(commands.success(command.request_id))
+            return
+        if producer.state is ProducerState.CLOSING:
+            raise Refused(pb.ServiceNotReady, "Producer is being closed already")
+        was_opening = producer.state is ProducerState.OPENING
+        producer.move(ProducerInput.CLOSE)
+        producer.close_request = command.request_id
+        self._ready.pop(producer.producer_id, None)
+        if was_opening:
+            # What the shell still opens is given up when it reports it; see opened().
+            self._forget(producer)
+            self._outlet.send(commands.success(command.request_id))
+        else:
+            self._drain(producer)
+
+    def flush(self, publish_time_ms: int) -> None:
+        """Hand over the runs gathered since the last call."""
+        if not self._runs:
+            return
+        runs, self._runs = self._runs, {}
+        for run in runs.values():
+            try:
+                run.entries = make_entries(run.bodies, publish_time_ms)
+            except PayloadError:
+                self._keep_good(run, publish_time_ms)
+            run.bodies = []
+            if run.entries:
+                self._outlet.do(run)
+
+    # Events
+
+    def opened(self, event: ProducerOpened) -> None:
+        """The producer may send, unless it was closed meanwhile."""
+        producer = self._by_key.get(event.key)
+        if producer is None:
+            self._outlet.do(LeaveProducer(event.key))
+            return
+        producer.move(ProducerInput.OPENED)
+        self._ready[producer.producer_id] = producer
+        self._names[producer.key] = event.name
+        self._expelled.pop(producer.producer_id, None)
+        self._outlet.send(commands.producer_success(producer.request_id, event.name))
+
+    def refused(self, event: ProducerRefused) -> None:
+        """There will be no such producer."""
+        producer = self._by_key.get(event.key)
+        if producer is None:
+            return
+        producer.move(ProducerInput.REFUSED)
+        self._forget(producer)
+        failure = event.failure
+        self._outlet.send(commands.error(producer.request_id, failure.code, failure.text))
+
+    def expelled(self, event: ProducerExpelled) -> None:
+        """The topic is gone: the client is told to come again, and sends all of it again."""
+        producer = self._by_key.get(event.key)
+        if producer is None:
+            return
+        was_closing = producer.state is ProducerState.CLOSING
+        producer.move(ProducerInput.EXPELLED)
+        self._forget(producer)
+        self._outlet.do(LeaveProducer(producer.key))
+        if was_closing:
+            self._outlet.send(commands.success(producer.close_request))
+        else:
+            self._expelled[producer.producer_id] = self._outlet.now + IGNORE_SENDS_S
+            self._outlet.send(commands.close_producer(producer.producer_id))
+
+    def appended(self, event: Appended) -> None:
+        """A run is durable or failed: settle its outcomes, tell those whose turn it is."""
+        offset = 0
+        for outcome in event.run.outcomes:
+            if event.error is None:
+                outcome.stored(Position(event.first + offset))
+            else:
+                outcome.refused(failure_of(event.error))
+            offset += len(outcome.sequences)
+        for producer_id in {outcome.producer_id for outcome in event.run.outcomes}:
+            producer = self._by_id.get(producer_id)
+            if producer is not None:
+                self._drain(producer)
+
+    # Inside
+
+    def _drain(self, producer: Producer) -> None:
+        """Tell the producer what is settled at the head of its queue."""
+        outcomes = producer.outcomes
+        while outcomes and (frames := outcomes[0].frames) is not None:
+            outcomes.popleft()
+            self._outlet.send(frames)
+        if not outcomes and producer.state is ProducerState.CLOSING:
+            producer.move(ProducerInput.DRAINED)
+            self._forget(producer)
+            self._outlet.do(LeaveProducer(producer.key))
+            self._outlet.send(commands.success(producer.close_request))
+
+    def _forget(self, producer: Producer) -> None:
+        del self._by_id[producer.producer_id], self._by_key[producer.key]
+        self._ready.pop(producer.producer_id, None)
+        self._names.pop(producer.key, None)
+
+    def _send_of_nobody(self, producer_id: int) -> None:
+        """A SEND without a producer ends the connection, as the Java broker does it, unless
+        the broker closed the producer a moment ago."""
+        until = self._expelled.get(producer_id)
+        if until is None or until < self._outlet.now:
+            raise RemoteProtocolError(f"expected an open producer, got SEND of {producer_id}")
+
+    def _why_not(self, body: bytes) -> Failure:
+        if len(body) > MESSAGE_BYTES_MAX:
+            text = f"Message of {len(body)} bytes exceeds the maximum of {MESSAGE_BYTES_MAX}"
+            return Failure(pb.NotAllowedError, text)
+        return Failure(pb.NotAllowedError, "Transactions are not enabled.")
+
+    def _refuse_send(self, producer: Producer, sequence_id: int, failure: Failure) -> None:
+        """Refuse one message, in its turn."""
+        outcome = Outcome(producer.producer_id, [sequence_id])
+        outcome.refused(failure)
+        producer.outcomes.append(outcome)
+        self._drain(producer)
+
+    def _keep_good(self, run: AppendRun, publish_time_ms: int) -> None:
+        """Some body of the run is bad: take it apart, message by message.
+
+        Each outcome is replaced, in its producer's queue too, by one for each stretch of good
+        messages and one for each bad message.
+        """
+        bodies = iter(run.bodies)
+        kept: list[Outcome] = []
+        for outcome in run.outcomes:
+            parts: list[Outcome] = []
+            for index, sequence_id in enumerate(outcome.sequences):
+                failure = self._entry_into(run.entries, next(bodies), publish_time_ms)
+                if failure is not None:
+                    parts.append(Outcome(outcome.producer_id, [sequence_id]))
+                    parts[-1].refused(failure)
+                    continue
+                if not parts or parts[-1].frames is not None:
+                    parts.append(Outcome(outcome.producer_id))
+                if index in outcome.highest:
+                    parts[-1].highest[len(parts[-1].sequences)] = outcome.highest[index]
+                parts[-1].sequences.append(sequence_id)
+            kept += (part for part in parts if part.frames is None)
+            self._replace(outcome, parts)
+        run.outcomes = kept
+        if kept:
+            # The run's first producer may be closed by now; one that waits is not.
+            run.key = self._by_id[kept[0].producer_id].key
+
+    def _entry_into(
+        self, entries: list[bytes], body: bytes, publish_time_ms: int
+    ) -> Failure | None:
+        """Append the entry of one body, or say why there is none."""
+        try:
+            entries.append(make_entry(body, publish_time_ms))
+        except ChecksumMismatch:
+            return Failure(pb.ChecksumError, "Checksum failed on the broker")
+        except PayloadError as error:
+            return Failure(pb.NotAllowedError, f"Unreadable message: {error}")
+        return None
+
+    def _replace(self, outcome: Outcome, parts: list[Outcome]) -> None:
+        producer = self._by_id.get(outcome.producer_id)
+        if producer is None:
+            return
+        queue = producer.outcomes
+        at = next(index for index, each in enumerate(queue) if each is outcome)
+        producer.outcomes = deque([*list(queue)[:at], *parts, *list(queue)[at + 1 :]])
+        self._drain(producer)

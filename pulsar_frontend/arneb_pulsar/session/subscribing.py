@@ -1,0 +1,62 @@
+"""What SUBSCRIBE asks for, in the core's words."""
+
+from typing import Final
+
+from arneb_core.interface import InitialPosition, SubscriptionType
+from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position
+from arneb_pulsar.session.effects import AttachConsumer, ConsumerKey
+from arneb_pulsar.session.errors import Refused
+from arneb_pulsar.session.fields import properties_of, subscription_of, text_of, topic_of
+from arneb_pulsar.wire.ids import place_of
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe
+
+TYPES: Final = {
+    CommandSubscribe.Exclusive: SubscriptionType.EXCLUSIVE,
+    CommandSubscribe.Shared: SubscriptionType.SHARED,
+    CommandSubscribe.Failover: SubscriptionType.FAILOVER,
+    CommandSubscribe.Key_Shared: SubscriptionType.KEY_SHARED,
+}
+
+SUPPORTED: Final = frozenset({SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED})
+
+
+def attachment(key: ConsumerKey, command: CommandSubscribe) -> AttachConsumer:
+    """The attachment that SUBSCRIBE asks for. Raises :class:`Refused`."""
+    subscription_type = TYPES[command.subType]
+    if subscription_type not in SUPPORTED:
+        name = CommandSubscribe.SubType.Name(command.subType)
+        raise Refused(pb.NotAllowedError, f"Subscription type {name} is not supported")
+    if command.read_compacted:
+        raise Refused(pb.NotAllowedError, "Topics are not compacted: read_compacted is refused")
+    initial, start = _beginning(command)
+    return AttachConsumer(
+        key=key,
+        topic=topic_of(command.topic),
+        subscription=subscription_of(command.subscription),
+        type=subscription_type,
+        name=text_of(command.consumer_name, "consumer_name"),
+        priority=command.priority_level,
+        durable=command.durable,
+        create_topic=command.force_topic_creation,
+        initial=initial,
+        start=start,
+        rollback_s=command.start_message_rollback_duration_sec,
+        properties=properties_of(command.metadata),
+        subscription_properties=properties_of(command.subscription_properties),
+    )
+
+
+def _beginning(command: CommandSubscribe) -> tuple[InitialPosition, Position | None]:
+    """Where a new subscription starts: an end of the log, or an entry, which it includes."""
+    initial = InitialPosition.LATEST
+    if command.initialPosition == CommandSubscribe.Earliest:
+        initial = InitialPosition.EARLIEST
+    if command.durable or not command.HasField("start_message_id"):
+        return initial, None
+    place = place_of(command.start_message_id)
+    if place == BEFORE_ALL:
+        return InitialPosition.EARLIEST, None
+    if place == AFTER_ALL:
+        return InitialPosition.LATEST, None
+    return initial, place

@@ -1,0 +1,62 @@
+"""The envelope of a payload: magic, CRC32C, and the metadata behind them.
+
+::
+
+    [0x0e01][crc32c u32][metadata size u32][MessageMetadata][payload]
+                        `--------- what the checksum covers ---------'
+
+Old clients leave out the first two fields; their payloads are taken as they are. The whole
+is called a *body* here: it is what an entry keeps behind its header.
+"""
+
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
+
+MAGIC: Final = b"\x0e\x01"
+
+CHECKSUM: Final = Struct(">I")
+SIZE: Final = Struct(">I")
+COVERED_OFFSET: Final = len(MAGIC) + CHECKSUM.size
+
+VIEW_BYTES_MIN: Final = 4096
+"""From here on a memoryview is cheaper than a copy of the bytes."""
+
+
+def verify_body(body: bytes) -> None:
+    """Raise :class:`ChecksumMismatch` if the body carries a checksum and it is wrong, and
+    :class:`PayloadError` if it is too short for one."""
+    if body[:2] != MAGIC:
+        return
+    if len(body) < COVERED_OFFSET:
+        raise PayloadError(f"expected a checksum, got a payload of {len(body)} bytes")
+    covered = memoryview(body)[COVERED_OFFSET:] if len(body) > VIEW_BYTES_MIN else body[6:]
+    expected = CHECKSUM.unpack_from(body, 2)[0]
+    if (found := crc32c(covered)) != expected:
+        raise ChecksumMismatch(f"expected CRC32C {expected:08x}, got {found:08x}")
+
+
+def split_body(body: bytes, offset: int = 0) -> tuple[bytes, int]:
+    """The metadata's bytes, and where the payload behind them begins.
+
+    ``offset`` is where the body begins in the bytes given: an entry is passed whole, so that
+    a large payload is not copied. Does not look at the checksum. Raises :class:`PayloadError`.
+    """
+    if body[offset : offset + 2] == MAGIC:
+        offset += COVERED_OFFSET
+    start = offset + SIZE.size
+    if len(body) < start:
+        raise PayloadError(f"expected a metadata size at byte {offset}, got {len(body)} bytes")
+    end = start + SIZE.unpack_from(body, offset)[0]
+    if end > len(body):
+        raise PayloadError(f"expected metadata up to byte {end}, got {len(body)} bytes")
+    return body[start:end], end
+
+
+def join_body(metadata: bytes, payload: bytes) -> bytes:
+    """Headers and payload, with their checksum."""
+    covered = SIZE.pack(len(metadata)) + metadata + payload
+    return MAGIC + CHECKSUM.pack(crc32c(covered)) + covered

@@ -1,0 +1,256 @@
+"""Commands: reading those of clients, and building the broker's.
+
+Only commands that Pulsar's C++ client knows are built here (and so those of the Python and
+Node clients, which are made on it): it closes the connection on any other. Each builder
+returns a whole frame.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from arneb_core.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_pulsar.wire.errors import CommandError
+from arneb_pulsar.wire.frame import simple_frame
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    BaseCommand,
+    CommandAckResponse,
+    CommandCloseConsumer,
+    CommandCloseProducer,
+    CommandConnected,
+    CommandConsumerStatsResponse,
+    CommandGetLastMessageIdResponse,
+    CommandGetSchemaResponse,
+    CommandGetTopicsOfNamespaceResponse,
+    CommandLookupTopicResponse,
+    CommandPartitionedTopicMetadataResponse,
+    CommandPing,
+    CommandPong,
+    CommandProducerSuccess,
+    CommandSend,
+    CommandSendError,
+    CommandSuccess,
+    MessageIdData,
+    ServerError,
+)
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandError as ErrorCommand,
+)
+
+PROTOCOL_VERSION: Final = 21
+
+NO_REQUEST: Final = (1 << 64) - 1
+"""The request id of what the broker says unasked."""
+
+BEFORE_FIRST: Final = (1 << 64) - 1
+"""-1 in the unsigned fields of a message id."""
+
+FIELD_OF: Final = {
+    field.number: field.name for field in BaseCommand.DESCRIPTOR.fields if field.name != "type"
+}
+"""The field that holds the command of a type."""
+
+SEND_PREFIX: Final = b"\x08\x06\x32"
+"""Type SEND and the tag of its field, as every client writes them."""
+
+
+def parse_command(data: bytes) -> BaseCommand:
+    """The command in ``data``, with every required field and the field of its type set.
+
+    Raises :class:`CommandError`.
+    """
+    try:
+        command = BaseCommand.FromString(data)
+    except DecodeError as error:
+        raise CommandError(f"expected a command, got {len(data)} other bytes") from error
+    if not command.IsInitialized():
+        raise CommandError("expected a command with all its required fields")
+    field = FIELD_OF[command.type]
+    if not command.HasField(field):
+        raise CommandError(f"expected {field} in a command of that type, got none")
+    return command
+
+
+def parse_send(data: bytes) -> CommandSend | None:
+    """The SEND in ``data`` if it is one in the form that clients write; None for the rest.
+
+    Hot path: saves the envelope's object. None means :func:`parse_command` must look.
+    """
+    if data[:3] != SEND_PREFIX or len(data) < 5 or data[3] != len(data) - 4 or data[4] != 8:
+        return None
+    try:
+        send = CommandSend.FromString(data[4:])
+    except DecodeError:
+        return None
+    if not send.sequence_id and not send.IsInitialized():
+        return None
+    return send
+
+
+def connected(server_version: str, protocol_version: int, message_bytes_max: int) -> bytes:
+    """The answer to CONNECT. Feature flags stay unset: clients then use what always works."""
+    reply = CommandConnected(
+        server_version=server_version,
+        protocol_version=protocol_version,
+        max_message_size=message_bytes_max,
+    )
+    return _frame(BaseCommand(type=BaseCommand.CONNECTED, connected=reply))
+
+
+def success(request_id: int) -> bytes:
+    reply = CommandSuccess(request_id=request_id)
+    return _frame(BaseCommand(type=BaseCommand.SUCCESS, success=reply))
+
+
+def error(request_id: int, code: ServerError, text: str) -> bytes:
+    reply = ErrorCommand(request_id=request_id, error=code, message=text)
+    return _frame(BaseCommand(type=BaseCommand.ERROR, error=reply))
+
+
+def partitions(request_id: int, count: int) -> bytes:
+    """The answer to PARTITIONED_METADATA; 0 = not partitioned."""
+    reply = CommandPartitionedTopicMetadataResponse(
+        request_id=request_id,
+        response=CommandPartitionedTopicMetadataResponse.Success,
+        partitions=count,
+    )
+    return _partitions(reply)
+
+
+def partitions_failed(request_id: int, code: ServerError, text: str) -> bytes:
+    reply = CommandPartitionedTopicMetadataResponse(
+        request_id=request_id,
+        response=CommandPartitionedTopicMetadataResponse.Failed,
+        error=code,
+        message=text,
+    )
+    return _partitions(reply)
+
+
+def _partitions(reply: CommandPartitionedTopicMetadataResponse) -> bytes:
+    kind = BaseCommand.PARTITIONED_METADATA_RESPONSE
+    return _frame(BaseCommand(type=kind, partitionMetadataResponse=reply))
+
+
+def lookup_connect(request_id: int, service_url: str) -> bytes:
+    """The answer to LOOKUP: this broker has the topic."""
+    reply = CommandLookupTopicResponse(
+        request_id=request_id,
+        response=CommandLookupTopicResponse.Connect,
+        brokerServiceUrl=service_url,
+        authoritative=True,
+    )
+    return _frame(BaseCommand(type=BaseCommand.LOOKUP_RESPONSE, lookupTopicResponse=reply))
+
+
+def lookup_failed(request_id: int, code: ServerError, text: str) -> bytes:
+    reply = CommandLookupTopicResponse(
+        request_id=request_id,
+        response=CommandLookupTopicResponse.Failed,
+        error=code,
+        message=text,
+    )
+    return _frame(BaseCommand(type=BaseCommand.LOOKUP_RESPONSE, lookupTopicResponse=reply))
+
+
+def topics_of_namespace(request_id: int, topics: Sequence[str], topics_hash: str) -> bytes:
+    reply = CommandGetTopicsOfNamespaceResponse(
+        request_id=request_id, topics=topics, topics_hash=topics_hash
+    )
+    return _topics(reply)
+
+
+def topics_unchanged(request_id: int, topics_hash: str) -> bytes:
+    """The answer to a client that knows the list by its hash."""
+    reply = CommandGetTopicsOfNamespaceResponse(
+        request_id=request_id, topics_hash=topics_hash, changed=False
+    )
+    return _topics(reply)
+
+
+def _topics(reply: CommandGetTopicsOfNamespaceResponse) -> bytes:
+    kind = BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE
+    return _frame(BaseCommand(type=kind, getTopicsOfNamespaceResponse=reply))
+
+
+def producer_success(request_id: int, name: str, last_sequence_id: int = -1) -> bytes:
+    reply = CommandProducerSuccess(
+        request_id=request_id, producer_name=name, last_sequence_id=last_sequence_id
+    )
+    return _frame(BaseCommand(type=BaseCommand.PRODUCER_SUCCESS, producer_success=reply))
+
+
+def send_error(producer_id: int, sequence_id: int, code: ServerError, text: str) -> bytes:
+    reply = CommandSendError(
+        producer_id=producer_id, sequence_id=sequence_id, error=code, message=text
+    )
+    return _frame(BaseCommand(type=BaseCommand.SEND_ERROR, send_error=reply))
+
+
+def close_producer(producer_id: int) -> bytes:
+    """The broker's own CLOSE_PRODUCER: "look the topic up again and come back"."""
+    command = CommandCloseProducer(producer_id=producer_id, request_id=NO_REQUEST)
+    return _frame(BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=command))
+
+
+def close_consumer(consumer_id: int) -> bytes:
+    """The broker's own CLOSE_CONSUMER: "subscribe again"."""
+    command = CommandCloseConsumer(consumer_id=consumer_id, request_id=NO_REQUEST)
+    return _frame(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=command))
+
+
+def ack_response(
+    consumer_id: int, request_id: int, code: ServerError | None = None, text: str = ""
+) -> bytes:
+    """The receipt of an acknowledgement, or why there is none."""
+    reply = CommandAckResponse(consumer_id=consumer_id, request_id=request_id)
+    if code is not None:
+        reply.error = code
+        reply.message = text
+    return _frame(BaseCommand(type=BaseCommand.ACK_RESPONSE, ackResponse=reply))
+
+
+def last_message_id(
+    request_id: int, last: Position | None, batch_index: int, partition: int, mark_delete: Position
+) -> bytes:
+    """The answer to GET_LAST_MESSAGE_ID; ``last`` None = nothing to read."""
+    reply = CommandGetLastMessageIdResponse(
+        request_id=request_id,
+        last_message_id=_message_id(last, partition, batch_index),
+        consumer_mark_delete_position=_message_id(mark_delete),
+    )
+    kind = BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE
+    return _frame(BaseCommand(type=kind, getLastMessageIdResponse=reply))
+
+
+def _message_id(
+    place: Position | None, partition: int = -1, batch_index: int = -1
+) -> MessageIdData:
+    """The id of a place; the bound before a ledger's first entry gets the entry id -1."""
+    if place is None:
+        return MessageIdData(ledgerId=BEFORE_FIRST, entryId=BEFORE_FIRST, partition=partition)
+    ledger, entry = place >> ENTRY_BITS, place & ENTRY_MASK
+    if entry == ENTRY_MASK:
+        ledger, entry = ledger + 1, BEFORE_FIRST
+    return MessageIdData(
+        ledgerId=ledger, entryId=entry, partition=partition, batch_index=batch_index
+    )
+
+
+def schema_failed(request_id: int, code: ServerError, text: str) -> bytes:
+    reply = CommandGetSchemaResponse(request_id=request_id, error_code=code, error_message=text)
+    return _frame(BaseCommand(type=BaseCommand.GET_SCHEMA_RESPONSE, getSchemaResponse=reply))
+
+
+def consumer_stats(reply: CommandConsumerStatsResponse) -> bytes:
+    kind = BaseCommand.CONSUMER_STATS_RESPONSE
+    return _frame(BaseCommand(type=kind, consumerStatsResponse=reply))
+
+
+def _frame(command: BaseCommand) -> bytes:
+    return simple_frame(command.SerializeToString())
+
+
+PING: Final = _frame(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
+PONG: Final = _frame(BaseCommand(type=BaseCommand.PONG, pong=CommandPong()))

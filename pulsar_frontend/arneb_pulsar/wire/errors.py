@@ -1,0 +1,28 @@
+"""What can be wrong with bytes from a peer.
+
+* :class:`WireError`
+    * :class:`FrameError` - sizes that no frame has; the stream cannot be read on
+    * :class:`CommandError` - a frame whose command cannot be parsed
+    * :class:`PayloadError` - a payload that is not in the protocol's form
+        * :class:`ChecksumMismatch` - its bytes were damaged on the way
+"""
+
+
+class WireError(ValueError):
+    """Bytes that break the protocol; the text says what was expected and what came."""
+
+
+class FrameError(WireError):
+    """A frame whose sizes cannot be right."""
+
+
+class CommandError(WireError):
+    """A command that does not parse."""
+
+
+class PayloadError(WireError):
+    """Headers and payload of a message that cannot be taken apart."""
+
+
+class ChecksumMismatch(PayloadError):
+    """The CRC32C in front of a payload is not that of its bytes."""

@@ -1,0 +1,98 @@
+"""Frames: how commands and payloads stand in the stream.
+
+::
+
+    simple : [total u32][command size u32][BaseCommand]
+    payload: [total u32][command size u32][BaseCommand][headers and payload]
+
+``total`` counts what follows it. The reader keeps no more than one incomplete frame and
+knows nothing of what a frame means.
+"""
+
+from struct import Struct
+from typing import Final
+
+from arneb_pulsar.wire.errors import FrameError
+
+MESSAGE_BYTES_MAX: Final = 5 * 1024 * 1024
+"""Headers and payload of one SEND; announced in CONNECTED, as Pulsar's default."""
+
+FRAME_BYTES_MAX: Final = MESSAGE_BYTES_MAX + 10 * 1024
+"""A whole frame with its ``total`` field; Pulsar leaves the same room for the command."""
+
+SIZES: Final = Struct(">II")
+SIZES_BYTES: Final = SIZES.size
+SIZE_BYTES: Final = 4
+
+Frame = tuple[bytes, bytes]
+"""The bytes of a command, and the headers and payload behind it (empty if there are none)."""
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames; feed it with :meth:`receive`.
+
+    Invariant: what is buffered is shorter than ``_wanted``, so a large frame that arrives in
+    many pieces is put together once and not at every piece.
+    """
+
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._frame_bytes_max = frame_bytes_max
+        self._pieces: list[bytes] = []
+        self._buffered = 0
+        self._wanted = SIZES_BYTES
+        self.error: FrameError | None = None
+        """Set once sizes came that no frame has; nothing is read any more."""
+
+    def receive(self, data: bytes) -> list[Frame]:
+        """The frames that ``data`` completes, in order.
+
+        Look at :attr:`error` after handling them: the bytes behind the last of them may be
+        no frame.
+        """
+        self._pieces.append(data)
+        self._buffered += len(data)
+        if self._buffered < self._wanted or self.error:
+            return []
+        if len(self._pieces) > 1:
+            data = b"".join(self._pieces)
+        return self._cut(data)
+
+    def _cut(self, data: bytes) -> list[Frame]:
+        frames: list[Frame] = []
+        append, unpack, end = frames.append, SIZES.unpack_from, len(data)
+        at, wanted, bound = 0, SIZES_BYTES, self._frame_bytes_max - SIZE_BYTES
+        while end - at >= SIZES_BYTES:
+            total, size = unpack(data, at)
+            if size + SIZE_BYTES > total or total > bound:
+                self.error = self._impossible(total, size)
+                break
+            behind = at + SIZE_BYTES + total
+            if behind > end:
+                wanted = behind - at
+                break
+            split = at + SIZES_BYTES + size
+            append((data[at + SIZES_BYTES : split], data[split:behind]))
+            at = behind
+        rest = data[at:] if at else data
+        self._pieces = [rest] if rest else []
+        self._buffered = len(rest)
+        self._wanted = wanted
+        return frames
+
+    def _impossible(self, total: int, size: int) -> FrameError:
+        bound = self._frame_bytes_max
+        if total > bound - SIZE_BYTES:
+            return FrameError(f"expected a frame of at most {bound} bytes, got {total + 4}")
+        return FrameError(f"expected a command that fits a frame of {total}, got one of {size}")
+
+
+def simple_frame(command: bytes) -> bytes:
+    """The frame of a command that has no payload."""
+    size = len(command)
+    return SIZES.pack(size + SIZE_BYTES, size) + command
+
+
+def payload_frame(command: bytes, payload: bytes) -> bytes:
+    """The frame of a command and the headers and payload that belong to it."""
+    size = len(command)
+    return SIZES.pack(size + SIZE_BYTES + len(payload), size) + command + payload

@@ -1,0 +1,86 @@
+"""Message ids and ack sets in the core's words.
+
+A message id names a position by its ledger and entry. The wire marks places outside the log
+with ids that no entry has: (-1, -1) for the earliest, (2^63-1, 2^63-1) for the end. An ack set
+is a bit set in 64-bit words, bit set = still unacknowledged; words of zeros at its end are
+left out, so it does not say how many messages the batch has.
+"""
+
+from collections.abc import Iterable, Sequence
+from struct import pack, unpack
+from typing import Final
+
+from arneb_core.position import AFTER_ALL, BEFORE_ALL, ENTRY_BITS, Position, position
+from arneb_pulsar.wire.metadata import BATCH_MESSAGES_MAX
+from arneb_pulsar.wire.proto.pulsar_pb2 import MessageIdData
+
+LEDGERS: Final = 1 << 31
+ENTRIES: Final = 1 << ENTRY_BITS
+MINUS_ONE: Final = (1 << 64) - 1
+LARGEST: Final = (1 << 63) - 1
+WORD_BITS: Final = 64
+WORDS_MAX: Final = BATCH_MESSAGES_MAX // WORD_BITS
+ALL_MESSAGES: Final = (1 << BATCH_MESSAGES_MAX) - 1
+
+
+def position_of(message_id: MessageIdData) -> Position | None:
+    """The position that ``message_id`` names; None for an id that no entry can have."""
+    ledger, entry = message_id.ledgerId, message_id.entryId
+    if ledger < LEDGERS and entry < ENTRIES:
+        return position(ledger, entry)
+    return None
+
+
+def place_of(message_id: MessageIdData) -> Position:
+    """The place from which to read for ``message_id``, ends of the log included.
+
+    Beyond the log means its nearest end: (5, -1) is the beginning of ledger 5.
+    """
+    ledger, entry = message_id.ledgerId, message_id.entryId
+    if ledger > LARGEST:
+        return BEFORE_ALL
+    if ledger >= LEDGERS:
+        return AFTER_ALL
+    if entry > LARGEST:
+        return position(ledger, 0)
+    return position(ledger, min(entry, ENTRIES - 1))
+
+
+def mask_of(words: Sequence[int]) -> int:
+    """The messages still unacknowledged in an ack set: bit *i* for message *i*.
+
+    Words beyond the largest batch are left out.
+    """
+    kept = words[:WORDS_MAX]
+    return int.from_bytes(pack(f"<{len(kept)}q", *kept), "little")
+
+
+def done_mask(words: Sequence[int]) -> int:
+    """The messages that an ack set calls done; bits beyond the batch are set as well."""
+    return ALL_MESSAGES ^ mask_of(words)
+
+
+def words_of(mask: int) -> tuple[int, ...]:
+    """The words of an ack set, without zeros at the end."""
+    count = (mask.bit_length() + WORD_BITS - 1) // WORD_BITS
+    return unpack(f"<{count}q", mask.to_bytes(count * 8, "little"))
+
+
+def split_acks(ids: Iterable[MessageIdData]) -> tuple[list[Position], list[tuple[Position, int]]]:
+    """Whole entries, and (position, messages done) of half-acknowledged batches.
+
+    Ids that no entry can have are left out. Hot path: the ids of a large acknowledgement are
+    worked through once, with the checks for strange ids only if one is there.
+    """
+    whole: list[Position] = []
+    partial: list[tuple[Position, int]] = []
+    for message_id in ids:
+        ledger, entry = message_id.ledgerId, message_id.entryId
+        if ledger >= LEDGERS or entry >= ENTRIES:
+            continue
+        place = Position((ledger << ENTRY_BITS) + entry)
+        if words := message_id.ack_set:
+            partial.append((place, done_mask(words)))
+        else:
+            whole.append(place)
+    return whole, partial

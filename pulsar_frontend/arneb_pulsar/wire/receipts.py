@@ -1,0 +1,92 @@
+"""SEND_RECEIPT frames, a run at a time.
+
+Hot path: a receipt is eight constants around three numbers. What depends only on how long the
+numbers are is packed once for each length; property tests hold the result against protobuf.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from arneb_core.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_pulsar.wire.frame import simple_frame
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    BaseCommand,
+    CommandSendReceipt,
+    MessageIdData,
+)
+from arneb_pulsar.wire.varint import varint, varints
+
+TYPE_SEND_RECEIPT: Final = b"\x08\x07"
+FIELD_SEND_RECEIPT: Final = b"\x3a"
+FIELD_PRODUCER_ID: Final = b"\x08"
+FIELD_SEQUENCE_ID: Final = b"\x10"
+FIELD_MESSAGE_ID: Final = b"\x1a"
+FIELD_LEDGER_ID: Final = b"\x08"
+FIELD_ENTRY_ID: Final = b"\x10"
+
+SHAPES_REMEMBERED: Final = 1024
+"""Bound of the cache of :func:`_shape`: a few for each producer and ledger in use."""
+
+
+def pack_receipts(producer_id: int, sequences: Sequence[int], first: Position) -> bytes:
+    """Receipts for a run whose message *i* has ``sequences[i]`` and stands at ``first + i``."""
+    count = len(sequences)
+    ledger = first >> ENTRY_BITS
+    numbers = _varints_of(sequences)
+    entries = varints(first & ENTRY_MASK, count)
+    widths, entry_bytes = set(map(len, numbers)), len(entries[0])
+    parts = [b""] * (4 * count)
+    parts[1::4] = numbers
+    parts[3::4] = entries
+    if len(widths) == 1 and len(entries[-1]) == entry_bytes:
+        before, between = _shape(producer_id, ledger, widths.pop(), entry_bytes)
+        parts[0::4] = [before] * count
+        parts[2::4] = [between] * count
+    else:
+        shapes = [
+            _shape(producer_id, ledger, len(number), len(entry))
+            for number, entry in zip(numbers, entries, strict=True)
+        ]
+        parts[0::4] = [before for before, _ in shapes]
+        parts[2::4] = [between for _, between in shapes]
+    return b"".join(parts)
+
+
+def _varints_of(numbers: Sequence[int]) -> list[bytes]:
+    """The varints of ``numbers``, which nearly always count up by one."""
+    first, count = numbers[0], len(numbers)
+    if numbers[-1] - first == count - 1 and list(numbers) == list(range(first, first + count)):
+        return varints(first, count)
+    return [varint(number) for number in numbers]
+
+
+@lru_cache(maxsize=SHAPES_REMEMBERED)
+def _shape(
+    producer_id: int, ledger: int, sequence_bytes: int, entry_bytes: int
+) -> tuple[bytes, bytes]:
+    """What stands before the sequence id, frame sizes included, and before the entry id."""
+    producer = FIELD_PRODUCER_ID + varint(producer_id) + FIELD_SEQUENCE_ID
+    place = FIELD_LEDGER_ID + varint(ledger) + FIELD_ENTRY_ID
+    message_id = FIELD_MESSAGE_ID + varint(len(place) + entry_bytes) + place
+    receipt_bytes = len(producer) + sequence_bytes + len(message_id) + entry_bytes
+    command = TYPE_SEND_RECEIPT + FIELD_SEND_RECEIPT + varint(receipt_bytes) + producer
+    # The frame's sizes count what is packed around this constant as well.
+    rest = bytes(sequence_bytes + len(message_id) + entry_bytes)
+    return simple_frame(command + rest)[: -len(rest)], message_id
+
+
+def receipt(
+    producer_id: int, sequence_id: int, highest_sequence_id: int, place: Position | None
+) -> bytes:
+    """One receipt with all fields; ``place`` None = a duplicate that was not stored again."""
+    message_id = MessageIdData(ledgerId=(1 << 64) - 1, entryId=(1 << 64) - 1)
+    if place is not None:
+        message_id = MessageIdData(ledgerId=place >> ENTRY_BITS, entryId=place & ENTRY_MASK)
+    command = CommandSendReceipt(
+        producer_id=producer_id, sequence_id=sequence_id, message_id=message_id
+    )
+    if highest_sequence_id:
+        command.highest_sequence_id = highest_sequence_id
+    base = BaseCommand(type=BaseCommand.SEND_RECEIPT, send_receipt=command)
+    return simple_frame(base.SerializeToString())
