@@ -1,0 +1,56 @@
+"""The settings of the AMQP door: frozen, checked once, passed explicitly."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from arneb_amqp.wire.constants import (
+    CHANNEL_MAX_DEFAULT,
+    FRAME_BYTES_MAX_DEFAULT,
+    FRAME_BYTES_MIN,
+    HEARTBEAT_S_DEFAULT,
+    MESSAGE_BYTES_MAX_DEFAULT,
+)
+
+KIB: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who may log in. ``loopback_only``: not from another machine (RabbitMQ's rule for guest)."""
+
+    name: str
+    password: str
+    loopback_only: bool = False
+
+
+GUEST: Final = User("guest", "guest", loopback_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class AmqpConfig:
+    """What the server offers, demands and bounds."""
+
+    users: tuple[User, ...] = (GUEST,)
+    vhosts: tuple[str, ...] = ("/",)
+    channel_max: int = CHANNEL_MAX_DEFAULT
+    frame_bytes_max: int = FRAME_BYTES_MAX_DEFAULT
+    message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT
+    heartbeat_s: int = HEARTBEAT_S_DEFAULT
+    handshake_s: float = 10.0
+    """From the accepted socket to ``connection.open``; RabbitMQ's default."""
+    close_s: float = 5.0
+    """How long a ``connection.close`` waits for its close-ok before the socket is cut."""
+    outbox_bytes_high: int = 512 * KIB
+    """Above this much unsent output a connection's consumers get nothing and it is not read."""
+    outbox_bytes_low: int = 128 * KIB
+    """Below this it goes on."""
+    cluster_name: str = "arneb"
+
+    def __post_init__(self) -> None:
+        if self.frame_bytes_max and self.frame_bytes_max < FRAME_BYTES_MIN:
+            raise ValueError(
+                f"expected frame_bytes_max of at least {FRAME_BYTES_MIN} or 0, "
+                f"got {self.frame_bytes_max}"
+            )
+        if not 0 <= self.outbox_bytes_low < self.outbox_bytes_high:
+            raise ValueError("expected outbox_bytes_low below outbox_bytes_high")

@@ -1,0 +1,385 @@
+"""The bridge: carries the effects of one connection into the topology and the core.
+
+The rule: effects name queues and consumers by name and number; only the bridge knows the
+objects behind them. What cannot be found any more (a queue deleted meanwhile, a consumer
+that the core has closed) is passed over, because then there is nothing left to do.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol
+
+from pamqp.base import Frame as Command
+from pamqp.commands import Exchange as ExchangeMethods
+from pamqp.commands import Queue as QueueMethods
+
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
+from arneb_amqp.server.core_errors import in_amqp
+from arneb_amqp.session.effects import (
+    Acknowledge,
+    Append,
+    Cancel,
+    Commit,
+    Consume,
+    EndConnection,
+    Get,
+    Leave,
+    Perform,
+    Release,
+    Request,
+    Token,
+    Wake,
+)
+from arneb_amqp.session.events import Answered, Pulled, QueueDeclared, Refused
+from arneb_amqp.session.unacked import ConsumerId, Settled
+from arneb_amqp.topology.attachments import Attachment, Consumption
+from arneb_amqp.topology.queues import ConnectionId, Declaration
+from arneb_amqp.topology.topology import Topology, Vhost
+from arneb_core.errors import CommitFailed, CoreError
+from arneb_core.interface import Core, Deliveries, Unit
+
+
+class Receiver(Protocol):
+    """Who is told of what happens in the core."""
+
+    def committed(self, token: Token, error: AmqpError | None) -> None:
+        """An append is on disk, or never will be. May be called before ``append`` returns."""
+        ...
+
+    def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
+        """A consumer was assigned a run."""
+        ...
+
+    def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
+        """The core has detached a consumer."""
+        ...
+
+
+class _Sink:
+    """One consumer's deliveries on their way to the connection."""
+
+    __slots__ = ("_consumer", "_receiver")
+
+    def __init__(self, receiver: Receiver, consumer: ConsumerId) -> None:
+        self._receiver = receiver
+        self._consumer = consumer
+
+    def deliver(self, run: Deliveries) -> None:
+        self._receiver.delivered(self._consumer, run)
+
+    def closed_by_core(self, reason: str) -> None:
+        self._receiver.consumer_closed(self._consumer, reason)
+
+
+class Bridge:
+    """What one connection has in the broker.
+
+    Invariant: ``_leaving`` are those of ``_attached`` that were cancelled with deliveries
+    unanswered; they are detached when the last answer comes.
+    """
+
+    def __init__(
+        self, topology: Topology, core: Core, owner: ConnectionId, receiver: Receiver
+    ) -> None:
+        self._topology = topology
+        self._core = core
+        self._owner = owner
+        self._receiver = receiver
+        self._vhost: Vhost | None = None
+        self._attached: dict[ConsumerId, Attachment] = {}
+        self._leaving: set[ConsumerId] = set()
+        self._consumes: dict[ConsumerId, Consume] = {}
+        self._has_exclusive = False
+        self.writable = True
+
+    def __repr__(self) -> str:
+        return f"<Bridge {self._owner}, {len(self._attached)} consumers>"
+
+    def open_vhost(self, name: str) -> Vhost | None:
+        """The vhost in which the connection lives from now on."""
+        self._vhost = self._topology.vhost(name)
+        return self._vhost
+
+    @property
+    def vhost(self) -> Vhost:
+        """The connection's vhost; nothing but the handshake happens before there is one."""
+        assert self._vhost is not None, "effects come after connection.open"
+        return self._vhost
+
+    # Orders.
+
+    def append(self, effect: Append) -> None:
+        """Hand a run to the core."""
+        token = effect.token
+        topics = [self.vhost.queues.topic(name) for name in effect.queues]
+        present = [topic for topic in topics if topic is not None]
+        if not present:
+            self._receiver.committed(token, None)
+        elif len(present) == 1:
+            self._core.append(present[0], effect.entries, lambda error, _: self._done(token, error))
+        else:
+            unit = Unit([(topic, effect.entries) for topic in present])
+            self._core.commit(unit, lambda error: self._done(token, error))
+
+    def acknowledge(self, effect: Acknowledge) -> None:
+        """Hand acknowledgements to the core."""
+        settled = effect.settled
+        attachment = self._attached.get(settled.consumer)
+        if attachment is None:
+            return
+        if settled.places:
+            attachment.consumer.acknowledge(settled.places)
+        for place, mask in settled.masks.items():
+            attachment.consumer.acknowledge_messages(place, mask)
+        if settled.consumer in self._leaving:
+            self._end_if_answered(settled.consumer, attachment)
+
+    def release(self, effect: Release) -> None:
+        """Give messages back to their queue."""
+        settled = effect.settled
+        attachment = self._attached.get(settled.consumer)
+        if attachment is None:
+            return
+        attachment.consumer.release(
+            [*settled.places, *settled.masks], count=True, masks=settled.masks or None
+        )
+        if settled.consumer in self._leaving:
+            self._end_if_answered(settled.consumer, attachment)
+
+    def wake(self, effect: Wake) -> None:
+        """Have the dispatcher look at these consumers again."""
+        for id_ in effect.consumers:
+            if id_ in self._attached:
+                self._attached[id_].consumer.wake()
+
+    def set_writable(self, writable: bool) -> None:
+        """Let all consumers be assigned messages, or none."""
+        if writable == self.writable:
+            return
+        self.writable = writable
+        for attachment in self._attached.values():
+            if attachment.counted:
+                attachment.consumer.writable = writable
+                if writable:
+                    attachment.consumer.wake()
+
+    def closed(self, id_: ConsumerId) -> None:
+        """The core has detached a consumer."""
+        attachment = self._attached.pop(id_, None)
+        self._leaving.discard(id_)
+        if attachment is not None:
+            attachment.queue.closed(attachment.consumer, exclusive=attachment.exclusive)
+
+    # Requests.
+
+    async def perform(self, request: Request) -> Answered | Refused:
+        """Carry out ``request``."""
+        try:
+            return Answered(await _REQUESTS[type(request)](self, request))
+        except AmqpError as error:
+            return Refused(error)
+        except CoreError as error:
+            return Refused(in_amqp(error))
+
+    async def reattach(self, id_: ConsumerId) -> bool:
+        """Attach a consumer again that a seek has detached; True when it is there.
+
+        Raises :class:`~arneb_core.errors.SubscriptionFenced` while the seek is under way.
+        """
+        request = self._consumes.get(id_)
+        if request is not None:
+            await self._consume(request)
+        return request is not None
+
+    async def end(self) -> None:
+        """The connection is over: detach everything, delete exclusive queues. Idempotent."""
+        await self._leave(Leave(tuple(self._attached)))
+        if self._has_exclusive:
+            self._has_exclusive = False
+            async with self._topology.changing():
+                await self.vhost.queues.delete_exclusive(self._owner)
+
+    async def _perform(self, request: Perform) -> object:
+        async with self._topology.changing():
+            return await _METHODS[type(request.command)](self, request.command)
+
+    async def _consume(self, request: Consume) -> None:
+        wanted = Consumption(
+            request.queue,
+            request.tag,
+            request.no_ack,
+            request.exclusive,
+            request.arguments,
+            request.windows,
+        )
+        sink = _Sink(self._receiver, request.consumer)
+        async with self._topology.changing():
+            attachment = await self.vhost.attachments.attach(wanted, self._owner, sink)
+        attachment.consumer.writable = self.writable
+        self._attached[request.consumer] = attachment
+        self._consumes[request.consumer] = request
+
+    async def _cancel(self, request: Cancel) -> None:
+        self._consumes.pop(request.consumer, None)
+        attachment = self._attached.get(request.consumer)
+        if attachment is None:
+            return
+        async with self._topology.changing():
+            if await self.vhost.attachments.cancel(attachment):
+                self._attached.pop(request.consumer, None)
+            elif request.consumer in self._attached:
+                self._leaving.add(request.consumer)
+
+    async def _get(self, request: Get) -> Pulled | None:
+        attachment = self._attached.get(request.consumer)
+        if attachment is None:
+            sink = _Sink(self._receiver, request.consumer)
+            async with self._topology.changing():
+                attachment = await self.vhost.attachments.attach_getter(
+                    request.queue, self._owner, sink, no_ack=request.no_ack
+                )
+            self._attached[request.consumer] = attachment
+        run = await attachment.consumer.pull()
+        return None if run is None else Pulled(run, attachment.queue.message_count)
+
+    async def _commit(self, request: Commit) -> None:
+        unit = Unit()
+        for queues, entries in request.appends:
+            topics = map(self.vhost.queues.topic, queues)
+            unit.appends += [(topic, entries) for topic in topics if topic is not None]
+        known = [each for each in request.acknowledged if each.consumer in self._attached]
+        for settled in known:
+            if settled.places:
+                unit.acks.append((self._attached[settled.consumer].consumer, settled.places))
+        await self._core.committed(unit)
+        for settled in known:
+            # The rest of a batch cannot be part of a unit, so these acks follow it.
+            self.acknowledge(Acknowledge(Settled(settled.consumer, [], settled.masks)))
+
+    async def _leave(self, request: Leave) -> None:
+        for id_ in request.consumers:
+            self._consumes.pop(id_, None)
+        present = [id_ for id_ in request.consumers if id_ in self._attached]
+        if not present:
+            return
+        async with self._topology.changing():
+            for id_ in present:
+                attachment = self._attached.pop(id_, None)
+                self._leaving.discard(id_)
+                if attachment is not None:
+                    await self.vhost.attachments.detach(attachment)
+
+    async def _end(self, _: EndConnection) -> None:
+        await self.end()
+
+    # Methods of the exchange and queue classes.
+
+    async def _declare_exchange(self, method: ExchangeMethods.Declare) -> None:
+        if method.passive:
+            self.vhost.exchanges.find(method.exchange)
+            return
+        await self.vhost.exchanges.declare(
+            Exchange(
+                method.exchange,
+                method.exchange_type,
+                durable=method.durable,
+                auto_delete=method.auto_delete,
+                internal=method.internal,
+                arguments=_table(method.arguments),
+            )
+        )
+
+    async def _delete_exchange(self, method: ExchangeMethods.Delete) -> None:
+        await self.vhost.exchanges.delete(method.exchange, if_unused=method.if_unused)
+
+    async def _bind_exchange(self, method: ExchangeMethods.Bind) -> None:
+        await self.vhost.exchanges.bind(_exchange_binding(method), self._owner)
+
+    async def _unbind_exchange(self, method: ExchangeMethods.Unbind) -> None:
+        await self.vhost.exchanges.unbind(_exchange_binding(method), self._owner)
+
+    async def _declare_queue(self, method: QueueMethods.Declare) -> QueueDeclared:
+        queues = self.vhost.queues
+        if method.passive:
+            queue = await queues.access(method.queue, self._owner)
+        else:
+            wanted = Declaration(
+                self._owner,
+                method.queue,
+                durable=method.durable and not method.exclusive,
+                exclusive=method.exclusive,
+                auto_delete=method.auto_delete,
+                arguments=_table(method.arguments),
+            )
+            queue = await queues.declare(wanted)
+            self._has_exclusive = self._has_exclusive or method.exclusive
+        return QueueDeclared(queue.name, queue.message_count, queue.consumer_count)
+
+    async def _delete_queue(self, method: QueueMethods.Delete) -> int:
+        return await self.vhost.queues.delete_by_name(
+            method.queue, self._owner, if_unused=method.if_unused, if_empty=method.if_empty
+        )
+
+    async def _purge_queue(self, method: QueueMethods.Purge) -> int:
+        queue = await self.vhost.queues.access(method.queue, self._owner)
+        return await queue.purge()
+
+    async def _bind_queue(self, method: QueueMethods.Bind) -> None:
+        await self.vhost.exchanges.bind(_queue_binding(method), self._owner)
+
+    async def _unbind_queue(self, method: QueueMethods.Unbind) -> None:
+        await self.vhost.exchanges.unbind(_queue_binding(method), self._owner)
+
+    # Helpers.
+
+    def _done(self, token: Token, error: CommitFailed | None) -> None:
+        self._receiver.committed(token, None if error is None else in_amqp(error))
+
+    def _end_if_answered(self, id_: ConsumerId, attachment: Attachment) -> None:
+        if not attachment.consumer.in_flight:
+            self._leaving.discard(id_)
+            del self._attached[id_]
+            attachment.consumer.detach()
+            attachment.queue.unseen.discard(attachment.consumer)
+
+
+def _exchange_binding(method: ExchangeMethods.Bind | ExchangeMethods.Unbind) -> Binding:
+    return Binding(
+        method.source,
+        method.destination,
+        method.routing_key,
+        _table(method.arguments),
+        DestinationKind.EXCHANGE,
+    )
+
+
+def _queue_binding(method: QueueMethods.Bind | QueueMethods.Unbind) -> Binding:
+    return Binding(method.exchange, method.queue, method.routing_key, _table(method.arguments))
+
+
+def _table(arguments: Any) -> Any:
+    """The decoder's tables are ours, whatever pamqp's annotations say."""
+    return arguments
+
+
+_REQUESTS: Final[Mapping[type[Request], Callable[[Bridge, Any], Awaitable[object]]]] = {
+    Perform: Bridge._perform,
+    Consume: Bridge._consume,
+    Cancel: Bridge._cancel,
+    Get: Bridge._get,
+    Commit: Bridge._commit,
+    Leave: Bridge._leave,
+    EndConnection: Bridge._end,
+}
+
+_METHODS: Final[Mapping[type[Command], Callable[[Bridge, Any], Awaitable[object]]]] = {
+    ExchangeMethods.Declare: Bridge._declare_exchange,
+    ExchangeMethods.Delete: Bridge._delete_exchange,
+    ExchangeMethods.Bind: Bridge._bind_exchange,
+    ExchangeMethods.Unbind: Bridge._unbind_exchange,
+    QueueMethods.Declare: Bridge._declare_queue,
+    QueueMethods.Delete: Bridge._delete_queue,
+    QueueMethods.Purge: Bridge._purge_queue,
+    QueueMethods.Bind: Bridge._bind_queue,
+    QueueMethods.Unbind: Bridge._unbind_queue,
+}

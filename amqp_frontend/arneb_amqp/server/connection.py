@@ -1,0 +1,285 @@
+"""One connection: a socket, a session and a bridge, kept going by one task.
+
+The rule: whatever happens (bytes, a commit, deliveries, a timer) is told to the session, then
+its effects are carried out, then its output is written. Bytes are handled by the connection's
+task; the rest happens in other tasks' turns and only marks what must be written, so that one
+write carries everything a turn has brought.
+"""
+
+import logging
+import socket
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from arneb_amqp.config import AmqpConfig
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.server.bridge import Bridge
+from arneb_amqp.server.flusher import Flusher
+from arneb_amqp.server.link import Link
+from arneb_amqp.server.timers import Timers
+from arneb_amqp.session.connection import ConnectionSession, Surroundings
+from arneb_amqp.session.effects import (
+    Acknowledge,
+    Append,
+    Disconnect,
+    Effect,
+    Release,
+    Request,
+    Token,
+    Wake,
+)
+from arneb_amqp.session.events import Committed, ConsumerClosed, Shutdown
+from arneb_amqp.session.unacked import ConsumerId
+from arneb_amqp.topology.queues import ConnectionId
+from arneb_amqp.topology.topology import Topology, new_name
+from arneb_core.errors import SubscriptionFenced
+from arneb_core.interface import Core, Deliveries
+
+LOGGER: Final = logging.getLogger(__name__)
+
+LINGER_S: Final = 1.0
+"""How long bytes of a peer are still read after the last ones were sent to it: closing a socket
+with unread input makes the kernel throw away what the peer has not read."""
+
+CLEANUP_S: Final = 5.0
+"""How long the end of a connection may wait for the store."""
+
+REATTACH_S: Final = 0.05
+REATTACH_TRIES: Final = 100
+"""A seek takes a commit or two; a consumer that cannot come back after it is cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What all connections of a server share."""
+
+    core: Core
+    topology: Topology
+    config: AmqpConfig
+    flusher: Flusher
+    timers: Timers
+    nursery: trio.Nursery
+
+
+class Connection:
+    """One client.
+
+    Invariant: ``_carrying`` while a task carries effects out that have to be waited for; only
+    that task takes effects then.
+    """
+
+    def __init__(
+        self, services: Services, id_: ConnectionId, sock: socket.socket, *, loopback: bool
+    ) -> None:
+        config = services.config
+        self._services = services
+        self._core = services.core
+        self._id = id_
+        self._high = config.outbox_bytes_high
+        self._low = config.outbox_bytes_low
+        self.bridge = Bridge(services.topology, services.core, id_, self)
+        around = Surroundings(config, self.bridge.open_vhost, new_name)
+        self.session = ConnectionSession(around, trio.current_time(), loopback=loopback)
+        self._state = self.session.state
+        self.link = Link(sock, services.nursery, self._low, self._drained)
+        self._carrying = False
+        self._carried: trio.Event | None = None
+        self._disconnecting = False
+
+    def __repr__(self) -> str:
+        return f"<Connection {self._id} {self.session!r} {self.link!r}>"
+
+    async def run(self) -> None:
+        """Serve the client until one side ends it; then leave nothing behind."""
+        timers = self._services.timers
+        timers.add(self)
+        try:
+            await self._converse()
+        finally:
+            timers.remove(self)
+            with trio.move_on_after(CLEANUP_S) as scope:
+                scope.shield = True
+                await self._carried_out()
+                await self.bridge.end()
+            self.link.close()
+
+    def shut_down(self) -> None:
+        """Tell the client that the broker stops."""
+        self.session.handle(Shutdown(), *_instants())
+        self._act()
+        self.flush()
+
+    # What the bridge tells.
+
+    def committed(self, token: Token, error: AmqpError | None) -> None:
+        """An append is on disk, or never will be."""
+        session = self.session
+        session.handle(Committed(token, error), *_instants())
+        if error is not None:
+            self._act()
+        if session.is_busy:
+            # More of this connection's commits may end in this turn: one confirm for all.
+            self._services.flusher.add(self.flush)
+        else:
+            self.flush()
+
+    def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
+        """A consumer was assigned a run."""
+        session = self.session
+        session.deliver(consumer, run)
+        if session.out_bytes + self.link.waiting_bytes > self._high:
+            self.bridge.set_writable(False)
+        self._services.flusher.add(self.flush)
+
+    def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
+        """The core has detached a consumer."""
+        self.bridge.closed(consumer)
+        if reason == "seek":
+            self._services.nursery.start_soon(self._reattach, consumer)
+        else:
+            self._close_consumer(consumer)
+
+    # What timers tell.
+
+    def next_timer(self) -> float:
+        """When the session wants to be looked at."""
+        return self.session.next_timer()
+
+    def handle_timer(self, now: float) -> None:
+        """Send a heartbeat, or give the peer up."""
+        self.session.handle_timer(now)
+        self._act()
+        self.flush()
+
+    # Output.
+
+    def flush(self) -> None:
+        """Write what has been gathered."""
+        data = self.session.data_to_send(trio.current_time())
+        if data:
+            self.link.send(data)
+        if self._disconnecting:
+            self.link.finish()
+        elif not self.bridge.writable and self.link.waiting_bytes <= self._low:
+            self.bridge.set_writable(True)
+
+    def _drained(self) -> None:
+        if not self.bridge.writable:
+            self.bridge.set_writable(True)
+
+    # Input.
+
+    async def _converse(self) -> None:
+        link, session, core = self.link, self.session, self._core
+        while not self._disconnecting:
+            data = await link.receive()
+            if not data:
+                return
+            session.receive_data(data, *_instants())
+            waiting = self._order()
+            if waiting:
+                await self._carry_out(waiting)
+            self.flush()
+            if session.state is not self._state:
+                self._state = session.state
+                self._services.timers.add(self)
+            if link.waiting_bytes > self._high:
+                await link.room()
+            if core.crowded:
+                await core.room()
+        with trio.move_on_after(LINGER_S):
+            while await link.receive():
+                pass
+
+    # Effects.
+
+    def _act(self) -> None:
+        """Carry out what an event has brought about; what must be waited for gets a task."""
+        if self._carrying:
+            return
+        waiting = self._order()
+        if waiting:
+            self._carrying = True
+            self._services.nursery.start_soon(self._carry_on, waiting)
+
+    def _order(self) -> list[Effect]:
+        """Carry out effects up to the first request; the rest."""
+        if self._carrying:
+            return []
+        effects = self.session.take_effects()
+        while effects:
+            for index, effect in enumerate(effects):
+                if isinstance(effect, Request):
+                    return effects[index:]
+                self._order_one(effect)
+            effects = self.session.take_effects()
+        return effects
+
+    def _order_one(self, effect: Effect) -> None:
+        match effect:
+            case Append():
+                self.bridge.append(effect)
+            case Acknowledge():
+                self.bridge.acknowledge(effect)
+            case Release():
+                self.bridge.release(effect)
+            case Wake():
+                self.bridge.wake(effect)
+            case Disconnect(reason):
+                LOGGER.debug("= connection %d: %s", self._id, reason)
+                self._disconnecting = True
+
+    async def _carry_out(self, effects: list[Effect]) -> None:
+        self._carrying = True
+        try:
+            while effects:
+                for effect in effects:
+                    if isinstance(effect, Request):
+                        event = await self.bridge.perform(effect)
+                        self.session.handle(event, *_instants())
+                    else:
+                        self._order_one(effect)
+                effects = self.session.take_effects()
+        finally:
+            self._carrying = False
+            if self._carried is not None:
+                self._carried.set()
+                self._carried = None
+
+    async def _carry_on(self, effects: list[Effect]) -> None:
+        await self._carry_out(effects)
+        self.flush()
+
+    async def _carried_out(self) -> None:
+        """Wait until nobody carries effects out."""
+        while self._carrying:
+            if self._carried is None:
+                self._carried = trio.Event()
+            await self._carried.wait()
+
+    def _close_consumer(self, consumer: ConsumerId) -> None:
+        self.session.handle(ConsumerClosed(consumer), *_instants())
+        self._act()
+        self._services.flusher.add(self.flush)
+
+    async def _reattach(self, consumer: ConsumerId) -> None:
+        for _ in range(REATTACH_TRIES):
+            await trio.sleep(REATTACH_S)
+            try:
+                if not await self.bridge.reattach(consumer):
+                    return
+            except SubscriptionFenced:
+                continue
+            except Exception as error:
+                LOGGER.warning("consumer of %r cannot come back after a seek: %s", self, error)
+                break
+            return
+        self._close_consumer(consumer)
+
+
+def _instants() -> tuple[float, int]:
+    """The clock of timers, and the wall clock in ms."""
+    return trio.current_time(), time.time_ns() // 1_000_000

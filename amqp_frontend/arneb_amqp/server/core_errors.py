@@ -1,0 +1,41 @@
+"""The core's errors in AMQP's words: one table, proved complete by a test."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from arneb_amqp.errors import AmqpError, ReplyCode, amqp_error
+from arneb_core.errors import (
+    ConsumerBusy,
+    CoreError,
+    NotAllowed,
+    StoreFailed,
+    StoreFull,
+    SubscriptionBusy,
+    SubscriptionFenced,
+    SubscriptionNotFound,
+    SubscriptionTypeMismatch,
+    TopicExists,
+    TopicFenced,
+    TopicNotFound,
+)
+
+REPLY_CODES: Final[Mapping[type[CoreError], ReplyCode]] = {
+    TopicNotFound: ReplyCode.NOT_FOUND,
+    TopicExists: ReplyCode.PRECONDITION_FAILED,
+    TopicFenced: ReplyCode.RESOURCE_LOCKED,
+    SubscriptionNotFound: ReplyCode.NOT_FOUND,
+    # A Pulsar client may hold the subscription in a way that lets nobody else in.
+    SubscriptionTypeMismatch: ReplyCode.ACCESS_REFUSED,
+    ConsumerBusy: ReplyCode.ACCESS_REFUSED,
+    SubscriptionBusy: ReplyCode.RESOURCE_LOCKED,
+    SubscriptionFenced: ReplyCode.RESOURCE_LOCKED,
+    NotAllowed: ReplyCode.PRECONDITION_FAILED,
+    # A full disk costs the publisher its channel and leaves the connection's consumers alone.
+    StoreFull: ReplyCode.PRECONDITION_FAILED,
+    StoreFailed: ReplyCode.INTERNAL_ERROR,
+}
+
+
+def in_amqp(error: CoreError) -> AmqpError:
+    """What a client is told of ``error``."""
+    return amqp_error(REPLY_CODES[type(error)], str(error))

@@ -1,0 +1,42 @@
+"""The flusher: writes out what many connections have gathered, once a turn of the event loop.
+
+The rule: one commit may confirm publishes of fifty connections, and one dispatch may feed as
+many consumers. Waking a task for each would cost more than the writes, so one task serves
+them all, and each connection writes once for everything that the turn has brought it.
+"""
+
+from collections.abc import Callable
+
+import outcome
+import trio
+
+
+class Flusher:
+    """Calls what was added, each once, after the tasks that are due now."""
+
+    def __init__(self) -> None:
+        self._flushes: dict[Callable[[], None], None] = {}
+        self._parked: trio.lowlevel.Task | None = None
+
+    def add(self, flush: Callable[[], None]) -> None:
+        """Have ``flush`` called soon."""
+        self._flushes[flush] = None
+        if self._parked is not None:
+            task, self._parked = self._parked, None
+            trio.lowlevel.reschedule(task, outcome.Value(None))
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        while True:
+            if not self._flushes:
+                self._parked = trio.lowlevel.current_task()
+                await trio.lowlevel.wait_task_rescheduled(self._abort)
+            flushes, self._flushes = self._flushes, {}
+            for flush in flushes:
+                flush()
+            if self._flushes:
+                await trio.lowlevel.checkpoint()
+
+    def _abort(self, _: object) -> trio.lowlevel.Abort:
+        self._parked = None
+        return trio.lowlevel.Abort.SUCCEEDED

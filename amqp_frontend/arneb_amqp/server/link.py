@@ -1,0 +1,139 @@
+"""A link: one socket, written to at once if it takes the bytes, and later if it does not.
+
+The rule: :meth:`Link.send` never waits. Nearly always the kernel takes everything, and then a
+write costs one system call and no task. What the kernel does not take is kept, and a task
+exists for as long as something is kept. The caller bounds that by looking at
+:attr:`Link.waiting_bytes` and asking its consumers to pause.
+
+It is our own, rather than :class:`trio.SocketStream`, because waking a writer task for every
+reply would cost more than the reply, and because acks and confirms must leave in the turn of
+the event loop that makes them.
+"""
+
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+RECEIVE_BYTES_MAX: Final = 256 * 1024
+"""Hundreds of small messages in one wake-up, which is what makes runs long."""
+
+
+class Link:
+    """The bytes of one connection.
+
+    ``drained`` is called, in the event loop, whenever ``waiting_bytes`` falls to ``low``.
+    """
+
+    def __init__(
+        self, sock: socket.socket, nursery: trio.Nursery, low: int, drained: Callable[[], None]
+    ) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self._nursery = nursery
+        self._low = low
+        self._drained = drained
+        self._waiting: deque[memoryview] = deque()
+        self.waiting_bytes = 0
+        self._writing = False
+        self._finishing = False
+        self._broken = False
+        self._room: trio.Event | None = None
+
+    def __repr__(self) -> str:
+        return f"<Link {self._socket.fileno()}, {self.waiting_bytes} bytes waiting>"
+
+    async def receive(self) -> bytes:
+        """The next bytes; empty when the peer has closed or the connection broke."""
+        while True:
+            try:
+                await trio.lowlevel.wait_readable(self._socket)
+                return self._socket.recv(RECEIVE_BYTES_MAX)
+            except BlockingIOError:
+                continue
+            except (OSError, trio.ClosedResourceError):
+                return b""
+
+    def send(self, data: bytes) -> None:
+        """Write ``data``, now or as soon as the peer takes it; on a broken link, not at all."""
+        if self._broken or self._finishing:
+            return
+        sent = 0 if self._waiting else self._try(data)
+        if sent < len(data):
+            self._waiting.append(memoryview(data)[sent:])
+            self.waiting_bytes += len(data) - sent
+            if not self._writing and not self._broken:
+                self._writing = True
+                self._nursery.start_soon(self._write)
+
+    def finish(self) -> None:
+        """Send what waits, then tell the peer that no more will come."""
+        self._finishing = True
+        if not self._waiting:
+            self._shut_down()
+
+    async def room(self) -> None:
+        """Wait until little is left to send."""
+        while self.waiting_bytes > self._low and not self._broken:
+            if self._room is None:
+                self._room = trio.Event()
+            await self._room.wait()
+
+    def close(self) -> None:
+        """Close the socket; what waits is lost."""
+        self._break()
+        trio.lowlevel.notify_closing(self._socket)
+        self._socket.close()
+
+    async def _write(self) -> None:
+        """Send what waits, then end."""
+        while self._waiting:
+            try:
+                await trio.lowlevel.wait_writable(self._socket)
+            except (OSError, trio.ClosedResourceError):
+                self._break()
+                return
+            while self._waiting:
+                piece = self._waiting[0]
+                sent = self._try(piece)
+                self.waiting_bytes -= sent
+                if sent < len(piece):
+                    if not self._broken:
+                        self._waiting[0] = piece[sent:]
+                    break
+                self._waiting.popleft()
+            if self.waiting_bytes <= self._low:
+                self._report_room()
+        self._writing = False
+        if self._finishing:
+            self._shut_down()
+
+    def _try(self, data: bytes | memoryview) -> int:
+        try:
+            return self._socket.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            # The reader hears of it from its own call.
+            self._break()
+            return 0
+
+    def _break(self) -> None:
+        self._broken = True
+        self._waiting.clear()
+        self.waiting_bytes = 0
+        self._report_room()
+
+    def _report_room(self) -> None:
+        if self._room is not None:
+            self._room.set()
+            self._room = None
+        self._drained()
+
+    def _shut_down(self) -> None:
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._break()

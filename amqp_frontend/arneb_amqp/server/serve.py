@@ -1,0 +1,129 @@
+"""Serving: listeners in, connections out, and a polite end."""
+
+import logging
+import socket
+from collections.abc import Sequence
+from functools import partial
+from ipaddress import ip_address
+from itertools import count
+from typing import Final, NoReturn
+
+import trio
+
+from arneb_amqp.config import AmqpConfig
+from arneb_amqp.server.connection import Connection, Services
+from arneb_amqp.server.flusher import Flusher
+from arneb_amqp.server.timers import Timers
+from arneb_amqp.topology.queues import ConnectionId
+from arneb_amqp.topology.topology import Topology
+from arneb_core.interface import Core
+
+LOGGER: Final = logging.getLogger(__name__)
+
+GOODBYE_S: Final = 1.0
+"""How long a stop waits for clients to answer ``connection.close``."""
+
+
+class Server:
+    """The connections of one broker."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._ids = count(1)
+        self._connections: set[Connection] = set()
+        self._gone = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Server {len(self._connections)} connections>"
+
+    async def serve(self, sock: socket.socket) -> None:
+        """Serve one client; never raises because of anything that the client does."""
+        id_ = ConnectionId(next(self._ids))
+        connection = Connection(self._services, id_, sock, loopback=_is_loopback(sock))
+        self._connections.add(connection)
+        try:
+            await connection.run()
+        except Exception:
+            # A fault of ours must not cost other clients their connections.
+            LOGGER.exception("connection %d ended by an internal error", id_)
+        finally:
+            self._connections.discard(connection)
+            if not self._connections:
+                self._gone.set()
+
+    async def say_goodbye(self) -> None:
+        """Tell every client that the broker stops, and wait a little for their answers."""
+        with trio.move_on_after(GOODBYE_S):
+            while self._connections:
+                self._gone = trio.Event()
+                for connection in list(self._connections):
+                    connection.shut_down()
+                await self._gone.wait()
+
+
+async def serve_amqp(
+    core: Core,
+    listeners: Sequence[trio.SocketListener],
+    *,
+    config: AmqpConfig | None = None,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> NoReturn:
+    """Serve AMQP 0-9-1 on ``listeners`` until cancelled.
+
+    ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes
+    every connection with 320 and returns within about :data:`GOODBYE_S`. The listeners stay
+    the caller's to close.
+    """
+    settings = config or AmqpConfig()
+    topology = await Topology.open(core, settings.vhosts)
+    flusher, timers = Flusher(), Timers()
+    async with trio.open_nursery() as outer:
+        nursery: trio.Nursery = await outer.start(_keep_nursery)
+        nursery.start_soon(flusher.run)
+        nursery.start_soon(timers.run)
+        server = Server(Services(core, topology, settings, flusher, timers, nursery))
+        try:
+            await trio.serve_listeners(
+                partial(_accepted, server),
+                list(listeners),
+                handler_nursery=nursery,
+                task_status=_Started(task_status),
+            )
+        finally:
+            with trio.CancelScope(shield=True):
+                await server.say_goodbye()
+                nursery.cancel_scope.cancel()
+    raise AssertionError("serve_listeners never returns")
+
+
+async def _keep_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
+    """A nursery whose tasks outlive the cancellation of the server, to say goodbye."""
+    with trio.CancelScope(shield=True):
+        async with trio.open_nursery() as nursery:
+            task_status.started(nursery)
+            await trio.sleep_forever()
+
+
+async def _accepted(server: Server, stream: trio.SocketStream) -> None:
+    """Take the socket out of trio's hands; see :mod:`arneb_amqp.server.link` for the reason."""
+    sock = socket.socket(fileno=stream.socket.detach())
+    await server.serve(sock)
+
+
+def _is_loopback(sock: socket.socket) -> bool:
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return True
+    try:
+        return ip_address(sock.getpeername()[0].partition("%")[0]).is_loopback
+    except OSError:
+        return False
+
+
+class _Started:
+    """Reports readiness without the list of listeners that trio reports."""
+
+    def __init__(self, task_status: trio.TaskStatus[None]) -> None:
+        self._task_status = task_status
+
+    def started(self, _: object = None) -> None:
+        self._task_status.started()

@@ -1,0 +1,84 @@
+"""Timers: heartbeats and deadlines of all connections, served by one task.
+
+The rule: a timer is looked at when it was due, not when it changed. Traffic moves a
+connection's timer away all the time and nobody is told; when the old time comes, the
+connection says when to come again. So traffic costs nothing here, and an idle connection
+costs a few calls a minute. Only a timer that comes nearer has to be added again.
+"""
+
+from heapq import heappop, heappush
+from itertools import count
+from typing import Final, Protocol
+
+import trio
+
+GRAIN_S: Final = 0.05
+"""Nobody is looked at more often, whatever they say; the shortest heartbeat is sent every
+half second."""
+
+
+class Timed(Protocol):
+    """Something with a timer."""
+
+    def next_timer(self) -> float:
+        """When it wants to be looked at; infinity = not before it is added again."""
+        ...
+
+    def handle_timer(self, now: float) -> None:
+        """Its time has come."""
+        ...
+
+
+class Timers:
+    """Looks after whatever was added.
+
+    Invariant: ``_due`` and ``_timed`` describe the same set, one live member of ``_heap`` for
+    each; members of ``_heap`` whose number is not in ``_timed`` are dead.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int]] = []
+        self._due: dict[Timed, tuple[float, int]] = {}
+        self._timed: dict[int, Timed] = {}
+        self._numbers = count()
+        self._added = trio.Event()
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def add(self, timed: Timed, not_before: float = 0.0) -> None:
+        """Look at ``timed`` when it wants; to be called again when that comes nearer."""
+        due = max(timed.next_timer(), not_before)
+        if due == float("inf") or due >= self._due.get(timed, (float("inf"), 0))[0]:
+            return
+        self.remove(timed)
+        if not self._heap or due < self._heap[0][0]:
+            self._added.set()
+        number = next(self._numbers)
+        self._due[timed], self._timed[number] = (due, number), timed
+        heappush(self._heap, (due, number))
+
+    def remove(self, timed: Timed) -> None:
+        """Look at it no more."""
+        _, number = self._due.pop(timed, (0.0, -1))
+        self._timed.pop(number, None)
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        while True:
+            self._added = trio.Event()
+            until = self._heap[0][0] if self._heap else float("inf")
+            with trio.move_on_at(until):
+                await self._added.wait()
+            self._serve(trio.current_time())
+
+    def _serve(self, now: float) -> None:
+        while self._heap and self._heap[0][0] <= now:
+            _, number = heappop(self._heap)
+            timed = self._timed.get(number)
+            if timed is None:
+                continue
+            self.remove(timed)
+            if timed.next_timer() <= now:
+                timed.handle_timer(now)
+            self.add(timed, now + GRAIN_S)

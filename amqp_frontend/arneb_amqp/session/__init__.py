@@ -1,0 +1,1 @@
+"""AMQP connections and channels as state machines without I/O: items in, effects and bytes out."""

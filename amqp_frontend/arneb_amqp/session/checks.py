@@ -1,0 +1,65 @@
+"""Checks of single properties that RabbitMQ makes when a message is published."""
+
+from dataclasses import replace
+from typing import Final
+
+from arneb_amqp.errors import precondition_failed
+from arneb_amqp.wire.properties import Properties
+from arneb_amqp.wire.tables import Field, FieldType
+
+COPY_HEADERS: Final = ("CC", "BCC")
+EXPIRATION_MS_MAX: Final = 315_360_000_000
+
+
+def check_expiration(expiration: str | None) -> None:
+    """Raise RabbitMQ's 406 unless it is absent or a number of ms."""
+    if expiration is None:
+        return
+    sign, digits = _split_number(expiration)
+    rest = expiration[len(sign) + len(digits) :]
+    fault = None
+    if not digits:
+        fault = "no_integer"
+    elif rest:
+        fault = f'{{leftover_string,"{rest}"}}'
+    elif sign == "-" and int(digits):
+        fault = f"{{value_negative,-{int(digits)}}}"
+    elif int(digits) > EXPIRATION_MS_MAX:
+        fault = f"{{value_too_large,{int(digits)}}}"
+    if fault is not None:
+        raise precondition_failed(f"invalid expiration '{expiration}': {fault}")
+
+
+def _split_number(text: str) -> tuple[str, str]:
+    sign = text[:1] if text[:1] in ("-", "+") else ""
+    digits = ""
+    for character in text[len(sign) :]:
+        if not ("0" <= character <= "9"):
+            break
+        digits += character
+    return sign, digits
+
+
+def carbon_copies(properties: Properties) -> tuple[tuple[str, ...], Properties]:
+    """The further routing keys that the headers CC and BCC name, and the properties to keep:
+    receivers do not see BCC. Raises RabbitMQ's 406 when a header is not a list of strings."""
+    headers = properties.headers or {}
+    keys = [key for name in COPY_HEADERS if name in headers for key in _keys(name, headers[name])]
+    if "BCC" not in headers:
+        return tuple(keys), properties
+    seen = {name: field for name, field in headers.items() if name != "BCC"}
+    return tuple(keys), replace(properties, headers=seen)
+
+
+def _keys(name: str, field: Field) -> list[str]:
+    if field.type is not FieldType.ARRAY or not isinstance(field.value, tuple):
+        raise _unacceptable(name, field)
+    for each in field.value:
+        if each.type is not FieldType.LONGSTR:
+            raise _unacceptable(name, each)
+    return [each.text for each in field.value]
+
+
+def _unacceptable(name: str, field: Field) -> Exception:
+    kind = field.type.erlang_name
+    return precondition_failed(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}')

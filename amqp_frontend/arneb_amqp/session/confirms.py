@@ -1,0 +1,77 @@
+"""Publisher confirms of one channel: which publishes are still to be answered, and how.
+
+The rule: every publish is answered exactly once, by an ack or by a nack, in the order of
+publishing, and as few answers as possible are sent. Runs of publishes may become durable in
+any order; an answer waits until everything before it has one, because only then can one
+cumulative answer cover them all.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Outcome(Enum):
+    """What has become of a run of publishes."""
+
+    PENDING = "pending"
+    KEPT = "kept"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """One ``basic.ack`` or ``basic.nack`` to send."""
+
+    tag: int
+    multiple: bool
+    kept: bool
+
+
+class Confirms:
+    """Counts the publishes of a channel in confirm mode.
+
+    Invariant: the tags 1 to ``last_answered`` have been answered; every tag above it lies in
+    exactly one run of ``_outcomes``, which are in tag order and keyed by their last tag.
+    """
+
+    __slots__ = ("_outcomes", "last_answered", "last_expected")
+
+    def __init__(self) -> None:
+        self.last_expected = 0
+        self.last_answered = 0
+        self._outcomes: dict[int, Outcome] = {}
+
+    def expect(self, count: int) -> int:
+        """Note a run of ``count`` publishes; its last tag is its name from now on."""
+        self.last_expected += count
+        self._outcomes[self.last_expected] = Outcome.PENDING
+        return self.last_expected
+
+    def complete(self, last_tag: int, *, kept: bool) -> None:
+        """Note what became of the run that ends with ``last_tag``."""
+        assert self._outcomes[last_tag] is Outcome.PENDING, "a run is completed once"
+        self._outcomes[last_tag] = Outcome.KEPT if kept else Outcome.LOST
+
+    def take(self) -> list[Confirm]:
+        """The answers that can be sent now; they count as sent."""
+        ready: list[tuple[int, Outcome]] = []
+        for last_tag, outcome in self._outcomes.items():
+            if outcome is Outcome.PENDING:
+                break
+            ready.append((last_tag, outcome))
+        for last_tag, _ in ready:
+            del self._outcomes[last_tag]
+        return self._merged(ready)
+
+    def _merged(self, ready: list[tuple[int, Outcome]]) -> list[Confirm]:
+        confirms = []
+        for index, (last_tag, outcome) in enumerate(ready):
+            if index + 1 < len(ready) and ready[index + 1][1] is outcome:
+                continue
+            multiple = last_tag - self.last_answered > 1
+            confirms.append(Confirm(last_tag, multiple, outcome is Outcome.KEPT))
+            self.last_answered = last_tag
+        return confirms
+
+    def __repr__(self) -> str:
+        return f"<Confirms {self.last_answered}/{self.last_expected}, {len(self._outcomes)} runs>"

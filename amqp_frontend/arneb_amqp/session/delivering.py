@@ -1,0 +1,277 @@
+"""Delivering: consumers, deliveries and their acknowledgement, on one channel.
+
+The rule of this module: deliveries and acks are handled by the run. Only what a single
+message makes necessary (a batch of another protocol to be taken apart, some of a run
+redelivered) is done message by message.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from operator import itemgetter
+from typing import Final
+
+from arneb_amqp.codec import encode_message
+from arneb_amqp.errors import not_allowed, precondition_failed
+from arneb_amqp.session.effects import Consume, Leave, Release
+from arneb_amqp.session.host import Host
+from arneb_amqp.session.transaction import Transaction
+from arneb_amqp.session.unacked import ConsumerId, Settled, Unacked
+from arneb_amqp.wire.constants import ChannelId, DeliveryTag
+from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
+from arneb_amqp.wire.tables import Table
+from arneb_core.codec import Message, codecs
+from arneb_core.entry import HEADER_BYTES, Origin, messages_in
+from arneb_core.interface import Deliveries, Window
+from arneb_core.position import Position
+
+UNREADABLE: Final = "arneb-unreadable"
+"""The header of a message that could not be translated; its value is the origin."""
+
+_ORIGIN: Final = itemgetter(1)
+_AMQP: Final = bytes((Origin.AMQP,))
+
+
+class ConsumerState(Enum):
+    """Where a consumer stands."""
+
+    ATTACHING = "attaching"
+    """``basic.consume`` is not answered yet; deliveries wait."""
+    ACTIVE = "active"
+    CANCELLED = "cancelled"
+    """It gets nothing more; what it has got can still be answered."""
+
+
+@dataclass(slots=True, eq=False)
+class ChannelConsumer:
+    """A consumer of a channel."""
+
+    id: ConsumerId
+    deliverer: "Deliverer"
+    tag: str
+    queue: str
+    no_ack: bool
+    encoder: DeliverEncoder
+    state: ConsumerState
+    early: list[Deliveries]
+    """Came before the answer to ``basic.consume``."""
+
+    def deliver(self, run: Deliveries) -> None:
+        """Send the run to the client."""
+        if self.state is ConsumerState.ACTIVE:
+            self.deliverer.deliver(self, run)
+        elif self.state is ConsumerState.ATTACHING:
+            self.early.append(run)
+
+
+class Deliverer:
+    """The consuming half of a channel.
+
+    ``window`` is the prefetch limit that the consumers of the channel share; ``prefetch`` is
+    the limit that consumers declared from now on get for themselves.
+    """
+
+    __slots__ = ("_getters", "_host", "channel", "consumers", "prefetch", "unacked", "window")
+
+    def __init__(self, host: Host, channel: ChannelId) -> None:
+        self._host = host
+        self.channel = channel
+        self._getters: dict[tuple[str, bool], ConsumerId] = {}
+        self.consumers: dict[str, ChannelConsumer] = {}
+        self.prefetch = 0
+        self.unacked = Unacked()
+        self.window = Window()
+
+    def begin(
+        self, tag: str, queue: str, *, no_ack: bool, exclusive: bool, arguments: Table
+    ) -> tuple[ChannelConsumer, Consume]:
+        """A new consumer and the request that attaches it. Raises 530 for a tag in use."""
+        if tag in self.consumers:
+            raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
+        tag = tag or f"amq.ctag-{self._host.new_name()}"
+        consumer = ChannelConsumer(
+            self._host.next_consumer(), self, tag, queue, no_ack,
+            DeliverEncoder(self.channel, tag, self._host.frame_bytes_max),
+            ConsumerState.ATTACHING, [],
+        )  # fmt: skip
+        windows = (Window(self.prefetch), self.window)
+        request = Consume(consumer.id, queue, tag, no_ack, exclusive, arguments, windows)
+        self.consumers[tag] = consumer
+        self._host.register(consumer)
+        return consumer, request
+
+    def attached(self, consumer: ChannelConsumer) -> None:
+        """The consumer is there, and the client has been told."""
+        if consumer.state is not ConsumerState.ATTACHING:
+            return
+        consumer.state = ConsumerState.ACTIVE
+        early, consumer.early = consumer.early, []
+        for run in early:
+            self.deliver(consumer, run)
+
+    def remove(self, consumer: ChannelConsumer) -> None:
+        """The consumer is gone; what it delivered may still be answered."""
+        consumer.state = ConsumerState.CANCELLED
+        if self.consumers.get(consumer.tag) is consumer:
+            del self.consumers[consumer.tag]
+        self._host.forget(consumer.id)
+
+    def leave(self) -> Leave:
+        """The channel ends: the request that gives back what is unanswered."""
+        ids = (*(consumer.id for consumer in self.consumers.values()), *self._getters.values())
+        for consumer in list(self.consumers.values()):
+            self.remove(consumer)
+        owners = {settled.consumer for settled in self.unacked.take_all()}
+        return Leave(tuple(sorted({*ids, *owners})))
+
+    def deliver(self, consumer: ChannelConsumer, run: Deliveries) -> None:
+        """Send a run of deliveries."""
+        positions, entries = run.positions, run.entries
+        masks: dict[int, int] = {}
+        if bytes(map(_ORIGIN, entries)).strip(_AMQP):
+            positions, entries, masks = _taken_apart(run, consumer.queue)
+        redelivered: bool | list[bool] = False
+        if run.redelivered:
+            redelivered = [place in run.redelivered for place in positions]
+        first = self._tags(consumer.id, positions, masks, no_ack=consumer.no_ack)
+        chunks = consumer.encoder.encode_run(DeliveryTag(first), entries, redelivered)
+        self._host.send_chunks(chunks)
+
+    def acknowledge(self, tags: Sequence[int], transaction: Transaction | None) -> None:
+        """The client is done with these deliveries. Raises 406 for an unknown tag, and then
+        what came before it counts."""
+        if transaction is not None:
+            self._settle(tags, transaction, release=False)
+            return
+        groups, unknown = self.unacked.take(tags)
+        for settled in groups:
+            self._host.acknowledge(settled)
+        if unknown is not None:
+            raise unknown_tag(unknown)
+
+    def acknowledge_through(self, tag: int, transaction: Transaction | None) -> None:
+        """The same for everything up to ``tag``; 0 is all."""
+        if transaction is not None:
+            self._settle(self._tags_through(tag), transaction, release=False)
+            return
+        groups, unknown = self.unacked.take_through(tag)
+        if unknown is not None:
+            raise unknown_tag(unknown)
+        for settled in groups:
+            self._host.acknowledge(settled)
+
+    def reject(
+        self, tag: int, transaction: Transaction | None, *, multiple: bool, requeue: bool
+    ) -> None:
+        """The client does not want these deliveries: back to the queue, or away."""
+        tags = self._tags_through(tag) if multiple else [tag]
+        if transaction is not None:
+            self._settle(tags, transaction, release=requeue)
+            return
+        groups, unknown = self.unacked.take(tags)
+        if unknown is not None:
+            raise unknown_tag(unknown)
+        for settled in groups:
+            if requeue:
+                self._host.emit(Release(settled))
+            else:
+                self._host.acknowledge(settled)
+
+    def recover(self) -> None:
+        """Give everything unanswered back."""
+        for settled in self.unacked.take_all():
+            self._host.emit(Release(settled))
+
+    def getter(self, queue: str, *, no_ack: bool) -> ConsumerId:
+        """Who holds what ``basic.get`` takes from ``queue``."""
+        key = (queue, no_ack)
+        if key not in self._getters:
+            self._getters[key] = self._host.next_consumer()
+        return self._getters[key]
+
+    def send_pulled(self, queue: str, run: Deliveries, message_count: int, *, no_ack: bool) -> None:
+        """Send ``basic.get-ok`` with the one message of ``run``."""
+        positions, entries = run.positions, run.entries
+        masks: dict[int, int] = {}
+        if entries[0][1] != Origin.AMQP:
+            positions, entries, masks = _taken_apart(run, queue)
+        assert len(entries) == 1, "basic.get pulls one message"
+        redelivered = run.redelivered is not None and positions[0] in run.redelivered
+        owner = self.getter(queue, no_ack=no_ack)
+        first = self._tags(owner, positions, masks, no_ack=no_ack)
+        chunks = encode_get_ok(
+            self.channel, DeliveryTag(first), redelivered, entries[0], message_count,
+            self._host.frame_bytes_max,
+        )  # fmt: skip
+        self._host.send_chunks(chunks)
+
+    def _tags(
+        self, owner: ConsumerId, positions: list[Position], masks: dict[int, int], *, no_ack: bool
+    ) -> int:
+        if no_ack:
+            return self.unacked.skip(len(positions))
+        if masks:
+            return self.unacked.add_masked(owner, positions, masks)
+        return self.unacked.add(owner, positions)
+
+    def _tags_through(self, tag: int) -> list[int]:
+        if tag and tag not in self.unacked:
+            raise unknown_tag(tag)
+        return self.unacked.tags_through(tag)
+
+    def _settle(self, tags: Sequence[int], transaction: Transaction, *, release: bool) -> None:
+        pending = self.unacked.snapshot(tags)
+        groups, unknown = self.unacked.take(tags)
+        if unknown is not None:
+            raise unknown_tag(unknown)
+        transaction.settle(groups, pending, release=release)
+
+    def rollback(self, transaction: Transaction) -> None:
+        """The answers of the transaction were never given."""
+        self.unacked.restore(transaction.pending)
+
+    def settle(self, settled: Sequence[Settled]) -> None:
+        """The transaction that gave these back is committed."""
+        for each in settled:
+            self._host.emit(Release(each))
+
+
+def unknown_tag(tag: int) -> Exception:
+    """RabbitMQ's 406 for a tag that was never given or is answered already."""
+    return precondition_failed(f"unknown delivery tag {tag}")
+
+
+def _taken_apart(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes], dict[int, int]]:
+    """The run as AMQP messages: entries of another origin translated, batches opened.
+
+    Positions and entries by message, and the mask bit of each that is only a part of its
+    entry. Message by message, because every one of them must be decoded and encoded anyway.
+    """
+    positions: list[Position] = []
+    entries: list[bytes] = []
+    masks: dict[int, int] = {}
+    wanted = run.masks or {}
+    for place, entry in zip(run.positions, run.entries, strict=True):
+        if entry[1] == Origin.AMQP:
+            positions.append(place)
+            entries.append(entry)
+            continue
+        whole = messages_in(entry) == 1
+        mask = wanted.get(place, -1)
+        try:
+            messages = codecs()[Origin(entry[1])].decode(entry)
+        except ValueError:
+            messages, whole, mask = [_unreadable(entry)], True, -1
+        for index, message in enumerate(messages):
+            if mask >> index & 1:
+                if not whole:
+                    masks[len(positions)] = 1 << index
+                positions.append(place)
+                entries.append(encode_message(message, queue))
+    return positions, entries, masks
+
+
+def _unreadable(entry: bytes) -> Message:
+    """What a broker cannot read, because it is encrypted, goes out as it was kept: losing it or
+    holding the queue up for ever would be worse."""
+    return Message(entry[HEADER_BYTES:], properties={UNREADABLE: Origin(entry[1]).name.lower()})

@@ -1,0 +1,145 @@
+"""Effects: what a session asks of the world, as data.
+
+Most effects are orders that need no answer, or whose answer comes some time later
+(:class:`Append`). A :class:`Request` is answered by exactly one event, and until it is, the
+session handles no further input of its connection: what a client sends after a
+``queue.declare`` must find the queue.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NewType
+
+from pamqp.base import Frame as Command
+
+from arneb_amqp.session.unacked import ConsumerId, Settled
+from arneb_amqp.wire.tables import Table
+from arneb_core.interface import Window
+from arneb_core.position import Position
+
+Token = NewType("Token", int)
+"""Names an append until it is committed; never used twice on a connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Put ``entries`` into each of ``queues``, all or nothing; then :class:`Committed`."""
+
+    queues: tuple[str, ...]
+    entries: list[bytes]
+    token: Token
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """The client is done with these messages, or rejected them for good."""
+
+    settled: Settled
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The client gives these messages back."""
+
+    settled: Settled
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """A prefetch limit of these consumers was changed."""
+
+    consumers: tuple[ConsumerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """End the connection; what is to be sent goes out first."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An effect that the session waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Perform(Request):
+    """A method of the exchange or queue class, names expanded. Answered by what its ok says:
+    :class:`~arneb_amqp.session.events.QueueDeclared`, a message count, or None."""
+
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Consume(Request):
+    """Attach a consumer. Deliveries for it may arrive before the answer does."""
+
+    consumer: ConsumerId
+    queue: str
+    tag: str
+    no_ack: bool
+    exclusive: bool
+    arguments: Table
+    windows: tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel(Request):
+    """Deliver nothing more to this consumer; its deliveries stay unanswered."""
+
+    consumer: ConsumerId
+
+
+@dataclass(frozen=True, slots=True)
+class Get(Request):
+    """Pull one message. ``consumer`` names who holds it; the same for all of a queue.
+    Answered by :class:`~arneb_amqp.session.events.Pulled` or None."""
+
+    consumer: ConsumerId
+    queue: str
+    no_ack: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Request):
+    """A transaction: all of it becomes durable or nothing does."""
+
+    appends: Sequence[tuple[tuple[str, ...], list[bytes]]] = ()
+    acknowledged: Sequence[Settled] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leave(Request):
+    """Detach these consumers; what they hold goes back. Auto-delete queues may go."""
+
+    consumers: tuple[ConsumerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndConnection(Request):
+    """Detach everything and delete the connection's exclusive queues."""
+
+
+Effect = Append | Acknowledge | Release | Wake | Disconnect | Request
+"""Everything that :meth:`ConnectionSession.take_effects` may hold."""
+
+
+@dataclass(slots=True)
+class Collected:
+    """Acknowledgements of one wake-up, merged by consumer."""
+
+    places: dict[ConsumerId, list[Position]] = field(default_factory=dict)
+
+    def add(self, settled: Settled) -> None:
+        """Take in whole entries."""
+        held = self.places.get(settled.consumer)
+        if held is None:
+            self.places[settled.consumer] = settled.places
+        else:
+            held += settled.places
+
+    def take(self) -> Mapping[ConsumerId, list[Position]]:
+        """Everything collected."""
+        places, self.places = self.places, {}
+        return places

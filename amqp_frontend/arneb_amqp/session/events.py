@@ -1,0 +1,67 @@
+"""Events: how the world answers a session's effects, as data."""
+
+from dataclasses import dataclass
+
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.session.effects import Token
+from arneb_amqp.session.unacked import ConsumerId
+from arneb_core.interface import Deliveries
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """An append is on disk, or ``error`` says why it never will be."""
+
+    token: Token
+    error: AmqpError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The request is done; ``value`` is what its effect's docstring says."""
+
+    value: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The request failed and changed nothing."""
+
+    error: AmqpError
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerClosed:
+    """The queue of a consumer is gone, and with it everything in flight there."""
+
+    consumer: ConsumerId
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """The broker stops."""
+
+    reason: str = "broker forced connection closure with reason 'shutdown'"
+
+
+Event = Committed | Answered | Refused | ConsumerClosed | Shutdown
+
+
+# What requests are answered with.
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDeclared:
+    """What ``queue.declare-ok`` says."""
+
+    name: str
+    message_count: int
+    consumer_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """A message that ``basic.get`` got, and how many are left."""
+
+    run: Deliveries
+    message_count: int

@@ -1,0 +1,57 @@
+"""Heartbeats: when to send one and when to give the peer up, by the clock of the caller."""
+
+from enum import Enum
+from typing import Final
+
+NEVER: Final = float("inf")
+
+MISSED_MAX: Final = 2
+"""4.2.7: a peer that has been silent for two intervals is gone."""
+
+
+class Beat(Enum):
+    """What a timer calls for."""
+
+    NOTHING = "nothing"
+    SEND = "send"
+    GIVE_UP = "give up"
+
+
+class Heartbeats:
+    """The heartbeat of one connection. Any traffic counts as a sign of life.
+
+    ``interval_s`` 0 is no heartbeat at all.
+    """
+
+    __slots__ = ("_received", "_sent", "interval_s")
+
+    def __init__(self, now: float) -> None:
+        self.interval_s = 0
+        self._received = now
+        self._sent = now
+
+    def received(self, now: float) -> None:
+        """Something came from the peer."""
+        self._received = now
+
+    def sent(self, now: float) -> None:
+        """Something went to the peer."""
+        self._sent = now
+
+    def next_timer(self) -> float:
+        """When :meth:`check` has something to say at the earliest."""
+        if not self.interval_s:
+            return NEVER
+        return min(self._sent + self.interval_s / 2, self._received + self._patience_s)
+
+    def check(self, now: float) -> Beat:
+        """What is due."""
+        if not self.interval_s:
+            return Beat.NOTHING
+        if now >= self._received + self._patience_s:
+            return Beat.GIVE_UP
+        return Beat.SEND if now >= self._sent + self.interval_s / 2 else Beat.NOTHING
+
+    @property
+    def _patience_s(self) -> float:
+        return self.interval_s * MISSED_MAX

@@ -1,0 +1,187 @@
+"""Publishing: from ``basic.publish`` to appends, returns and confirms, on one channel.
+
+The rule of this module: a run of publishes is handled as a run. What is done per message is
+one concatenation; looking up the route, building the header, the append and the confirm are
+done once per run, and consecutive runs to the same queues are merged into one append.
+"""
+
+from collections.abc import Mapping
+from itertools import repeat
+from operator import add
+from typing import Final
+
+from arneb_amqp.errors import (
+    AmqpError,
+    ReplyCode,
+    amqp_error,
+    not_implemented,
+    precondition_failed,
+)
+from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
+from arneb_amqp.session.checks import carbon_copies, check_expiration
+from arneb_amqp.session.confirms import Confirms
+from arneb_amqp.session.effects import Append
+from arneb_amqp.session.host import Host
+from arneb_amqp.session.routes import CachedRoute
+from arneb_amqp.session.transaction import Transaction
+from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
+from arneb_amqp.wire.deliver import encode_return
+from arneb_amqp.wire.items import Publish, PublishRun
+from arneb_amqp.wire.methods import encode_ack, encode_nack
+from arneb_amqp.wire.properties import (
+    Properties,
+    decode_properties,
+    encode_properties,
+    properties_of,
+    with_properties,
+)
+from arneb_amqp.wire.tables import Field
+
+DIRECT_REPLY_TO: Final = "amq.rabbitmq.reply-to"
+
+
+class Publisher:
+    """The publishing half of a channel.
+
+    ``confirms`` is there in confirm mode, ``transaction`` in transactional mode, never both.
+    Invariant: ``_entries`` is the run being collected, all for ``_queues``, in order.
+    """
+
+    __slots__ = ("_channel", "_closed", "_entries", "_host", "_queues", "confirms", "transaction")
+
+    def __init__(self, host: Host, channel: ChannelId) -> None:
+        self._host = host
+        self._channel = channel
+        self._queues: tuple[str, ...] = ()
+        self._entries: list[bytes] = []
+        self._closed = False
+        self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
+
+    def publish_run(self, run: PublishRun) -> None:
+        """Messages that differ in content only."""
+        route = self._host.routes.find(run.route)
+        if route.depends_on_headers:
+            self._publish_by_headers(route, run)
+            return
+        head = route.head(self._host.now_ms, persistent=run.persistent)
+        self._put(self._queues_of(route), list(map(add, repeat(head), run.bodies)))
+
+    def publish(self, item: Publish) -> None:
+        """One message with something about it. Raises RabbitMQ's errors."""
+        if item.immediate:
+            raise not_implemented("immediate=true", BASIC_PUBLISH)
+        route = self._host.routes.find(item.route)
+        properties = decode_properties(item.properties)
+        self._check(properties)
+        copies, kept = carbon_copies(properties)
+        body = item.body
+        if kept is not properties:
+            body = with_properties(body, encode_properties(kept))
+        queues = self._queues_of(route)
+        if copies or route.depends_on_headers:
+            queues = self._routed(route, properties.headers, copies)
+        if queues or not item.mandatory:
+            head = route.head(self._host.now_ms, persistent=item.persistent)
+            self._put(queues, [head + body])
+        else:
+            self._return(item.route, body)
+            self._put((), [b""])
+
+    def end_run(self) -> None:
+        """Order the append of what has been collected."""
+        entries = self._entries
+        if not entries:
+            return
+        self._entries = []
+        last_tag = 0 if self.confirms is None else self.confirms.expect(len(entries))
+        token = self._host.next_token(self, last_tag)
+        self._host.append(Append(self._queues, entries, token))
+
+    def close(self) -> None:
+        """The channel ends. What was published counts; the confirms that are due are sent, and
+        none after that."""
+        self.end_run()
+        self.send_confirms()
+        self._closed = True
+
+    def committed(self, last_tag: int, error: AmqpError | None) -> None:
+        """The append of the run that ends with ``last_tag`` is on disk, or never will be."""
+        if self._closed:
+            return
+        if self.confirms is not None and last_tag:
+            self.confirms.complete(last_tag, kept=error is None)
+            self._host.confirming(self)
+        elif error is not None:
+            # Without confirms there is no other way to say that messages were lost.
+            self._host.channel_failed(self._channel, error.caused_by(BASIC_PUBLISH))
+
+    def send_confirms(self) -> None:
+        """Queue the confirms that are due."""
+        if self.confirms is None or self._closed:
+            return
+        for confirm in self.confirms.take():
+            encode = encode_ack if confirm.kept else encode_nack
+            tag = DeliveryTag(confirm.tag)
+            self._host.send_chunks((encode(self._channel, tag, confirm.multiple),))
+
+    def send_returns(self, transaction: Transaction) -> None:
+        """Queue the returns of a transaction that is being committed."""
+        for route, body in transaction.returns:
+            self._send_return(route, body)
+
+    def _put(self, queues: tuple[str, ...], entries: list[bytes]) -> None:
+        if self.transaction is not None:
+            self.transaction.publish(queues, entries)
+        elif queues and queues == self._queues and self._entries:
+            self._entries += entries
+        elif queues:
+            # Confirm tags follow the order of publishing, so the run before ends here.
+            self.end_run()
+            self._queues, self._entries = queues, entries
+            self._host.collecting(self)
+        elif self.confirms is not None:
+            self.end_run()
+            self.confirms.complete(self.confirms.expect(len(entries)), kept=True)
+            self._host.confirming(self)
+
+    def _queues_of(self, route: CachedRoute) -> tuple[str, ...]:
+        if route.queues or route.exchange != DEFAULT_EXCHANGE:
+            return route.queues
+        return (route.routing_key,) if self._host.foreign_topic(route.routing_key) else ()
+
+    def _publish_by_headers(self, route: CachedRoute, run: PublishRun) -> None:
+        head = route.head(self._host.now_ms, persistent=run.persistent)
+        for body in run.bodies:
+            headers = decode_properties(properties_of(body)).headers
+            self._put(self._routed(route, headers, ()), [head + body])
+
+    def _routed(
+        self, route: CachedRoute, headers: Mapping[str, Field] | None, copies: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        router = self._host.routes.router
+        return router.route(route.exchange, route.routing_key, headers, copies).queues
+
+    def _check(self, properties: Properties) -> None:
+        if properties.reply_to == DIRECT_REPLY_TO:
+            raise precondition_failed("fast reply consumer does not exist")
+        if properties.user_id is not None and properties.user_id != self._host.user:
+            raise precondition_failed(
+                f"user_id property set to '{properties.user_id}' "
+                f"but authenticated user was '{self._host.user}'"
+            )
+        check_expiration(properties.expiration)
+
+    def _return(self, route: bytes, body: bytes) -> None:
+        if self.transaction is not None:
+            self.transaction.returns.append((route, body))
+        else:
+            self._send_return(route, body)
+
+    def _send_return(self, route: bytes, body: bytes) -> None:
+        error = amqp_error(ReplyCode.NO_ROUTE)
+        chunks = encode_return(
+            self._channel, error.reply_code, error.reply_text, route, body,
+            self._host.frame_bytes_max,
+        )  # fmt: skip
+        self._host.send_chunks(chunks)

@@ -1,0 +1,77 @@
+"""Routes: where publishes go, remembered by the bytes that name exchange and routing key.
+
+The rule of this module: what depends on the route alone is worked out once per route and
+kept until the topology changes: the queues, the hash of the key, the constant part of the
+entry's header. A publish costs one lookup by bytes, and a run of publishes costs one too.
+The cache is shared by all connections of a vhost.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from arneb_amqp.errors import access_refused, exchange_in_words
+from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
+from arneb_amqp.routing.router import Router
+from arneb_amqp.session.hashing import key_hash
+from arneb_amqp.wire.route import routing_key_of, split_route
+from arneb_core.entry import ENTRY_FORMAT, HEADER, EntryFlag, Origin
+
+ROUTES_MAX: Final = 20_000
+"""Routing keys may be unique to each message, so the cache is emptied when it is this large."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedRoute:
+    """What all publishes of one route have in common."""
+
+    exchange: str
+    routing_key: str
+    raw: bytes
+    queues: tuple[str, ...]
+    depends_on_headers: bool
+    key_hash: int
+
+    def head(self, now_ms: int, *, persistent: bool) -> bytes:
+        """The beginning of an entry: header and route; the message's own part follows."""
+        flags = EntryFlag.NONE if persistent else EntryFlag.TRANSIENT
+        header = HEADER.pack(
+            ENTRY_FORMAT, Origin.AMQP, flags, 1, now_ms, 0, 0, self.key_hash, len(self.raw), 0
+        )
+        return header + self.raw
+
+
+class Routes:
+    """The routes of one vhost."""
+
+    def __init__(self, router: Router) -> None:
+        self.router = router
+        self._generation = router.generation
+        self._routes: dict[bytes, CachedRoute] = {}
+
+    def find(self, raw: bytes) -> CachedRoute:
+        """The route named by ``raw``. Raises 404 for an exchange that is not there and 403 for
+        one that must not be published to."""
+        if self._generation != self.router.generation:
+            self._generation = self.router.generation
+            self._routes.clear()
+        route = self._routes.get(raw)
+        return self._resolve(raw) if route is None else route
+
+    def _resolve(self, raw: bytes) -> CachedRoute:
+        name, routing_key = split_route(raw)
+        exchange = self.router.exchange(name)
+        if exchange.internal:
+            words = exchange_in_words(name, self.router.vhost)
+            raise access_refused(f"cannot publish to internal {words}")
+        result = self.router.route(name, routing_key)
+        route = CachedRoute(
+            name, routing_key, raw, result.queues, result.depends_on_headers,
+            key_hash(routing_key_of(raw)),
+        )  # fmt: skip
+        if name == DEFAULT_EXCHANGE and not result.queues:
+            # A Pulsar client may make a topic of that name at any time, unseen by the router.
+            return route
+        if len(self._routes) >= ROUTES_MAX:
+            self._routes.clear()
+        self._routes[raw] = route
+        return route

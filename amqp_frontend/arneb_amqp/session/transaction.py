@@ -1,0 +1,43 @@
+"""A transaction: what a channel in transactional mode has published and answered so far.
+
+The rule: nothing of it reaches the core before ``tx.commit``, and then all of it does in one
+unit; ``tx.rollback`` forgets the publishes and puts the answers back.
+"""
+
+from collections.abc import Sequence
+
+from arneb_amqp.session.effects import Commit
+from arneb_amqp.session.unacked import Pending, Settled
+
+
+class Transaction:
+    """One transaction of one channel; a new one begins when it ends."""
+
+    __slots__ = ("_appends", "acknowledged", "pending", "released", "returns")
+
+    def __init__(self) -> None:
+        self._appends: list[tuple[tuple[str, ...], list[bytes]]] = []
+        self.returns: list[tuple[bytes, bytes]] = []
+        """Route and body of mandatory messages that go nowhere."""
+        self.acknowledged: list[Settled] = []
+        self.released: list[Settled] = []
+        self.pending: list[Pending] = []
+        """What a rollback gives back to the channel."""
+
+    def publish(self, queues: tuple[str, ...], entries: list[bytes]) -> None:
+        """Add messages for ``queues``."""
+        if not queues:
+            return
+        if self._appends and self._appends[-1][0] == queues:
+            self._appends[-1][1].extend(entries)
+        else:
+            self._appends.append((queues, entries))
+
+    def settle(self, settled: Sequence[Settled], pending: list[Pending], *, release: bool) -> None:
+        """Add answers: messages that are done, or given back."""
+        (self.released if release else self.acknowledged).extend(settled)
+        self.pending += pending
+
+    def commit(self) -> Commit:
+        """The request that makes it durable."""
+        return Commit(self._appends, self.acknowledged)

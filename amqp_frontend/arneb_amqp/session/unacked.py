@@ -1,0 +1,187 @@
+"""Deliveries of one channel that wait for the client's answer, by delivery tag.
+
+The rule of this module: no Python instruction is spent on a single message where the usual
+case allows it. The usual case is one consumer on the channel and whole entries, so there is
+one dict from tag to position, filled and emptied by C-level builtins a run at a time. A
+second dict names the consumer of each tag, but only from the moment when the channel has
+deliveries of a second consumer; a third holds what is rare, the tags that stand for a
+single message inside a batch.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import NewType
+
+from arneb_core.position import Position
+
+ConsumerId = NewType("ConsumerId", int)
+"""Names a consumer inside one connection; never used twice."""
+
+NOBODY = ConsumerId(0)
+
+_NO_PLACE = Position(0)
+"""No entry stands there, so it can mark a tag that is not there."""
+
+
+@dataclass(slots=True)
+class Settled:
+    """Deliveries of one consumer that the client has answered."""
+
+    consumer: ConsumerId
+    places: list[Position]
+    """Whole entries."""
+    masks: dict[Position, int] = field(default_factory=dict)
+    """Single messages of batches: bit *i* is message *i*."""
+
+    @property
+    def messages(self) -> int:
+        """How many deliveries these are."""
+        return len(self.places) + sum(mask.bit_count() for mask in self.masks.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """One delivery, as :meth:`Unacked.restore` puts it back."""
+
+    tag: int
+    owner: ConsumerId
+    place: Position
+    mask: int
+
+
+class Unacked:
+    """Delivery tags handed out and not answered.
+
+    Invariant: every tag in ``_places`` is below ``next_tag``, and none is below ``_low``.
+    ``_owners`` is None while all of them belong to ``_owner``; else it has the same keys as
+    ``_places``. The keys of ``_masks`` are among those of ``_places``.
+    """
+
+    __slots__ = ("_low", "_masks", "_owner", "_owners", "_places", "next_tag")
+
+    def __init__(self) -> None:
+        self.next_tag = 1
+        self._low = 1
+        self._places: dict[int, Position] = {}
+        self._owner = NOBODY
+        self._owners: dict[int, ConsumerId] | None = None
+        self._masks: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, tag: int) -> bool:
+        return tag in self._places
+
+    def skip(self, count: int) -> int:
+        """Use up ``count`` tags for deliveries that need no answer; returns the first."""
+        first = self.next_tag
+        self.next_tag = first + count
+        return first
+
+    def add(self, owner: ConsumerId, places: Sequence[Position]) -> int:
+        """Hand out tags for deliveries of whole entries; returns the first."""
+        first = self.next_tag
+        self.next_tag = after = first + len(places)
+        if owner != self._owner or self._owners is not None:
+            self._own(owner, first, after)
+        elif not self._places:
+            self._low = first
+        self._places.update(zip(range(first, after), places, strict=True))
+        return first
+
+    def add_masked(
+        self, owner: ConsumerId, places: Sequence[Position], masks: Mapping[int, int]
+    ) -> int:
+        """As :meth:`add`; ``masks`` has the bit of each delivery that is one message of a
+        batch, by the delivery's index in ``places``."""
+        first = self.add(owner, places)
+        self._masks.update({first + index: mask for index, mask in masks.items()})
+        return first
+
+    def take(self, tags: Sequence[int]) -> tuple[list[Settled], int | None]:
+        """The deliveries that the client answered one by one, in order, up to the first tag
+        that it must not answer, which is returned as well. Those after it are lost here:
+        the channel is about to be closed, which gives everything back."""
+        places = list(map(self._places.pop, tags, repeat(_NO_PLACE)))
+        unknown = None
+        if not all(places):
+            count = places.index(_NO_PLACE)
+            unknown = tags[count]
+            places, tags = places[:count], tags[:count]
+        if not places:
+            return [], unknown
+        return self._grouped(tags, places), unknown
+
+    def take_through(self, tag: int) -> tuple[list[Settled], int | None]:
+        """All up to and including ``tag``, which itself must be there; 0 takes everything."""
+        if not tag:
+            return self.take_all(), None
+        if tag not in self._places:
+            return [], tag
+        tags: Sequence[int] = range(self._low, tag + 1)
+        if self._owners is not None or self._masks:
+            tags = self.tags_through(tag)
+        self._low = tag + 1
+        # Tags answered one by one leave gaps. Each is passed over here once and never again.
+        places = list(filter(None, map(self._places.pop, tags, repeat(_NO_PLACE))))
+        return self._grouped(tags, places), None
+
+    def take_all(self) -> list[Settled]:
+        """Everything."""
+        tags, places = list(self._places), list(self._places.values())
+        self._places.clear()
+        self._low = self.next_tag
+        return self._grouped(tags, places) if places else []
+
+    def tags_through(self, tag: int) -> list[int]:
+        """The tags that :meth:`take_through` would take."""
+        if not tag:
+            return sorted(self._places)
+        return [each for each in range(self._low, tag + 1) if each in self._places]
+
+    def snapshot(self, tags: Iterable[int]) -> list[Pending]:
+        """What :meth:`restore` needs to undo taking ``tags``; a tag not there ends it."""
+        pending = []
+        for tag in tags:
+            if tag not in self._places:
+                break
+            owner = self._owner if self._owners is None else self._owners[tag]
+            pending.append(Pending(tag, owner, self._places[tag], self._masks.get(tag, 0)))
+        return pending
+
+    def restore(self, pending: Iterable[Pending]) -> None:
+        """Put back what was taken (a transaction's acks, when it is rolled back)."""
+        if self._owners is None:
+            self._owners = dict.fromkeys(self._places, self._owner)
+        for each in pending:
+            self._places[each.tag] = each.place
+            self._owners[each.tag] = each.owner
+            if each.mask:
+                self._masks[each.tag] = each.mask
+            self._low = min(self._low, each.tag)
+
+    def _own(self, owner: ConsumerId, first: int, after: int) -> None:
+        if not self._places:
+            self._low, self._owner, self._owners = first, owner, None
+            return
+        if self._owners is None:
+            self._owners = dict.fromkeys(self._places, self._owner)
+        self._owners.update(dict.fromkeys(range(first, after), owner))
+
+    def _grouped(self, tags: Sequence[int], places: list[Position]) -> list[Settled]:
+        if self._owners is None and not self._masks:
+            return [Settled(self._owner, places)]
+        groups: dict[ConsumerId, Settled] = {}
+        for tag, place in zip(tags, places, strict=True):
+            owner = self._owners.pop(tag) if self._owners is not None else self._owner
+            group = groups.get(owner)
+            if group is None:
+                group = groups[owner] = Settled(owner, [])
+            mask = self._masks.pop(tag, 0)
+            if mask:
+                group.masks[place] = group.masks.get(place, 0) | mask
+            else:
+                group.places.append(place)
+        return list(groups.values())

@@ -1,0 +1,133 @@
+"""Attachments: the consumers of queues, with what AMQP adds to the core's idea of one.
+
+The rule: a consumer that AMQP has cancelled stays attached in the core for as long as the
+client owes answers for its deliveries, because ``basic.cancel`` gives nothing back; and
+``basic.get`` is served through a consumer that is never assigned anything. Neither is
+counted as a consumer of the queue.
+"""
+
+from dataclasses import dataclass
+
+from arneb_amqp.errors import access_refused, not_implemented, precondition_failed
+from arneb_amqp.topology.arguments import (
+    SINGLE_ACTIVE_CONSUMER,
+    QueueType,
+    consumer_priority,
+)
+from arneb_amqp.topology.queues import ConnectionId, Queue, Queues
+from arneb_amqp.wire.tables import Table, lookup_bool
+from arneb_core.interface import Consumer, ConsumerSpec, Sink, Window
+
+GETTER_NAME = "basic.get"
+
+
+@dataclass(slots=True, eq=False)
+class Attachment:
+    """One consumer of one queue."""
+
+    queue: Queue
+    consumer: Consumer
+    exclusive: bool = False
+    counted: bool = True
+    """It is a consumer in AMQP's eyes; False for getters and after ``basic.cancel``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """What ``basic.consume`` asks for. The windows are the consumer's and the channel's."""
+
+    queue: str
+    tag: str
+    no_ack: bool
+    exclusive: bool
+    arguments: Table
+    windows: tuple[Window, ...]
+
+
+class Attachments:
+    """Attaches and detaches the consumers of one vhost. Whoever calls holds the lock."""
+
+    def __init__(self, queues: Queues) -> None:
+        self._queues = queues
+
+    async def attach(self, wanted: Consumption, owner: ConnectionId, sink: Sink) -> Attachment:
+        """Begin to consume. Raises RabbitMQ's errors."""
+        queue = await self._queues.access(wanted.queue, owner)
+        _check_stream(queue, wanted)
+        priority = consumer_priority(wanted.arguments, str(queue))
+        _check_global_window(queue, wanted)
+        if queue.exclusively_consumed or (wanted.exclusive and queue.consumer_count):
+            raise _in_exclusive_use(queue)
+        spec = ConsumerSpec(
+            name=wanted.tag,
+            message_level=True,
+            unlimited=True,
+            # In the core lower goes first, in AMQP higher does.
+            priority=-priority,
+            acks=not wanted.no_ack,
+            windows=() if wanted.no_ack else wanted.windows,
+        )
+        consumer = queue.subscription.attach(spec, sink)
+        queue.exclusively_consumed = wanted.exclusive
+        return Attachment(queue, consumer, wanted.exclusive)
+
+    async def attach_getter(
+        self, name: str, owner: ConnectionId, sink: Sink, *, no_ack: bool
+    ) -> Attachment:
+        """A consumer to pull single messages with. Raises RabbitMQ's errors."""
+        queue = await self._queues.access(name, owner)
+        if queue.type is QueueType.STREAM:
+            raise not_implemented(f"basic.get not supported by stream queues {queue}")
+        if lookup_bool(queue.arguments, SINGLE_ACTIVE_CONSUMER):
+            raise _in_exclusive_use(queue)
+        # No permits are ever given, so the dispatcher has nothing for it.
+        spec = ConsumerSpec(name=GETTER_NAME, message_level=True, acks=not no_ack)
+        attachment = Attachment(queue, queue.subscription.attach(spec, sink), counted=False)
+        queue.unseen.add(attachment.consumer)
+        return attachment
+
+    async def cancel(self, attachment: Attachment) -> bool:
+        """Stop deliveries and let the rest be answered; True when nothing was left to answer,
+        so that the attachment has ended. May delete an auto-delete queue."""
+        if not attachment.consumer.in_flight:
+            await self.detach(attachment)
+            return True
+        attachment.consumer.writable = False
+        attachment.queue.unseen.add(attachment.consumer)
+        await self._discount(attachment)
+        return False
+
+    async def detach(self, attachment: Attachment) -> None:
+        """Leave; what is in flight goes back. May delete an auto-delete queue."""
+        attachment.consumer.detach()
+        attachment.queue.unseen.discard(attachment.consumer)
+        await self._discount(attachment)
+
+    async def _discount(self, attachment: Attachment) -> None:
+        if not attachment.counted:
+            return
+        attachment.counted = False
+        queue = attachment.queue
+        if attachment.exclusive:
+            queue.exclusively_consumed = False
+        if queue.auto_delete and not queue.consumer_count and self._queues.has(queue):
+            await self._queues.delete(queue)
+
+
+def _in_exclusive_use(queue: Queue) -> Exception:
+    return access_refused(f"{queue} in exclusive use")
+
+
+def _check_stream(queue: Queue, wanted: Consumption) -> None:
+    if queue.type is not QueueType.STREAM:
+        return
+    if wanted.no_ack:
+        raise not_implemented(f"automatic acknowledgement not supported by stream queues {queue}")
+    if not any(window.limit for window in wanted.windows):
+        raise precondition_failed(f"consumer prefetch count is not set for '{queue}'")
+
+
+def _check_global_window(queue: Queue, wanted: Consumption) -> None:
+    channel_window = wanted.windows[-1]
+    if queue.type is QueueType.QUORUM and channel_window.limit:
+        raise not_implemented(f"{queue} does not support global qos")

@@ -1,0 +1,344 @@
+"""Queues of one vhost: a queue is a topic with one Shared subscription.
+
+The rule: whoever changes which queues there are holds the topology's lock; everything else
+only reads. A queue whose topic a Pulsar client made, or deleted, is noticed when somebody
+names it: the topic decides, the record follows.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NewType
+
+from arneb_amqp.errors import (
+    ChannelException,
+    access_refused,
+    not_found,
+    not_implemented,
+    precondition_failed,
+    queue_in_words,
+    resource_locked,
+)
+from arneb_amqp.routing.router import Router
+from arneb_amqp.topology import arguments as queue_arguments
+from arneb_amqp.topology.arguments import (
+    QUEUE_ARGUMENTS,
+    QueueType,
+    assert_equivalent,
+    inequivalent,
+    queue_type,
+)
+from arneb_amqp.topology.names import topic_of
+from arneb_amqp.topology.records import QueueRecord
+from arneb_amqp.topology.removal import removal
+from arneb_amqp.wire.tables import Table
+from arneb_core.errors import TopicNotFound
+from arneb_core.interface import (
+    Consumer,
+    Core,
+    InitialPosition,
+    Subscription,
+    Topic,
+    TopicSettings,
+    Unit,
+)
+
+LOGGER: Final = logging.getLogger(__name__)
+
+SUBSCRIPTION: Final = "amqp"
+"""The subscription that all AMQP consumers of a queue share; Pulsar's may join them."""
+
+ConnectionId = NewType("ConnectionId", int)
+"""Names a connection as owner of its exclusive queues."""
+
+RESERVED_PREFIX: Final = "amq."
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """One queue as it stands.
+
+    ``adopted``: a Pulsar client made the topic and nobody has declared the queue, so its
+    arguments are open. ``unseen``: consumers of the subscription that AMQP does not count,
+    because they only serve ``basic.get`` or were cancelled with messages unanswered.
+    """
+
+    name: str
+    vhost: str
+    topic: Topic
+    auto_delete: bool = False
+    arguments: Table = field(default_factory=dict)
+    owner: ConnectionId | None = None
+    adopted: bool = False
+    exclusively_consumed: bool = False
+    unseen: set[Consumer] = field(default_factory=set)
+
+    @property
+    def durable(self) -> bool:
+        """It outlives the broker."""
+        return self.topic.durable
+
+    @property
+    def subscription(self) -> Subscription:
+        """Where AMQP's consumers attach."""
+        return self.topic.subscriptions[SUBSCRIPTION]
+
+    @property
+    def type(self) -> QueueType:
+        """Classic unless its arguments say something else."""
+        return queue_type(self.arguments)
+
+    @property
+    def message_count(self) -> int:
+        """Messages ready for delivery."""
+        return self.subscription.ready_messages
+
+    @property
+    def consumer_count(self) -> int:
+        """Consumers, those of Pulsar clients on the same subscription included."""
+        return sum(consumer not in self.unseen for consumer in self.subscription.consumers)
+
+    @property
+    def record(self) -> QueueRecord:
+        """The queue as kept."""
+        return QueueRecord(self.vhost, self.name, self.auto_delete, self.arguments)
+
+    def __str__(self) -> str:
+        return queue_in_words(self.name, self.vhost)
+
+    def closed(self, consumer: Consumer, *, exclusive: bool) -> None:
+        """A consumer was detached by the core."""
+        self.unseen.discard(consumer)
+        if exclusive:
+            self.exclusively_consumed = False
+
+    async def purge(self) -> int:
+        """Drop every message that is ready; returns how many those were."""
+        if self.type is QueueType.STREAM:
+            raise not_implemented(f"queue.purge not supported by stream queues {self}")
+        return await self.subscription.purge()
+
+    def check_access(self, owner: ConnectionId) -> None:
+        """Raise 405 if it is exclusive to another connection."""
+        if self.owner is not None and self.owner != owner:
+            raise self._locked()
+
+    def check_equivalent(self, wanted: "Declaration") -> None:
+        """Raise RabbitMQ's error unless ``wanted`` describes this queue."""
+        if self.owner != (wanted.owner if wanted.exclusive else None):
+            raise self._locked()
+        _same(self.durable, wanted.durable, "durable", str(self))
+        if self.adopted:
+            return
+        _same(self.auto_delete, wanted.auto_delete, "auto_delete", str(self))
+        for name in QUEUE_ARGUMENTS[self.type]:
+            assert_equivalent(self.arguments, wanted.arguments, name, str(self))
+
+    def _locked(self) -> ChannelException:
+        return resource_locked(
+            f"cannot obtain exclusive access to locked {self}. It could be originally declared "
+            "on another connection or the exclusive property value does not match that of the "
+            "original declaration."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What ``queue.declare`` asks for. An exclusive queue is never durable, as in RabbitMQ 3."""
+
+    owner: ConnectionId
+    name: str
+    durable: bool = False
+    exclusive: bool = False
+    auto_delete: bool = False
+    arguments: Table = field(default_factory=dict)
+
+
+class Queues:
+    """The queues of one vhost by name.
+
+    Invariant: every queue here is known to the router and had a topic and the subscription
+    when it came in.
+    """
+
+    def __init__(self, vhost: str, core: Core, router: Router, new_name: Callable[[], str]) -> None:
+        self.vhost = vhost
+        self._core = core
+        self._router = router
+        self._new_name = new_name
+        self._queues: dict[str, Queue] = {}
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(list(self._queues.values()))
+
+    def topic(self, name: str) -> Topic | None:
+        """Where messages for the queue are appended; None when it went meanwhile."""
+        queue = self._queues.get(name)
+        return queue.topic if queue is not None else self.foreign_topic(name)
+
+    def foreign_topic(self, name: str) -> Topic | None:
+        """The topic of that queue's name, whoever made it."""
+        return self._core.topics.get(topic_of(self.vhost, name))
+
+    def has(self, queue: Queue) -> bool:
+        """The queue is still there."""
+        return self._queues.get(queue.name) is queue
+
+    async def find(self, name: str) -> Queue:
+        """The queue of that name. Raises 404 ``no queue 'q' in vhost '/'``."""
+        queue = await self._find(name)
+        if queue is None:
+            raise not_found(f"no {queue_in_words(name, self.vhost)}")
+        return queue
+
+    async def access(self, name: str, owner: ConnectionId) -> Queue:
+        """As :meth:`find`, for a connection that must be allowed to use it."""
+        queue = await self.find(name)
+        queue.check_access(owner)
+        return queue
+
+    async def declare(self, wanted: Declaration) -> Queue:
+        """The queue that ``wanted`` describes, made if it is not there, durable when this
+        returns. Raises RabbitMQ's errors for one that is different or wrong."""
+        name = wanted.name or self._server_named(wanted)
+        if wanted.name.startswith(RESERVED_PREFIX):
+            raise reserved("queue", wanted.name)
+        queue = await self._find(name)
+        if queue is None:
+            self._check(wanted, name)
+            return await self._make(wanted, name)
+        queue.check_equivalent(wanted)
+        if queue.adopted:
+            self._check(wanted, name)
+            queue.arguments, queue.auto_delete = wanted.arguments, wanted.auto_delete
+            await self._keep(queue)
+            queue.adopted = False
+        return queue
+
+    async def delete_by_name(
+        self, name: str, owner: ConnectionId, *, if_unused: bool, if_empty: bool
+    ) -> int:
+        """What ``queue.delete`` asks for; a queue that is not there is deleted already."""
+        queue = await self._find(name)
+        if queue is None:
+            return 0
+        queue.check_access(owner)
+        if if_unused and queue.consumer_count:
+            raise precondition_failed(f"{queue} in use")
+        if if_empty and queue.message_count:
+            raise precondition_failed(f"{queue} not empty")
+        return await self.delete(queue)
+
+    async def delete(self, queue: Queue) -> int:
+        """Remove it with its messages and bindings; returns how many messages were ready."""
+        count = queue.message_count
+        self._queues.pop(queue.name, None)
+        removed = self._router.remove_queue(queue.name)
+        async with removal(self._router, self.vhost, removed) as unit:
+            unit.metadata.append((queue.record.key, None))
+            try:
+                await self._core.delete_topic(queue.topic.name, unit=unit)
+            except TopicNotFound:
+                await self._core.committed(unit)
+            except Exception:
+                self._queues[queue.name] = queue
+                self._router.add_queue(queue.name)
+                raise
+        return count
+
+    async def delete_exclusive(self, owner: ConnectionId) -> None:
+        """The connection is gone and its queues go with it."""
+        for queue in self:
+            if queue.owner == owner:
+                await self.delete(queue)
+
+    async def restore(self, record: QueueRecord) -> None:
+        """Take up a queue that was declared before the broker started."""
+        topic = self._core.topics.get(topic_of(self.vhost, record.name))
+        if topic is None:
+            LOGGER.warning("the topic of queue %r is gone; forgetting the queue", record.name)
+            await self._core.committed(Unit(metadata=[(record.key, None)]))
+            return
+        queue = Queue(record.name, self.vhost, topic, record.auto_delete, record.arguments)
+        await self._enter(queue)
+
+    async def _find(self, name: str) -> Queue | None:
+        queue = self._queues.get(name)
+        topic = self.foreign_topic(name)
+        if queue is not None and queue.topic is topic:
+            if SUBSCRIPTION not in topic.subscriptions:
+                await self._enter(queue)
+            return queue
+        if queue is not None:
+            await self.delete(queue)
+        if topic is None or not name:
+            return None
+        queue = Queue(name, self.vhost, topic, adopted=True)
+        await self._enter(queue)
+        return queue
+
+    async def _make(self, wanted: Declaration, name: str) -> Queue:
+        durable = wanted.durable
+        record = QueueRecord(self.vhost, name, wanted.auto_delete, wanted.arguments)
+        unit = Unit(metadata=[(record.key, record.encode())]) if durable else None
+        topic = await self._core.create_topic(
+            topic_of(self.vhost, name), TopicSettings(durable=durable), unit=unit
+        )
+        owner = wanted.owner if wanted.exclusive else None
+        queue = Queue(name, self.vhost, topic, wanted.auto_delete, wanted.arguments, owner)
+        await self._enter(queue)
+        ignored = queue_arguments.not_effective(wanted.arguments)
+        if ignored:
+            LOGGER.warning("%s: accepted without effect: %s", queue, ", ".join(ignored))
+        return queue
+
+    async def _enter(self, queue: Queue) -> None:
+        if SUBSCRIPTION not in queue.topic.subscriptions:
+            await queue.topic.subscribe(SUBSCRIPTION, initial=InitialPosition.EARLIEST)
+        self._queues[queue.name] = queue
+        self._router.add_queue(queue.name)
+
+    async def _keep(self, queue: Queue) -> None:
+        if queue.durable:
+            record = queue.record
+            await self._core.committed(Unit(metadata=[(record.key, record.encode())]))
+
+    def _server_named(self, wanted: Declaration) -> str:
+        field = wanted.arguments.get(queue_arguments.QUEUE_TYPE)
+        named_only = (QueueType.QUORUM, QueueType.STREAM)
+        for kind in named_only:
+            if field is not None and field.value == kind.value.encode():
+                raise precondition_failed(
+                    f"Cannot declare a server-named queue for type {kind.in_words}"
+                )
+        return f"amq.gen-{self._new_name()}"
+
+    def _check(self, wanted: Declaration, name: str) -> None:
+        words = queue_in_words(name, self.vhost)
+        queue_arguments.check_dead_letter_exchange(wanted.arguments, words)
+        queue_arguments.check_queue_arguments(wanted.arguments, words)
+        if queue_type(wanted.arguments) is not QueueType.CLASSIC:
+            _check_replicated(wanted, words)
+
+
+def reserved(kind: str, name: str) -> ChannelException:
+    """The error for names that only the broker may give."""
+    return access_refused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def _check_replicated(wanted: Declaration, words: str) -> None:
+    """What RabbitMQ demands of quorum queues and streams."""
+    faults = {
+        "auto-delete": wanted.auto_delete,
+        "exclusive-owner": wanted.exclusive,
+        "non-durable": not wanted.durable,
+    }
+    for name, present in faults.items():
+        if present:
+            raise precondition_failed(f"invalid property '{name}' for {words}")
+
+
+def _same(current: bool, received: bool, name: str, resource: str) -> None:
+    if current is not received:
+        words = {True: "'true'", False: "'false'"}
+        raise inequivalent(name, resource, words[received], words[current])

@@ -1,0 +1,161 @@
+"""Records: durable queues, exchanges and bindings as the core's frontend metadata.
+
+The rule: a value is JSON that says everything, its key only has to be unique and short
+enough for the store, so long names are cut there and told apart by a digest.
+
+=========================================  ==================================================
+key                                        value
+=========================================  ==================================================
+``amqp/queue/<vhost>/<queue>``             vhost, name, auto_delete, arguments
+``amqp/exchange/<vhost>/<exchange>``       vhost, name, type, auto_delete, internal, arguments
+``amqp/binding/<vhost>/<digest>``          vhost, source, kind, destination, routing_key, arguments
+=========================================  ==================================================
+
+An argument is ``{"name": ["type", value]}`` with RabbitMQ's name of the type.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+
+from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
+from arneb_amqp.topology.names import encode
+from arneb_amqp.wire.tables import Decimal, Field, FieldType, FieldValue, Table
+
+PREFIX: Final = "amqp/"
+QUEUES: Final = "amqp/queue/"
+EXCHANGES: Final = "amqp/exchange/"
+BINDINGS: Final = "amqp/binding/"
+
+KEY_PART_BYTES_MAX: Final = 180
+"""LMDB keys hold 511 bytes; a key has two parts and a prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRecord:
+    """A durable queue as declared."""
+
+    vhost: str
+    name: str
+    auto_delete: bool = False
+    arguments: Table = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Where the record is kept."""
+        return f"{QUEUES}{_part(self.vhost)}/{_part(self.name)}"
+
+    def encode(self) -> bytes:
+        """The record as kept."""
+        return _dump(
+            vhost=self.vhost, name=self.name, auto_delete=self.auto_delete,
+            arguments=dump_table(self.arguments),
+        )  # fmt: skip
+
+
+def decode_queue(value: bytes) -> QueueRecord:
+    """The inverse of :meth:`QueueRecord.encode`."""
+    record = json.loads(value)
+    return QueueRecord(
+        record["vhost"], record["name"], record["auto_delete"], load_table(record["arguments"])
+    )
+
+
+def exchange_key(vhost: str, name: str) -> str:
+    """Where an exchange is kept."""
+    return f"{EXCHANGES}{_part(vhost)}/{_part(name)}"
+
+
+def encode_exchange(vhost: str, exchange: Exchange) -> bytes:
+    """A durable exchange as kept."""
+    return _dump(
+        vhost=vhost, name=exchange.name, type=exchange.type, auto_delete=exchange.auto_delete,
+        internal=exchange.internal, arguments=dump_table(exchange.arguments),
+    )  # fmt: skip
+
+
+def decode_exchange(value: bytes) -> tuple[str, Exchange]:
+    """The vhost and the exchange."""
+    record = json.loads(value)
+    return record["vhost"], Exchange(
+        record["name"], record["type"], durable=True, auto_delete=record["auto_delete"],
+        internal=record["internal"], arguments=load_table(record["arguments"]),
+    )  # fmt: skip
+
+
+def encode_binding(vhost: str, binding: Binding) -> bytes:
+    """A durable binding as kept."""
+    return _dump(
+        vhost=vhost, source=binding.source, kind=binding.kind.value,
+        destination=binding.destination, routing_key=binding.routing_key,
+        arguments=dump_table(dict(sorted(binding.arguments.items()))),
+    )  # fmt: skip
+
+
+def binding_key(vhost: str, binding: Binding) -> str:
+    """Where a binding is kept: it is its own name."""
+    return f"{BINDINGS}{_part(vhost)}/{sha256(encode_binding(vhost, binding)).hexdigest()[:40]}"
+
+
+def decode_binding(value: bytes) -> tuple[str, Binding]:
+    """The vhost and the binding."""
+    record = json.loads(value)
+    return record["vhost"], Binding(
+        record["source"], record["destination"], record["routing_key"],
+        load_table(record["arguments"]), DestinationKind(record["kind"]),
+    )  # fmt: skip
+
+
+def dump_table(table: Table) -> dict[str, Any]:
+    """A table in JSON's terms, types kept."""
+    return {name: _dump_field(each) for name, each in table.items()}
+
+
+def load_table(table: Mapping[str, Any]) -> dict[str, Field]:
+    """The inverse of :func:`dump_table`."""
+    return {name: _load_field(each) for name, each in table.items()}
+
+
+def _dump_field(each: Field) -> list[Any]:
+    kind, value = each
+    shown: Any = value
+    if isinstance(value, bytes):
+        shown = value.decode("utf-8", "surrogateescape")
+    elif isinstance(value, Decimal):
+        shown = list(value)
+    elif isinstance(value, tuple):
+        shown = [_dump_field(inner) for inner in value]
+    elif isinstance(value, Mapping):
+        shown = dump_table(value)
+    return [kind.erlang_name, shown]
+
+
+def _load_field(each: list[Any]) -> Field:
+    name, shown = each
+    kind = FieldType[name.upper()]
+    value: FieldValue = shown
+    if isinstance(shown, str):
+        value = shown.encode("utf-8", "surrogateescape")
+    elif kind is FieldType.DECIMAL:
+        value = Decimal(*shown)
+    elif kind is FieldType.ARRAY:
+        value = tuple(_load_field(inner) for inner in shown)
+    elif kind is FieldType.TABLE:
+        value = load_table(shown)
+    return Field(kind, value)
+
+
+def _dump(**record: Any) -> bytes:
+    # Names that are no UTF-8 hold lone surrogates, which JSON keeps as escapes.
+    return json.dumps(record, separators=(",", ":")).encode("ascii")
+
+
+def _part(name: str) -> str:
+    raw = encode(name).encode("utf-8", "surrogateescape")
+    if len(raw) <= KEY_PART_BYTES_MAX:
+        return raw.decode("utf-8", "backslashreplace")
+    digest = sha256(raw).hexdigest()[:40]
+    kept = raw[: KEY_PART_BYTES_MAX - len(digest) - 1].decode("utf-8", "ignore")
+    return f"{kept}~{digest}"

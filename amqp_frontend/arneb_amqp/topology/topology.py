@@ -1,0 +1,108 @@
+"""The topology: every vhost, and the one lock under which anything in them changes.
+
+The rule: whoever reads needs no lock, because changes are whole between two awaits of the
+trio loop as far as readers can tell; whoever changes, or may adopt a queue, does so inside
+:meth:`Topology.changing`, one at a time and never cancelled half-way.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from secrets import token_urlsafe
+from typing import Final, Self
+
+import trio
+
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.routing.exchange import DestinationKind
+from arneb_amqp.routing.router import Router
+from arneb_amqp.session.routes import Routes
+from arneb_amqp.topology.attachments import Attachments
+from arneb_amqp.topology.exchanges import Exchanges
+from arneb_amqp.topology.queues import Queues
+from arneb_amqp.topology.records import (
+    BINDINGS,
+    EXCHANGES,
+    QUEUES,
+    decode_binding,
+    decode_exchange,
+    decode_queue,
+)
+from arneb_core.interface import Core
+
+LOGGER: Final = logging.getLogger(__name__)
+
+NAME_BYTES: Final = 16
+"""Random octets in a name that the server gives; RabbitMQ's have as many."""
+
+
+def new_name() -> str:
+    """The random part of a server-given name."""
+    return token_urlsafe(NAME_BYTES)
+
+
+class Vhost:
+    """One vhost: its router, queues, exchanges and consumers."""
+
+    def __init__(self, name: str, core: Core, name_maker: Callable[[], str]) -> None:
+        self.name = name
+        self.router = Router(name)
+        self.queues = Queues(name, core, self.router, name_maker)
+        self.exchanges = Exchanges(name, core, self.router, self.queues)
+        self.attachments = Attachments(self.queues)
+        self.routes = Routes(self.router)
+
+    def foreign_topic(self, queue: str) -> bool:
+        """There is a topic of that queue's name, though nobody may have declared the queue."""
+        return self.queues.foreign_topic(queue) is not None
+
+
+class Topology:
+    """The vhosts by name."""
+
+    def __init__(
+        self, core: Core, vhosts: Sequence[str], name_maker: Callable[[], str] = new_name
+    ) -> None:
+        self._core = core
+        self._lock = trio.Lock()
+        self._vhosts = {name: Vhost(name, core, name_maker) for name in vhosts}
+
+    @classmethod
+    async def open(cls, core: Core, vhosts: Sequence[str]) -> Self:
+        """The topology with everything that was declared durably before."""
+        topology = cls(core, vhosts)
+        await topology._load()
+        return topology
+
+    def vhost(self, name: str) -> Vhost | None:
+        """The vhost of that name."""
+        return self._vhosts.get(name)
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[None]:
+        """Hold the lock. A commit that has begun cannot be taken back, so the body is shielded
+        from cancellation; it waits for the store only."""
+        async with self._lock:
+            with trio.CancelScope(shield=True):
+                yield
+
+    async def _load(self) -> None:
+        for value in self._core.metadata(EXCHANGES).values():
+            vhost_name, exchange = decode_exchange(value)
+            if vhost_name in self._vhosts:
+                self._vhosts[vhost_name].router.declare(exchange)
+        for value in self._core.metadata(QUEUES).values():
+            record = decode_queue(value)
+            if record.vhost in self._vhosts:
+                await self._vhosts[record.vhost].queues.restore(record)
+        for value in self._core.metadata(BINDINGS).values():
+            vhost_name, binding = decode_binding(value)
+            if vhost_name not in self._vhosts:
+                continue
+            vhost = self._vhosts[vhost_name]
+            try:
+                if binding.kind is DestinationKind.QUEUE:
+                    await vhost.queues.find(binding.destination)
+                vhost.router.bind(binding)
+            except AmqpError as error:
+                LOGGER.warning("leaving out %s: %s", binding, error)
