@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from arneb.settings import ConfigInvalid, Reader, read_settings
 from arneb_amqp.config import AmqpConfig
+from arneb_pulsar.config import PulsarConfig
 
 __all__ = ["Address", "Config", "ConfigInvalid", "Listen", "load_config", "parse_listen"]
 
@@ -61,14 +62,14 @@ class AmqpTable(AmqpConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class PulsarConfig:
-    """The table ``[pulsar]``."""
+class PulsarTable(PulsarConfig):
+    """The table ``[pulsar]``, likewise."""
 
     listen: Listen = Address("127.0.0.1", 6650)
 
 
 @dataclass(frozen=True, slots=True)
-class HttpConfig:
+class HttpTable:
     """The table ``[http]``."""
 
     listen: Listen = Address("127.0.0.1", 15672)
@@ -80,8 +81,8 @@ class Config:
 
     data_dir: Path = Path("arneb-data")
     amqp: AmqpTable = AmqpTable()
-    pulsar: PulsarConfig = PulsarConfig()
-    http: HttpConfig = HttpConfig()
+    pulsar: PulsarTable = PulsarTable()
+    http: HttpTable = HttpTable()
 
 
 def load_config(

@@ -98,7 +98,9 @@ async def _serve_pulsar(
 ) -> None:
     from arneb_pulsar.server import serve_pulsar
 
-    await serve_pulsar(core, listeners.by_door["pulsar"], task_status=task_status)
+    await serve_pulsar(
+        core, listeners.by_door["pulsar"], config=config.pulsar, task_status=task_status
+    )
 
 
 async def _serve_http(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from arneb.demo.orders import QUEUE, TOPIC, Order
+from arneb.demo.orders import QUEUE, Order
 
 if TYPE_CHECKING:
     import pulsar
@@ -76,9 +76,7 @@ def keep_for_audit(url: str) -> None:
 
     client = _pulsar_client(url)
     try:
-        client.subscribe(
-            f"persistent://{TOPIC}", "audit", initial_position=pulsar.InitialPosition.Earliest
-        )
+        client.subscribe(QUEUE, "audit", initial_position=pulsar.InitialPosition.Earliest)
     finally:
         client.close()
 
@@ -90,9 +88,7 @@ def consume_by_pulsar(url: str, step: Step) -> list[Order]:
     seen: list[Order] = []
     client = _pulsar_client(url)
     try:
-        consumer = client.subscribe(
-            f"persistent://{TOPIC}", "amqp", consumer_type=pulsar.ConsumerType.Shared
-        )
+        consumer = client.subscribe(QUEUE, "amqp", consumer_type=pulsar.ConsumerType.Shared)
         while True:
             try:
                 message = consumer.receive(timeout_millis=SILENCE_MS)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 QUEUE: Final = "orders"
-TOPIC: Final = f"public/default/{QUEUE}"
 COUNTRIES: Final = ("DE", "FR", "IN", "JP", "US")
 
 

@@ -6,28 +6,32 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
 from arneb.config import Address
 
 READY: Final = re.compile(r"(amqp|pulsar|http) ready on (\S+):(\d+)")
-DOORS: Final = 3
+DOORS: Final = ("amqp", "pulsar", "http")
 STOP_WITHIN_S: Final = 5.0
 
 
 class BrokerProcess:
     """One broker process and where its doors are."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, doors: Sequence[str] = DOORS) -> None:
         """Start it, and return when every door is open."""
         self.started_in_s = -time.perf_counter()
-        options = [f"--{door}=127.0.0.1:0" for door in ("amqp", "pulsar", "http")]
+        options = [f"--{d}=127.0.0.1:0" if d in doors else f"--{d}=off" for d in DOORS]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "arneb", "serve", f"--data-dir={data_dir}", *options],
             stdout=subprocess.PIPE,
             text=True,
         )
+        self._doors = doors
+        self.last_words = ""
+        """What it printed while it stopped."""
         self.addresses = self._read_addresses()
         self.started_in_s += time.perf_counter()
 
@@ -37,6 +41,11 @@ class BrokerProcess:
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
             self.stop()
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
 
     @property
     def pid(self) -> int:
@@ -61,23 +70,20 @@ class BrokerProcess:
         self._process.send_signal(signal.SIGKILL)
         self._wait()
 
-    def stop(self) -> float:
-        """SIGTERM; returns how many seconds the orderly stop took."""
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> float:
+        """Stop it in order; returns how many seconds that took."""
         begin = time.perf_counter()
-        self._process.terminate()
+        self._process.send_signal(number)
         self._wait()
         return time.perf_counter() - begin
 
     def _wait(self) -> None:
         try:
-            self._process.wait(STOP_WITHIN_S)
+            self.last_words = self._process.communicate(timeout=STOP_WITHIN_S)[0]
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            self._process.communicate()
             raise
-        finally:
-            assert self._process.stdout is not None
-            self._process.stdout.close()
 
     def _read_addresses(self) -> dict[str, Address]:
         found: dict[str, Address] = {}
@@ -85,7 +91,7 @@ class BrokerProcess:
         for line in self._process.stdout:
             if match := READY.match(line):
                 found[match[1]] = Address(match[2], int(match[3]))
-            if len(found) == DOORS:
+            if len(found) == len(self._doors):
                 return found
         self._wait()
         raise RuntimeError(f"the broker ended with exit status {self._process.returncode}")

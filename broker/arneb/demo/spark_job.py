@@ -3,7 +3,7 @@
 import json
 import sys
 
-from arneb.demo.orders import TOPIC
+from arneb.demo.orders import QUEUE
 
 
 def main(data_dir: str) -> None:
@@ -18,7 +18,7 @@ def main(data_dir: str) -> None:
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )
-    log = spark.read.format("arneb").option("path", data_dir).option("topic", TOPIC).load()
+    log = spark.read.format("arneb").option("path", data_dir).option("topic", QUEUE).load()
     order = f.from_json(f.col("value").cast("string"), "number long, country string, cents long")
     orders = log.select(order.alias("order")).select("order.*")
     rows = orders.groupBy("country").agg(f.count("*").alias("n"), f.sum("cents").alias("cents"))
