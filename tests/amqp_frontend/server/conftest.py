@@ -1,0 +1,80 @@
+"""A real server on a free loopback port, in a thread of its own, for blocking clients."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+
+import pika
+import pytest
+import trio
+from arneb_amqp.config import AmqpConfig
+from arneb_amqp.server import serve_amqp
+from arneb_core.engine import Engine, open_engine
+
+
+@dataclass
+class Broker:
+    """A running server."""
+
+    port: int = 0
+    engine: Engine | None = None
+    token: trio.lowlevel.TrioToken | None = None
+
+    def connect(self, **parameters: object) -> pika.BlockingConnection:
+        """A connection as pika makes one."""
+        return pika.BlockingConnection(
+            pika.ConnectionParameters("127.0.0.1", self.port, **parameters)
+        )
+
+
+def serve_in_thread(path: Path, config: AmqpConfig | None = None) -> Iterator[Broker]:
+    """Run a server over ``path`` while the caller holds the iterator open."""
+    broker, ready, stop = Broker(), Event(), []
+    failures: list[BaseException] = []
+
+    async def serve() -> None:
+        async with open_engine(path) as engine:
+            listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            broker.engine = engine
+            broker.token = trio.lowlevel.current_trio_token()
+            broker.port = listeners[0].socket.getsockname()[1]
+            with trio.CancelScope() as scope:
+                stop.append(scope.cancel)
+                async with trio.open_nursery() as nursery:
+
+                    async def start(task_status: trio.TaskStatus[None]) -> None:
+                        await serve_amqp(engine, listeners, config=config, task_status=task_status)
+
+                    await nursery.start(start)
+                    ready.set()
+            for listener in listeners:
+                await listener.aclose()
+
+    def main() -> None:
+        try:
+            trio.run(serve)
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            ready.set()
+
+    thread = Thread(target=main)
+    thread.start()
+    ready.wait(10)
+    try:
+        if not failures:
+            yield broker
+    finally:
+        if broker.token is not None and stop:
+            broker.token.run_sync_soon(stop[0])
+        thread.join(10)
+        assert not thread.is_alive(), "the server did not stop"
+        if failures:
+            raise failures[0]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One server for all tests of a module; tests use names of their own."""
+    yield from serve_in_thread(tmp_path_factory.mktemp("amqp") / "data")
