@@ -5,7 +5,7 @@ record say, and every entry's header is read. Damage to one block is reported as
 and not as a gap or a wrong count as well.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import error
 
 from arneb_core.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin, read_header
@@ -84,12 +84,10 @@ class _Walk:
     """The walk over the blocks, in key order."""
 
     inventory: Inventory
-    damaged: set[tuple[TopicId, int]]
+    damaged: set[tuple[TopicId, int]] = field(default_factory=set)
     """Ledgers of which a block was reported, so that their counts say nothing."""
-
-    def __init__(self, inventory: Inventory) -> None:
-        self.inventory = inventory
-        self.damaged = set()
+    behind_damage: tuple[TopicId, int] | None = None
+    """The ledger in which the block before was reported; where the next begins says nothing."""
 
     def block(self, topic_id: TopicId, last: Position, value: bytes) -> None:
         """Check one block: in itself, against its key, and against its ledger."""
@@ -114,18 +112,21 @@ class _Walk:
             if not inventory.is_trimmed(topic_id, first, last):
                 inventory.add(FindingKind.BLOCK_ORPHAN, where, "expected its ledger, got none")
             return
-        if entry_of(first) != ledger.entries or ledger_of(first) != ledger_of(last):
+        unknown = self.behind_damage == (topic_id, ledger_of(last))
+        if entry_of(first) != ledger.entries and not unknown:
             expected = position(ledger_of(last), ledger.entries)
             detail = f"expected its first entry to be {render(expected)}, got {render(first)}"
             inventory.add(FindingKind.BLOCK_GAP, where, detail)
             self.damaged.add((topic_id, ledger_of(last)))
+        self.behind_damage = None
         ledger.entries = entry_of(last) + 1
         ledger.bytes_total += sum(map(len, entries))
         ledger.messages += self._messages(topic_id, first, entries)
 
     def _skip(self, topic_id: TopicId, last: Position, ledger: LedgerCount | None) -> None:
         """Go on behind a damaged block as if it had been whole."""
-        self.damaged.add((topic_id, ledger_of(last)))
+        self.behind_damage = (topic_id, ledger_of(last))
+        self.damaged.add(self.behind_damage)
         if ledger is not None:
             ledger.entries = entry_of(last) + 1
 

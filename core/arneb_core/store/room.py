@@ -3,8 +3,9 @@
 LMDB finds out that the disk is full in the middle of a commit, when there is no space left for
 acknowledgements and for deleting either. The rule: the file always has :data:`RESERVE_BYTES`
 allocated that hold nothing, behind its used part or in its holes; appends are refused before
-they would eat into it; everything else may use it. So on a full disk consumers go on, their acks stay durable, trimming frees
-pages inside the file, and appends find room again, there or on the disk.
+they would eat into it; everything else may use it. So on a full disk consumers go on, their
+acks stay durable, trimming frees pages inside the file, and appends find room again, there or
+on the disk.
 """
 
 import errno
