@@ -105,10 +105,9 @@ class Connection:
         """Size of what :meth:`data_to_send` would give."""
         return self._outlet.waiting_bytes
 
-    @property
-    def heard_at(self) -> float:
-        """When bytes last came from the peer."""
-        return self._keep_alive.heard_at
+    def resumed(self, now: float) -> None:
+        """The shell listens again after a pause that back-pressure made."""
+        self._keep_alive.resumed(now)
 
     def probe(self) -> None:
         """Ask the peer for a sign of life, whatever the timer says."""

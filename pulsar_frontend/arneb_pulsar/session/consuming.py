@@ -7,6 +7,7 @@ send them before they know that the broker closed it.
 
 from typing import Final
 
+from arneb_core.position import Position
 from arneb_pulsar.session.consumer import Consumer
 from arneb_pulsar.session.effects import (
     Acknowledge,
@@ -248,6 +249,8 @@ class Consuming:
             place = place_of(command.message_id)
             if command.message_id.ack_set:
                 mask = mask_of(command.message_id.ack_set)
+            if mask == 0:  # all of that batch is done: the next entry is meant
+                place, mask = Position(place + 1), None
         elif command.HasField("message_publish_time"):
             publish_time_ms = command.message_publish_time
         else:

@@ -35,6 +35,12 @@ class KeepAlive:
         self.heard_at = now
         self._pinged = False
 
+    def resumed(self, now: float) -> None:
+        """We did not listen for a while: the silence until now was ours, not the peer's."""
+        self.heard(now)
+        if not self._connecting:
+            self.deadline = now + self._interval_s
+
     def tick(self, now: float) -> Tick:
         """What to do now; moves the deadline."""
         if now < self.deadline:

@@ -1,0 +1,82 @@
+"""The writing half of a connection: one flush for each wake-up, and what is full."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NoReturn
+
+import trio
+
+FULL_BYTES: Final = 1024 * 1024
+"""Waiting for the socket: past this, consumers get nothing and the client is not read. It is
+a few round trips' worth on a fast network, and small beside thousands of connections."""
+
+PIECE_BYTES: Final = 256 * 1024
+"""Written at once, so that a slow but living client makes visible progress."""
+
+PIECE_WITHIN_S: Final = 60.0
+"""A client that takes no piece for so long does not read at all; two keep-alive intervals."""
+
+
+class Outbox:
+    """Sends what the session has to say.
+
+    ``take`` gives all frames that wait. Invariant: ``_sending_bytes`` is what was taken and is
+    not yet sent; ``_busy`` while something is due or underway.
+    """
+
+    def __init__(self, stream: trio.abc.SendStream, take: Callable[[], list[bytes]]) -> None:
+        self._stream = stream
+        self._take = take
+        self._woken = trio.Event()
+        self._flushed = trio.Event()
+        self._busy = False
+        self._sending_bytes = 0
+        self._torn = False
+
+    def wake(self) -> None:
+        """There may be something to send."""
+        self._busy = True
+        self._woken.set()
+
+    def is_full(self, waiting_bytes: int) -> bool:
+        """Is too much underway, with ``waiting_bytes`` still at the session?"""
+        return self._sending_bytes + waiting_bytes > FULL_BYTES
+
+    async def flushed(self) -> None:
+        """Wait until everything up to now is sent."""
+        while self._busy:
+            await self._flushed.wait()
+
+    async def run(self, sent: Callable[[], None]) -> NoReturn:
+        """Flush at every wake-up; ``sent`` is called after each.
+
+        Raises :class:`trio.BrokenResourceError` when the client is gone or reads no more.
+        """
+        while True:
+            await self._woken.wait()
+            self._woken = trio.Event()
+            await self._flush()
+            self._busy = self._woken.is_set()
+            self._flushed.set()
+            self._flushed = trio.Event()
+            sent()
+
+    async def farewell(self) -> None:
+        """Send what is still there, unless the stream ends inside a frame already."""
+        if not self._torn:
+            # If the client is gone there is nobody to say goodbye to.
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await self._flush()
+
+    async def _flush(self) -> None:
+        data = b"".join(self._take())
+        self._sending_bytes = len(data)
+        self._torn = True  # until all is sent: a cancellation may leave half a frame behind
+        for start in range(0, len(data), PIECE_BYTES):
+            piece = data if len(data) <= PIECE_BYTES else data[start : start + PIECE_BYTES]
+            with trio.move_on_after(PIECE_WITHIN_S) as patience:
+                await self._stream.send_all(piece)
+            if patience.cancelled_caught:
+                raise trio.BrokenResourceError("the client does not read")
+            self._sending_bytes = max(0, len(data) - start - PIECE_BYTES)
+        self._torn = False

@@ -1,0 +1,310 @@
+"""The shell of one connection: carries out what its session asks for.
+
+One task reads, one task writes; requests that must wait for the core run in tasks of their
+own. Whatever a wake-up brings is written with one flush. Nothing here decides anything about
+the protocol, and no error in one connection reaches another.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from arneb_core.errors import CoreError, TopicNotFound
+from arneb_core.interface import Topic
+from arneb_core.position import Position
+from arneb_pulsar.server.door import Door
+from arneb_pulsar.server.names import Claim
+from arneb_pulsar.server.outbox import Outbox
+from arneb_pulsar.server.receivers import Receiver
+from arneb_pulsar.server.requests import Requests
+from arneb_pulsar.session import effects, events
+from arneb_pulsar.session.connection import Connection
+from arneb_pulsar.session.effects import ConsumerKey, Effect, ProducerKey
+from arneb_pulsar.session.errors import Failure, failure_of
+
+RECEIVE_BYTES: Final = 256 * 1024
+"""Read at once: hundreds of small messages, which then go to the log as one run."""
+
+REQUESTS_MAX: Final = 1000
+"""Requests of one connection that may wait for the core at once; Pulsar bounds lookups alike."""
+
+FAREWELL_S: Final = 1.0
+"""How long the last flush of a closing connection may take."""
+
+logger = logging.getLogger(__name__)
+
+
+class Peer:
+    """One connected client."""
+
+    def __init__(self, door: Door, stream: trio.abc.Stream, service_url: str, address: str) -> None:
+        self.door = door
+        self.service_url = service_url
+        """Where this client reached us."""
+        self.address = address
+        self.producers: dict[ProducerKey, tuple[Topic, Claim[Peer]]] = {}
+        self.receivers: dict[ConsumerKey, Receiver] = {}
+        self._stream = stream
+        self._session = Connection(door.config, door.server_version, trio.current_time())
+        self._outbox = Outbox(stream, self._session.data_to_send)
+        self._requests = Requests(self)
+        self._scope = trio.CancelScope()
+        self._heard = trio.Event()
+        self._closing = False
+        self._pending = 0
+        self._performers = self._make_performers()
+
+    def __repr__(self) -> str:
+        return f"<Peer {self.address} {self._session!r}>"
+
+    async def run(self) -> None:
+        """Serve the client until it leaves, breaks the protocol, or :meth:`kill`."""
+        logger.debug("= %s connected", self.address)
+        try:
+            with self._scope:
+                async with trio.open_nursery() as self._nursery:
+                    self._nursery.start_soon(self._outbox.run, self._sent)
+                    await self._read()
+                    if self._closing:
+                        with trio.move_on_after(FAREWELL_S):
+                            await self._outbox.flushed()
+                    self._nursery.cancel_scope.cancel()
+        except* (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # the client is gone, which is its right
+        finally:
+            self._leave()
+            with trio.move_on_after(FAREWELL_S, shield=True):
+                await self._outbox.farewell()
+            await trio.aclose_forcefully(self._stream)
+            logger.debug("= %s gone", self.address)
+
+    def kill(self) -> None:
+        """End the connection: its client is dead."""
+        self._leave()
+        self._scope.cancel()
+
+    async def is_alive(self) -> bool:
+        """Ask the client for a sign of life and wait for it as long as the settings allow."""
+        if self._closing:
+            return False
+        self._session.probe()
+        self._outbox.wake()
+        with trio.move_on_after(self.door.config.probe_timeout_s) as waited:
+            await self._heard.wait()
+        return not waited.cancelled_caught
+
+    def tell(self, event: events.Event) -> None:
+        """Report to the session and carry out what it asks for then."""
+        self._perform(self._session.handle(event, trio.current_time()))
+        self._outbox.wake()
+        if self._outbox.is_full(self._session.waiting_bytes):
+            self._set_writable(writable=False)
+
+    def forget_consumer(self, key: ConsumerKey) -> None:
+        """The core detached it, or it detached itself."""
+        receiver = self.receivers.pop(key, None)
+        if receiver is not None:
+            self.door.consumer_left(receiver.topic.name, receiver.subscription.name, self)
+
+    # Reading
+
+    async def _read(self) -> None:
+        """Until the client closes or must be closed."""
+        session = self._session
+        while not self._closing:
+            with trio.move_on_at(session.next_timer()) as timer:
+                data = await self._stream.receive_some(RECEIVE_BYTES)
+            now = trio.current_time()
+            if timer.cancelled_caught:
+                self._perform(session.handle_timer(now))
+                self._outbox.wake()
+                continue
+            if not data:
+                return
+            self._heard.set()
+            self._heard = trio.Event()
+            self._perform(session.receive_data(bytes(data), now, time.time_ns() // 1_000_000))
+            self._outbox.wake()
+            if self._must_pause():
+                await self._pause()
+
+    def _must_pause(self) -> bool:
+        waiting = self._session.waiting_bytes
+        crowded = self.door.core.crowded
+        return crowded or self._pending >= REQUESTS_MAX or self._outbox.is_full(waiting)
+
+    async def _pause(self) -> None:
+        """Read nothing until there is room: the client's own socket then makes it wait."""
+        while self._must_pause() and not self._closing:
+            await self.door.core.room()
+            await self._outbox.flushed()
+            if self._pending >= REQUESTS_MAX:
+                await self._requests.one_done()
+        self._session.resumed(trio.current_time())
+
+    # Carrying out effects
+
+    def _perform(self, wanted: list[Effect]) -> None:
+        performers = self._performers
+        for effect in wanted:
+            performers[type(effect)](effect)
+
+    def _make_performers(self) -> dict[type, Callable[[Any], None]]:
+        requests = self._requests
+        return {
+            effects.AppendRun: self._append,
+            effects.AddPermits: self._flow,
+            effects.Acknowledge: self._acknowledge,
+            effects.AcknowledgeUntil: self._acknowledge_until,
+            effects.Redeliver: self._redeliver,
+            effects.LeaveProducer: self._leave_producer,
+            effects.DetachConsumer: self._detach,
+            effects.FindTopic: self._find,
+            effects.ListTopics: self._list,
+            effects.DescribeConsumer: self._describe,
+            effects.Close: self._close,
+            effects.OpenProducer: partial(self._spawn, requests.open_producer),
+            effects.AttachConsumer: partial(self._spawn, requests.attach),
+            effects.Seek: partial(self._spawn, requests.seek),
+            effects.Unsubscribe: partial(self._spawn, requests.unsubscribe),
+            effects.ReadLast: partial(self._spawn, requests.read_last),
+        }
+
+    def _spawn(self, request: Callable[[Any], Awaitable[None]], effect: Effect) -> None:
+        self._pending += 1
+        self._nursery.start_soon(self._finish, request, effect)
+
+    async def _finish(self, request: Callable[[Any], Awaitable[None]], effect: Effect) -> None:
+        try:
+            await request(effect)
+        finally:
+            self._pending -= 1
+            self._requests.done()
+
+    def _append(self, run: effects.AppendRun) -> None:
+        core = self.door.core
+        opened = self.producers.get(run.key)
+        if opened is None or core.topics.get(opened[0].name) is not opened[0]:
+            self._expel(run)
+            return
+        core.append(opened[0], run.entries, partial(self._appended, run))
+        run.entries = []
+
+    def _appended(self, run: effects.AppendRun, error: CoreError | None, first: Position) -> None:
+        self.tell(events.Appended(run, error, first))
+
+    def _expel(self, run: effects.AppendRun) -> None:
+        """The topic was deleted under its producers."""
+        opened = self.producers.get(run.key)
+        if opened is not None:
+            for key in [key for key, each in self.producers.items() if each[0] is opened[0]]:
+                self.tell(events.ProducerExpelled(key))
+        # Others in the run opened a new topic of the same name; they send it all again.
+        gone = TopicNotFound("The topic was deleted")
+        self.tell(events.Appended(run, gone, Position(0)))
+
+    def _flow(self, effect: effects.AddPermits) -> None:
+        receiver = self.receivers.get(effect.key)
+        if receiver is not None:
+            receiver.consumer.flow(effect.permits)
+
+    def _acknowledge(self, effect: effects.Acknowledge) -> None:
+        receiver = self.receivers.get(effect.key)
+        if receiver is not None:
+            receiver.acknowledge(effect, self._receipt(effect))
+
+    def _acknowledge_until(self, effect: effects.AcknowledgeUntil) -> None:
+        receiver = self.receivers.get(effect.key)
+        if receiver is None:
+            return
+        receipt = self._receipt(effect)
+        try:
+            receiver.acknowledge_until(effect, receipt)
+        except CoreError as error:
+            if receipt is not None:
+                receipt(failure_of(error))
+
+    def _receipt(
+        self, effect: effects.Acknowledge | effects.AcknowledgeUntil
+    ) -> Callable[[Failure | None], None] | None:
+        """What to call when the acknowledgement is durable; None if the peer does not ask."""
+        request_id = effect.request_id
+        if request_id is None:
+            return None
+        wanted, consumer_id = request_id, effect.consumer_id
+        return lambda failure: self.tell(events.Acknowledged(consumer_id, wanted, failure))
+
+    def _redeliver(self, effect: effects.Redeliver) -> None:
+        receiver = self.receivers.get(effect.key)
+        if receiver is not None:
+            receiver.release(effect.positions, count=effect.count)
+
+    def _leave_producer(self, effect: effects.LeaveProducer) -> None:
+        opened = self.producers.pop(effect.key, None)
+        if opened is not None:
+            self.door.names.release(opened[1])
+
+    def _detach(self, effect: effects.DetachConsumer) -> None:
+        receiver = self.receivers.get(effect.key)
+        if receiver is not None:
+            receiver.consumer.detach()
+            self.forget_consumer(effect.key)
+
+    def _find(self, effect: effects.FindTopic) -> None:
+        failure = None
+        try:
+            self.door.check(effect.topic, create=effect.create)
+        except CoreError as error:
+            failure = failure_of(error)
+        url = self.service_url
+        self.tell(events.TopicFound(effect.request_id, effect.lookup, url, failure))
+
+    def _list(self, effect: effects.ListTopics) -> None:
+        topics = self.door.topics(effect)
+        self.tell(events.TopicsListed(effect.request_id, topics, effect.known_hash))
+
+    def _describe(self, effect: effects.DescribeConsumer) -> None:
+        receiver = self.receivers.get(effect.key)
+        if receiver is not None:
+            self.tell(
+                events.ConsumerDescribed(
+                    effect.key,
+                    effect.request_id,
+                    receiver.subscription.statistics(),
+                    receiver.consumer.in_flight,
+                    self.address,
+                )
+            )
+
+    def _close(self, effect: effects.Close) -> None:
+        logger.info("x %s: %s", self.address, effect.reason)
+        self._closing = True
+
+    # Back-pressure and the end
+
+    def _sent(self) -> None:
+        """A flush is through."""
+        if not self._outbox.is_full(self._session.waiting_bytes):
+            self._set_writable(writable=True)
+
+    def _set_writable(self, *, writable: bool) -> None:
+        for receiver in self.receivers.values():
+            consumer = receiver.consumer
+            if consumer.writable is not writable:
+                consumer.writable = writable
+                if writable:
+                    consumer.wake()
+
+    def _leave(self) -> None:
+        """Give back everything that the client held. Idempotent."""
+        self._closing = True
+        for key in list(self.receivers):
+            self.receivers[key].consumer.detach()
+            self.forget_consumer(key)
+        for _, claim in self.producers.values():
+            self.door.names.release(claim)
+        self.producers.clear()

@@ -1,0 +1,102 @@
+"""A consumer as the core knows it, and the sink through which the core reaches its peer."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from arneb_core.errors import CommitFailed
+from arneb_core.interface import Consumer, Deliveries, Subscription, Topic
+from arneb_core.position import Position
+from arneb_pulsar.session.effects import Acknowledge, AcknowledgeUntil, ConsumerKey
+from arneb_pulsar.session.errors import Failure, failure_of
+from arneb_pulsar.session.events import ConsumerClosed, Delivered
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+if TYPE_CHECKING:
+    from arneb_pulsar.server.peer import Peer
+
+Receipt = Callable[[Failure | None], None]
+"""Told once whether an acknowledgement is durable."""
+
+
+class PeerSink:
+    """Hands a consumer's deliveries to its connection (:class:`arneb_core.interface.Sink`)."""
+
+    __slots__ = ("_key", "_peer")
+
+    def __init__(self, peer: "Peer", key: ConsumerKey) -> None:
+        self._peer = peer
+        self._key = key
+
+    def deliver(self, run: Deliveries) -> None:
+        """Take the run; it leaves with the connection's next flush."""
+        self._peer.tell(Delivered(self._key, run))
+
+    def closed_by_core(self, reason: str) -> None:
+        """The core detached the consumer."""
+        self._peer.forget_consumer(self._key)
+        self._peer.tell(ConsumerClosed(self._key))
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """A consumer with the subscription and topic that it belongs to."""
+
+    topic: Topic
+    subscription: Subscription
+    consumer: Consumer
+
+    def acknowledge(self, effect: Acknowledge, receipt: Receipt | None) -> None:
+        """Acknowledge what the peer names; ``receipt`` is told when all of it is durable.
+
+        Positions beyond the log are left out: no client can have seen them.
+        """
+        last = self.topic.last
+        whole, partial = effect.whole, effect.partial
+        if last is None:
+            whole, partial = [], []
+        elif whole and max(whole) > last:
+            whole = [place for place in whole if place <= last]
+        steps = len(partial) + 1
+        done = None if receipt is None else _Countdown(steps, receipt).step
+        self.consumer.acknowledge(whole, done)
+        for place, mask in partial:
+            if last is not None and place <= last:
+                self.consumer.acknowledge_messages(place, mask, done)
+            elif done is not None:
+                done(None)
+
+    def acknowledge_until(self, effect: AcknowledgeUntil, receipt: Receipt | None) -> None:
+        """Acknowledge everything up to the place that the peer names."""
+        last = self.topic.last
+        if last is None or effect.place > last:
+            if receipt is not None:
+                receipt(Failure(pb.NotAllowedError, "Acknowledged a message that is not there"))
+            return
+        done = None if receipt is None else _Countdown(1, receipt).step
+        self.consumer.acknowledge_until(effect.place, effect.mask, done)
+
+    def release(self, positions: Sequence[Position] | None, *, count: bool) -> None:
+        """Give entries in flight back; None = all."""
+        if positions is None:
+            self.consumer.release_all(count=count)
+        else:
+            self.consumer.release(positions, count=count)
+
+
+class _Countdown:
+    """Tells a receipt when the last of several steps is durable, or that one failed."""
+
+    __slots__ = ("_failure", "_receipt", "_steps")
+
+    def __init__(self, steps: int, receipt: Receipt) -> None:
+        self._steps = steps
+        self._receipt = receipt
+        self._failure: Failure | None = None
+
+    def step(self, error: CommitFailed | None) -> None:
+        if error is not None:
+            self._failure = failure_of(error)
+        self._steps -= 1
+        if not self._steps:
+            self._receipt(self._failure)

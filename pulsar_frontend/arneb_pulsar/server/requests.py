@@ -1,0 +1,186 @@
+"""Requests of a connection that wait for the core, each in a task of its own."""
+
+import time
+from typing import TYPE_CHECKING
+
+import trio
+
+from arneb_core.entry import Origin
+from arneb_core.errors import ConsumerBusy, CoreError, SubscriptionTypeMismatch
+from arneb_core.interface import (
+    Consumer,
+    ConsumerSpec,
+    InitialPosition,
+    Subscription,
+    Topic,
+)
+from arneb_pulsar.server.door import AMQP_SUBSCRIPTION
+from arneb_pulsar.server.names import Claim
+from arneb_pulsar.server.receivers import PeerSink, Receiver
+from arneb_pulsar.session import effects, events
+from arneb_pulsar.session.errors import Failure, Refused, failure_of
+from arneb_pulsar.wire.metadata import batch_size_of
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+if TYPE_CHECKING:
+    from arneb_pulsar.server.peer import Peer
+
+NOT_ALONE = "Unconnected or shared consumer attempting to unsubscribe"
+
+
+class Requests:
+    """What one connection asked for and waits for."""
+
+    def __init__(self, peer: "Peer") -> None:
+        self._peer = peer
+        self._door = peer.door
+        self._one_done = trio.Event()
+
+    def done(self) -> None:
+        """A request is finished, however it went."""
+        self._one_done.set()
+        self._one_done = trio.Event()
+
+    async def one_done(self) -> None:
+        """Wait for the end of some request."""
+        await self._one_done.wait()
+
+    # Producers
+
+    async def open_producer(self, effect: effects.OpenProducer) -> None:
+        """Find or make the topic, take the name."""
+        try:
+            topic = await self._door.topic(effect.topic, create=True)
+            if effect.initial_subscription:
+                initial = InitialPosition.EARLIEST
+                await topic.subscribe(effect.initial_subscription, initial=initial)
+            claim = await self._claim(topic, effect.name)
+        except (CoreError, Refused) as error:
+            self._peer.tell(events.ProducerRefused(effect.key, _failure(error)))
+            return
+        self._peer.producers[effect.key] = topic, claim
+        self._peer.tell(events.ProducerOpened(effect.key, claim.name))
+
+    async def _claim(self, topic: Topic, name: str) -> "Claim[Peer]":
+        """Take ``name``, from its holder if that one's connection is dead."""
+        names = self._door.names
+        if not name:
+            return names.claim(topic.name, names.new_name(), self._peer)
+        while (holder := names.holder(topic.name, name)) is not None:
+            if holder is self._peer or await holder.is_alive():
+                text = f"Producer with name '{name}' is already connected to topic"
+                raise Refused(pb.ProducerBusy, text)
+            holder.kill()
+        return names.claim(topic.name, name, self._peer)
+
+    # Consumers
+
+    async def attach(self, effect: effects.AttachConsumer) -> None:
+        """Find or make topic and subscription, attach to it."""
+        peer = self._peer
+        try:
+            topic = await self._door.topic(effect.topic, create=effect.create_topic)
+            receiver = await self._receiver(topic, effect)
+        except (CoreError, Refused) as error:
+            peer.tell(events.ConsumerRefused(effect.key, _failure(error)))
+            return
+        peer.receivers[effect.key] = receiver
+        self._door.consumer_came(topic.name, effect.subscription, peer)
+        peer.tell(events.ConsumerAttached(effect.key))
+
+    async def _receiver(self, topic: Topic, effect: effects.AttachConsumer) -> Receiver:
+        """The attached consumer. Shielded: a subscription that was made without a trace goes
+        with its consumer only, so one must come to be or it must be removed."""
+        with trio.CancelScope(shield=True):
+            subscription = await topic.subscribe(
+                effect.subscription,
+                durable=effect.durable,
+                initial=effect.initial,
+                start=effect.start,
+                properties=effect.subscription_properties,
+            )
+            try:
+                if effect.rollback_s and not effect.durable:
+                    now_ms = time.time_ns() // 1_000_000
+                    await subscription.seek_time(max(0, now_ms - effect.rollback_s * 1000))
+                consumer = await self._attach(topic, subscription, effect)
+            except BaseException:
+                if not effect.durable and not subscription.consumers:
+                    await topic.unsubscribe(effect.subscription, force=True)
+                raise
+        return Receiver(topic, subscription, consumer)
+
+    async def _attach(
+        self, topic: Topic, subscription: Subscription, effect: effects.AttachConsumer
+    ) -> Consumer:
+        """Attach; a place taken by a dead connection is freed first."""
+        spec = ConsumerSpec(
+            name=effect.name,
+            type=effect.type,
+            priority=effect.priority,
+            properties=effect.properties,
+        )
+        sink = PeerSink(self._peer, effect.key)
+        try:
+            return subscription.attach(spec, sink)
+        except (ConsumerBusy, SubscriptionTypeMismatch):
+            if not await self._door.bury_dead(topic.name, subscription.name, self._peer):
+                raise
+        return subscription.attach(spec, sink)
+
+    # Subscriptions
+
+    async def seek(self, effect: effects.Seek) -> None:
+        """Move the subscription; whatever goes wrong is UnknownError, as in Pulsar."""
+        failure = None
+        receiver = self._peer.receivers.get(effect.key)
+        try:
+            if receiver is None:
+                failure = Failure(pb.UnknownError, "The consumer is gone")
+            elif effect.place is not None:
+                await receiver.subscription.seek(effect.place, effect.mask)
+            else:
+                await receiver.subscription.seek_time(effect.publish_time_ms or 0)
+        except CoreError as error:
+            failure = Failure(pb.UnknownError, f"Reset of the subscription failed: {error}")
+        self._peer.tell(events.SeekDone(effect.key, effect.request_id, failure))
+
+    async def unsubscribe(self, effect: effects.Unsubscribe) -> None:
+        """Remove the subscription, if the consumer has it for itself or insists."""
+        failure = None
+        receiver = self._peer.receivers.get(effect.key)
+        if receiver is None:
+            failure = Failure(pb.MetadataError, "Consumer not found")
+        elif receiver.subscription.name == AMQP_SUBSCRIPTION:
+            failure = Failure(pb.NotAllowedError, "Subscription 'amqp' belongs to the AMQP queue")
+        elif len(receiver.subscription.consumers) > 1 and not effect.force:
+            failure = Failure(pb.MetadataError, NOT_ALONE)
+        else:
+            try:
+                await receiver.topic.unsubscribe(receiver.subscription.name, force=True)
+            except CoreError as error:
+                failure = failure_of(error)
+        self._peer.tell(events.Unsubscribed(effect.key, failure))
+
+    async def read_last(self, effect: effects.ReadLast) -> None:
+        """Find the last entry of the topic."""
+        receiver = self._peer.receivers.get(effect.key)
+        if receiver is None:
+            failure = Failure(pb.MetadataError, "Consumer not found")
+            self._peer.tell(events.LastUnread(effect.request_id, failure))
+            return
+        try:
+            found = await receiver.topic.last_entry()
+        except CoreError as error:
+            self._peer.tell(events.LastUnread(effect.request_id, failure_of(error)))
+            return
+        place, size = None, -1
+        if found is not None:
+            place, entry = found
+            size = batch_size_of(entry) if entry[1] == Origin.PULSAR else -1
+        mark_delete = receiver.subscription.mark_delete
+        self._peer.tell(events.LastRead(effect.key, effect.request_id, place, size, mark_delete))
+
+
+def _failure(error: CoreError | Refused) -> Failure:
+    return error.failure if isinstance(error, Refused) else failure_of(error)

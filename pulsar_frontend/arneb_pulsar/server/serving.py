@@ -1,0 +1,77 @@
+"""Serving: from listeners to one :class:`Peer` for each connection."""
+
+import logging
+import secrets
+from collections.abc import Sequence
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+
+import trio
+
+from arneb_core.interface import Core
+from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.server.door import Door
+from arneb_pulsar.server.peer import Peer
+
+logger = logging.getLogger(__name__)
+
+
+async def serve_pulsar(
+    core: Core,
+    listeners: Sequence[trio.SocketListener],
+    *,
+    config: PulsarConfig | None = None,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve Pulsar clients on ``listeners`` until cancelled.
+
+    Returns only by cancellation; every connection then sends what it still has to say, for a
+    second at most, and is closed.
+    """
+    door = make_door(core, config or PulsarConfig())
+
+    async def handle(stream: trio.SocketStream) -> None:
+        await serve_connection(door, stream, *_addresses(stream))
+
+    async with trio.open_nursery() as connections:
+        serve = partial(trio.serve_listeners, handler_nursery=connections)
+        await connections.start(serve, handle, list(listeners))
+        task_status.started()
+
+
+def make_door(core: Core, config: PulsarConfig) -> Door:
+    """What the connections of one server share."""
+    return Door(core, config, _server_version(), token=secrets.token_hex(4))
+
+
+async def serve_connection(
+    door: Door, stream: trio.abc.Stream, service_url: str, address: str
+) -> None:
+    """Serve one client; nothing that goes wrong with it reaches the caller.
+
+    ``service_url`` is where the client reached us, ``address`` where it comes from.
+    """
+    peer = Peer(door, stream, door.config.advertised_url or service_url, address)
+    try:
+        await peer.run()
+    except* Exception:
+        # A defect of ours. It costs this client its connection, and nobody else anything.
+        logger.exception("connection of %s failed", address)
+
+
+def _addresses(stream: trio.SocketStream) -> tuple[str, str]:
+    """The service URL and the client's address of a connection."""
+    ours, theirs = stream.socket.getsockname(), stream.socket.getpeername()
+    return f"pulsar://{_render(ours)}", _render(theirs)
+
+
+def _render(address: tuple[str, int] | tuple[str, int, int, int]) -> str:
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _server_version() -> str:
+    try:
+        return f"Arneb {version('arneb')}"
+    except PackageNotFoundError:
+        return "Arneb"
