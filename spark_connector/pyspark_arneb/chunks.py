@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from arneb_core.store.snapshot import SnapshotEnvironment
 
 ROWS_MAX: Final = 2048
-"""Rows of an Arrow batch: measured, 1024 to 2048 are the fastest; fewer pay for the batch, more
-for fresh memory."""
+"""Rows of an Arrow batch. Measured: fewer than 1024 pay for the batch, many more for fresh
+memory, here and in the JVM."""
 
-READ_BYTES: Final = 768 * 1024
-"""Entries are read about so many bytes at a time; with the block that reaches the limit it
-stays below 1 MiB, unless one message is larger."""
+READ_BYTES: Final = 512 * 1024
+"""How much is read at a time, to the end of the block with which it is reached."""
+
+CHUNK_BYTES: Final = 512 * 1024
+"""Entries of so many bytes make a chunk, even if they are fewer than :data:`ROWS_MAX`; with
+what one read adds, a chunk stays near 1 MB unless one message is larger."""
 
 PUBLISHED_MS: Final = slice(8, 16)
 """Where an entry's header has its publish time; see :mod:`arneb_core.entry`."""
@@ -32,7 +35,7 @@ PUBLISHED_MS: Final = slice(8, 16)
 class Chunk:
     """Entries and their positions; at most :data:`ROWS_MAX`, and all of one ledger."""
 
-    positions: Sequence[Position]
+    positions: Sequence[int]
     """A ``range`` when the entries are consecutive, which is cheaper to work with."""
     entries: Sequence[bytes]
 
@@ -41,42 +44,52 @@ def read_chunks(
     environment: "SnapshotEnvironment", span: Span, lose: Callable[[Loss], None]
 ) -> Iterator[Chunk]:
     """The entries of ``span`` in order; ``lose`` is told what is not there any more."""
-    expected = span.first
-    while expected <= span.last:
+    gathered = _Gathered(span.first)
+    while gathered.end <= span.last:
         with environment.snapshot() as snapshot:
             runs = snapshot.read_blocks(
-                span.topic_id, expected, bytes_max=READ_BYTES, last=span.last
+                span.topic_id, gathered.end, bytes_max=READ_BYTES, last=span.last
             )
-        if not runs:
-            lose(Loss(span.topic, expected, span.last))
-            return
-        for first, entries in _joined(runs):
-            if first != expected:
-                lose(Loss(span.topic, expected, Position(first - 1)))
-            yield from _pieces(first, entries)
-            expected = Position(first + len(entries))
+        for first, entries in runs or [(Position(span.last + 1), [])]:
+            if first != gathered.end:
+                yield from gathered.take_all()
+                lose(Loss(span.topic, gathered.end, Position(first - 1)))
+                gathered = _Gathered(first)
+            gathered.entries += entries
+        yield from gathered.take_full()
+    yield from gathered.take_all()
 
 
-def _joined(runs: list[tuple[Position, list[bytes]]]) -> Iterator[tuple[Position, list[bytes]]]:
-    """The runs, with those that are consecutive made one."""
-    first, joined = runs[0]
-    for place, entries in runs[1:]:
-        if place == first + len(joined):
-            joined += entries
-        else:
-            yield first, joined
-            first, joined = place, entries
-    yield first, joined
+class _Gathered:
+    """Consecutive entries, read and not yet handed on."""
 
+    __slots__ = ("entries", "first")
 
-def _pieces(first: Position, entries: list[bytes]) -> Iterator[Chunk]:
-    """Chunks of about equal length."""
-    pieces = -(-len(entries) // ROWS_MAX)
-    size = -(-len(entries) // pieces)
-    for start in range(0, len(entries), size):
-        piece = entries[start : start + size]
-        positions = range(first + start, first + start + len(piece))
-        yield Chunk(positions, piece)  # type: ignore[arg-type]  # a range of ints, not Positions
+    def __init__(self, first: Position) -> None:
+        self.first = first
+        self.entries: list[bytes] = []
+
+    @property
+    def end(self) -> Position:
+        """The first position that is not read yet."""
+        return Position(self.first + len(self.entries))
+
+    def take_full(self) -> Iterator[Chunk]:
+        """Chunks that are large enough; the rest waits for what is read next."""
+        while len(self.entries) >= ROWS_MAX:
+            yield self._take(ROWS_MAX)
+        if sum(map(len, self.entries)) >= CHUNK_BYTES:
+            yield from self.take_all()
+
+    def take_all(self) -> Iterator[Chunk]:
+        """What there is, if anything; less than :data:`ROWS_MAX` entries."""
+        if self.entries:
+            yield self._take(len(self.entries))
+
+    def _take(self, count: int) -> Chunk:
+        taken, self.entries = self.entries[:count], self.entries[count:]
+        first, self.first = self.first, Position(self.first + count)
+        return Chunk(range(first, first + count), taken)
 
 
 def published_between(chunk: Chunk, from_ms: int | None, until_ms: int | None) -> Chunk:

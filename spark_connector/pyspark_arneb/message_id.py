@@ -5,7 +5,6 @@ message ``MessageIdData`` (ledgerId = 1, entryId = 2, partition = 3, batch_index
 last two absent when -1), so that a row's id can be handed to ``seek`` or ``create_reader``.
 """
 
-from functools import cache
 from typing import Final
 
 LEDGER_TAG: Final = b"\x08"
@@ -23,12 +22,6 @@ def varint(number: int) -> bytes:
         number >>= 7
     groups.append(number)
     return bytes(groups)
-
-
-@cache
-def small_varints() -> tuple[bytes, ...]:
-    """The varints of 0..65535; an entry id is rarely larger, as ledgers roll before."""
-    return tuple(map(varint, range(1 << 16)))
 
 
 def message_id_head(ledger: int) -> bytes:
