@@ -22,7 +22,8 @@ from arneb_core.store.snapshot import Snapshot
 
 class Died(SystemExit):
     """The process is gone. Ends the writer's thread without a word, so that nobody is told
-    how the commit went, as after a SIGKILL."""
+    how the commit went, as after a SIGKILL. (Pytest reports even this exit of a thread, as
+    ``PytestUnhandledThreadExceptionWarning``, which such a test may ignore.)"""
 
 
 class Death(Enum):

@@ -1,7 +1,8 @@
 """The store kit: makes changes that fit together, and says what a store must hold after them.
 
 The rule: :class:`StoreModel` is plain dictionaries and knows nothing of LMDB, blocks or
-transactions; what a store holds is compared with it.
+transactions; what a store holds is compared with it. Deletions go into ``Changes.puts``, so
+that several edits in one commit keep their order.
 """
 
 from collections.abc import Sequence
@@ -104,7 +105,7 @@ class StoreModel:
     def delete_topic(self, changes: Changes, name: str) -> None:
         """The topic with all that belongs to it."""
         topic = self.topics.pop(name)
-        changes.deletes.append((Table.CATALOG, topic_key(name)))
+        changes.puts.append((Table.CATALOG, topic_key(name), None))
         prefix = topic_prefix(topic.id)
         changes.prefixes += [
             (Table.CATALOG, subscriptions_prefix(topic.id)),
@@ -156,7 +157,7 @@ class StoreModel:
             oldest = min(topic.ledgers)
             ledger = topic.ledgers.pop(oldest)
             first = position(oldest, 0)
-            changes.deletes.append((Table.LEDGERS, ledger_key(topic.id, ledger_of(first))))
+            changes.puts.append((Table.LEDGERS, ledger_key(topic.id, ledger_of(first)), None))
             changes.trims.append((topic.id, first, position(oldest, len(ledger.entries) - 1)))
 
     def put(self, changes: Changes, key: bytes, value: bytes | None) -> None:

@@ -1,0 +1,181 @@
+"""The store against its model, through every order of commits, failures, kills and snapshots."""
+
+import shutil
+import tempfile
+from contextlib import ExitStack
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from arneb_core.errors import CommitFailed
+from arneb_core.store import transaction
+from arneb_core.store.changes import Changes
+from arneb_core.store.check import check
+from arneb_core.store.environment import Store
+from arneb_core.store.snapshot import Snapshot
+from arneb_core.testing.faults import DiskFault, broken_disk
+from arneb_core.testing.store_kit import StoreModel, assert_holds, entry
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    topic: str
+    entries: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class CloseLedger:
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropLedger:
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic:
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    key: bytes
+    value: bytes | None
+
+
+Edit = Append | CloseLedger | DropLedger | DeleteTopic | Put
+
+NAMES = st.sampled_from(["orders", "invoices", "ö"])
+KEYS = st.sampled_from([b"frontend/a", b"frontend/b", b"frontend/" + bytes(700)])
+VALUES = st.sampled_from([b"", b"1", b"2" * 5_000])
+RUNS = st.lists(st.sampled_from([b"", b"small", bytes(3_000)]).map(entry), min_size=1, max_size=6)
+EDITS = st.one_of(
+    st.builds(Append, NAMES, RUNS),
+    st.builds(CloseLedger, NAMES),
+    st.builds(DropLedger, NAMES),
+    st.builds(DeleteTopic, NAMES),
+    st.builds(Put, KEYS, st.none() | VALUES),
+)
+
+
+def apply(edit: Edit, model: StoreModel, changes: Changes) -> None:
+    """Edit the model, and the changes to match. What does not fit is left out."""
+    match edit:
+        case Put(key, value):
+            model.put(changes, key, value)
+        case Append(topic, entries):
+            if topic not in model.topics:
+                model.create_topic(changes, topic)
+                model.subscribe(changes, topic, "amqp")
+            model.append(changes, topic, entries)
+        case CloseLedger(topic) if topic in model.topics:
+            model.close_ledger(changes, topic)
+        case DropLedger(topic) if topic in model.topics:
+            model.drop_ledger(changes, topic)
+        case DeleteTopic(topic) if topic in model.topics:
+            model.delete_topic(changes, topic)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """One data directory. ``model`` is what is committed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = ExitStack()
+        root = self.place.enter_context(tempfile.TemporaryDirectory(prefix="arneb-"))
+        # Small, so that trims are left over for later commits and for the next life.
+        self.place.enter_context(patch.object(transaction, "TRIM_BLOCKS_MAX", 3))
+        self.root = Path(root)
+        self.lives = 0
+        self.store = Store.open(self.root / "0")
+        self.model = StoreModel()
+        self.snapshots = ExitStack()
+        self.seen: list[tuple[Snapshot, StoreModel]] = []
+
+    def edited(self, edits: list[Edit]) -> tuple[StoreModel, Changes]:
+        model, changes = deepcopy(self.model), Changes()
+        for edit in edits:
+            apply(edit, model, changes)
+        return model, changes
+
+    @rule(edits=st.lists(EDITS, max_size=8))
+    def commit(self, edits: list[Edit]) -> None:
+        model, changes = self.edited(edits)
+        self.store.commit(changes)
+        self.model = model
+
+    @rule(edits=st.lists(EDITS, max_size=4), fault=st.sampled_from(DiskFault))
+    def fail_to_commit(self, edits: list[Edit], fault: DiskFault) -> None:
+        if fault is DiskFault.META:  # the store is opened again, which open snapshots forbid
+            self.close_snapshots()
+        # Something must be written, for LMDB does not touch the disk for nothing.
+        _, changes = self.edited([*edits, Put(b"frontend/lost", b"")])
+        with broken_disk(self.store.path, fault), pytest.raises(CommitFailed):
+            self.store.commit(changes)
+
+    @precondition(lambda self: len(self.seen) < 3)
+    @rule()
+    def open_snapshot(self) -> None:
+        snapshot = self.snapshots.enter_context(self.store.snapshot())
+        self.seen.append((snapshot, deepcopy(self.model)))
+
+    @precondition(lambda self: self.seen)
+    @rule()
+    def close_snapshots(self) -> None:
+        for snapshot, model in self.seen:
+            assert_holds(snapshot, model)
+        self.snapshots.close()
+        self.seen.clear()
+
+    @rule()
+    def stop_and_start(self) -> None:
+        self.close_snapshots()
+        self.store.close()
+        self.store = Store.open(self.store.path)
+
+    @rule()
+    def kill_and_start(self) -> None:
+        """Go on with what is in the files while the store is open."""
+        self.close_snapshots()
+        self.lives += 1
+        after = self.root / str(self.lives)
+        shutil.copytree(self.store.path, after)
+        self.store.close()
+        shutil.rmtree(self.store.path)
+        self.store = Store.open(after)
+
+    @invariant()
+    def store_holds_what_was_committed(self) -> None:
+        with self.store.snapshot() as snapshot:
+            assert_holds(snapshot, self.model)
+            assert check(snapshot) == []
+
+    def teardown(self) -> None:
+        try:
+            self.close_snapshots()
+            while self.store.statistics().trims_left:
+                self.store.commit(Changes())
+            with self.store.snapshot() as snapshot:
+                for topic in self.model.topics.values():
+                    runs = snapshot.iter_blocks(topic.id)
+                    expected = list(topic.entries().values())
+                    assert [body for _, run in runs for body in run] == expected
+                assert check(snapshot) == []
+        finally:
+            self.snapshots.close()
+            self.store.close()
+            self.place.close()
+
+
+TestStore = StoreMachine.TestCase
+# A step costs a few flushes to disk, so fewer examples than the profile's; as many in proportion.
+TestStore.settings = settings(
+    max_examples=max(settings().max_examples // 3, 1), stateful_step_count=25
+)
