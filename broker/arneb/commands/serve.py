@@ -2,13 +2,16 @@
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import click
 
 from arneb.cli import Refused
 from arneb.config import ConfigInvalid, load_config
 
-LISTEN = "HOST:PORT|off"
+LISTEN: Final = "HOST:PORT|off"
+LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+"""Of warnings and errors, on standard error."""
 
 
 @click.command(short_help="Run a broker.")
@@ -37,12 +40,15 @@ def serve(
         raise Refused(str(error)) from error
 
     # Not before the settings are known to be good: these imports are most of the start-up.
+    import logging
+
     import trio
 
     from arneb.listeners import BindFailed
     from arneb.run import run_broker
     from arneb_core.errors import StoreUnusable
 
+    logging.basicConfig(format=LOG_FORMAT)
     try:
         trio.run(run_broker, config, _say)
     except (BindFailed, StoreUnusable) as error:

@@ -73,7 +73,7 @@ def run(data_dir: Path) -> None:
         rest = timed(
             "the Pulsar client consumes the rest",
             HALF,
-            lambda step: consume_by_pulsar(broker.pulsar_url, step),
+            lambda step: consume_by_pulsar(broker.pulsar_url, HALF, step),
         )
         judge(orders, first, rest)
         with console.status("Spark reads the log while the broker runs …"):
@@ -128,7 +128,8 @@ def timed(what: str, total: int, work: Callable[[Step], Result]) -> Result:
 def bar(what: str, total: int) -> Iterator[Step]:
     """A progress bar that goes when it is done."""
     columns = (TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task(what, total=total)
         yield lambda: progress.advance(task)
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 Step = Callable[[], None]
 
 PREFETCH: Final = 500
+PATIENCE_MS: Final = 10_000
+"""A message that is due and does not come within this time is lost."""
 SILENCE_MS: Final = 500
-"""With nothing for this long the queue counts as empty."""
+"""When all have come, nothing more may come for this long."""
 
 
 def publish_by_pika(port: int, orders: Iterable[Order], step: Step) -> int:
@@ -81,8 +83,9 @@ def keep_for_audit(url: str) -> None:
         client.close()
 
 
-def consume_by_pulsar(url: str, step: Step) -> list[Order]:
-    """Consume and acknowledge until the subscription ``amqp`` has nothing more."""
+def consume_by_pulsar(url: str, count: int, step: Step) -> list[Order]:
+    """Consume and acknowledge ``count`` messages of the subscription ``amqp``, which is the
+    queue, and any that it should not have."""
     import pulsar
 
     seen: list[Order] = []
@@ -91,7 +94,8 @@ def consume_by_pulsar(url: str, step: Step) -> list[Order]:
         consumer = client.subscribe(QUEUE, "amqp", consumer_type=pulsar.ConsumerType.Shared)
         while True:
             try:
-                message = consumer.receive(timeout_millis=SILENCE_MS)
+                patience_ms = PATIENCE_MS if len(seen) < count else SILENCE_MS
+                message = consumer.receive(timeout_millis=patience_ms)
             except pulsar.Timeout:
                 return seen
             seen.append(Order.from_json(message.data()))
