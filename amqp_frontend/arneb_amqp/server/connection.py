@@ -20,7 +20,7 @@ from arneb_amqp.server.bridge import Bridge
 from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.link import Link
 from arneb_amqp.server.timers import Timers
-from arneb_amqp.session.connection import ConnectionSession, Surroundings
+from arneb_amqp.session.connection import ConnectionSession
 from arneb_amqp.session.effects import (
     Acknowledge,
     Append,
@@ -32,6 +32,7 @@ from arneb_amqp.session.effects import (
     Wake,
 )
 from arneb_amqp.session.events import Committed, ConsumerClosed, Shutdown
+from arneb_amqp.session.surroundings import Surroundings
 from arneb_amqp.session.unacked import ConsumerId
 from arneb_amqp.topology.queues import ConnectionId
 from arneb_amqp.topology.topology import Topology, new_name
@@ -81,8 +82,8 @@ class Connection:
         self._high = config.outbox_bytes_high
         self._low = config.outbox_bytes_low
         self.bridge = Bridge(services.topology, services.core, id_, self)
-        around = Surroundings(config, self.bridge.open_vhost, new_name)
-        self.session = ConnectionSession(around, trio.current_time(), loopback=loopback)
+        around = Surroundings(config, self.bridge.open_vhost, new_name, loopback)
+        self.session = ConnectionSession(around, trio.current_time())
         self._state = self.session.state
         self.link = Link(sock, services.nursery, self._low, self._drained)
         self._carrying = False
@@ -120,7 +121,7 @@ class Connection:
         session.handle(Committed(token, error), *_instants())
         if error is not None:
             self._act()
-        if session.is_busy:
+        if session.agenda.is_waiting:
             # More of this connection's commits may end in this turn: one confirm for all.
             self._services.flusher.add(self.flush)
         else:
@@ -130,7 +131,7 @@ class Connection:
         """A consumer was assigned a run."""
         session = self.session
         session.deliver(consumer, run)
-        if session.out_bytes + self.link.waiting_bytes > self._high:
+        if session.outbox.size + self.link.waiting_bytes > self._high:
             self.bridge.set_writable(False)
         self._services.flusher.add(self.flush)
 

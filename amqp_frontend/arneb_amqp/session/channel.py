@@ -98,7 +98,7 @@ class Channel:
             return
         self.publisher.close()
         self._move(ChannelInput.FAIL)
-        self._host.send(self.id, close_channel(error))
+        self._host.outbox.send(self.id, close_channel(error))
         self._host.ask(self.deliverer.leave(), lambda _: None)
 
     def end(self) -> None:
@@ -116,7 +116,7 @@ class Channel:
         self._host.ask(self.deliverer.leave(), lambda _: self._send_close_ok())
 
     def _send_close_ok(self) -> None:
-        self._host.send(self.id, make(Methods.CloseOk))
+        self._host.outbox.send(self.id, make(Methods.CloseOk))
 
     def _move(self, happened: ChannelInput) -> None:
         self.state = next_channel_state(self.state, happened)
@@ -124,7 +124,7 @@ class Channel:
     def _send(self, kind: type[Command], **fields: object) -> None:
         """Send a method, unless the channel is closing: what was asked before is answered late."""
         if self.state is ChannelState.OPEN:
-            self._host.send(self.id, make(kind, **fields))
+            self._host.outbox.send(self.id, make(kind, **fields))
 
     def _send_unless(self, nowait: bool, kind: type[Command], **fields: object) -> None:
         if not nowait:
@@ -144,7 +144,7 @@ class Channel:
         """Answers a ``channel.flow`` that this broker never sends."""
 
     def _access(self, _: Command) -> None:
-        self._host.send(self.id, Access.RequestOk())
+        self._host.outbox.send(self.id, Access.RequestOk())
 
     # The exchange and queue classes. The topology does the work; names are expanded here.
 
@@ -227,7 +227,7 @@ class Channel:
             deliverer.prefetch, deliverer.window.limit = method.prefetch_count, 0
         if before and not 0 < deliverer.window.limit <= before:
             ids = tuple(consumer.id for consumer in deliverer.consumers.values())
-            self._host.emit(Wake(ids))
+            self._host.agenda.emit(Wake(ids))
         self._send(Basic.QosOk)
 
     def _consume(self, method: Basic.Consume) -> None:

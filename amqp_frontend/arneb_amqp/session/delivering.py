@@ -135,7 +135,7 @@ class Deliverer:
             redelivered = [place in run.redelivered for place in positions]
         first = self._tags(consumer.id, positions, masks, no_ack=consumer.no_ack)
         chunks = consumer.encoder.encode_run(DeliveryTag(first), entries, redelivered)
-        self._host.send_chunks(chunks)
+        self._host.outbox.send_chunks(chunks)
 
     def acknowledge(self, tags: Sequence[int], transaction: Transaction | None) -> None:
         """The client is done with these deliveries. Raises 406 for an unknown tag, and then
@@ -145,7 +145,7 @@ class Deliverer:
             return
         groups, unknown = self.unacked.take(tags)
         for settled in groups:
-            self._host.acknowledge(settled)
+            self._host.agenda.acknowledge(settled)
         if unknown is not None:
             raise unknown_tag(unknown)
 
@@ -158,7 +158,7 @@ class Deliverer:
         if unknown is not None:
             raise unknown_tag(unknown)
         for settled in groups:
-            self._host.acknowledge(settled)
+            self._host.agenda.acknowledge(settled)
 
     def reject(
         self, tag: int, transaction: Transaction | None, *, multiple: bool, requeue: bool
@@ -173,14 +173,14 @@ class Deliverer:
             raise unknown_tag(unknown)
         for settled in groups:
             if requeue:
-                self._host.emit(Release(settled))
+                self._host.agenda.emit(Release(settled))
             else:
-                self._host.acknowledge(settled)
+                self._host.agenda.acknowledge(settled)
 
     def recover(self) -> None:
         """Give everything unanswered back."""
         for settled in self.unacked.take_all():
-            self._host.emit(Release(settled))
+            self._host.agenda.emit(Release(settled))
 
     def getter(self, queue: str, *, no_ack: bool) -> ConsumerId:
         """Who holds what ``basic.get`` takes from ``queue``."""
@@ -203,7 +203,7 @@ class Deliverer:
             self.channel, DeliveryTag(first), redelivered, entries[0], message_count,
             self._host.frame_bytes_max,
         )  # fmt: skip
-        self._host.send_chunks(chunks)
+        self._host.outbox.send_chunks(chunks)
 
     def _tags(
         self, owner: ConsumerId, positions: list[Position], masks: dict[int, int], *, no_ack: bool
@@ -233,7 +233,7 @@ class Deliverer:
     def settle(self, settled: Sequence[Settled]) -> None:
         """The transaction that gave these back is committed."""
         for each in settled:
-            self._host.emit(Release(each))
+            self._host.agenda.emit(Release(each))
 
 
 def unknown_tag(tag: int) -> Exception:

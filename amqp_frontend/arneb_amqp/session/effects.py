@@ -6,8 +6,8 @@ session handles no further input of its connection: what a client sends after a
 ``queue.declare`` must find the queue.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NewType
 
 from pamqp.base import Frame as Command
@@ -15,7 +15,6 @@ from pamqp.base import Frame as Command
 from arneb_amqp.session.unacked import ConsumerId, Settled
 from arneb_amqp.wire.tables import Table
 from arneb_core.interface import Window
-from arneb_core.position import Position
 
 Token = NewType("Token", int)
 """Names an append until it is committed; never used twice on a connection."""
@@ -123,23 +122,3 @@ class EndConnection(Request):
 
 Effect = Append | Acknowledge | Release | Wake | Disconnect | Request
 """Everything that :meth:`ConnectionSession.take_effects` may hold."""
-
-
-@dataclass(slots=True)
-class Collected:
-    """Acknowledgements of one wake-up, merged by consumer."""
-
-    places: dict[ConsumerId, list[Position]] = field(default_factory=dict)
-
-    def add(self, settled: Settled) -> None:
-        """Take in whole entries."""
-        held = self.places.get(settled.consumer)
-        if held is None:
-            self.places[settled.consumer] = settled.places
-        else:
-            held += settled.places
-
-    def take(self) -> Mapping[ConsumerId, list[Position]]:
-        """Everything collected."""
-        places, self.places = self.places, {}
-        return places

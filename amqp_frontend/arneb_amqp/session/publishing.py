@@ -20,7 +20,6 @@ from arneb_amqp.errors import (
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.session.checks import carbon_copies, check_expiration
 from arneb_amqp.session.confirms import Confirms
-from arneb_amqp.session.effects import Append
 from arneb_amqp.session.host import Host
 from arneb_amqp.session.routes import CachedRoute
 from arneb_amqp.session.transaction import Transaction
@@ -95,8 +94,7 @@ class Publisher:
             return
         self._entries = []
         last_tag = 0 if self.confirms is None else self.confirms.expect(len(entries))
-        token = self._host.next_token(self, last_tag)
-        self._host.append(Append(self._queues, entries, token))
+        self._host.agenda.append(self._queues, entries, self, last_tag)
 
     def close(self) -> None:
         """The channel ends. What was published counts; the confirms that are due are sent, and
@@ -114,7 +112,7 @@ class Publisher:
             self._host.confirming(self)
         elif error is not None:
             # Without confirms there is no other way to say that messages were lost.
-            self._host.channel_failed(self._channel, error.caused_by(BASIC_PUBLISH))
+            self._host.failed(self._channel, error.caused_by(BASIC_PUBLISH))
 
     def send_confirms(self) -> None:
         """Queue the confirms that are due."""
@@ -123,7 +121,7 @@ class Publisher:
         for confirm in self.confirms.take():
             encode = encode_ack if confirm.kept else encode_nack
             tag = DeliveryTag(confirm.tag)
-            self._host.send_chunks((encode(self._channel, tag, confirm.multiple),))
+            self._host.outbox.send_chunks((encode(self._channel, tag, confirm.multiple),))
 
     def send_returns(self, transaction: Transaction) -> None:
         """Queue the returns of a transaction that is being committed."""
@@ -139,7 +137,7 @@ class Publisher:
             # Confirm tags follow the order of publishing, so the run before ends here.
             self.end_run()
             self._queues, self._entries = queues, entries
-            self._host.collecting(self)
+            self._host.agenda.collecting(self)
         elif self.confirms is not None:
             self.end_run()
             self.confirms.complete(self.confirms.expect(len(entries)), kept=True)
@@ -184,4 +182,4 @@ class Publisher:
             self._channel, error.reply_code, error.reply_text, route, body,
             self._host.frame_bytes_max,
         )  # fmt: skip
-        self._host.send_chunks(chunks)
+        self._host.outbox.send_chunks(chunks)

@@ -1,0 +1,48 @@
+"""The outbox: everything that one wake-up wants to send, to be written once."""
+
+from collections.abc import Iterable
+
+from pamqp.base import Frame as Command
+
+from arneb_amqp.wire.constants import CHANNEL_ZERO, ChannelId
+from arneb_amqp.wire.methods import encode_method
+
+
+class Outbox:
+    """Encoded frames in the order of the wire; ``size`` is their bytes."""
+
+    __slots__ = ("_chunks", "_muted", "size")
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self._muted = False
+        self.size = 0
+
+    def __repr__(self) -> str:
+        return f"<Outbox {self.size} bytes in {len(self._chunks)} chunks>"
+
+    def send(self, channel: ChannelId, command: Command) -> None:
+        """Queue a method without content."""
+        if channel == CHANNEL_ZERO or not self._muted:
+            self._put((encode_method(channel, command),))
+
+    def send_chunks(self, chunks: Iterable[bytes]) -> None:
+        """Queue encoded frames of a channel, or of none."""
+        if not self._muted:
+            self._put(chunks)
+
+    def mute_channels(self) -> None:
+        """The connection closes: nothing but methods of the connection may follow."""
+        self._muted = True
+
+    def take(self) -> bytes:
+        """Everything queued since the last call."""
+        data = b"".join(self._chunks)
+        self._chunks.clear()
+        self.size = 0
+        return data
+
+    def _put(self, chunks: Iterable[bytes]) -> None:
+        before = len(self._chunks)
+        self._chunks.extend(chunks)
+        self.size += sum(map(len, self._chunks[before:]))
