@@ -9,9 +9,11 @@ import asyncio
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final, Self
 
 from conformance.brokers.process import Address
+from conformance.wire.running import opened
 from pamqp import base, body, commands, frame, header, heartbeat
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
@@ -45,7 +47,8 @@ class Delivery:
 class Handlers:
     """Called from the reading task, in the order of the frames."""
 
-    confirmed: Callable[[int, bool, bool], None] = lambda tag, multiple, acked: None
+    confirmed: Callable[[list[int], bool], None] = lambda tags, acked: None
+    """The publishes that one basic.ack (True) or basic.nack (False) answers."""
     delivered: Callable[[Delivery], None] = lambda delivery: None
     returned: Callable[[commands.Basic.Return], None] = lambda method: None
     ended: Callable[[], None] = lambda: None
@@ -67,6 +70,8 @@ class AmqpClient:
         self.published = 0
         """Publishes on this channel; the tag of the last one once confirms are on."""
         self.closed: AmqpClosed | None = None
+        self._unconfirmed: dict[int, None] | None = None
+        """In the order of publishing; None = confirms are off."""
         self._reader = reader
         self._writer = writer
         self._answers: asyncio.Queue[Any] = asyncio.Queue()
@@ -77,6 +82,7 @@ class AmqpClient:
     async def open(cls, address: Address, *, user: str = "guest", password: str = "guest") -> Self:
         """Connect, shake hands, open channel 1."""
         client = cls(*await asyncio.open_connection(address.host, address.port, limit=1 << 20))
+        opened(client)
         client._writer.write(PROTOCOL_HEADER)
         client._reading = asyncio.create_task(client._read())
         await client._expect(commands.Connection.Start)
@@ -102,6 +108,7 @@ class AmqpClient:
 
     async def confirm_select(self) -> None:
         await self.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
+        self._unconfirmed = {}
 
     async def consume(self, queue: str, *, prefetch: int = 0, no_ack: bool = False) -> None:
         """Start a consumer; deliveries go to ``handlers.delivered``."""
@@ -120,6 +127,8 @@ class AmqpClient:
     ) -> int:
         """Write one message, persistent unless ``properties`` say otherwise; its confirm tag."""
         self.published += 1
+        if self._unconfirmed is not None:
+            self._unconfirmed[self.published] = None
         method = commands.Basic.Publish(
             exchange=exchange, routing_key=routing_key, mandatory=mandatory
         )
@@ -200,10 +209,9 @@ class AmqpClient:
 
     def _take(self, value: Any) -> None:
         match value:
-            case commands.Basic.Ack():
-                self.handlers.confirmed(value.delivery_tag, value.multiple, True)
-            case commands.Basic.Nack():
-                self.handlers.confirmed(value.delivery_tag, value.multiple, False)
+            case commands.Basic.Ack() | commands.Basic.Nack():
+                tags = self._confirmed(value.delivery_tag or 0, bool(value.multiple))
+                self.handlers.confirmed(tags, isinstance(value, commands.Basic.Ack))
             case commands.Basic.Deliver() | commands.Basic.Return() | commands.Basic.GetOk():
                 self._content = _Content(value)
             case header.ContentHeader():
@@ -222,6 +230,15 @@ class AmqpClient:
                 pass
             case _:
                 self._answers.put_nowait(value)
+
+    def _confirmed(self, tag: int, multiple: bool) -> list[int]:
+        """Single confirms may come in any order; "multiple" means all that are open up to it."""
+        if self._unconfirmed is None or tag not in self._unconfirmed:
+            raise AmqpClosed(0, f"expected a confirm of an open publish, got tag {tag}")
+        tags = list(takewhile(lambda open_: open_ <= tag, self._unconfirmed)) if multiple else [tag]
+        for confirmed in tags:
+            del self._unconfirmed[confirmed]
+        return tags
 
     def _end_content(self) -> None:
         content = self._content

@@ -14,6 +14,7 @@ from typing import Final, Self
 
 import crc32c
 from conformance.brokers.process import Address
+from conformance.wire.running import opened
 
 CALL_WITHIN_S: Final = 10.0
 SIZE: Final = struct.Struct(">I")
@@ -200,6 +201,7 @@ class PulsarClient:
     async def open(cls, address: Address) -> Self:
         """Connect and shake hands."""
         client = cls(*await asyncio.open_connection(address.host, address.port, limit=1 << 20))
+        opened(client)
         client._writer.write(connect_frame())
         await asyncio.wait_for(client._connected, CALL_WITHIN_S)
         return client

@@ -86,7 +86,7 @@ class Audit:
     async def _publish_marker(self) -> None:
         confirmed = asyncio.Event()
         await self._amqp.confirm_select()
-        self._amqp.handlers.confirmed = lambda tag, multiple, acked: confirmed.set()
+        self._amqp.handlers.confirmed = lambda tags, acked: confirmed.set()
         self._history.published[MARKER] = self._marker[1]
         self._amqp.publish(self._names.exchange, "", body_of(self._marker, MARKER_BYTES))
         await asyncio.wait_for(confirmed.wait(), AUDIT_WITHIN_S)

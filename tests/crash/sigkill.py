@@ -19,6 +19,7 @@ from pathlib import Path
 
 from conformance.brokers.arneb import Arneb, arneb_command, arneb_environment
 from conformance.brokers.process import BrokerFailed
+from conformance.wire.running import run as run_scenario
 from tests.crash.audit import Audit, AuditStuck
 from tests.crash.history import History
 from tests.crash.verdict import accept, judge
@@ -168,15 +169,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
     directory: Path = options.directory or Path(tempfile.mkdtemp(prefix="arneb-crash-"))
     print(f"seed {seed}, data in {directory}", flush=True)
-    run = Run(directory, seed)
+    lives = Run(directory, seed)
     began = time.monotonic()
     try:
-        asyncio.run(run.kill_times(options.kills))
+        run_scenario(lives.kill_times(options.kills))
     except (PromiseBroken, AuditStuck, BrokerFailed) as failure:
         print(f"FAILED with seed {seed}, data kept in {directory}\n{failure}", flush=True)
         return 1
     finally:
-        run.end()
+        lives.end()
     print(f"{options.kills} kills in {time.monotonic() - began:.0f} s, no promise broken")
     return 0
 

@@ -9,6 +9,7 @@ import pytest
 from conformance.brokers.arneb import Arneb, run_arneb
 from conformance.wire.amqp import AmqpClient, Delivery
 from conformance.wire.pulsar import Entry, PulsarClient, PulsarClosed
+from conformance.wire.running import run
 from pamqp import commands
 from tests.crash.failing_disk import (
     FailingDisk,
@@ -63,7 +64,6 @@ class Publisher:
         self.client = client
         self.answers: dict[bytes, bool] = {}
         self._bodies: dict[int, bytes] = {}
-        self._last = 0
         self._news = asyncio.Event()
 
     @classmethod
@@ -100,10 +100,9 @@ class Publisher:
             await asyncio.sleep(0.1)
         raise AssertionError("expected the broker to take messages again within 10 s")
 
-    def _confirmed(self, tag: int, multiple: bool, acked: bool) -> None:
-        for number in range(self._last + 1 if multiple else tag, tag + 1):
-            self.answers[self._bodies[number]] = acked
-        self._last = max(self._last, tag)
+    def _confirmed(self, tags: list[int], acked: bool) -> None:
+        for tag in tags:
+            self.answers[self._bodies[tag]] = acked
         self._news.set()
 
 
@@ -145,7 +144,7 @@ def bodies(name: str, count: int) -> list[bytes]:
 async def backlog(broker: Arneb, queue: str = QUEUE) -> list[bytes]:
     """Everything that is ready in the queue, given back afterwards."""
     client = await AmqpClient.open(broker.address)
-    count = (await client.declare_queue(queue, passive=True)).message_count
+    count = (await client.declare_queue(queue, passive=True)).message_count or 0
     await client.abort()
     consumer = await Consumer.open(broker, queue)
     found = await consumer.wait_for(count)
@@ -190,7 +189,7 @@ def test_no_confirm_while_the_disk_fails_and_confirms_when_it_is_whole(
         await publisher.client.abort()
         assert await restarted(broker) == confirmed
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_pulsar_producers_get_send_errors_while_the_disk_fails(
@@ -212,7 +211,7 @@ def test_pulsar_producers_get_send_errors_while_the_disk_fails(
         broker.start()
         assert await _payloads(broker, topic, 1 + len(confirmed)) == [b"before", *confirmed]
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 async def _send_until_taken(broker: Arneb, topic: str) -> list[bytes]:
@@ -272,7 +271,7 @@ def test_consumers_go_on_while_the_disk_fails(
         await asyncio.sleep(ACKS_DURABLE_AFTER_S)
         assert await restarted(broker) == after
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_a_refused_publish_to_two_queues_is_in_neither(
@@ -294,7 +293,7 @@ def test_a_refused_publish_to_two_queues_is_in_neither(
         assert [body for body in await restarted(broker) if b"after" not in body] == both
         assert await backlog(broker, "second") == both
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_while_the_disk_hangs_nothing_is_confirmed_or_delivered(
@@ -321,7 +320,7 @@ def test_while_the_disk_hangs_nothing_is_confirmed_or_delivered(
         assert all(await asyncio.wait_for(publisher.answered(*bodies("held", 10)), WITHIN_S))
         assert await consumer.wait_for(11) == [b"first", *bodies("held", 10)]
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_a_kill_while_the_disk_hangs_loses_nothing_confirmed(
@@ -341,7 +340,7 @@ def test_a_kill_while_the_disk_hangs_loses_nothing_confirmed(
         assert found[:30] == before
         assert found[30:] in ([], bodies("held", 10))
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_every_confirm_has_a_sync_before_it(broker: Arneb, disk: FailingDisk) -> None:
@@ -356,7 +355,7 @@ def test_every_confirm_has_a_sync_before_it(broker: Arneb, disk: FailingDisk) ->
             assert disk[Field.SYNCS] > syncs
         assert disk[Field.SYNCS] - before >= 50
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 async def _fill(publisher: Publisher) -> int:
@@ -397,7 +396,7 @@ def test_a_full_disk_refuses_publishes_until_there_is_room(tmp_path: Path) -> No
             pytest.skip("needs the right to mount a tmpfs")
         broker = Arneb(small.place, listeners=("amqp",)).start()
         try:
-            asyncio.run(_full_and_free_again(broker, lambda: small.resize(64)))
+            run(_full_and_free_again(broker, lambda: small.resize(64)))
         finally:
             broker.kill()
         assert_clean(broker)
@@ -408,7 +407,7 @@ def test_a_file_that_may_not_grow_refuses_publishes_until_it_may(tmp_path: Path)
     broker = Arneb(tmp_path, listeners=("amqp",)).start()
     try:
         limit_file_size(broker.pid, 4 << 20)
-        asyncio.run(_full_and_free_again(broker, lambda: limit_file_size(broker.pid, None)))
+        run(_full_and_free_again(broker, lambda: limit_file_size(broker.pid, None)))
     finally:
         broker.kill()
     assert_clean(broker)

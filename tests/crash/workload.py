@@ -153,18 +153,14 @@ class Workload:
 
         return _until_closed(publish())
 
-    def _confirms_of(self, name: str, room: asyncio.Semaphore) -> Callable[[int, bool, bool], None]:
-        last = 0
-
-        def confirmed(tag: int, multiple: bool, acked: bool) -> None:
-            nonlocal last
-            for number in range(last + 1 if multiple else tag, tag + 1):
+    def _confirms_of(self, name: str, room: asyncio.Semaphore) -> Callable[[list[int], bool], None]:
+        def confirmed(tags: list[int], acked: bool) -> None:
+            for tag in tags:
                 if acked:
-                    self._history.confirmed[name, number] = None
+                    self._history.confirmed[name, tag] = None
                 else:
-                    self._history.refused.append((name, number))
+                    self._history.refused.append((name, tag))
                 room.release()
-            last = max(last, tag)
 
         return confirmed
 

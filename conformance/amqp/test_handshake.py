@@ -1,0 +1,178 @@
+"""Connecting: versions, credentials, tuning, heartbeats, virtual hosts."""
+
+import socket
+import struct
+import time
+from contextlib import suppress
+from typing import Self
+
+import pika
+import pytest
+from conformance.amqp.conftest import Connect
+from conformance.conftest import Target
+from pamqp import commands, frame
+from pika.exceptions import ProbableAccessDeniedError, ProbableAuthenticationError
+
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "authentication_failure_close",
+    "per_consumer_qos",
+)
+HEADER = b"AMQP\x00\x00\x09\x01"
+LOGIN = "\0guest\0guest"
+
+
+class Wire:
+    """A socket that reads whole frames."""
+
+    def __init__(self, target: Target) -> None:
+        self.socket = socket.create_connection((target.address.host, target.address.port), 5)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, method: object, channel: int = 0) -> None:
+        self.socket.sendall(frame.marshal(method, channel))  # type: ignore[arg-type]
+
+    def read(self) -> object:
+        """The next frame's value, heartbeats included; None at the end of the stream."""
+        head = self._exactly(7)
+        if len(head) < 7:
+            return None
+        data = head + self._exactly(struct.unpack(">I", head[3:])[0] + 1)
+        return frame.unmarshal(data)[2]
+
+    def open(
+        self, mechanism: str = "PLAIN", response: str = "\0guest\0guest", heartbeat: int = 0
+    ) -> None:
+        self.socket.sendall(HEADER)
+        assert isinstance(self.read(), commands.Connection.Start)
+        self.send(commands.Connection.StartOk({}, mechanism, response, "en_US"))
+        tune = self.read()
+        assert isinstance(tune, commands.Connection.Tune)
+        self.send(commands.Connection.TuneOk(tune.channel_max, tune.frame_max, heartbeat))
+        self.send(commands.Connection.Open("/"))
+        assert isinstance(self.read(), commands.Connection.OpenOk)
+
+    def _exactly(self, count: int) -> bytes:
+        """Fewer bytes at the end of the stream; a reset is an end like any other."""
+        data = b""
+        with suppress(ConnectionResetError):
+            while len(data) < count and (chunk := self.socket.recv(count - len(data))):
+                data += chunk
+        return data
+
+
+def test_the_server_says_what_it_can(connect: Connect) -> None:
+    connection = connect()
+    properties = connection._impl.server_properties
+    for capability in CAPABILITIES:
+        assert properties["capabilities"][capability] is True
+    assert {"product", "version", "platform"} <= set(properties)
+
+
+def test_a_wrong_protocol_header_is_answered_with_the_right_one(broker: Target) -> None:
+    """4.2.2: the server sends its own header and closes the socket."""
+    for header in (b"AMQP\x01\x01\x00\x0a", b"GET / HT", b"AMQP\x00\x01\x00\x00"):
+        with Wire(broker) as wire:
+            wire.socket.sendall(header)
+            assert wire._exactly(100) == HEADER
+
+
+def test_start_offers_plain_and_amqplain(broker: Target) -> None:
+    with Wire(broker) as wire:
+        wire.socket.sendall(HEADER)
+        start = wire.read()
+        assert isinstance(start, commands.Connection.Start)
+        assert (start.version_major, start.version_minor) == (0, 9)
+        assert {"PLAIN", "AMQPLAIN"} <= set(str(start.mechanisms).split())
+        assert "en_US" in str(start.locales).split()
+
+
+def test_tune_offers_what_clients_expect(broker: Target) -> None:
+    with Wire(broker) as wire:
+        wire.socket.sendall(HEADER)
+        wire.read()
+        wire.send(commands.Connection.StartOk({}, "PLAIN", LOGIN, "en_US"))
+        tune = wire.read()
+        assert isinstance(tune, commands.Connection.Tune)
+        assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (2047, 131072, 60)
+
+
+def test_amqplain_works(broker: Target) -> None:
+    pairs = ((b"LOGIN", b"guest"), (b"PASSWORD", b"guest"))
+    response = b"".join(
+        bytes([len(key)]) + key + b"S" + struct.pack(">I", len(value)) + value
+        for key, value in pairs
+    )
+    with Wire(broker) as wire:
+        wire.open("AMQPLAIN", response.decode("latin-1"))
+
+
+def test_a_wrong_password_is_refused(connect: Connect) -> None:
+    with pytest.raises(ProbableAuthenticationError) as caught:
+        connect(credentials=pika.PlainCredentials("guest", "wrong"))
+    assert "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN" in str(
+        caught.value
+    )
+
+
+def test_an_unknown_virtual_host_is_refused(connect: Connect) -> None:
+    with pytest.raises(ProbableAccessDeniedError) as caught:
+        connect(virtual_host="nope")
+    assert "(530) 'NOT_ALLOWED - vhost nope not found'" in str(caught.value)
+
+
+def test_a_larger_frame_than_offered_is_refused(broker: Target) -> None:
+    with Wire(broker) as wire:
+        wire.socket.sendall(HEADER)
+        wire.read()
+        wire.send(commands.Connection.StartOk({}, "PLAIN", LOGIN, "en_US"))
+        wire.read()
+        wire.send(commands.Connection.TuneOk(0, 200_000, 0))
+        answer = wire.read()
+        if answer is not None:  # RabbitMQ 3.10 just closes the socket, 3 s later
+            assert isinstance(answer, commands.Connection.Close)
+            assert answer.reply_code == 530
+            assert "frame_max = 200000 is higher than the maximum" in str(answer.reply_text)
+
+
+def test_heartbeats_come_and_keep_an_idle_connection(broker: Target) -> None:
+    with Wire(broker) as wire:
+        wire.open(heartbeat=1)
+        beats = 0
+        end = time.monotonic() + 2.2
+        while time.monotonic() < end:
+            assert frame.unmarshal(wire._exactly(8))[2].name == "Heartbeat"
+            beats += 1
+            wire.socket.sendall(b"\x08\x00\x00\x00\x00\x00\x00\xce")
+        assert beats >= 2
+
+
+def test_a_silent_client_is_closed_after_missed_heartbeats(broker: Target) -> None:
+    with Wire(broker) as wire:
+        wire.open(heartbeat=1)
+        began = time.monotonic()
+        wire.socket.settimeout(10)
+        while wire.read() is not None:
+            pass
+        assert 1.5 < time.monotonic() - began < 6
+
+
+def test_close_is_answered(broker: Target) -> None:
+    with Wire(broker) as wire:
+        wire.open()
+        wire.send(commands.Connection.Close(200, "bye", 0, 0))
+        assert isinstance(wire.read(), commands.Connection.CloseOk)
+
+
+def test_a_close_of_one_connection_leaves_the_others(connect: Connect) -> None:
+    first, second = connect(), connect()
+    first.close()
+    assert second.channel().is_open

@@ -1,0 +1,76 @@
+"""What every black-box scenario may use: a running broker, chosen on the command line.
+
+``--broker`` says against what the scenarios run: ``arneb``, ``rabbitmq``, or both. A broker
+that runs elsewhere is named by ``ARNEB_AMQP_URL`` or ``RABBITMQ_AMQP_URL``; otherwise one is
+started for the session, on free loopback ports and throw-away data.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+if str(REPOSITORY) not in sys.path:
+    sys.path.insert(0, str(REPOSITORY))
+
+from conformance.brokers.arneb import Arneb  # noqa: E402
+from conformance.brokers.process import Address, Broker  # noqa: E402
+from conformance.brokers.rabbitmq import RabbitMQ  # noqa: E402
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A running broker. ``process`` is None when somebody else runs it."""
+
+    name: str
+    address: Address
+    process: Broker | None
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@{self.address}/%2F"
+
+    @property
+    def is_rabbitmq(self) -> bool:
+        """For the few places of ``DIFFERENCES.md``."""
+        return self.name == "rabbitmq"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--broker",
+        action="append",
+        choices=["arneb", "rabbitmq"],
+        help="run the AMQP scenarios against this broker (may be given twice; default: both)",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "broker" in metafunc.fixturenames:
+        names = metafunc.config.getoption("broker") or ["rabbitmq", "arneb"]
+        metafunc.parametrize("broker", names, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Target]:
+    """The broker of this scenario, started once a session."""
+    name: str = request.param
+    if url := os.environ.get(f"{name.upper()}_AMQP_URL"):
+        parts = urlsplit(url)
+        yield Target(name, Address(parts.hostname or "127.0.0.1", parts.port or 5672), None)
+        return
+    if name == "rabbitmq" and not RabbitMQ.installed():
+        pytest.skip("RabbitMQ is not installed")
+    directory = tmp_path_factory.mktemp(name)
+    process: Broker = Arneb(directory) if name == "arneb" else RabbitMQ(directory)
+    try:
+        yield Target(name, process.start().address, process)
+    finally:
+        process.stop()
