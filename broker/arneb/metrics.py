@@ -19,8 +19,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from arneb_core.engine import EngineStatistics
 from arneb_core.interface import SubscriptionStatistics, TopicStatistics
+from arneb_core.statistics import EngineStatistics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 

@@ -16,8 +16,8 @@ from starlette.routing import Route
 
 from arneb.http.documents import topic_document
 from arneb.metrics import CONTENT_TYPE, exposition
-from arneb_core.engine import EngineStatistics
 from arneb_core.interface import Core, TopicStatistics
+from arneb_core.statistics import EngineStatistics
 
 
 class ObservedCore(Core, Protocol):
