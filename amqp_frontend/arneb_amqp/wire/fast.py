@@ -257,7 +257,7 @@ class FastReader:
         except AmqpError:
             return at  # Frame by frame, the same properties will be refused in words.
         except (error, IndexError):
-            self._need = missing_bytes(raw, at, known, layout, size_max)
+            self._need = missing_bytes(raw, at, layout, size_max)
             return at
 
     def _open(

@@ -100,27 +100,24 @@ def check_publish(method: bytes) -> KnownPublish | None:
     return KnownPublish(method, channel)
 
 
-def missing_bytes(raw: bytes, at: int, known: KnownPublish, layout: Layout, size_max: int) -> int:
+def missing_bytes(raw: bytes, at: int, layout: Layout, size_max: int) -> int:
     """How many bytes from ``at`` the publish that is cut off there needs; 0 when it must be
     taken frame by frame.
 
     Bytes may only be waited for that the peer is bound to send before it can expect an answer:
-    the rest of a frame, or the start of the next one when a body must follow.
+    the rest of a frame, or the start of the next one when a body must follow. If there is a
+    whole row, the caller has found nothing wrong with it.
     """
     there = len(raw) - at
-    size_at = at + len(layout.start)
     if not raw.startswith(layout.start[:there], at):
         return 0
     if there < len(layout.start) + _BODY_SIZE.size:
         return layout.row_bytes - FRAME_START_BYTES
-    (size,) = _BODY_SIZE.unpack_from(raw, size_at)
+    (size,) = _BODY_SIZE.unpack_from(raw, at + len(layout.start))
     if not size or size > size_max:
         return 0
     if there < layout.row_bytes:
         return layout.row_bytes
-    *_, link, frame_size = layout.unpack(raw, at)
-    if link != known.link or frame_size != size:
-        return 0
     return layout.row_bytes + int(size) + 1
 
 

@@ -272,18 +272,22 @@ def _put_field(parts: list[bytes], field: Field) -> None:
     number = _NUMBERS.get(kind)
     if number is not None:
         parts.append(number.pack(value))
-    elif kind is FieldType.BOOL:
-        parts.append(b"\x01" if value else b"\x00")
-    elif isinstance(value, bytes):
-        parts += (_SIZE.pack(len(value)), value)
-    elif isinstance(value, Decimal):
-        parts.append(_DECIMAL.pack(*value))
-    elif isinstance(value, Mapping):
-        _put_sized(parts, lambda inner: _put_table(inner, value))
-    elif isinstance(value, tuple):
-        _put_sized(parts, lambda inner: _put_array(inner, value))
-    elif value is not None:
-        raise ValueError(f"expected a value of type {kind.erlang_name}, got {value!r}")
+        return
+    match kind, value:
+        case FieldType.LONGSTR | FieldType.BINARY, bytes():
+            parts += (_SIZE.pack(len(value)), value)
+        case FieldType.BOOL, bool():
+            parts.append(b"\x01" if value else b"\x00")
+        case FieldType.DECIMAL, Decimal():
+            parts.append(_DECIMAL.pack(*value))
+        case FieldType.TABLE, Mapping():
+            _put_sized(parts, lambda inner: _put_table(inner, value))
+        case FieldType.ARRAY, tuple():
+            _put_sized(parts, lambda inner: _put_array(inner, value))
+        case FieldType.VOID, None:
+            pass
+        case _:
+            raise ValueError(f"expected a value of type {kind.erlang_name}, got {value!r}")
 
 
 def _put_array(parts: list[bytes], fields: Sequence[Field]) -> None:

@@ -1,0 +1,320 @@
+"""What the readers answer to frames out of order, with RabbitMQ's codes and texts.
+
+The cases are those of RabbitMQ's ``UnexpectedFrames`` and ``FrameMax`` suites, and of
+section 4.2.6 of the specification. Each is read fast and frame by frame.
+"""
+
+from struct import pack
+
+import pytest
+from pamqp import commands
+from tests.amqp_frontend.wire.streams import (
+    FRAME_BYTES_MAX,
+    HEARTBEAT_BYTES,
+    PLAIN,
+    ack,
+    content_header,
+    publish,
+    publish_method,
+    raw_frame,
+)
+
+from arneb_amqp.errors import ChannelException, ReplyCode
+from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.fast import FastReader
+from arneb_amqp.wire.items import HEARTBEAT, Broken, Content, Item, Method, PublishRun
+from arneb_amqp.wire.methods import encode_method
+
+ONE, TWO = ChannelId(1), ChannelId(2)
+DECLARE = encode_method(ONE, commands.Queue.Declare(queue="q"))
+CLOSE = encode_method(ChannelId(0), commands.Connection.Close(200, "", 0, 0))
+BEFORE = b"".join(publish(1, payload=b"x")) * 12
+
+UNEXPECTED, FRAME, SYNTAX = (
+    ReplyCode.UNEXPECTED_FRAME,
+    ReplyCode.FRAME_ERROR,
+    ReplyCode.SYNTAX_ERROR,
+)
+NO_BODY = "UNEXPECTED_FRAME - expected content body, got non content body frame instead"
+NO_METHOD = "UNEXPECTED_FRAME - expected method frame, got non method frame instead"
+NO_HEADER = (
+    "UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead"
+)
+METHOD, HEADER, BODY = publish_method(1, b"", b"q"), content_header(1, 5), raw_frame(3, 1, b"hello")
+PUBLISH = (60, 40)
+
+CASES = [
+    ("a header is missing", METHOD + BODY, UNEXPECTED, NO_HEADER, PUBLISH),
+    ("a body is missing", METHOD + HEADER + METHOD, UNEXPECTED, NO_BODY, PUBLISH),
+    ("an ack comes for a body", METHOD + HEADER + ack(1, 1), UNEXPECTED, NO_BODY, PUBLISH),
+    ("a declare comes for a header", METHOD + DECLARE, UNEXPECTED, NO_HEADER, PUBLISH),
+    ("two headers", METHOD + HEADER + HEADER, UNEXPECTED, NO_BODY, PUBLISH),
+    ("a header without method", HEADER, UNEXPECTED, NO_METHOD, (0, 0)),
+    ("a body without method", BODY, UNEXPECTED, NO_METHOD, (0, 0)),
+    (
+        "a header of another class",
+        METHOD + raw_frame(2, 1, pack(">HHQ", 50, 0, 5) + PLAIN),
+        UNEXPECTED,
+        "UNEXPECTED_FRAME - expected content header for class 60, got one for class 50 instead",
+        PUBLISH,
+    ),
+    (
+        "a header with a weight",
+        METHOD + raw_frame(2, 1, pack(">HHQ", 60, 1, 5) + PLAIN),
+        UNEXPECTED,
+        NO_HEADER,
+        PUBLISH,
+    ),
+    (
+        "a body that is too long",
+        METHOD + HEADER + raw_frame(3, 1, b"hello!"),
+        UNEXPECTED,
+        "UNEXPECTED_FRAME - expected content body of 5 more octets, got 6",
+        PUBLISH,
+    ),
+    (
+        "a heartbeat on a channel",
+        raw_frame(8, 1, b""),
+        UNEXPECTED,
+        "UNEXPECTED_FRAME - type 8, all octets = <<>>",
+        (0, 0),
+    ),
+    (
+        "a body on channel 0",
+        raw_frame(3, 0, b"hello"),
+        UNEXPECTED,
+        'UNEXPECTED_FRAME - type 3, all octets = <<"hello">>',
+        (0, 0),
+    ),
+    (
+        "an unknown type",
+        raw_frame(4, 1, bytes(20)),
+        FRAME,
+        f"FRAME_ERROR - type 4, first 16 octets = <<{','.join('0' * 16)}>>: unknown_frame",
+        (0, 0),
+    ),
+    (
+        "a heartbeat with a payload",
+        raw_frame(8, 0, b"x"),
+        FRAME,
+        'FRAME_ERROR - type 8, all octets = <<"x">>: unknown_frame',
+        (0, 0),
+    ),
+    (
+        "a method too short to be one",
+        raw_frame(1, 1, b"\x00\x3c"),
+        FRAME,
+        "FRAME_ERROR - type 1, all octets = <<0,60>>: unknown_frame",
+        (0, 0),
+    ),
+    (
+        "a method with fields missing",
+        raw_frame(1, 1, b"\x00\x3c\x00\x28\x00\x00"),
+        FRAME,
+        "FRAME_ERROR - cannot decode <<0,0>>",
+        PUBLISH,
+    ),
+    (
+        "a method with octets left over",
+        raw_frame(1, 1, METHOD[7:-1] + b"\x00"),
+        FRAME,
+        "FRAME_ERROR - cannot decode <<0,0,0,1,113,0,0>>",
+        PUBLISH,
+    ),
+    (
+        "a name that is no text",
+        DECLARE.replace(b"\x01q", b"\x01\xff"),
+        FRAME,
+        "FRAME_ERROR - Malformed UTF-8 in shortstr",
+        (50, 10),
+    ),
+    (
+        "an unknown method",
+        raw_frame(1, 1, pack(">HH", 60, 999)),
+        ReplyCode.NOT_IMPLEMENTED,
+        "NOT_IMPLEMENTED - unknown method 60.999",
+        (0, 0),
+    ),
+    (
+        "malformed properties",
+        METHOD + content_header(1, 5, b"\x80\x00\x0athree") + BODY,
+        SYNTAX,
+        "SYNTAX_ERROR - malformed property list of 8 octets, flags 8000",
+        PUBLISH,
+    ),
+    (
+        "property flags that do not exist",
+        METHOD + content_header(1, 5, b"\x00\x01") + BODY,
+        SYNTAX,
+        "SYNTAX_ERROR - malformed property list of 2 octets, flags 0001",
+        PUBLISH,
+    ),
+]
+
+
+class SlowReader(FastReader):
+    """The same reader without its fast paths."""
+
+    __slots__ = ()
+
+    def _runs(self, raw: bytes, at: int, items: list[Item]) -> int:
+        return at
+
+
+@pytest.mark.parametrize("kind", [FastReader, SlowReader])
+@pytest.mark.parametrize(
+    ("raw", "code", "text", "method"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_breaking_the_rules_is_answered_like_rabbitmq(
+    kind: type[FastReader],
+    raw: bytes,
+    code: ReplyCode,
+    text: str,
+    method: tuple[int, int],
+) -> None:
+    reader = kind(FRAME_BYTES_MAX)
+    before, broken = reader.receive(BEFORE + raw)
+    assert isinstance(before, PublishRun)
+    assert len(before.bodies) == 12
+    assert isinstance(broken, Broken)
+    assert not broken.framing_lost
+    assert broken.error.reply_code is code
+    assert broken.error.reply_text == text
+    assert broken.error.method == method
+    # From now on only channel 0 is heard.
+    (close,) = reader.receive(BEFORE + HEADER + HEARTBEAT_BYTES + CLOSE)
+    assert isinstance(close, Method)
+    assert isinstance(close.method, commands.Connection.Close)
+
+
+@pytest.mark.parametrize("kind", [FastReader, SlowReader])
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (
+            raw_frame(3, 1, b"hello", end=b"\x00"),
+            'type 3, all octets = <<"hello">>: {invalid_frame_end_marker,0}',
+        ),
+        (
+            b"".join(publish(1))[:-1] + b"\xcd",
+            'type 3, all octets = <<"hello">>: {invalid_frame_end_marker,205}',
+        ),
+        (
+            METHOD[:-1] + b"\x00" + HEADER + BODY,
+            "type 1, all octets = <<0,60,0,40,0,0,0,1,113,0>>: {invalid_frame_end_marker,0}",
+        ),
+        (
+            ack(1, 1)[:-1] + b"\x00",
+            "type 1, all octets = <<0,60,0,80,0,0,0,0,0,0,0,1,0>>: {invalid_frame_end_marker,0}",
+        ),
+        (
+            raw_frame(1, 1, bytes(FRAME_BYTES_MAX + 1)),
+            "type 1, all octets = <<>>: {frame_too_large,4097,4088}",
+        ),
+        (
+            METHOD + content_header(1, 9000) + raw_frame(3, 1, bytes(9000)),
+            "type 3, all octets = <<>>: {frame_too_large,9000,4088}",
+        ),
+    ],
+)
+def test_after_losing_the_frames_nothing_more_is_read(
+    kind: type[FastReader], raw: bytes, text: str
+) -> None:
+    """4.2.3: a frame over the size, or without its end octet, is fatal."""
+    reader = kind(FRAME_BYTES_MAX)
+    before, broken = reader.receive(BEFORE + raw)
+    assert isinstance(before, PublishRun)
+    assert isinstance(broken, Broken)
+    assert broken.framing_lost
+    assert broken.error.reply_text == f"FRAME_ERROR - {text}"
+    assert reader.receive(CLOSE) == []
+
+
+def test_a_payload_eight_octets_over_the_limit_is_tolerated() -> None:
+    """RabbitMQ takes payloads of frame_max, and so do the clients that send them."""
+    frames = publish(1, payload=b"x" * FRAME_BYTES_MAX, part=FRAME_BYTES_MAX)
+    (run,) = FastReader(FRAME_BYTES_MAX).receive(b"".join(frames))
+    assert isinstance(run, PublishRun)
+
+
+def test_no_frame_limit_leaves_the_largest_message_as_limit() -> None:
+    reader = FastReader(0, message_bytes_max=100_000)
+    assert reader.frame_bytes_max == 0
+    frames = publish(1, payload=b"x" * 100_000, part=100_000)
+    (run,) = reader.receive(b"".join(frames))
+    assert isinstance(run, PublishRun)
+    (broken,) = reader.receive(raw_frame(3, 1, b"")[:3] + pack(">I", 1 << 31))
+    assert isinstance(broken, Broken)
+
+
+@pytest.mark.parametrize("kind", [FastReader, SlowReader])
+def test_too_large_a_message_costs_its_channel_only(kind: type[FastReader]) -> None:
+    reader = kind(FRAME_BYTES_MAX, message_bytes_max=10)
+    large = publish(1, payload=b"x" * 11, part=4)
+    items = reader.receive(BEFORE + b"".join(large) + BEFORE + ack(2, 1))
+    assert len(items) == 4
+    broken, after = items[1:3]
+    assert isinstance(broken, Broken)
+    assert isinstance(broken.error, ChannelException)
+    assert broken.channel == 1
+    assert broken.error.reply_text == (
+        "PRECONDITION_FAILED - message size 11 is larger than configured max size 10"
+    )
+    assert isinstance(after, PublishRun)
+    assert len(after.bodies) == 12
+
+
+def test_unfinished_messages_are_bounded_in_sum() -> None:
+    reader = FastReader(FRAME_BYTES_MAX, partial_bytes_max=10_000)
+    opened = [publish_method(n, b"", b"q") + content_header(n, 4000) for n in range(1, 4)]
+    assert reader.receive(b"".join(opened)) == []
+    items = reader.receive(b"".join(raw_frame(3, n, bytes(3999)) for n in range(1, 4)))
+    (broken,) = items
+    assert isinstance(broken, Broken)
+    assert broken.error.reply_code is ReplyCode.RESOURCE_ERROR
+
+
+def test_finished_messages_give_their_room_back() -> None:
+    reader = FastReader(FRAME_BYTES_MAX, partial_bytes_max=10_000)
+    for _ in range(10):
+        (run,) = reader.receive(b"".join(publish(1, payload=b"x" * 9000)))
+        assert isinstance(run, PublishRun)
+
+
+def test_contents_of_other_methods_come_with_them() -> None:
+    """A client must not send these; what to say to it is for the session to know."""
+    method = commands.Basic.Return(312, "NO_ROUTE", "", "q")
+    raw = encode_method(TWO, method) + content_header(2, 5) + raw_frame(3, 2, b"hello")
+    (item,) = FastReader(FRAME_BYTES_MAX).receive(raw)
+    assert isinstance(item, Method)
+    assert item.content == Content(PLAIN, b"hello")
+
+
+def test_a_publish_on_channel_0_is_a_bare_method() -> None:
+    (item,) = FastReader(FRAME_BYTES_MAX).receive(publish_method(0, b"", b"q"))
+    assert isinstance(item, Method)
+    assert item.channel == 0
+    assert isinstance(item.method, commands.Basic.Publish)
+
+
+def test_after_close_only_channel_0_is_heard() -> None:
+    reader = FastReader(FRAME_BYTES_MAX)
+    assert reader.receive(METHOD + HEADER) == []
+    reader.close()
+    raw = BODY + BEFORE + HEARTBEAT_BYTES + raw_frame(1, 0, b"\x00\x0a\xff\xff") + CLOSE
+    (close,) = reader.receive(raw)
+    assert isinstance(close, Method)
+
+
+def test_heartbeats_are_items() -> None:
+    assert FastReader(FRAME_BYTES_MAX).receive(HEARTBEAT_BYTES * 2) == [HEARTBEAT, HEARTBEAT]
+
+
+def test_many_small_receives_of_a_large_frame_are_copied_once() -> None:
+    """Bounded work: octets that are not enough are only put away."""
+    reader = FastReader(0, message_bytes_max=1 << 22)
+    raw = b"".join(publish(1, payload=bytes(1 << 21), part=1 << 21))
+    items = []
+    for at in range(0, len(raw), 64):
+        items += reader.receive(raw[at : at + 64])
+    assert len(items) == 1

@@ -1,0 +1,213 @@
+"""The hot reader against pamqp and against the assembler, however the bytes are cut."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pamqp import commands
+from tests.amqp_frontend.wire.streams import (
+    FRAME_BYTES_MAX,
+    HEARTBEAT_BYTES,
+    MESSAGE_BYTES_MAX,
+    PLAIN,
+    Fact,
+    PamqpReader,
+    ack,
+    broken_streams,
+    cuts,
+    facts_of,
+    publish,
+    streams,
+)
+
+from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.content import is_body, payload_of, properties_of
+from arneb_amqp.wire.fast import FastReader
+from arneb_amqp.wire.items import Ack, AckRun, Item, Publish, PublishRun
+from arneb_amqp.wire.methods import encode_method
+from arneb_amqp.wire.properties import PropertyFlag, decode_properties
+from arneb_amqp.wire.route import split_route
+
+
+class SlowReader(FastReader):
+    """The same reader without its fast paths."""
+
+    __slots__ = ()
+
+    def _runs(self, raw: bytes, at: int, items: list[Item]) -> int:
+        return at
+
+
+def read(reader: FastReader, pieces: list[bytes]) -> list[Item]:
+    return [item for piece in pieces for item in reader.receive(piece)]
+
+
+def new_reader() -> FastReader:
+    return FastReader(FRAME_BYTES_MAX, message_bytes_max=MESSAGE_BYTES_MAX)
+
+
+def as_pamqp_sees(fact: Fact) -> Fact:
+    """Our facts with publishes taken apart, as the reference gives them."""
+    if fact.what != "publish":
+        return fact
+    route, persistent, mandatory, immediate, body = fact.details  # type: ignore[misc]
+    assert is_body(body)
+    names = split_route(route)
+    return Fact(
+        "publish", fact.channel, (*names, persistent, mandatory, immediate, payload_of(body))
+    )
+
+
+def utf8_only(frames: list[bytes]) -> bool:
+    """pamqp cannot read a routing key that is no text, nor property lists with such texts."""
+    try:
+        PamqpReader().receive(b"".join(frames))
+    except Exception:
+        return False
+    return True
+
+
+@given(streams().filter(utf8_only), st.data())
+def test_finds_what_pamqp_finds(frames: list[bytes], data: st.DataObject) -> None:
+    raw = b"".join(frames)
+    found = facts_of(read(new_reader(), data.draw(cuts(raw))))
+    expected = PamqpReader().receive(raw)
+    assert list(map(simplified, map(as_pamqp_sees, found))) == list(map(simplified, expected))
+
+
+def simplified(fact: Fact) -> Fact:
+    """Table and string types apart, which pamqp sees otherwise."""
+    if fact.what in {"publish", "ack", "heartbeat"}:
+        return fact
+    fields, content = fact.details  # type: ignore[misc]
+    plain = {name: value for name, value in fields.items() if isinstance(value, str | int)}
+    return Fact(fact.what, fact.channel, (plain, content))
+
+
+@given(streams())
+def test_byte_by_byte_says_the_same(frames: list[bytes]) -> None:
+    raw = b"".join(frames)
+    pieces = [raw[at : at + 1] for at in range(len(raw))]
+    assert facts_of(read(new_reader(), pieces)) == facts_of(new_reader().receive(raw))
+
+
+def fast_and_slow_agree(raw: bytes, data: st.DataObject) -> None:
+    """Heartbeats follow, so that neither waits for more."""
+    whole = raw + HEARTBEAT_BYTES * (FRAME_BYTES_MAX // 4)
+    slow = facts_of(SlowReader(FRAME_BYTES_MAX, message_bytes_max=MESSAGE_BYTES_MAX).receive(whole))
+    assert facts_of(new_reader().receive(whole)) == slow
+    assert facts_of(read(new_reader(), data.draw(cuts(whole)))) == slow
+
+
+@given(broken_streams(), st.data())
+def test_wrong_frames_say_the_same_fast_and_slow(frames: list[bytes], data: st.DataObject) -> None:
+    fast_and_slow_agree(b"".join(frames), data)
+
+
+@given(streams(), st.data())
+def test_wrong_octets_say_the_same_fast_and_slow(frames: list[bytes], data: st.DataObject) -> None:
+    """Octets changed, missing or too many, and the end cut off."""
+    raw = bytearray(b"".join(frames))
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(raw)))
+        length = data.draw(st.sampled_from([0, 1, 1, 1, 7]))
+        raw[at : at + length] = data.draw(st.binary(max_size=3))
+    del raw[data.draw(st.integers(0, len(raw))) :]
+    fast_and_slow_agree(bytes(raw), data)
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_never_raise(raw: bytes) -> None:
+    new_reader().receive(raw)
+
+
+def key_of(run: PublishRun) -> tuple[object, ...]:
+    return run.channel, run.route, run.persistent
+
+
+@given(streams())
+def test_no_two_neighbours_could_be_one_run(frames: list[bytes]) -> None:
+    items = new_reader().receive(b"".join(frames))
+    for one, two in pairwise(items):
+        if isinstance(one, PublishRun) and isinstance(two, PublishRun):
+            assert (one.channel, one.route, one.persistent) != (
+                two.channel,
+                two.route,
+                two.persistent,
+            )
+        if isinstance(one, AckRun) and isinstance(two, AckRun):
+            assert one.channel != two.channel
+    assert not any(isinstance(item, PublishRun) and not item.bodies for item in items)
+
+
+@given(streams())
+def test_single_publishes_are_those_with_something_to_look_at(frames: list[bytes]) -> None:
+    mask = PropertyFlag.EXPIRATION
+    reader = FastReader(FRAME_BYTES_MAX, interesting=mask)
+    for item in reader.receive(b"".join(frames)):
+        if isinstance(item, Publish):
+            assert item.properties == properties_of(item.body)
+            found = decode_properties(item.properties)
+            assert (
+                item.mandatory
+                or found.expiration is not None
+                or found.delivery_mode not in {None, 1, 2}
+                or b"CC" in item.properties
+            )
+            assert item.persistent == (found.delivery_mode == 2)
+        elif isinstance(item, PublishRun):
+            for body in item.bodies:
+                found = decode_properties(properties_of(body))
+                assert found.expiration is None
+                assert item.persistent == (found.delivery_mode == 2)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9, 10, 11, 42, 1100, 1200])
+@pytest.mark.parametrize("size", [0, 1, 256])
+def test_a_run_of_any_length_is_one_item(count: int, size: int) -> None:
+    raw = b"".join(publish(1, payload=b"x" * size)) * count
+    (run,) = new_reader().receive(raw)
+    assert isinstance(run, PublishRun)
+    assert len(run.bodies) == count
+    assert {payload_of(body) for body in run.bodies} == {b"x" * size}
+
+
+def test_a_run_ends_at_another_route_channel_or_delivery_mode() -> None:
+    transient = PLAIN[:-1] + b"\x01"
+    frames = [
+        *publish(1, key=b"a"),
+        *publish(1, key=b"b"),
+        *publish(2, key=b"b"),
+        *publish(2, key=b"b", list_=transient),
+    ]
+    runs = new_reader().receive(b"".join(frames))
+    assert [(run.channel, run.route[2:], run.persistent) for run in runs] == [  # type: ignore[union-attr]
+        (1, b"a", True),
+        (1, b"b", True),
+        (2, b"b", True),
+        (2, b"b", False),
+    ]
+
+
+def test_acks_come_as_runs_and_multiple_ones_singly() -> None:
+    raw = ack(1, 1) + ack(1, 2) + ack(1, 9, 1) + ack(1, 10) + ack(2, (1 << 64) - 1) + ack(2, 0, 1)
+    assert new_reader().receive(raw) == [
+        AckRun(1, [1, 2]),  # type: ignore[arg-type]
+        Ack(1, 9),  # type: ignore[arg-type]
+        AckRun(1, [10]),  # type: ignore[arg-type]
+        AckRun(2, [(1 << 64) - 1]),  # type: ignore[arg-type]
+        Ack(2, 0),  # type: ignore[arg-type]
+    ]
+
+
+def test_a_publish_is_never_waited_for_longer_than_its_frames() -> None:
+    """While the body is due, another channel's request must get through."""
+    declare = encode_method(ChannelId(2), commands.Queue.Declare(queue="q"))
+    frames = publish(1, payload=b"x" * 1000)
+    reader = new_reader()
+    assert reader.receive(frames[0] + frames[1]) == []
+    (method,) = reader.receive(declare)
+    assert method.channel == 2  # type: ignore[union-attr]
+    (run,) = reader.receive(frames[2])
+    assert payload_of(run.bodies[0]) == b"x" * 1000  # type: ignore[union-attr]
