@@ -85,6 +85,7 @@ class Store:
         self._snapshots = 0
         self._broken = False
         self._closed = False
+        self._size_bytes = 0
         self._load(env)
         self._room = Room(self.path / DATA_NAME, bytes_max, self._used_bytes, self._free_bytes)
 
@@ -155,8 +156,11 @@ class Store:
 
     @property
     def size_bytes(self) -> int:
-        """The used part of the data file."""
-        return self._used_bytes()
+        """The used part of the data file; the last known one while that is not open."""
+        with self._gate:
+            if self._env is not None and not self._closed:
+                self._size_bytes = self._used_bytes()
+            return self._size_bytes
 
     def statistics(self) -> StoreStatistics:
         """Costs a read transaction."""
@@ -174,7 +178,8 @@ class Store:
     def reader_check(self) -> int:
         """Free the slots of readers that died, and say how many; call it now and then, for a
         dead reader keeps its pages from being reused."""
-        return self._live_env().reader_check()
+        with self._gate:
+            return 0 if self._env is None or self._closed else self._env.reader_check()
 
     def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
         """A consistent copy into the empty directory ``target``, while commits go on.
