@@ -105,7 +105,11 @@ class AckState:
         if self._masks:
             for place in self._masks.keys() & set(positions):
                 self._forget_mask(place)
-        newly = sum([self._add(key, lows) for key, lows in by_chunk(positions)])
+        if type(positions) is range and positions.step == 1:
+            parts = self._parts(Position(first - 1), last)
+        else:
+            parts = by_chunk(positions)
+        newly = sum([self._add(key, lows) for key, lows in parts])
         self._advance()
         return newly
 
@@ -342,10 +346,16 @@ class AckState:
 
     def _move_back(self, target: Position) -> None:
         """Move mark-delete down; what it leaves behind is kept as holes."""
-        for first, last in self._ledgers.runs(target, self._mark_delete):
-            for key, lows in of_run(first, last):
-                self._holes.add_lows(key, lows)
+        for key, lows in self._parts(target, self._mark_delete):
+            self._holes.add_lows(key, lows)
         self._set_mark_delete(target)
+
+    def _parts(
+        self, low_exclusive: Position, high_inclusive: Position
+    ) -> Iterable[tuple[int, BitMap]]:
+        """The entries in (low, high] as fresh bitmaps by chunk."""
+        for first, last in self._ledgers.runs(low_exclusive, high_inclusive):
+            yield from of_run(first, last)
 
     def _set_mark_delete(self, place: Position) -> None:
         self._mark_delete = place

@@ -30,7 +30,7 @@ def droppable_through(
     left_bytes = ledgers.bytes
     through: LedgerId | None = None
     for info in list(ledgers)[:-1]:
-        if slowest is not None and info.last > slowest:
+        if slowest is not None and info.entries and info.last > slowest:
             break
         left_bytes -= info.bytes
         over_time = retention_ms != WITHOUT_END and now_ms - info.closed_ms >= retention_ms

@@ -1,11 +1,13 @@
-"""The model of a cursor: a set of acknowledged messages, and nothing clever.
+"""The model of a cursor: a set of acknowledged messages, and a dictionary for its disk.
 
 The rule: so short that one sees that it is right. What
 :class:`~arneb_core.acks.AckState` says of any entry must be what this says.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
+from arneb_core.acks import Changes
 from arneb_core.position import Position
 
 Message = tuple[Position, int]
@@ -57,3 +59,22 @@ class CursorModel:
     def unacknowledged(self) -> list[Position]:
         """The entries that are not acknowledged, in order."""
         return sorted(place for place in self.log if not self.is_acknowledged(place))
+
+
+@dataclass(slots=True)
+class CursorDisk:
+    """What the store would hold of one cursor."""
+
+    mark_delete: Position
+    pairs: dict[bytes, bytes] = field(default_factory=dict)
+    failed: bool = False
+    """Some commit did: then a key may be deleted that never came here."""
+
+    def write(self, mark_delete: Position, changes: Changes) -> None:
+        self.mark_delete = mark_delete
+        for suffix, value in changes:
+            if value is None:
+                assert self.failed or suffix in self.pairs, f"{suffix.hex()} was never written"
+                self.pairs.pop(suffix, None)
+            else:
+                self.pairs[suffix] = value

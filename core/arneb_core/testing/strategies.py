@@ -5,6 +5,7 @@ ledgers, multiples of 65,536), and small where size shows nothing new.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from arneb_core.entry import EntryFlag, EntryHeader, Origin
 from arneb_core.holes import CHUNK_SIZE
 from arneb_core.ledgers import LedgerIndex, LedgerInfo
-from arneb_core.position import AFTER_ALL, ENTRY_MASK, LedgerId, Position, position
+from arneb_core.position import AFTER_ALL, ENTRY_MASK, LedgerId, Position, ledger_of, position
 
 SMALL_SIZES = (0, 1, 2, 3, 7)
 CHUNK_SIZES = (CHUNK_SIZE - 1, CHUNK_SIZE, CHUNK_SIZE + 1, 2 * CHUNK_SIZE)
@@ -73,6 +74,18 @@ def ledger_infos(
     return infos
 
 
+def log_of(*sizes: int) -> LedgerIndex:
+    """Ledgers 1, 2, … of those sizes, the last one open."""
+    ledgers = LedgerIndex()
+    for size in sizes:
+        if ledgers.current:
+            ledgers.close(1)
+        ledgers.open(ledger_of(ledgers.next_append), 1)
+        if size:
+            ledgers.extend(size, size, size)
+    return ledgers
+
+
 def ledger_indexes(
     sizes: Sequence[int] = SMALL_SIZES, ledgers_max: int = 4
 ) -> st.SearchStrategy[LedgerIndex]:
@@ -106,28 +119,44 @@ def filling(ledgers: LedgerIndex, edges: Sequence[Position]) -> list[range]:
     return stretches
 
 
-def ack_sequences(
-    universe: Sequence[Position], foreign: bool = True
-) -> st.SearchStrategy[list[Position]]:
-    """Positions as a peer may send them: runs, strides, any order, twice, and some that the
-    log does not have (``foreign``)."""
-    anything = st.sampled_from(universe) if universe else st.nothing()
-    if foreign:
-        strangers = st.sampled_from([Position(0), Position(5 << 70), Position(-3)])
-        anything = anything | positions(ledger_max=12) | strangers
-    last = max(len(universe) - 1, 0)
-    runs = st.builds(
-        lambda start, length, step: list(universe[start : start + length : step]),
-        st.integers(0, last),
-        st.integers(0, 40),
-        st.integers(1, 3),
-    )
-    return st.one_of(
-        runs,
-        st.lists(anything, max_size=12),
-        runs.flatmap(st.permutations),
-        st.builds(lambda run, more: [*run, *more, *run], runs, st.lists(anything, max_size=3)),
-    )
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """Which positions of a log are acknowledged together, and how they are sent.
+
+    Says nothing of the log, so that one strategy serves all logs (to build a strategy for
+    each step of a state machine takes longer than the step).
+    """
+
+    start: int
+    length: int
+    step: int
+    seed: int
+    """0 = in order, once; else shuffled by it, and doubled when it is even."""
+    strangers: tuple[Position, ...]
+    """Positions that the log does not have, mostly."""
+
+    def of(self, universe: Sequence[Position]) -> list[Position]:
+        """The positions, taken from ``universe``, the entries of the log."""
+        start = self.start % (len(universe) + 1)
+        chosen = [*universe[start :: self.step][: self.length], *self.strangers]
+        if self.seed:
+            chosen.sort(key=lambda place: hash((self.seed, place)))
+        return chosen if self.seed % 2 else chosen * (1 + (self.seed > 0))
+
+
+STRANGERS = positions(ledger_max=12) | st.sampled_from(
+    [Position(0), Position(5 << 70), Position(-3)]
+)
+
+picks = st.builds(
+    Picks,
+    start=st.integers(0, 100),
+    length=st.sampled_from([0, 1, 1, 2, 3, 4, 5, 6, 7, 10, 20, 100]),
+    step=st.sampled_from([1, 1, 1, 2, 3]),
+    seed=st.sampled_from([0, 0, 0, 1, 2, 3]),
+    strangers=st.just(()) | st.tuples(STRANGERS) | st.tuples(STRANGERS, STRANGERS),
+)
+"""Acknowledgements as a peer may send them: runs, strides, any order, twice, and unknown ones."""
 
 
 def masks(messages: int) -> st.SearchStrategy[int]:

@@ -1,0 +1,319 @@
+"""What a subscription has acknowledged: the edges of chunks and ledgers, one at a time.
+
+Random programs against the model are in ``test_acks_model.py``.
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap
+
+from arneb_core.acks import FEW, KIND_CHUNK, KIND_MASK, AckState
+from arneb_core.holes import CHUNK_SIZE
+from arneb_core.ledgers import LedgerIndex
+from arneb_core.position import AFTER_ALL, BEFORE_ALL, LedgerId, Position, position
+from arneb_core.testing.invariants import check_ack_state
+from arneb_core.testing.model import CursorDisk
+from arneb_core.testing.strategies import log_of
+
+ALL = 1 << 40
+
+
+def everything(ledgers: LedgerIndex) -> list[Position]:
+    runs = ledgers.runs(BEFORE_ALL, AFTER_ALL)
+    return [Position(place) for first, last in runs for place in range(first, last + 1)]
+
+
+def reload(state: AckState, ledgers: LedgerIndex) -> AckState:
+    disk = CursorDisk(state.mark_delete)
+    disk.write(state.mark_delete, state.take_changes())
+    return AckState.load(ledgers, disk.mark_delete, disk.pairs.items())
+
+
+@pytest.mark.parametrize("size", [1, 2, CHUNK_SIZE - 1, CHUNK_SIZE, CHUNK_SIZE + 1])
+def test_a_gap_closes_over_ledgers_of_any_size(size: int) -> None:
+    """All but the first entry, from the back: nothing moves; then the first: all of it."""
+    ledgers = log_of(size, 1, size, 0, size)
+    every = everything(ledgers)
+    state = AckState(ledgers)
+    assert state.acknowledge(every[: len(every) // 2 : -1]) == len(every) - len(every) // 2 - 1
+    assert state.acknowledge(every[1:]) == len(every) // 2
+    assert state.mark_delete == BEFORE_ALL
+    assert state.holes == len(every) - 1
+    check_ack_state(reload(state, ledgers))
+    assert state.acknowledge([every[0]]) == 1
+    assert (state.mark_delete, state.holes, state.backlog) == (every[-1], 0, 0)
+    check_ack_state(state)
+
+
+@pytest.mark.parametrize("entry", [CHUNK_SIZE - 2, CHUNK_SIZE - 1, CHUNK_SIZE, CHUNK_SIZE + 1])
+@pytest.mark.parametrize("length", [1, 2, 3, FEW, FEW + 1, 20])
+def test_a_run_moves_mark_delete_over_the_end_of_a_chunk(entry: int, length: int) -> None:
+    ledgers = log_of(2 * CHUNK_SIZE)
+    state = AckState(ledgers)
+    state.reset(position(1, entry - length + 1))
+    run = [position(1, entry - length + 1 + i) for i in range(length)]
+    assert state.acknowledge(run) == length
+    assert (state.mark_delete, state.holes) == (position(1, entry), 0)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [0, 0, 2],
+        [0, 1, 1, 3],
+        [0, 2, 1, 3],
+        [0, 9, 9, 3],
+        [0, 5, 2, 3],
+        [0, 0, 0, 0, 4, 4, 6],
+        [3, 2, 1, 0],
+        [0, 6, 5, 4, 3, 2, 1, 7],
+    ],
+)
+def test_what_looks_like_a_run_by_its_ends_is_looked_at(entries: list[int]) -> None:
+    state = AckState(log_of(20))
+    newly = state.acknowledge([position(1, entry) for entry in entries])
+    assert newly == len(set(entries))
+    assert [entry for entry in range(20) if state.is_acknowledged(position(1, entry))] == sorted(
+        set(entries)
+    )
+
+
+def test_a_run_that_continues_in_the_next_ledger_is_contiguous() -> None:
+    ledgers = log_of(3, 0, 2)
+    state = AckState(ledgers)
+    assert state.acknowledge([*everything(ledgers)[:4]]) == 4
+    assert state.mark_delete == position(3, 0)
+
+
+def test_an_open_ledger_is_not_left_behind() -> None:
+    """What is appended after all was acknowledged is next, in the same ledger or another."""
+    ledgers = log_of(1)
+    state = AckState(ledgers)
+    state.acknowledge_until(AFTER_ALL)
+    ledgers.extend(2, 2, 2)
+    assert state.unacknowledged(BEFORE_ALL, AFTER_ALL, 9) == [position(1, 1), position(1, 2)]
+    ledgers.close(1)
+    ledgers.open(LedgerId(2), 1)
+    ledgers.extend(1, 1, 1)
+    assert state.acknowledge([position(2, 0)]) == 1
+    assert state.mark_delete == position(1, 0)
+    assert state.acknowledge([position(1, 1), position(1, 2)]) == 2
+    assert state.mark_delete == position(2, 0)
+
+
+def test_what_is_not_in_the_log_yet_cannot_be_acknowledged() -> None:
+    ledgers = log_of(2)
+    state = AckState(ledgers)
+    beyond = [position(1, entry) for entry in range(12)]
+    assert state.acknowledge([position(1, 2)]) == 0
+    assert state.acknowledge(beyond) == 2
+    assert state.acknowledge_until(position(7, 0)) == 0
+    assert not state.acknowledge_messages(position(1, 2), 1, 2)
+    ledgers.extend(10, 10, 10)
+    assert state.unacknowledged(BEFORE_ALL, AFTER_ALL, 99) == beyond[2:]
+
+
+def test_no_number_of_holes_is_dropped() -> None:
+    """Pulsar keeps 10,000 of them over a restart. Here: 200,000, in a store of 50 KiB."""
+    ledgers = log_of(*[50_000] * 8)
+    every = everything(ledgers)
+    state = AckState(ledgers)
+    assert state.acknowledge(every[1::2]) == state.holes == 200_000
+    loaded = reload(state, ledgers)
+    assert loaded.holes == 200_000
+    assert loaded.unacknowledged(BEFORE_ALL, AFTER_ALL, ALL) == every[::2]
+    assert loaded.acknowledge(every[::2]) == 200_000
+    assert loaded.mark_delete == every[-1]
+
+
+def test_one_stuck_entry_is_stored_in_few_bytes() -> None:
+    ledgers = log_of(60_000)
+    state = AckState(ledgers)
+    state.acknowledge(everything(ledgers)[1:])
+    ((suffix, value),) = state.take_changes()
+    assert suffix == KIND_CHUNK + bytes.fromhex("000000010000")
+    assert value is not None
+    assert len(value) < 40
+
+
+def test_only_the_chunks_that_changed_are_written() -> None:
+    ledgers = log_of(CHUNK_SIZE * 3)
+    state = AckState(ledgers)
+    state.acknowledge([position(1, 5 + chunk * CHUNK_SIZE) for chunk in range(3)])
+    assert len(state.take_changes()) == 3
+    state.acknowledge([position(1, 7 + CHUNK_SIZE)])
+    assert [suffix for suffix, _ in state.take_changes()] == [
+        KIND_CHUNK + bytes.fromhex("000000010001")
+    ]
+    assert state.take_changes() == []
+
+
+def test_what_comes_and_goes_between_two_commits_is_not_written() -> None:
+    ledgers = log_of(10)
+    state = AckState(ledgers)
+    state.take_changes()
+    state.acknowledge([position(1, 1)])
+    state.acknowledge_messages(position(1, 0), 1, 2)
+    state.acknowledge([position(1, 0)])
+    assert state.mark_delete_dirty
+    assert state.take_changes() == []
+
+
+def test_the_keys_and_values_on_disk_do_not_change() -> None:
+    state = AckState(log_of(10))
+    state.acknowledge([position(1, 3)])
+    state.acknowledge_messages(position(1, 9), 0b1, 10)
+    assert state.take_changes() == [
+        (KIND_CHUNK + bytes.fromhex("000000010000"), bytes(BitMap([3]).serialize())),
+        (KIND_MASK + bytes.fromhex("0000000100000009"), bytes.fromhex("fe03")),
+    ]
+
+
+def test_a_batch_counts_once_and_its_last_message_makes_it_whole() -> None:
+    state = AckState(log_of(2))
+    place = position(1, 1)
+    assert not state.acknowledge_messages(place, 0b011, 3)
+    assert state.unacked_mask(place) == 0b100
+    assert not state.acknowledge_messages(place, 0b001, 3)
+    assert state.acknowledge_messages(place, 0b100, 3)
+    assert state.unacked_mask(place) is None
+    assert not state.acknowledge_messages(place, 0b111, 3)
+    assert state.holes == 1
+
+
+def test_messages_that_a_batch_does_not_have_mean_nothing() -> None:
+    state = AckState(log_of(1))
+    assert not state.acknowledge_messages(position(1, 0), 0b1000, 3)
+    assert state.unacked_mask(position(1, 0)) is None
+    with pytest.raises(ValueError, match="at least one message at 1:0, got 0"):
+        state.acknowledge_messages(position(1, 0), 1, 0)
+
+
+def test_a_mask_from_a_seek_with_too_many_bits_does_not_hold_the_entry() -> None:
+    state = AckState(log_of(2))
+    state.reset(position(1, 0), 0b11111)
+    assert state.acknowledge_messages(position(1, 0), 0b111, 3)
+    assert state.mark_delete == position(1, 0)
+
+
+def test_undoing_a_unit_gives_half_acked_batches_their_masks_back() -> None:
+    ledgers = log_of(3, 3)
+    state = AckState(ledgers)
+    every = everything(ledgers)
+    state.acknowledge_messages(every[1], 0b01, 2)
+    unit = every[:4]
+    held = state.masks_of(unit)
+    state.acknowledge(unit)
+    state.acknowledge([every[4]])
+    assert state.mark_delete == every[4]
+    assert state.restore(unit, held) == 4
+    assert state.unacknowledged(BEFORE_ALL, AFTER_ALL, 9) == [*unit, every[5]]
+    assert state.unacked_mask(every[1]) == 0b10
+    check_ack_state(state)
+
+
+def test_a_cursor_below_the_log_is_lifted_to_it() -> None:
+    ledgers = log_of(3, 3, 3)
+    state = AckState(ledgers)
+    state.acknowledge([position(1, 2), position(3, 0)])
+    state.acknowledge_messages(position(2, 0), 1, 2)
+    state.take_changes()
+    ledgers.drop_through(LedgerId(2))
+    state.log_trimmed()
+    assert state.mark_delete == position(3, 0)
+    assert sorted(suffix[:1] for suffix, value in state.take_changes() if value is None) == [
+        KIND_CHUNK, KIND_CHUNK, KIND_MASK
+    ]  # fmt: skip
+    assert not state.masks
+
+
+# Loading what someone else wrote
+
+CHUNK_KEY = KIND_CHUNK + bytes.fromhex("000000010000")
+MASK_KEY = KIND_MASK + bytes.fromhex("0000000100000001")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "value"),
+    [
+        (CHUNK_KEY, b""),
+        (CHUNK_KEY, b"nonsense"),
+        (CHUNK_KEY, bytes(BitMap().serialize())),
+        (CHUNK_KEY, bytes(BitMap([CHUNK_SIZE]).serialize())),
+        (CHUNK_KEY[:-1], bytes(BitMap([1]).serialize())),
+        (CHUNK_KEY + b"\0", bytes(BitMap([1]).serialize())),
+        (MASK_KEY, b""),
+        (MASK_KEY, b"\0\0"),
+        (MASK_KEY[:-1], b"\1"),
+        (KIND_MASK, b"\1"),
+    ],
+)
+def test_records_that_were_never_written_are_refused(suffix: bytes, value: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        AckState.load(log_of(5), BEFORE_ALL, [(suffix, value)])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([CHUNK_KEY, MASK_KEY]) | st.binary(max_size=9), st.binary(max_size=30)
+        )
+    )
+)
+def test_random_records_are_refused_or_give_a_sound_state(pairs: list[tuple[bytes, bytes]]) -> None:
+    try:
+        state = AckState.load(log_of(5), BEFORE_ALL, pairs)
+    except ValueError:
+        return
+    check_ack_state(state)
+
+
+@given(
+    st.lists(st.integers(0, CHUNK_SIZE + 500), min_size=1, max_size=9, unique=True),
+    st.integers(0, 60), st.binary(min_size=1, max_size=1), st.booleans(),
+)  # fmt: skip
+def test_mutated_records_are_refused_or_give_a_sound_state(
+    entries: list[int], offset: int, byte: bytes, cut: bool
+) -> None:
+    ledgers = log_of(CHUNK_SIZE + 1_000)
+    state = AckState(ledgers)
+    state.acknowledge([position(1, entry) for entry in entries])
+    pairs = []
+    for suffix, value in state.take_changes():
+        assert value is not None
+        at = offset % len(value)
+        pairs.append((suffix, value[:at] + (b"" if cut else byte + value[at + 1 :])))
+    try:
+        loaded = AckState.load(ledgers, state.mark_delete, pairs)
+    except ValueError:
+        return
+    check_ack_state(loaded)
+
+
+def test_stored_acks_that_say_nothing_are_left_out_and_deleted() -> None:
+    """Below mark-delete, or of entries that the log does not have."""
+    ledgers = log_of(5)
+    pairs = [
+        (CHUNK_KEY, bytes(BitMap([1, 4, 5, 900]).serialize())),
+        (KIND_CHUNK + bytes.fromhex("000000090000"), bytes(BitMap([0]).serialize())),
+        (MASK_KEY, b"\1"),
+        (KIND_MASK + bytes.fromhex("0000000100000003"), b"\2"),
+        (b"\0", b"the engine's own record"),
+    ]
+    state = AckState.load(ledgers, position(1, 1), pairs)
+    check_ack_state(state)
+    assert state.unacknowledged(BEFORE_ALL, AFTER_ALL, 9) == [position(1, 2), position(1, 3)]
+    assert dict(state.masks) == {position(1, 3): 2}
+    assert [(suffix, value is None) for suffix, value in state.take_changes()] == [
+        (CHUNK_KEY, False),
+        (KIND_CHUNK + bytes.fromhex("000000090000"), True),
+        (MASK_KEY, True),
+    ]
+
+
+def test_a_state_says_where_it_stands() -> None:
+    state = AckState(log_of(9))
+    state.acknowledge([position(1, entry) for entry in (0, 1, 4, 5)])
+    state.acknowledge_messages(position(1, 8), 1, 2)
+    assert repr(state) == "<AckState 1:1, 2 holes, 1 half-acked>"

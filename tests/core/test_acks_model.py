@@ -1,0 +1,286 @@
+"""What a subscription has acknowledged, against the model: a set of messages.
+
+The logs of the machine have big ledgers too, of a chunk of holes and one entry more or
+less. Its model knows only the entries near the edges; those between are acknowledged as
+ranges, so that a step stays cheap.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hypothesis import note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from arneb_core.acks import AckState, Changes
+from arneb_core.ledgers import LedgerIndex
+from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position
+from arneb_core.testing.invariants import check_ack_state
+from arneb_core.testing.model import CursorDisk, CursorModel, Message
+from arneb_core.testing.strategies import (
+    CHUNK_SIZES,
+    SMALL_SIZES,
+    Picks,
+    edge_positions,
+    filling,
+    ledger_indexes,
+    masks,
+    picks,
+    positions,
+)
+
+MESSAGES_MAX = 3
+ALL = 1 << 40
+MANY = 1_000
+INDEXES = st.integers(0, MANY - 1)
+"""Of entries, modulo how many there are; any position is greater."""
+
+
+def batch_size(place: Position) -> int:
+    """Entries of one, two and three messages, mixed."""
+    return 1 + (place % 7 % MESSAGES_MAX)
+
+
+@dataclass
+class Commit:
+    """A commit under way: what it writes, and what is acknowledged once it is done."""
+
+    mark_delete: Position
+    changes: Changes
+    acked: set[Message]
+
+
+@dataclass
+class UnitOfAcks:
+    """Acks that are taken back if their commit fails."""
+
+    positions: list[Position]
+    masks: dict[Position, int]
+    messages: set[Message]
+
+
+class AcksAgainstTheModel(RuleBasedStateMachine):
+    """Acks in all forms, a growing and shrinking log, commits, failures and crashes."""
+
+    @initialize(ledgers=ledger_indexes((*SMALL_SIZES, *CHUNK_SIZES), ledgers_max=3))
+    def begin(self, ledgers: LedgerIndex) -> None:
+        note(f"log: {list(ledgers)}")
+        self.ledgers = ledgers
+        edges = edge_positions(ledgers)
+        self.log = {place: batch_size(place) for place in edges}
+        self.between = filling(ledgers, edges)
+        self.state = AckState(ledgers)
+        self.model = CursorModel(self.log)
+        self.unit: UnitOfAcks | None = None
+        self.commit: Commit | None = None
+        self.fill()
+        assert self.state.mark_delete_dirty, "a new cursor must be written"
+        self.disk = CursorDisk(self.state.mark_delete)
+        self.disk.write(self.state.mark_delete, self.state.take_changes())
+        self.durable = set(self.model.acked)
+
+    def fill(self) -> None:
+        """Acknowledge what the model does not know; the last range by a list."""
+        for stretch in self.between:
+            self.state.acknowledge(stretch)  # type: ignore[arg-type]  # ints made from positions
+
+    def at(self, index: int) -> Position:
+        """An entry that the model knows; one that is not there if the log is empty."""
+        universe = self.universe
+        return universe[index % len(universe)] if universe else position(1, index)
+
+    @property
+    def universe(self) -> list[Position]:
+        return sorted(self.log)
+
+    # Acknowledging
+
+    @rule(chosen=picks)
+    def acknowledge(self, chosen: Picks) -> None:
+        self.expect(self.state.acknowledge, chosen.of(self.universe))
+
+    @rule(skip=st.integers(0, 3), length=st.integers(1, 12), step=st.integers(1, 2))
+    def acknowledge_what_comes_next(self, skip: int, length: int, step: int) -> None:
+        """What a consumer that keeps up sends: the next ones, or every second one of them."""
+        chosen = self.model.unacknowledged()[skip::step][:length]
+        self.expect(self.state.acknowledge, chosen)
+
+    @rule(index=INDEXES, length=st.integers(0, 9))
+    def acknowledge_a_range(self, index: int, length: int) -> None:
+        first = self.at(index)
+        self.expect(self.state.acknowledge, range(first, first + length))
+
+    def expect(self, operation: Callable[..., int], chosen: Sequence[int]) -> None:
+        before = set(self.model.unacknowledged())
+        newly = operation(chosen)
+        self.model.acknowledge(Position(place) for place in chosen)
+        assert newly == len(before - set(self.model.unacknowledged()))
+
+    @rule(place=INDEXES | positions(ledger_max=12) | st.sampled_from([AFTER_ALL, BEFORE_ALL]))
+    def acknowledge_until(self, place: int) -> None:
+        target = self.at(place) if place < MANY else Position(place)
+        before = set(self.model.unacknowledged())
+        newly = self.state.acknowledge_until(target)
+        self.model.acknowledge_until(target)
+        assert newly == len(before - set(self.model.unacknowledged()))
+
+    @rule(index=INDEXES, mask=masks(MESSAGES_MAX))
+    def acknowledge_messages(self, index: int, mask: int) -> None:
+        place = self.at(index)
+        was_whole = self.model.is_acknowledged(place)
+        whole = self.state.acknowledge_messages(place, mask, batch_size(place))
+        self.model.acknowledge_messages(place, mask)
+        assert whole == (self.model.is_acknowledged(place) and not was_whole)
+
+    @rule(index=INDEXES, mask=masks(MESSAGES_MAX))
+    def acknowledge_until_inside_a_batch(self, index: int, mask: int) -> None:
+        place = self.at(index)
+        before = set(self.model.unacknowledged())
+        newly = self.state.acknowledge_until(place, mask, batch_size(place))
+        self.model.acknowledge_until(Position(place - 1))
+        self.model.acknowledge_messages(place, mask)
+        assert newly == len(before - set(self.model.unacknowledged()))
+
+    @rule(
+        index=INDEXES | st.sampled_from([BEFORE_ALL, AFTER_ALL]),
+        mask=st.none() | masks(MESSAGES_MAX),
+    )
+    def reset(self, index: int, mask: int | None) -> None:
+        place = self.at(index) if index < MANY else Position(index)
+        mask = None if mask is None else mask & ((1 << batch_size(place)) - 1)
+        self.state.reset(place, mask)
+        self.model.reset(place, mask)
+        self.unit = None
+        self.fill()
+
+    # Units that may fail
+
+    @precondition(lambda self: self.unit is None)
+    @rule(picked=picks)
+    def acknowledge_a_unit(self, picked: Picks) -> None:
+        chosen = list(dict.fromkeys(picked.of(self.universe)))
+        before = self.model.unacknowledged()
+        unacked = self.state.only_unacked(chosen)
+        assert unacked == [place for place in chosen if place in before]
+        held = self.state.masks_of(unacked)
+        self.unit = UnitOfAcks(unacked, held, self.model.messages(unacked) - self.model.acked)
+        assert self.state.acknowledge(unacked) == len(unacked)
+        self.model.acknowledge(unacked)
+
+    @precondition(lambda self: self.unit is not None)
+    @rule(fails=st.booleans())
+    def end_the_unit(self, fails: bool) -> None:
+        unit, self.unit = self.unit, None
+        assert unit is not None
+        if fails:
+            there = [place for place in unit.positions if place in self.log]
+            assert self.state.restore(unit.positions, unit.masks) == len(there)
+            self.model.restore(unit.messages)
+
+    # The log
+
+    @rule(count=st.integers(1, 4), roll=st.booleans())
+    def grow(self, count: int, roll: bool) -> None:
+        if roll and self.ledgers.current:
+            self.ledgers.close(1)
+        if not self.ledgers.current:
+            self.ledgers.open(ledger_of(self.ledgers.next_append), 1)
+        first = self.ledgers.extend(count, count, count)
+        self.log |= {Position(first + i): batch_size(Position(first + i)) for i in range(count)}
+
+    @precondition(lambda self: len(self.ledgers) > 1)
+    @rule(index=st.integers(0, 5))
+    def trim(self, index: int) -> None:
+        droppable = [info.id for info in self.ledgers][:-1]
+        last = droppable[index % len(droppable)]
+        self.ledgers.drop_through(last)
+        self.state.log_trimmed()
+        for place in [place for place in self.log if ledger_of(place) <= last]:
+            del self.log[place]
+        self.between = [each for each in self.between if ledger_of(Position(each[0])) > last]
+
+    # The store
+
+    @precondition(lambda self: self.commit is None)
+    @rule()
+    def start_commit(self) -> None:
+        dirty, mark_delete = self.state.mark_delete_dirty, self.state.mark_delete
+        assert dirty or mark_delete == self.disk.mark_delete
+        self.commit = Commit(mark_delete, self.state.take_changes(), set(self.model.acked))
+        assert not self.state.mark_delete_dirty
+        assert self.state.take_changes() == [], "what was taken is not taken twice"
+
+    @precondition(lambda self: self.commit is not None)
+    @rule(fails=st.booleans())
+    def end_commit(self, fails: bool) -> None:
+        commit, self.commit = self.commit, None
+        assert commit is not None
+        if fails:
+            self.disk.failed = True
+            self.state.mark_dirty_again(commit.changes)
+            assert self.state.mark_delete_dirty
+        else:
+            self.disk.write(commit.mark_delete, commit.changes)
+            self.durable = commit.acked
+
+    @rule(written=st.booleans())
+    def crash(self, written: bool) -> None:
+        """The process dies; the commit under way reached the disk whole or not at all."""
+        if written and self.commit is not None:
+            self.disk.write(self.commit.mark_delete, self.commit.changes)
+            self.durable = self.commit.acked
+        pairs = list(self.disk.pairs.items())
+        self.state = AckState.load(self.ledgers, self.disk.mark_delete, pairs)
+        self.model = CursorModel(self.log, self.durable)
+        self.unit = self.commit = None
+        check_ack_state(self.state)
+        self.same_answers_at_the_edges()
+        self.fill()
+
+    @rule()
+    def load_beside(self) -> None:
+        """At any time the disk holds exactly what was acknowledged when it was written."""
+        pairs = self.disk.pairs.items()
+        loaded = AckState.load(self.ledgers, self.disk.mark_delete, pairs)
+        durable = CursorModel(self.log, self.durable)
+        for place in self.log:
+            assert loaded.is_acknowledged(place) == durable.is_acknowledged(place)
+
+    # What must hold
+
+    @invariant()
+    def sound(self) -> None:
+        check_ack_state(self.state)
+
+    @invariant()
+    def same_answers(self) -> None:
+        self.same_answers_at_the_edges()
+        unacked = self.model.unacknowledged()
+        assert self.state.unacknowledged(BEFORE_ALL, AFTER_ALL, ALL) == unacked
+        assert self.state.backlog == len(unacked)
+        following = self.ledgers.after(self.state.mark_delete)
+        assert following == (unacked[0] if unacked else None)
+
+    def same_answers_at_the_edges(self) -> None:
+        for place, size in self.log.items():
+            mask = self.model.unacked_mask(place)
+            assert self.state.is_acknowledged(place) == (mask == 0)
+            half_acked = 0 < mask < (1 << size) - 1
+            stored = self.state.unacked_mask(place)
+            assert stored == mask if half_acked else stored in (None, mask)
+
+    @rule(
+        low=INDEXES | positions(ledger_max=12),
+        high=INDEXES | positions(ledger_max=12),
+        limit=st.integers(0, 6),
+    )
+    def ask_about_a_stretch(self, low: int, high: int, limit: int) -> None:
+        low, high = (self.at(p) if p < MANY else Position(p) for p in (low, high))
+        between = [place for place in self.model.unacknowledged() if low < place <= high]
+        assert self.state.unacknowledged(low, high, limit) == between[:limit]
+        acknowledged = self.ledgers.count_between(low, high) - len(between)
+        assert self.state.acknowledged_between(low, high) == acknowledged
+
+
+AcksAgainstTheModel.TestCase.settings = settings(max_examples=80, stateful_step_count=30)
+TestAcksAgainstTheModel = AcksAgainstTheModel.TestCase

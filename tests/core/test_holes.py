@@ -1,0 +1,135 @@
+"""Holes: a set of positions in chunks, and which chunks changed."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_core.holes import CHUNK_SIZE, Holes, by_chunk, of_run
+from arneb_core.position import Position, position
+from arneb_core.unsaved import Unsaved
+
+LOW = st.sampled_from([0, 1, 2, 63, 64, CHUNK_SIZE - 2, CHUNK_SIZE - 1])
+PLACES = st.builds(
+    lambda ledger, chunk, low: position(ledger, chunk * CHUNK_SIZE + low),
+    st.integers(1, 2),
+    st.integers(0, 2),
+    LOW,
+)
+SETS = st.sets(PLACES, max_size=12)
+
+
+def holes_of(places: set[Position]) -> Holes:
+    holes = Holes()
+    for place in places:
+        assert holes.add(place)
+    return holes
+
+
+def content(holes: Holes) -> set[Position]:
+    return {
+        Position(key * CHUNK_SIZE + low) for key, chunk in holes._chunks.items() for low in chunk
+    }
+
+
+def joined(parts: object) -> list[int]:
+    return [key * CHUNK_SIZE + low for key, lows in parts for low in lows]  # type: ignore[attr-defined]
+
+
+@given(st.lists(PLACES, max_size=20))
+def test_positions_are_sorted_into_chunks(places: list[Position]) -> None:
+    assert sorted(joined(by_chunk(places))) == sorted(set(places))
+
+
+@given(st.lists(PLACES | st.sampled_from([Position(-1), Position(1 << 64), Position(1 << 90)])))
+def test_what_cannot_be_a_position_is_left_out(places: list[Position]) -> None:
+    possible = {place for place in places if 0 <= place < 1 << 63}
+    assert set(joined(by_chunk(places))) >= possible
+    assert not any(place in set(joined(by_chunk(places))) for place in (-1, 1 << 90))
+
+
+@given(PLACES, st.integers(0, CHUNK_SIZE + 2))
+def test_a_run_is_cut_at_the_ends_of_chunks(first: Position, length: int) -> None:
+    assert joined(of_run(first, Position(first + length))) == list(range(first, first + length + 1))
+
+
+@given(SETS, SETS)
+def test_putting_in_counts_what_is_new(held: set[Position], more: set[Position]) -> None:
+    holes = holes_of(held)
+    assert sum([holes.add_lows(*part) for part in by_chunk(list(more))]) == len(more - held)
+    assert content(holes) == held | more
+    assert holes.count == len(held | more)
+    assert not any(holes.add(place) for place in held | more)
+
+
+@given(SETS, SETS)
+def test_taking_out_counts_what_was_in(held: set[Position], less: set[Position]) -> None:
+    holes = holes_of(held)
+    gone = sum([holes.discard_lows(*part) for part in by_chunk(list(less))])
+    assert gone == len(held & less)
+    assert content(holes) == held - less
+    assert holes.count == len(held - less)
+
+
+@given(SETS, PLACES, PLACES)
+def test_questions_about_a_range(held: set[Position], first: Position, last: Position) -> None:
+    if last < first:
+        first, last = last, first
+    holes = holes_of(held)
+    inside = {place for place in held if first <= place <= last}
+    assert holes.count_between(first, last) == len(inside)
+    assert holes.discard_range(first, last) == len(inside)
+    assert content(holes) == held - inside
+    assert holes.count == len(held - inside)
+
+
+@given(SETS, LOW, st.integers(0, 300), st.integers(0, 80))
+def test_what_is_missing(held: set[Position], low: int, length: int, limit: int) -> None:
+    first = position(1, CHUNK_SIZE + low - 40)
+    last = Position(first + length)
+    wanted = [place for place in range(first, last + 1) if place not in held]
+    assert holes_of(held).missing(first, last, limit) == wanted[:limit]
+
+
+@given(SETS)
+def test_a_run_is_taken_from_the_front(held: set[Position]) -> None:
+    holes = holes_of(held)
+    while held:
+        first = min(held)
+        assert holes.pop_run(Position(first - 1)) is None
+        last = holes.pop_run(first)
+        assert last is not None
+        run = set(range(first, last + 1))
+        assert run <= held
+        assert Position(last + 1) not in held or (last + 1) % CHUNK_SIZE == 0
+        held -= run
+        assert content(holes) == held
+        assert holes.count == len(held)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["put", "drop", "take", "fail"]), st.integers(0, 3)), max_size=30
+    )
+)
+def test_the_disk_follows_the_mapping(steps: list[tuple[str, int]]) -> None:
+    """After any program one more commit makes the disk what the mapping is."""
+    unsaved, mapping, disk = Unsaved(), set[int](), set[int]()
+
+    def write(keys: list[int]) -> None:
+        for key in keys:
+            (disk.add if key in mapping else disk.discard)(key)
+
+    for step, key in steps:
+        if step == "put":
+            mapping.add(key)
+            unsaved.dirty.add(key)
+        elif step == "drop" and key in mapping:
+            mapping.remove(key)
+            unsaved.dropped(key)
+        elif step == "take":
+            write(unsaved.take(mapping))
+        elif step == "fail":
+            unsaved.failed(unsaved.take(mapping))
+        assert unsaved.dirty <= mapping | disk | unsaved._stored
+    write(unsaved.take(mapping))
+    assert disk == mapping
+    assert unsaved.take(mapping) == []
