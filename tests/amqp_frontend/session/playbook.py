@@ -1,0 +1,292 @@
+"""Playbooks: scripts of what a session is told and what it must do and say.
+
+``play >> input`` tells the session something; ``play << expected`` takes the next effect, or
+the next frame that was sent, and compares. A playbook that is left with something unread
+fails: ``with Playbook() as play: ...``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+from warnings import catch_warnings
+
+from pamqp.base import Frame as Command
+from pamqp.commands import Basic, Channel, Connection
+
+from arneb_amqp.config import AmqpConfig
+from arneb_amqp.routing.router import Router
+from arneb_amqp.session.connection import ConnectionSession
+from arneb_amqp.session.effects import Append, Effect
+from arneb_amqp.session.events import Event
+from arneb_amqp.session.routes import Routes
+from arneb_amqp.session.surroundings import Surroundings
+from arneb_amqp.wire.constants import FRAME_METHOD, PROTOCOL_HEADER, ChannelId
+from arneb_amqp.wire.content import compose
+from arneb_amqp.wire.frames import cut_frame
+from arneb_amqp.wire.methods import decode_method, encode_method
+from arneb_amqp.wire.properties import Properties, encode_properties
+from arneb_amqp.wire.tables import boolean, table
+from arneb_core.interface import Deliveries
+from arneb_core.position import position
+
+NOW = 1000.0
+NOW_MS = 1_700_000_000_000
+
+PLAIN = b"\0guest\0guest"
+CAPABILITIES = {
+    "capabilities": table(
+        {"authentication_failure_close": boolean(True), "consumer_cancel_notify": boolean(True)}
+    )
+}
+
+
+def make(kind: type[Command], **fields: object) -> Command:
+    """A command; fields that are not given have pamqp's defaults."""
+    with catch_warnings(action="ignore"):  # pamqp warns of methods that AMQP deprecates
+        command = kind()
+    for name, value in fields.items():
+        setattr(command, name, value)
+    return command
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A method frame that the session sent; only the given fields are compared."""
+
+    kind: type[Command]
+    channel: int = 1
+    fields: dict[str, object] = field(default_factory=dict)
+
+    def matches(self, channel: int, command: Command) -> bool:
+        return (
+            type(command) is self.kind
+            and channel == self.channel
+            and all(getattr(command, name) == value for name, value in self.fields.items())
+        )
+
+
+def sent(kind: type[Command], channel: int = 1, **fields: object) -> Sent:
+    return Sent(kind, channel, fields)
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Raw bytes from the client."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Client:
+    """A method from the client."""
+
+    command: Command
+    channel: int = 1
+
+
+def client(kind: type[Command], channel: int = 1, **fields: object) -> Client:
+    return Client(make(kind, **fields), channel)
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """The core assigns messages to a consumer."""
+
+    consumer: int
+    run: Deliveries
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time passes."""
+
+    now: float
+
+
+class FakeVhost:
+    """A vhost with one queue ``q`` on the default exchange."""
+
+    def __init__(self) -> None:
+        self.router = Router("/")
+        self.router.add_queue("q")
+        self.routes = Routes(self.router)
+        self.foreign: set[str] = set()
+
+    def foreign_topic(self, queue: str) -> bool:
+        return queue in self.foreign
+
+
+def publishes(
+    *payloads: bytes,
+    exchange: str = "",
+    key: str = "q",
+    channel: int = 1,
+    mandatory: bool = False,
+    immediate: bool = False,
+    **properties: Any,
+) -> Bytes:
+    """``basic.publish`` of each payload."""
+    frames = []
+    for payload in payloads:
+        method = make(
+            Basic.Publish,
+            exchange=exchange,
+            routing_key=key,
+            mandatory=mandatory,
+            immediate=immediate,
+        )
+        method.ticket = 0  # type: ignore[attr-defined]
+        raw = encode_properties(Properties(**properties))
+        body = compose(ChannelId(channel), raw, payload)
+        frames.append(encode_method(ChannelId(channel), method) + body[1:])
+    return Bytes(b"".join(frames))
+
+
+class Playbook:
+    """A session and what came of it so far."""
+
+    def __init__(self, config: AmqpConfig | None = None, *, loopback: bool = True) -> None:
+        self.vhost = FakeVhost()
+        self.names = iter(f"name{number}" for number in range(1000))
+        around = Surroundings(
+            config or AmqpConfig(),
+            lambda name: self.vhost if name == "/" else None,
+            lambda: next(self.names),
+            loopback,
+        )
+        self.now = NOW
+        self.session = ConnectionSession(around, self.now)
+        self.effects: deque[Effect] = deque()
+        self.frames: deque[tuple[int, Command]] = deque()
+        self.contents: list[bytes] = []
+        self.raw = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if error is None:
+            assert not self.frames, f"frames nobody expected: {list(self.frames)}"
+            assert not self.effects, f"effects nobody expected: {list(self.effects)}"
+
+    def __rshift__(self, told: object) -> Playbook:
+        match told:
+            case Bytes(data):
+                self.session.receive_data(data, self.now, NOW_MS)
+            case Client(command, channel):
+                data = encode_method(ChannelId(channel), command)
+                self.session.receive_data(data, self.now, NOW_MS)
+            case Delivered(consumer, run):
+                self.session.deliver(consumer, run)  # type: ignore[arg-type]
+            case Tick(now):
+                self.now = now
+                self.session.handle_timer(now)
+            case _:
+                event: Event = told  # type: ignore[assignment]
+                self.session.handle(event, self.now, NOW_MS)
+        self.effects.extend(self.session.take_effects())
+        self._read(self.session.data_to_send(self.now))
+        return self
+
+    def __lshift__(self, expected: object) -> Playbook:
+        if isinstance(expected, Sent):
+            assert self.frames, f"expected {expected}, but nothing was sent"
+            channel, command = self.frames.popleft()
+            assert expected.matches(channel, command), (
+                f"expected {expected}, got {dict(command)} of {command.name} on channel {channel}"
+            )
+        else:
+            assert self.effects, f"expected {expected}, but there was no effect"
+            got = self.effects.popleft()
+            assert got == expected, f"expected {expected}, got {got}"
+        return self
+
+    def effect(self, kind: type[Any]) -> Any:
+        """The next effect, which must be of that kind."""
+        assert self.effects, f"expected {kind.__name__}, but there was no effect"
+        got = self.effects.popleft()
+        assert isinstance(got, kind), f"expected {kind.__name__}, got {got}"
+        return got
+
+    def appended(self) -> Append:
+        """The next effect, an append."""
+        append: Append = self.effect(Append)
+        return append
+
+    def frame(self, kind: type[Any], channel: int = 1) -> Any:
+        """The next frame, which must be of that kind."""
+        assert self.frames, f"expected {kind.name}, but nothing was sent"
+        on, command = self.frames.popleft()
+        assert (type(command), on) == (kind, channel), f"expected {kind.name}, got {command.name}"
+        return command
+
+    def _read(self, data: bytes) -> None:
+        self.raw += data
+        if data == PROTOCOL_HEADER:
+            return
+        at = 0
+        while at < len(data):
+            frame = cut_frame(data, at, 1 << 30)
+            assert not isinstance(frame, int), "every write ends with a frame"
+            at += frame.bytes_on_wire
+            if frame.type == FRAME_METHOD:
+                self.frames.append((frame.channel, decode_method(frame.payload)))
+            else:
+                self.contents.append(frame.payload)
+
+
+def started(play: Playbook) -> Playbook:
+    """Up to ``connection.start``."""
+    return play >> Bytes(PROTOCOL_HEADER) << sent(Connection.Start, 0)
+
+
+def start_ok(mechanism: str = "PLAIN", response: bytes = PLAIN, **fields: object) -> Client:
+    fields = {"client_properties": CAPABILITIES, "locale": "en_US"} | fields
+    return client(Connection.StartOk, 0, mechanism=mechanism, response=response, **fields)
+
+
+def tune_ok(channel_max: int = 2047, frame_max: int = 131_072, heartbeat: int = 60) -> Client:
+    return client(
+        Connection.TuneOk, 0, channel_max=channel_max, frame_max=frame_max, heartbeat=heartbeat
+    )
+
+
+def connected(play: Playbook | None = None, **limits: int) -> Playbook:
+    """Up to an open connection."""
+    play = started(play or Playbook())
+    play >> start_ok() << sent(Connection.Tune, 0)
+    play >> tune_ok(**limits) >> client(Connection.Open, 0) << sent(Connection.OpenOk, 0)
+    return play
+
+
+def opened(play: Playbook | None = None, channel: int = 1) -> Playbook:
+    """Up to an open channel."""
+    play = connected() if play is None else play
+    return play >> client(Channel.Open, channel) << sent(Channel.OpenOk, channel)
+
+
+def _entry(payload: bytes, key: str) -> bytes:
+    play = opened()
+    play.vhost.router.add_queue(key)
+    play >> publishes(payload, key=key)
+    return play.appended().entries[0]
+
+
+def run_of(first: int, count: int, payload: bytes = b"x", **fields: Any) -> Deliveries:
+    """Deliveries of ``count`` messages from entry ``first`` of ledger 1 on."""
+    places = [position(1, number) for number in range(first, first + count)]
+    return Deliveries(places, [_cached(payload)] * count, **fields)
+
+
+_ENTRIES: dict[bytes, bytes] = {}
+
+
+def _cached(payload: bytes) -> bytes:
+    if payload not in _ENTRIES:
+        _ENTRIES[payload] = _entry(payload, "q")
+    return _ENTRIES[payload]

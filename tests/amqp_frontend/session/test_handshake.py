@@ -1,0 +1,230 @@
+"""The handshake, step by step, and every way in which it fails."""
+
+import pytest
+from pamqp.commands import Channel, Connection, Queue
+from tests.amqp_frontend.session.playbook import (
+    NOW,
+    Bytes,
+    Playbook,
+    Tick,
+    client,
+    connected,
+    opened,
+    sent,
+    start_ok,
+    started,
+    tune_ok,
+)
+
+from arneb_amqp.config import AmqpConfig, User
+from arneb_amqp.session.effects import Disconnect, EndConnection
+from arneb_amqp.session.events import Answered, Shutdown
+from arneb_amqp.session.transitions import ConnectionState
+from arneb_amqp.wire.constants import PROTOCOL_HEADER
+from arneb_amqp.wire.tables import encode_table, longstr
+
+
+def amqplain(user: str, password: str) -> bytes:
+    return encode_table({"LOGIN": longstr(user), "PASSWORD": longstr(password)})
+
+
+def test_a_connection_opens() -> None:
+    with Playbook() as play:
+        play >> Bytes(PROTOCOL_HEADER[:3])
+        play >> Bytes(PROTOCOL_HEADER[3:])
+        start = play.frame(Connection.Start, 0)
+        assert (start.mechanisms, start.locales) == (b"PLAIN AMQPLAIN", b"en_US")
+        assert start.server_properties["product"].text == "RabbitMQ"
+        play >> start_ok()
+        play << sent(Connection.Tune, 0, channel_max=2047, frame_max=131_072, heartbeat=60)
+        play >> tune_ok() >> client(Connection.Open, 0) << sent(Connection.OpenOk, 0)
+        assert play.session.state is ConnectionState.OPEN
+
+
+def test_amqplain_opens_too() -> None:
+    with started(Playbook()) as play:
+        play >> start_ok("AMQPLAIN", amqplain("guest", "guest")) << sent(Connection.Tune, 0)
+
+
+def test_another_protocol_is_told_which_one_is_spoken() -> None:
+    """4.2.2: the server answers with the protocol header that it knows and closes."""
+    with Playbook() as play:
+        play >> Bytes(b"GET / HT")
+        assert play.raw == PROTOCOL_HEADER
+        play.effect(Disconnect)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response"),
+    [
+        ("PLAIN", b"\0guest\0wrong"),
+        ("PLAIN", b"\0nobody\0guest"),
+        ("AMQPLAIN", amqplain("guest", "wrong")),
+    ],
+)
+def test_a_failed_login_is_told_to_those_who_understand_it(mechanism: str, response: bytes) -> None:
+    words = (
+        f"ACCESS_REFUSED - Login was refused using authentication mechanism {mechanism}. "
+        "For details see the broker logfile."
+    )
+    with started(Playbook()) as play:
+        play >> start_ok(mechanism, response)
+        play << sent(Connection.Close, 0, reply_code=403, reply_text=words) << EndConnection()
+        play >> Answered() >> client(Connection.CloseOk, 0)
+        play.effect(Disconnect)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        start_ok("PLAIN", b"\0guest\0wrong", client_properties={}),
+        start_ok("PLAIN", b"guest\0guest"),
+        start_ok("PLAIN", b"\0guest"),
+        start_ok("AMQPLAIN", b"rubbish"),
+        start_ok("AMQPLAIN", b""),
+        start_ok("KERBEROS", b""),
+    ],
+)
+def test_whoever_has_not_logged_in_is_told_nothing_else(answer: object) -> None:
+    with started(Playbook()) as play:
+        play >> answer
+        play.effect(Disconnect)
+
+
+def test_guest_may_not_come_from_another_machine() -> None:
+    with started(Playbook(loopback=False)) as play:
+        play >> start_ok() << sent(Connection.Close, 0, reply_code=403) << EndConnection()
+
+
+def test_other_users_may() -> None:
+    config = AmqpConfig(users=(User("app", "secret"),))
+    with started(Playbook(config, loopback=False)) as play:
+        play >> start_ok(response=b"\0app\0secret") << sent(Connection.Tune, 0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        (
+            {"frame_max": 100},
+            "negotiated frame_max = 100 is lower than the minimum allowed value (4096)",
+        ),
+        (
+            {"frame_max": 200_000},
+            "negotiated frame_max = 200000 is higher than the maximum allowed value (131072)",
+        ),
+        (
+            {"frame_max": 0},
+            "negotiated frame_max = 0 is higher than the maximum allowed value (131072)",
+        ),
+        (
+            {"channel_max": 5000},
+            "negotiated channel_max = 5000 is higher than the maximum allowed value (2047)",
+        ),
+        (
+            {"channel_max": 0},
+            "negotiated channel_max = 0 (no limit) is higher than the maximum allowed value (2047)",
+        ),
+    ],
+)
+def test_limits_outside_the_offer_are_refused(limits: dict[str, int], text: str) -> None:
+    with started(Playbook()) as play:
+        play >> start_ok() << sent(Connection.Tune, 0)
+        play >> tune_ok(**limits)
+        play << sent(Connection.Close, 0, reply_code=530, reply_text=f"NOT_ALLOWED - {text}")
+        play << EndConnection()
+
+
+def test_an_unknown_vhost_is_refused() -> None:
+    with started(Playbook()) as play:
+        play >> start_ok() << sent(Connection.Tune, 0)
+        play >> tune_ok() >> client(Connection.Open, 0, virtual_host="nope")
+        text = "NOT_ALLOWED - vhost nope not found"
+        play << sent(Connection.Close, 0, reply_code=530, reply_text=text) << EndConnection()
+
+
+def test_a_handshake_may_not_take_for_ever() -> None:
+    with started(Playbook()) as play:
+        assert play.session.next_timer() == NOW + 10
+        play >> Tick(NOW + 9)
+        play >> Tick(NOW + 10)
+        play.effect(Disconnect)
+
+
+def test_more_channels_than_agreed_are_refused() -> None:
+    with connected(channel_max=2) as play:
+        opened(play, 1)
+        opened(play, 2)
+        play >> client(Channel.Open, 3)
+        text = (
+            "NOT_ALLOWED - number of channels opened (2) has reached the negotiated channel_max (2)"
+        )
+        play << sent(Connection.Close, 0, reply_code=530, reply_text=text) << EndConnection()
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (client(Queue.Declare, 3), "CHANNEL_ERROR - expected 'channel.open'"),
+        (client(Channel.Open, 1), "CHANNEL_ERROR - second 'channel.open' seen"),
+        (
+            client(Connection.StartOk, 0, client_properties={}, mechanism="", response=b""),
+            "CHANNEL_ERROR - unexpected method in connection state running",
+        ),
+    ],
+)
+def test_methods_out_of_place_close_the_connection(command: object, text: str) -> None:
+    with opened() as play:
+        play >> command
+        play << sent(Connection.Close, 0, reply_code=504, reply_text=text) << EndConnection()
+
+
+def test_heartbeats_are_sent_and_missed() -> None:
+    with connected(heartbeat=10) as play:
+        before = play.raw
+        play >> Tick(NOW + 5)
+        assert play.raw[len(before) :] == b"\x08\x00\x00\x00\x00\x00\x00\xce"
+        assert play.session.next_timer() == NOW + 10
+        play >> Tick(NOW + 20)
+        assert play.effect(Disconnect).reason == "missed heartbeats from client"
+
+
+def test_a_client_closes_and_nothing_is_left_undone() -> None:
+    with connected() as play:
+        play >> client(Connection.Close, 0, reply_code=200, class_id=0, method_id=0)
+        play << EndConnection()
+        play >> Answered() << sent(Connection.CloseOk, 0)
+        play.effect(Disconnect)
+
+
+def test_a_stop_is_told_and_waits_for_the_answer_only_so_long() -> None:
+    with connected() as play:
+        play >> Shutdown()
+        text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+        play << sent(Connection.Close, 0, reply_code=320, reply_text=text) << EndConnection()
+        play >> Answered() >> Tick(NOW + 4)
+        play >> Tick(NOW + 5)
+        play.effect(Disconnect)
+
+
+def test_both_sides_may_close_at_once() -> None:
+    with connected() as play:
+        play >> Shutdown() << sent(Connection.Close, 0) << EndConnection()
+        play >> Answered()
+        play >> client(Connection.Close, 0, reply_code=200, class_id=0, method_id=0)
+        play << sent(Connection.CloseOk, 0)
+        play >> client(Connection.CloseOk, 0)
+        play.effect(Disconnect)
+
+
+def test_broken_framing_is_told_and_ends_at_once() -> None:
+    with connected() as play:
+        play >> Bytes(b"\x01\x00\x00\x00\x00\x00\x04ABCDX")
+        play << sent(Connection.Close, 0, reply_code=501) << EndConnection()
+        play.effect(Disconnect)
+
+
+def test_update_secret_is_answered() -> None:
+    with connected() as play:
+        play >> client(Connection.UpdateSecret, 0, new_secret=b"x", reason="r")
+        play << sent(Connection.UpdateSecretOk, 0)
