@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 SUDO   := $(shell test "$$(id -u)" = 0 || echo sudo)
 APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o Dpkg::Use-Pty=0
 
-.PHONY: help run test check demo bench conformance proto clean java broker-tools
+.PHONY: help run test check demo bench conformance clean java compiler broker-tools
 
 help:
 	@echo "make run          a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), data in ./arneb-data"
@@ -21,8 +21,8 @@ help:
 run: $(VENV)/.base
 	$(BIN)/arneb serve
 
-test: $(VENV)/.dev java
-	$(BIN)/pytest
+test: $(VENV)/.dev java compiler
+	$(BIN)/pytest $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check --quiet .
@@ -67,7 +67,10 @@ $(VENV)/bin/pip:
 java:
 	@command -v java >/dev/null || { $(APT) update && $(APT) install default-jre-headless >/dev/null; }
 
+compiler:
+	@command -v cc >/dev/null || { $(APT) update && $(APT) install gcc libc6-dev >/dev/null; }
+
 # RUNLEVEL=1 above keeps Debian from starting a RabbitMQ that nobody asked for.
-broker-tools:
-	@{ command -v rabbitmq-server && command -v cc && test -e /usr/include/rabbitmq-c/amqp.h -o -e /usr/include/amqp.h; } >/dev/null || \
-		{ $(APT) update && $(APT) install rabbitmq-server librabbitmq-dev amqp-tools gcc libc6-dev >/dev/null; }
+broker-tools: compiler
+	@test -x /usr/sbin/rabbitmq-server -a -e /usr/include/amqp.h -a -x /usr/bin/amqp-publish || \
+		{ $(APT) update && $(APT) install rabbitmq-server librabbitmq-dev amqp-tools >/dev/null; }
