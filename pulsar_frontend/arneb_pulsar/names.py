@@ -27,6 +27,10 @@ class InvalidTopicName(ValueError):
     """A name that no topic can have; the text says why."""
 
 
+class ClusterTopicName(InvalidTopicName):
+    """``persistent://tenant/cluster/namespace/local``, a form of Pulsar 1."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicName:
     """A complete, valid topic name."""
@@ -67,6 +71,8 @@ def parse_topic(name: str) -> TopicName:
     if domain not in (PERSISTENT, NON_PERSISTENT):
         raise InvalidTopicName(f"expected persistent:// or non-persistent://, got {name!r}")
     parts = rest.split("/")
+    if len(parts) > 3:
+        raise ClusterTopicName(f"expected tenant/namespace/topic without a cluster, got {rest!r}")
     if len(parts) != 3:
         raise InvalidTopicName(f"expected tenant/namespace/topic, got {rest!r}")
     tenant, namespace, local = parts

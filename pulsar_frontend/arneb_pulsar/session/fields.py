@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from arneb_pulsar.names import (
     NAME_BYTES_MAX,
+    ClusterTopicName,
     InvalidTopicName,
     TopicName,
     parse_namespace,
@@ -25,6 +26,9 @@ def topic_of(value: str | bytes) -> TopicName:
     """The topic that a command names. Raises :class:`Refused`."""
     try:
         topic = parse_topic(text_of(value, "topic"))
+    except ClusterTopicName as error:
+        # No such namespace, then; clients go on asking for 30 s after InvalidTopicName.
+        raise Refused(pb.TopicNotFound, f"Namespace not found: {error}") from error
     except InvalidTopicName as error:
         raise Refused(pb.InvalidTopicName, f"Invalid topic name: {error}") from error
     if not topic.is_persistent:

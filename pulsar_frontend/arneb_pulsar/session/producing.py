@@ -28,7 +28,6 @@ from arneb_pulsar.session.outlet import Outlet
 from arneb_pulsar.session.transitions import PRODUCER_MOVES, ProducerInput, ProducerState
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
-from arneb_pulsar.wire.frame import MESSAGE_BYTES_MAX
 from arneb_pulsar.wire.metadata import make_entries, make_entry
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
@@ -43,6 +42,9 @@ PRODUCERS_MAX: Final = 10_000
 IGNORE_SENDS_S: Final = 30.0
 """How long SENDs of a producer that the broker closed are ignored: its client may have sent
 them before it knew. Java's broker takes the same time."""
+
+
+NO_TRANSACTIONS: Final = Failure(pb.NotAllowedError, "Transactions are not enabled.")
 
 
 class Producer:
@@ -125,8 +127,8 @@ class Producing:
             self._send_of_nobody(producer_id)
             return
         sequence_id = command.sequence_id
-        if len(body) > MESSAGE_BYTES_MAX or command.txnid_most_bits or command.txnid_least_bits:
-            self._refuse_send(producer, sequence_id, self._why_not(body))
+        if command.txnid_most_bits or command.txnid_least_bits:
+            self._refuse_send(producer, sequence_id, NO_TRANSACTIONS)
             return
         run = self._runs.get(producer.topic)
         if run is None:
@@ -253,12 +255,6 @@ class Producing:
         until = self._expelled.get(producer_id)
         if until is None or until < self._outlet.now:
             raise RemoteProtocolError(f"expected an open producer, got SEND of {producer_id}")
-
-    def _why_not(self, body: bytes) -> Failure:
-        if len(body) > MESSAGE_BYTES_MAX:
-            text = f"Message of {len(body)} bytes exceeds the maximum of {MESSAGE_BYTES_MAX}"
-            return Failure(pb.NotAllowedError, text)
-        return Failure(pb.NotAllowedError, "Transactions are not enabled.")
 
     def _refuse_send(self, producer: Producer, sequence_id: int, failure: Failure) -> None:
         """Refuse one message, in its turn."""

@@ -15,10 +15,11 @@ from typing import Final
 from arneb_pulsar.wire.errors import FrameError
 
 MESSAGE_BYTES_MAX: Final = 5 * 1024 * 1024
-"""Headers and payload of one SEND; announced in CONNECTED, as Pulsar's default."""
+"""The payload of one SEND, without its headers, to which clients keep by themselves; announced
+in CONNECTED, as Pulsar's default. What is enforced is the size of the frame."""
 
 FRAME_BYTES_MAX: Final = MESSAGE_BYTES_MAX + 10 * 1024
-"""A whole frame with its ``total`` field; Pulsar leaves the same room for the command."""
+"""A whole frame with its ``total`` field; Pulsar leaves the same room for command and headers."""
 
 SIZES: Final = Struct(">II")
 SIZES_BYTES: Final = SIZES.size
