@@ -138,7 +138,7 @@ class AmqpClient:
         parts = [frame.marshal(method, 1), frame.marshal(content, 1)]
         if data:
             parts.append(frame.marshal(body.ContentBody(data), 1))
-        self._writer.write(b"".join(parts))
+        self._write(b"".join(parts))
         return self.published
 
     def acknowledge(self, tag: int, *, multiple: bool = False) -> None:
@@ -176,7 +176,12 @@ class AmqpClient:
         await self.abort()
 
     def _send(self, channel: int, method: base.Frame) -> None:
-        self._writer.write(frame.marshal(method, channel))
+        self._write(frame.marshal(method, channel))
+
+    def _write(self, data: bytes) -> None:
+        if self._writer.transport.is_closing():
+            raise self.closed or AmqpClosed(0, "the stream is closing")
+        self._writer.write(data)
 
     async def _expect(self, answer: type[Any]) -> Any:
         if self.closed and self._answers.empty():

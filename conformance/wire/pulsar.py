@@ -202,7 +202,7 @@ class PulsarClient:
         """Connect and shake hands."""
         client = cls(*await asyncio.open_connection(address.host, address.port, limit=1 << 20))
         opened(client)
-        client._writer.write(connect_frame())
+        client._write(connect_frame())
         await asyncio.wait_for(client._connected, CALL_WITHIN_S)
         return client
 
@@ -213,11 +213,11 @@ class PulsarClient:
         request, answer = self._request()
         fields: list[tuple[int, Value]] = [(1, topic), (2, subscription), (3, int(shared))]
         fields += [(4, consumer), (5, request), (8, 1), (13, 1)]
-        self._writer.write(simple_frame(Command.SUBSCRIBE, fields))
+        self._write(simple_frame(Command.SUBSCRIBE, fields))
         await asyncio.wait_for(answer, CALL_WITHIN_S)
 
     def flow(self, permits: int, *, consumer: int = 1) -> None:
-        self._writer.write(simple_frame(Command.FLOW, [(1, consumer), (2, permits)]))
+        self._write(simple_frame(Command.FLOW, [(1, consumer), (2, permits)]))
 
     def acknowledge(
         self, entries: Sequence[tuple[Place, int | None]], *, consumer: int = 1
@@ -233,14 +233,14 @@ class PulsarClient:
             parts += [(5, word) for word in _words(left)]
             ids.append((3, parts))
         fields: list[tuple[int, Value]] = [(1, consumer), (2, 0), *ids, (8, request)]
-        self._writer.write(simple_frame(Command.ACK, fields))
+        self._write(simple_frame(Command.ACK, fields))
         return answer
 
     async def create_producer(self, topic: str, *, producer: int = 1) -> None:
         """Raises :class:`PulsarClosed` when refused."""
         request, answer = self._request()
         fields: list[tuple[int, Value]] = [(1, topic), (2, producer), (3, request)]
-        self._writer.write(simple_frame(Command.PRODUCER, fields))
+        self._write(simple_frame(Command.PRODUCER, fields))
         await asyncio.wait_for(answer, CALL_WITHIN_S)
 
     def send(self, sequence: int, data: bytes, *, producer: int = 1) -> asyncio.Future[Message]:
@@ -249,7 +249,7 @@ class PulsarClient:
         self._receipts[producer, sequence] = answer
         metadata: list[tuple[int, Value]] = [(1, f"raw-{producer}"), (2, sequence), (3, 1)]
         fields = [(1, producer), (2, sequence), (3, 1)]
-        self._writer.write(payload_frame(Command.SEND, fields, metadata, data))
+        self._write(payload_frame(Command.SEND, fields, metadata, data))
         return answer
 
     async def abort(self) -> None:
@@ -257,6 +257,11 @@ class PulsarClient:
         self._reading.cancel()
         await asyncio.wait([self._reading])
         self._writer.transport.abort()
+
+    def _write(self, data: bytes) -> None:
+        if self._writer.transport.is_closing():
+            raise self.closed or PulsarClosed("the stream is closing")
+        self._writer.write(data)
 
     def _request(self) -> tuple[int, asyncio.Future[Message]]:
         if self.closed:
@@ -306,7 +311,7 @@ class PulsarClient:
             case Command.ERROR:
                 self._answer(integer(command, 1), command, error=2, text=3)
             case Command.PING:
-                self._writer.write(simple_frame(Command.PONG, []))
+                self._write(simple_frame(Command.PONG, []))
             case _:
                 pass
 

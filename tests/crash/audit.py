@@ -38,21 +38,32 @@ class AuditStuck(Exception):
 class Audit:
     """One reading of everything. ``read``, then ``acknowledge_most`` if all is well, ``close``."""
 
-    def __init__(self, broker: Arneb, names: Names, history: History, amqp: AmqpClient) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        broker: Arneb,
+        names: Names,
+        history: History,
+        amqp: AmqpClient,
+        raw: PulsarClient,
+    ) -> None:
         self._names = names
         self._history = history
         self._amqp = amqp
+        self._raw = raw
         self._wheel = pulsar_client(broker)
         self._marker = (MARKER, history.published.get(MARKER, 0) + 1)
         self._tags: dict[Identity, int] = {}
+        self._entries: list[Entry] = []
 
     @classmethod
     async def open(cls, broker: Arneb, names: Names, history: History) -> Self:
-        return cls(broker, names, history, await AmqpClient.open(broker.address))
+        amqp = await AmqpClient.open(broker.address)
+        raw = await PulsarClient.open(broker.pulsar_address)
+        return cls(broker, names, history, amqp, raw)
 
     async def close(self) -> None:
         await self._amqp.abort()
+        await self._raw.abort()
         await asyncio.to_thread(self._wheel.shutdown)
 
     async def read(self, *, after_crash: bool) -> Recovery:
@@ -75,11 +86,17 @@ class Audit:
         return recovery
 
     async def acknowledge_most(self, dice: random.Random) -> None:
-        """Acknowledge what came back over AMQP less a random part, so that no backlog grows."""
+        """Acknowledge what came back less a random part, so that no backlog grows."""
         identities = [identity for identity in self._tags if dice.random() > KEPT_PART]
         self._history.amqp.send(identities)
         for identity in identities:
             self._amqp.acknowledge(self._tags[identity])
+        entries = [entry for entry in self._entries if dice.random() > KEPT_PART]
+        items = [item for entry in entries for item in items_of(entry)]
+        if entries:
+            self._history.pulsar.send(items)
+            await self._raw.acknowledge([(entry.place, None) for entry in entries])
+            self._history.pulsar.receipt(items)
         await self._amqp.round_trip()
         self._history.amqp.reach(identities, asyncio.get_running_loop().time())
 
@@ -123,22 +140,19 @@ class Audit:
         await done.wait()
 
     async def _return_pulsar(self, recovery: Recovery) -> None:
-        raw = await PulsarClient.open(self._broker.pulsar_address)
-        entries: list[Entry] = []
         done = asyncio.Event()
         last = body_of(self._marker, MARKER_BYTES)
 
         def received(_: int, entry: Entry) -> None:
-            entries.append(entry)
+            self._entries.append(entry)
             if last in entry.payload:
                 done.set()
 
-        raw.received = received
+        self._raw.received = received
+        await self._raw.subscribe(self._names.topic, SUBSCRIPTION)
+        self._raw.flow(1 << 30)
         try:
-            await raw.subscribe(self._names.topic, SUBSCRIPTION)
-            raw.flow(1 << 30)
             await done.wait()
         finally:
-            await raw.abort()
-            recovery.pulsar = [item for entry in entries for item in items_of(entry)]
+            recovery.pulsar = [item for entry in self._entries for item in items_of(entry)]
             self._history.entries_seen.update(recovery.pulsar)

@@ -25,8 +25,8 @@ from tests.crash.history import History
 from tests.crash.verdict import accept, judge
 from tests.crash.workload import Names, Workload, prepare, remove
 
-LIVES_PER_GENERATION = 15
-"""After so many lives the topics are deleted and new ones made, so that audits stay short."""
+LOG_MESSAGES_MAX = 12_000
+"""At this length the topics are deleted and new ones made, so that audits stay short."""
 
 LOAD_S_MIN, LOAD_S_MAX = 0.02, 0.8
 START_S_MAX = 0.8
@@ -61,7 +61,7 @@ class Run:
                 print(f"kill {life}: {await self._kill_in_start()}", flush=True)
                 continue
             found = await self._restart_and_judge()
-            if life % LIVES_PER_GENERATION == 0:
+            if len(self._history.log) > LOG_MESSAGES_MAX:
                 await self._next_generation()
             how = "" if life == kills else await self._load(life)
             print(f"kill {life}: {found}; {how}{time.monotonic() - began:.1f} s", flush=True)

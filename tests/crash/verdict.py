@@ -96,9 +96,11 @@ def _acks(name: str, book: AckBook[T], log: list[T], returned: list[T]) -> Itera
     """Durable acks are gone, unacked messages come back, in log order, once, and nothing else."""
     order = {item: index for index, item in enumerate(log)}
     back = set(returned)
+    accounted = book.sent | back
     yield from _some(f"{name}: acked and came back", book.durable & back)
     yield from _some(
-        f"{name}: never acked and did not come back", [i for i in log if i not in book.sent | back]
+        f"{name}: never acked and did not come back",
+        [item for item in log if item not in accounted],
     )
     yield from _some(f"{name}: came back and is not in the log", back - order.keys())
     yield from _some(f"{name}: came back twice", [i for i, n in Counter(returned).items() if n > 1])

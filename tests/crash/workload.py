@@ -6,6 +6,7 @@ ends every loop.
 """
 
 import asyncio
+import os
 import random
 import threading
 from collections.abc import Callable
@@ -86,7 +87,7 @@ def items_of(entry: Entry) -> list[Item]:
 
 def pulsar_client(broker: Arneb) -> pulsar.Client:
     """The official client, quiet about broken connections."""
-    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Fatal)
+    logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
     return pulsar.Client(broker.pulsar_url, logger=logger, operation_timeout_seconds=10)
 
 
