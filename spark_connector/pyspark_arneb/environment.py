@@ -1,12 +1,15 @@
 """The open data directories of this process.
 
-The rule: LMDB takes a file once a process and not across a fork, and Spark forks its Python
-workers and uses them again for later tasks. So each process opens a directory when it first
-reads it and keeps it open. A directory that was replaced in the meantime is opened anew.
+The rule: LMDB takes a file once a process and not across a fork. Spark forks its Python workers
+from a daemon that never reads, and uses them again for later tasks; so each process opens a
+directory when it first reads it, and keeps it open. A directory that was replaced in the
+meantime is opened anew.
 """
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from arneb_core.errors import StoreUnusable
 
 if TYPE_CHECKING:
     from arneb_core.store.snapshot import SnapshotEnvironment
@@ -16,8 +19,6 @@ _Identity = tuple[int, int]
 
 _open: dict[str, tuple[_Identity, "SnapshotEnvironment"]] = {}
 _owner_pid = os.getpid()
-_inherited: Final[list[object]] = []
-"""Environments of the process from which this one was forked: never used, never closed."""
 
 
 def environment(path: str) -> "SnapshotEnvironment":
@@ -29,19 +30,40 @@ def environment(path: str) -> "SnapshotEnvironment":
     # and LMDB must not be needed for that.
     from arneb_core.store.snapshot import open_snapshot_environment
 
-    _forget_inherited()
     real = os.path.realpath(path)
     identity = _identity(real)
     known = _open.get(real)
     if known is not None:
+        if os.getpid() != _owner_pid:
+            # Not even closing it is safe here: that frees the parent's reader slots, and the
+            # broker would use pages again that the parent still reads.
+            raise StoreUnusable(
+                f"{path} was opened before this process was forked, and LMDB cannot be used "
+                "across a fork: start processes with 'spawn', or read only in one of them"
+            )
         if known[0] == identity:
             return known[1]
         known[1].close()
         del _open[real]
     opened = open_snapshot_environment(real)
     if identity is not None:
-        _open[real] = identity, opened
+        _remember(real, identity, opened)
     return opened
+
+
+def close_environments() -> None:
+    """Close what this process has open, for one that wants to open a directory otherwise."""
+    assert os.getpid() == _owner_pid or not _open, "what is open is the parent's"
+    while _open:
+        _, (_, opened) = _open.popitem()
+        opened.close()
+
+
+def _remember(path: str, identity: _Identity, opened: "SnapshotEnvironment") -> None:
+    global _owner_pid
+    if not _open:
+        _owner_pid = os.getpid()
+    _open[path] = identity, opened
 
 
 def _identity(path: str) -> _Identity | None:
@@ -50,11 +72,3 @@ def _identity(path: str) -> _Identity | None:
     except OSError:
         return None  # opening will say what is wrong
     return status.st_dev, status.st_ino
-
-
-def _forget_inherited() -> None:
-    global _owner_pid
-    if _owner_pid != os.getpid():
-        _inherited.extend(opened for _, opened in _open.values())
-        _open.clear()
-        _owner_pid = os.getpid()

@@ -91,7 +91,9 @@ class Loss:
     last: Position
 
     def __str__(self) -> str:
-        return f"{self.topic} from {render(self.first)} to {render(self.last)}"
+        # The end exclusive, as offsets are given, and for a whole ledger easier to read.
+        end = render(Position(self.last + 1))
+        return f"{self.topic} from {render(self.first)} to before {end}"
 
 
 def select(extents: Iterable[Extent], options: ReadOptions) -> tuple[list[Span], list[Loss]]:

@@ -17,6 +17,10 @@ NO_PARTITION: Final = -1
 
 _PARTITION = re.compile(r"^(?P<base>.+)-partition-(?P<index>\d{1,9})$")
 
+_UNFIT = re.compile(r"[\x00-\x20?#\\\x7f]")
+"""What a queue's name may hold and a topic's may not, and what is percent-encoded there. The
+slash and the percent sign are too, but in a short name they may mean themselves."""
+
 
 def full_name(name: str) -> str:
     """The name under which the log is stored.
@@ -29,7 +33,7 @@ def full_name(name: str) -> str:
         raise ValueError(f"only persistent:// topics are kept in the log, got {name!r}")
     parts = (local if separator else name).split("/")
     if len(parts) == 1 and not separator:
-        parts = [*DEFAULT_NAMESPACE.split("/"), *parts]
+        parts = [*DEFAULT_NAMESPACE.split("/"), _UNFIT.sub(_encode, parts[0])]
     if len(parts) != 3 or not all(parts):
         raise ValueError(
             f"expected topic, tenant/namespace/topic or {SCHEME}tenant/namespace/topic, "
@@ -53,6 +57,10 @@ def without_partition(full: str) -> str:
     """The partitioned topic to which the log belongs; the same name if to none."""
     found = _PARTITION.match(full)
     return found["base"] if found else full
+
+
+def _encode(unfit: re.Match[str]) -> str:
+    return f"%{ord(unfit[0]):02X}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ AMQP entries: ``python log_generator.py DIRECTORY ROWS [VALUE_BYTES]``.
 import os
 import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Self
 
@@ -70,7 +70,7 @@ def pulsar_entry(body: bytes, *, messages: int = 1, publish_time_ms: int = START
 
 def moment(ms: int) -> datetime:
     """A time in ms as Python's."""
-    return datetime.fromtimestamp(ms / 1000, UTC)
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
 
 
 @dataclass(slots=True)
@@ -80,6 +80,17 @@ class _Topic:
     record: LedgerRecord = field(default_factory=lambda: LedgerRecord(START_MS))
     fresh: bool = True
     """The ledger's record is not written yet."""
+
+    def count(self, entries: Sequence[bytes]) -> None:
+        """Note what was committed."""
+        self.fresh = False
+        self.next = Position(self.next + len(entries))
+        self.record = replace(
+            self.record,
+            entries=self.record.entries + len(entries),
+            messages=self.record.messages + sum(map(messages_in, entries)),
+            bytes_total=self.record.bytes_total + sum(map(len, entries)),
+        )
 
 
 class LogWriter:
@@ -93,6 +104,10 @@ class LogWriter:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._store.close()
+
+    def close(self) -> None:
+        """Close the store, as a broker does when it stops."""
         self._store.close()
 
     def create(self, name: str, *, first_ledger: int = 1) -> None:
@@ -109,22 +124,29 @@ class LogWriter:
             )
         )
 
+    def adopt(self, name: str, *, ledger: int, entries: int) -> None:
+        """Go on with the first topic of an existing log: its open ledger has ``entries``."""
+        topic = _Topic(TopicId(1), position(ledger, entries), fresh=False)
+        topic.record = replace(topic.record, entries=entries, messages=entries)
+        self._topics[full_topic(name)] = topic
+
     def append(self, name: str, entries: Sequence[bytes]) -> Position:
         """Commit a run to the open ledger; the position of its first entry."""
-        topic = self._topics[full_topic(name)]
-        changes = Changes(blocks=[(topic.id, topic.next, list(entries))])
-        if topic.fresh:
-            changes.puts.append((Table.LEDGERS, self._key(topic), topic.record.pack()))
-        self._store.commit(changes)
-        first, topic.fresh = topic.next, False
-        topic.next = Position(first + len(entries))
-        topic.record = replace(
-            topic.record,
-            entries=topic.record.entries + len(entries),
-            messages=topic.record.messages + sum(map(messages_in, entries)),
-            bytes_total=topic.record.bytes_total + sum(map(len, entries)),
-        )
+        first = self._topics[full_topic(name)].next
+        self.append_all({name: entries})
         return first
+
+    def append_all(self, runs: Mapping[str, Sequence[bytes]]) -> None:
+        """Commit a run to each of several topics, atomically."""
+        changes = Changes()
+        for name, entries in runs.items():
+            topic = self._topics[full_topic(name)]
+            changes.blocks.append((topic.id, topic.next, list(entries)))
+            if topic.fresh:
+                changes.puts.append((Table.LEDGERS, self._key(topic), topic.record.pack()))
+        self._store.commit(changes)
+        for name, entries in runs.items():
+            self._topics[full_topic(name)].count(entries)
 
     def roll(self, name: str, *, now_ms: int = START_MS) -> None:
         """Close the open ledger; the next append opens another."""

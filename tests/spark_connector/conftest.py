@@ -1,0 +1,53 @@
+"""What the connector's tests share: the generator on the path, and one Spark session for all.
+
+Without pyspark and pyarrow (the extra ``spark``) these tests are skipped, not failed.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="install the extra 'spark'")
+pytest.importorskip("pyarrow", reason="install the extra 'spark'")
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOTS = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker")
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """One local session; starting it costs more than all queries of these tests."""
+    from pyspark.sql import SparkSession
+
+    scratch = tmp_path_factory.mktemp("spark")
+    # Spark's Python workers are new processes: they must find the same packages.
+    paths = [str(REPOSITORY / root) for root in ROOTS]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings: dict[str, Any] = {
+        "spark.ui.enabled": False,
+        "spark.ui.showConsoleProgress": False,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": 2,
+    }
+    builder = SparkSession.builder.master("local[2]").appName("arneb tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

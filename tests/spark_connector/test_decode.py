@@ -1,0 +1,341 @@
+"""Decoding: the short cut gives what the codecs give, and nothing makes a log unreadable."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from entries_strategies import amqp_entries, amqp_runs, damaged, pulsar_entries, uniform_runs
+from hypothesis import given
+from hypothesis import strategies as st
+from log_generator import START_MS, amqp_entry, moment, pulsar_entry
+from pamqp.commands import Basic
+
+from arneb_core.codec import Codec, Message, codecs
+from arneb_core.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
+from arneb_core.position import Position, position
+from arneb_core.store.schema import TopicId
+from arneb_pulsar.codec import encode_messages
+from pyspark_arneb import decode
+from pyspark_arneb.amqp_runs import MixedRun, UniformRun, amqp_run
+from pyspark_arneb.chunks import ROWS_MAX, Chunk
+from pyspark_arneb.decode import Decoder, message_rows
+from pyspark_arneb.message_id import message_id
+from pyspark_arneb.options import ColumnStyle
+from pyspark_arneb.ranges import Span
+from pyspark_arneb.rows import AmqpRows, MessageRows, Rows
+from pyspark_arneb.schema import STYLES, Column, Field, RowFlag, arrow_schema
+from pyspark_arneb.times import TIME_MS_MAX
+from pyspark_arneb.topics import full_name
+
+SHORT_CUT_FIELDS = (
+    Field.KEY,
+    Field.VALUE,
+    Field.PUBLISH_TIME,
+    Field.EVENT_TIME,
+    Field.PRODUCER_NAME,
+    Field.SEQUENCE_ID,
+    Field.FLAGS,
+    Field.TIMESTAMP_TYPE,
+)
+LEDGER = 7
+
+
+def chunk_of(entries: Sequence[bytes]) -> Chunk:
+    start = position(LEDGER, 100)
+    return Chunk(range(start, start + len(entries)), entries)
+
+
+def plain_rows(entries: Sequence[bytes]) -> MessageRows:
+    (rows,) = message_rows(chunk_of(entries), codecs())
+    return rows
+
+
+def columns_of(rows: Rows) -> dict[Field, list[Any]]:
+    found = {}
+    for field in SHORT_CUT_FIELDS:
+        column = rows.column(field)
+        column.validate(full=True)
+        found[field] = (column.type, column.to_pylist())
+    return found
+
+
+@given(amqp_runs())
+def test_the_short_cut_and_the_codec_make_the_same_columns(entries: list[bytes]) -> None:
+    run = amqp_run(entries)
+    assert run is not None, "what the frontend writes is what the short cut knows"
+    assert columns_of(AmqpRows(chunk_of(entries).positions, run)) == columns_of(plain_rows(entries))
+
+
+@given(uniform_runs())
+def test_each_form_of_the_short_cut_gives_the_same_columns(entries: list[bytes]) -> None:
+    uniform, mixed = UniformRun.of(entries), MixedRun.of(entries)
+    assert uniform is not None
+    assert mixed is not None
+    positions = chunk_of(entries).positions
+    assert columns_of(AmqpRows(positions, uniform)) == columns_of(AmqpRows(positions, mixed))
+
+
+@given(damaged(amqp_runs()))
+def test_the_short_cut_never_reads_what_the_codec_would_not(entries: list[bytes]) -> None:
+    """Except in property lists, which were judged when they were published."""
+    run = amqp_run(entries)
+    if run is None:
+        return
+    positions = chunk_of(entries).positions
+    columns = columns_of(AmqpRows(positions, run))
+    expected = plain_rows(entries)
+    if all(flags < RowFlag.RAW for flags in expected.flags):
+        assert columns == columns_of(expected)
+
+
+@given(damaged(uniform_runs()), damaged(uniform_runs()))
+def test_damaged_entries_never_break_the_short_cut(one: list[bytes], two: list[bytes]) -> None:
+    run = amqp_run(one + two)
+    if run is not None:
+        columns_of(AmqpRows(chunk_of(one + two).positions, run))
+
+
+@given(st.lists(st.binary(max_size=80), min_size=1, max_size=3))
+def test_the_short_cut_leaves_anything_else_alone(entries: list[bytes]) -> None:
+    assert amqp_run(entries) is None
+
+
+def table(entries: Sequence[bytes], style: ColumnStyle = ColumnStyle.ARNEB) -> list[dict[str, Any]]:
+    columns = STYLES[style]
+    return rows_of(entries, columns)
+
+
+def rows_of(
+    entries: Sequence[bytes], columns: Sequence[Column], topic: str = "orders"
+) -> list[dict[str, Any]]:
+    span = Span(TopicId(1), full_name(topic), position(LEDGER, 0), Position(1 << 62), 1)
+    found: list[dict[str, Any]] = []
+    for batch in Decoder(span, columns).batches(chunk_of(entries)):
+        assert batch.schema == arrow_schema(columns)
+        batch.validate(full=True)
+        found += batch.to_pylist(maps_as_pydicts="strict")
+    return found
+
+
+@given(st.lists(amqp_entries() | pulsar_entries(), min_size=1, max_size=6))
+def test_every_message_of_every_entry_is_one_row_in_order(entries: list[bytes]) -> None:
+    rows = table(entries)
+    expected = [
+        (100 + number, message.batch_index, message.value)
+        for number, entry in enumerate(entries)
+        for message in codecs()[read_header(entry).origin].decode(entry)
+    ]
+    assert [(row["entry_id"], row["batch_index"], row["value"]) for row in rows] == expected
+    for row in rows:
+        assert row["message_id"] == message_id(LEDGER, row["entry_id"], -1, row["batch_index"])
+
+
+@given(
+    st.lists(amqp_entries() | pulsar_entries(), min_size=1, max_size=5),
+    st.lists(st.sampled_from(STYLES[ColumnStyle.ARNEB]), min_size=1, max_size=5, unique=True),
+)
+def test_fewer_columns_are_the_same_columns(entries: list[bytes], chosen: list[Column]) -> None:
+    expected = [{column.name: row[column.name] for column in chosen} for row in table(entries)]
+    assert rows_of(entries, chosen) == expected
+
+
+def test_a_row_of_amqp_says_what_was_published() -> None:
+    entry = amqp_entry(
+        b"body",
+        exchange=b"shop",
+        routing_key=b"order.paid",
+        publish_time_ms=START_MS + 5,
+        properties=Basic.Properties(
+            delivery_mode=1,
+            timestamp=datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC),
+            headers={"region": "eu"},
+        ),
+        flags=EntryFlag.TRANSIENT,
+    )
+    (row,) = table([entry])
+    assert row.pop("properties")["region"] == "eu"
+    assert row == {
+        "topic": "persistent://public/default/orders",
+        "partition": -1,
+        "ledger_id": 7,
+        "entry_id": 100,
+        "batch_index": -1,
+        "message_id": message_id(7, 100, -1, -1),
+        "key": b"order.paid",
+        "value": b"body",
+        "publish_time": moment(START_MS + 5),
+        "event_time": datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC),
+        "producer_name": None,
+        "sequence_id": None,
+        "flags": EntryFlag.TRANSIENT,
+    }
+
+
+BATCH = [
+    Message(
+        b"v%d" % index,
+        key=b"k",
+        properties={"n": str(index)},
+        event_time_ms=START_MS + index,
+        publish_time_ms=START_MS + 9,
+        producer_name="shop-1",
+        sequence_id=40 + index,
+    )
+    for index in range(2)
+]
+
+
+def test_rows_of_a_pulsar_batch_say_what_was_produced() -> None:
+    entry = pulsar_entry(encode_messages(BATCH), messages=2)
+    first, second = table([entry])
+    assert (first["batch_index"], second["batch_index"]) == (0, 1)
+    assert {**second, "message_id": b""} == {
+        "topic": "persistent://public/default/orders",
+        "partition": -1,
+        "ledger_id": 7,
+        "entry_id": 100,
+        "batch_index": 1,
+        "message_id": b"",
+        "key": b"k",
+        "value": b"v1",
+        "publish_time": moment(START_MS + 9),
+        "event_time": moment(START_MS + 1),
+        "producer_name": "shop-1",
+        "sequence_id": 41,
+        "flags": 0,
+        "properties": {"n": "1"},
+    }
+
+
+def test_kafka_style_shows_the_same_messages() -> None:
+    entries = [amqp_entry(b"a"), pulsar_entry(encode_messages(BATCH), messages=2)]
+    amqp, first, second = rows_of(entries, STYLES[ColumnStyle.KAFKA], "orders-partition-3")
+    assert second == {
+        "key": b"k",
+        "value": b"v1",
+        "topic": "orders",
+        "partition": 3,
+        "offset": (7 << 36) + (101 << 16) + 1,
+        "timestamp": moment(START_MS + 9),
+        "timestampType": 0,
+        "headers": [{"key": "n", "value": b"1"}],
+    }
+    assert (amqp["timestampType"], amqp["headers"]) == (1, None)
+    assert amqp["offset"] < first["offset"] < second["offset"]
+
+
+def test_pulsar_style_shows_the_same_messages() -> None:
+    entry = pulsar_entry(encode_messages(BATCH), messages=2)
+    _, second = table([entry], ColumnStyle.PULSAR)
+    assert second == {
+        "value": b"v1",
+        "__key": b"k",
+        "__topic": "persistent://public/default/orders",
+        "__messageId": message_id(7, 100, -1, 1),
+        "__publishTime": moment(START_MS + 9),
+        "__eventTime": moment(START_MS + 1),
+        "__messageProperties": {"n": "1"},
+    }
+
+
+@given(st.binary(max_size=60))
+def test_an_entry_that_cannot_be_decoded_is_one_raw_row(body: bytes) -> None:
+    """An encrypted message looks so to us: its producer's body, and a count."""
+    header = EntryHeader(Origin.PULSAR, messages=5, publish_time_ms=START_MS)
+    (row,) = table([header.pack() + b"\x00" + body])
+    assert row["flags"] == RowFlag.RAW
+    assert row["value"] == b"\x00" + body
+    assert (row["key"], row["batch_index"], row["properties"]) == (None, -1, {})
+    assert row["publish_time"] == moment(START_MS)
+
+
+def test_bytes_that_are_no_entry_stop_the_read() -> None:
+    with pytest.raises(ValueError, match="expected an entry"):
+        table([b"short"])
+
+
+def test_a_codec_that_is_not_installed_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "codecs", lambda: MappingProxyType({}))
+    with pytest.raises(LookupError, match=r"origin PULSAR: install"):
+        table([pulsar_entry(encode_messages(BATCH), messages=2)])
+
+
+class Expanding:
+    """A codec of entries that hold far more than they seem to."""
+
+    origin = Origin.PULSAR
+
+    def __init__(self, messages: int, value_bytes: int) -> None:
+        self._messages = [Message(bytes(value_bytes), batch_index=i) for i in range(messages)]
+
+    def decode(self, entry: bytes) -> list[Message]:
+        assert len(entry) == HEADER_BYTES
+        return self._messages
+
+
+@pytest.mark.parametrize(
+    ("messages", "value_bytes", "rows_max"), [(5000, 1, ROWS_MAX), (100, 50_000, 21)]
+)
+def test_batches_stay_bounded_whatever_an_entry_expands_to(
+    messages: int, value_bytes: int, rows_max: int
+) -> None:
+    codec: Codec = Expanding(messages, value_bytes)
+    entries = [EntryHeader(Origin.PULSAR, messages).pack()] * 2
+    batches = [
+        len(rows.messages) for rows in message_rows(chunk_of(entries), {codec.origin: codec})
+    ]
+    assert sum(batches) == 2 * messages
+    assert max(batches) == rows_max
+
+
+ODD = [
+    Message(b"", key=b"", producer_name="p\udcff", properties={"a\udcff": "\udcfe"}),
+    Message(b"", event_time_ms=TIME_MS_MAX + 1, sequence_id=(1 << 64) - 2),
+    Message(b"", event_time_ms=TIME_MS_MAX, sequence_id=(1 << 63) - 1),
+]
+
+
+def test_odd_values_become_null_or_printable_instead_of_failing() -> None:
+    rows = MessageRows()
+    for message in ODD:
+        rows.add(position(1, 0), Origin.PULSAR, 0, message)
+    assert rows.column(Field.EVENT_TIME).to_pylist() == [None, None, moment(TIME_MS_MAX)]
+    assert rows.column(Field.SEQUENCE_ID).to_pylist() == [None, -2, (1 << 63) - 1]
+    assert rows.column(Field.PRODUCER_NAME).to_pylist() == ["p\ufffd", None, None]
+    assert rows.column(Field.PROPERTIES).to_pylist() == [[("a\ufffd", "\ufffd")], [], []]
+    assert rows.column(Field.HEADERS).to_pylist() == [
+        [{"key": "a\ufffd", "value": b"\xfe"}],
+        None,
+        None,
+    ]
+    assert rows.column(Field.KEY).to_pylist() == [b"", None, None]
+
+
+@pytest.mark.parametrize("seconds", [0, 1, TIME_MS_MAX // 1000, TIME_MS_MAX // 1000 + 1, 2**64 - 1])
+@pytest.mark.parametrize("form", [UniformRun, MixedRun])
+def test_any_number_may_stand_in_a_timestamp(
+    form: type[UniformRun] | type[MixedRun], seconds: int
+) -> None:
+    stamp = datetime(2020, 1, 1, tzinfo=UTC)
+    entry = amqp_entry(b"x", properties=Basic.Properties(timestamp=stamp))
+    number = int(stamp.timestamp()).to_bytes(8, "big")
+    assert entry.count(number) == 1
+    run = form.of([entry.replace(number, seconds.to_bytes(8, "big")), entry])
+    assert run is not None
+    in_range = 0 < seconds <= TIME_MS_MAX // 1000
+    expected = moment(seconds * 1000) if in_range else None
+    assert run.event_times().to_pylist() == [expected, stamp]
+
+
+def test_arrow_and_spark_agree_on_every_schema() -> None:
+    """Spark compares them exactly and fails the query otherwise."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from pyspark_arneb.schema import spark_schema
+
+    for columns in STYLES.values():
+        ours: pa.Schema = arrow_schema(columns)
+        assert to_arrow_schema(spark_schema(columns), timezone="UTC").equals(ours)

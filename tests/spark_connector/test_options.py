@@ -1,0 +1,166 @@
+"""The options: what is accepted, and that every refusal names its option."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_core.position import Position, position
+from pyspark_arneb.options import (
+    ALIASES,
+    EARLIEST,
+    LATEST,
+    ColumnStyle,
+    Offsets,
+    OptionError,
+    SnapshotTime,
+    read_options,
+)
+from pyspark_arneb.topics import full_name
+
+LEAST = {"path": "/data", "topic": "orders"}
+ORDERS = full_name("orders")
+
+
+def test_path_and_topic_are_enough() -> None:
+    options = read_options(LEAST)
+    assert options.path == "/data"
+    assert options.topics.names == (ORDERS,)
+    assert (options.start, options.end) == (Offsets(EARLIEST), Offsets(LATEST))
+    assert options.fail_on_data_loss
+    assert not options.include_properties
+    assert not options.pushdown
+    assert options.style is ColumnStyle.ARNEB
+    assert options.snapshot is SnapshotTime.QUERY
+
+
+def test_a_relative_path_is_made_absolute_where_the_user_stands() -> None:
+    assert read_options({**LEAST, "path": "data"}).path == str(Path.cwd() / "data")
+    assert read_options({**LEAST, "path": "file:///my%20data"}).path == "/my data"
+
+
+@pytest.mark.parametrize(
+    ("name", "alias"), [(name, alias) for name, aliases in ALIASES.items() for alias in aliases]
+)
+def test_an_alias_means_its_option_and_not_both_may_be_given(name: str, alias: str) -> None:
+    values = {"topics": "a,b", "topicsPattern": ".*", "includeProperties": "true"}
+    value = values.get(name, "5")
+    base = {"path": "/data"} if name.startswith("topics") else LEAST
+    assert read_options({**base, alias: value}) == read_options({**base, name: value})
+    with pytest.raises(OptionError, match=f'"({alias}|{name})".*another name'):
+        read_options({**base, alias: value, name: value})
+
+
+@given(st.sampled_from(sorted(ALIASES)), st.booleans())
+def test_case_does_not_matter_as_spark_does_not_keep_it(name: str, upper: bool) -> None:
+    value = {"topics": "a", "topicsPattern": "a", "path": "/d", "columns": "key"}.get(name, "")
+    if not value:
+        return
+    base = {} if name == "path" else {"path": "/d"}
+    topic = {} if name.startswith("topic") else {"topic": "a"}
+    spelled = name.upper() if upper else name.lower()
+    assert read_options({**base, **topic, spelled: value}) == read_options(
+        {**base, **topic, name: value}
+    )
+
+
+BAD = [
+    ("path", {"topic": "a"}, "is required"),
+    ("path", {"path": " ", "topic": "a"}, "data directory"),
+    ("topic", {"path": "/d"}, "exactly one"),
+    ("topic", {"path": "/d", "topic": "a", "topics": "b"}, "topic and topics"),
+    ("topic", {"path": "/d", "topic": "a/b"}, "%2F"),
+    ("topics", {"path": "/d", "topics": "a,,b"}, "commas"),
+    ("subscribe", {"path": "/d", "subscribe": ""}, "commas"),
+    ("topicsPattern", {"path": "/d", "topicsPattern": "("}, "regular expression"),
+    ("startingOffsets", {**LEAST, "startingOffsets": "first"}, "earliest, latest"),
+    ("startingOffsets", {**LEAST, "startingOffsets": "[1]"}, "earliest, latest"),
+    ("startingOffsets", {**LEAST, "startingOffsets": '{"orders": 5}'}, "ledger:entry"),
+    ("startingOffsets", {**LEAST, "startingOffsets": '{"orders": "1"}'}, "ledger:entry"),
+    ("startingOffsets", {**LEAST, "startingOffsets": '{"a/b": "1:0"}'}, "%2F"),
+    ("endingOffsets", {**LEAST, "endingOffsets": "earliest"}, "read nothing"),
+    ("endingOffsets", {**LEAST, "endingOffsets": '{"orders": "3000000000:1"}'}, "ledger:entry"),
+    ("startingTime", {**LEAST, "startingTime": "yesterday"}, "ISO 8601"),
+    ("endingTimestamp", {**LEAST, "endingTimestamp": "-1"}, "ISO 8601"),
+    ("minPartitions", {**LEAST, "minPartitions": "0"}, "at least 1"),
+    ("maxRecordsPerPartition", {**LEAST, "maxRecordsPerPartition": "many"}, "at least 1"),
+    ("failOnDataLoss", {**LEAST, "failOnDataLoss": "yes"}, "true or false"),
+    ("includeHeaders", {**LEAST, "includeHeaders": "1"}, "true or false"),
+    ("columns", {**LEAST, "columns": "key,"}, "commas"),
+    ("columnStyle", {**LEAST, "columnStyle": "avro"}, "arneb, kafka, pulsar"),
+    ("pushdown", {**LEAST, "pushdown": ""}, "true or false"),
+    ("snapshot", {**LEAST, "snapshot": "now"}, "query, load"),
+    ("startingOffset", {**LEAST, "startingOffset": "latest"}, 'mean "startingOffsets"'),
+]
+
+
+@pytest.mark.parametrize(("option", "given_options", "reason"), BAD)
+def test_a_bad_option_is_refused_by_name_and_with_what_it_takes(
+    option: str, given_options: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(OptionError) as refusal:
+        read_options(given_options)
+    assert refusal.value.option == option
+    assert f'option "{option}"' in str(refusal.value)
+    assert reason in str(refusal.value)
+
+
+def test_the_name_in_a_refusal_is_spelled_properly_though_spark_lowers_it() -> None:
+    with pytest.raises(OptionError, match='"includeHeaders"'):
+        read_options({**LEAST, "includeheaders": "maybe"})
+
+
+def test_settings_of_kafka_and_pulsar_clients_are_ignored() -> None:
+    ignored = {"kafka.bootstrap.servers": "h:9092", "pulsar.client.authParams": "x"}
+    assert read_options({**LEAST, **ignored}) == read_options(LEAST)
+
+
+@given(ledger=st.integers(0, (1 << 31) - 1), entry=st.integers(-1, (1 << 32) - 2))
+def test_offsets_are_ledger_and_entry_by_topic(ledger: int, entry: int) -> None:
+    text = f'{{"orders": "{ledger}:{entry}"}}'
+    start = read_options({**LEAST, "startingOffsets": text}).start
+    assert start.of(ORDERS) == position(ledger, max(entry, 0))
+    assert start.of(full_name("clicks")) == EARLIEST
+
+
+def test_offsets_may_say_earliest_and_latest_for_single_topics() -> None:
+    text = '{"a": "latest", "persistent://public/default/b": "earliest", "c": "4:2"}'
+    start = read_options({"path": "/d", "topics": "a,b,c,d", "startingOffsets": text}).start
+    places = [start.of(full_name(topic)) for topic in "abcd"]
+    assert places == [LATEST, EARLIEST, Position((4 << 32) + 2), EARLIEST]
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("1767225600000", 1_767_225_600_000),
+        ("0", 0),
+        ("2026-01-01T00:00:00Z", 1_767_225_600_000),
+        ("2026-01-01T01:00:00.250+01:00", 1_767_225_600_250),
+        ("2026-01-01", 1_767_225_600_000),
+    ],
+)
+def test_times_are_ms_or_iso_8601_in_utc(text: str, ms: int) -> None:
+    assert read_options({**LEAST, "startingTime": text}).starting_time_ms == ms
+
+
+def test_properties_come_on_request_but_always_in_pulsar_style() -> None:
+    assert read_options({**LEAST, "includeHeaders": "true"}).include_properties
+    assert read_options({**LEAST, "columnStyle": "pulsar"}).include_properties
+    refused = {**LEAST, "columnStyle": "pulsar", "includeProperties": "false"}
+    assert not read_options(refused).include_properties
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([spelling for name, also in ALIASES.items() for spelling in (name, *also)]),
+        st.text(max_size=12),
+        max_size=6,
+    )
+)
+def test_whatever_is_given_is_accepted_or_refused_by_name(given_options: dict[str, str]) -> None:
+    try:
+        read_options(given_options)
+    except OptionError as refusal:
+        assert str(refusal).startswith('option "')

@@ -1,0 +1,195 @@
+"""Ranges and partitions: disjoint, in order, covering exactly what was asked for."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_core.position import Position, position
+from arneb_core.store.schema import TopicId
+from pyspark_arneb.options import EARLIEST, LATEST, Offsets, OptionError, ReadOptions
+from pyspark_arneb.partitions import ENTRIES_WORTH_A_TASK, Partition, divide
+from pyspark_arneb.ranges import CLOCK_SLACK_MS, Extent, LedgerExtent, Loss, Span, select
+from pyspark_arneb.topics import TopicSelection, full_name
+
+HOUR_MS = 3_600_000
+
+
+@st.composite
+def ledger_extents(draw: st.DrawFn) -> LedgerExtent:
+    ledger = draw(st.integers(1, 60))
+    first = draw(st.integers(0, 5))
+    entries = draw(st.integers(1, 30))
+    batch = draw(st.integers(1, 4))
+    created = draw(st.integers(0, 100)) * HOUR_MS
+    closed = draw(st.sampled_from([0, created + 1, created + HOUR_MS]))
+    start = position(ledger, first)
+    return LedgerExtent(start, Position(start + entries - 1), entries * batch, created, closed)
+
+
+@st.composite
+def extents(draw: st.DrawFn, topics: int = 3) -> list[Extent]:
+    found = []
+    for number in range(1, draw(st.integers(0, topics)) + 1):
+        ledgers = draw(
+            st.lists(ledger_extents(), max_size=5, unique_by=lambda extent: extent.first >> 32)
+        )
+        ordered = tuple(sorted(ledgers, key=lambda extent: extent.first))
+        found.append(Extent(TopicId(number), full_name(f"t{number}"), ordered))
+    return found
+
+
+def spans_of(logs: Sequence[Extent]) -> list[Span]:
+    spans, losses = select(logs, options())
+    assert not losses
+    return spans
+
+
+def options(**given_options: object) -> ReadOptions:
+    return ReadOptions("/d", TopicSelection(pattern=".*"), **given_options)  # type: ignore[arg-type]
+
+
+def entries_of(spans: Sequence[Span]) -> list[tuple[str, int]]:
+    return [(span.topic, at) for span in spans for at in range(span.first, span.last + 1)]
+
+
+def flat(parts: Sequence[Partition]) -> list[Span]:
+    return [span for part in parts for span in part]
+
+
+@given(extents(), st.integers(1, 12), st.none() | st.integers(1, 12), st.none() | st.integers(1, 9))
+def test_partitions_cover_the_spans_exactly_once_and_in_order(
+    logs: list[Extent], parallelism: int, partitions_min: int | None, records_max: int | None
+) -> None:
+    spans = spans_of(logs)
+    parts = divide(
+        spans, parallelism=parallelism, partitions_min=partitions_min, records_max=records_max
+    )
+    assert entries_of(flat(parts)) == entries_of(spans)
+    assert all(parts), "no partition is empty"
+    assert sum(span.messages for span in flat(parts)) == sum(span.messages for span in spans)
+    assert all(span.messages >= span.entries for span in flat(parts))
+
+
+@given(extents(), st.integers(1, 12))
+def test_the_least_number_of_partitions_is_kept(logs: list[Extent], partitions_min: int) -> None:
+    spans = spans_of(logs)
+    parts = divide(spans, parallelism=2, partitions_min=partitions_min)
+    assert len(parts) == min(partitions_min, sum(span.entries for span in spans))
+
+
+@given(extents(), st.integers(1, 40))
+def test_no_partition_has_more_records_than_allowed_unless_a_single_entry(
+    logs: list[Extent], records_max: int
+) -> None:
+    for part in divide(spans_of(logs), parallelism=2, records_max=records_max):
+        # An entry is never divided, and where entries are batches their number is an average.
+        slack = len(part) if any(span.messages > span.entries for span in part) else 0
+        records = sum(span.messages for span in part)
+        assert records <= records_max + slack or sum(span.entries for span in part) == 1
+
+
+@given(st.integers(1, 8), st.integers(1, 500))
+def test_partitions_of_plain_messages_differ_by_one_at_most(parts_min: int, entries: int) -> None:
+    last = Position(position(1, 0) + entries - 1)
+    span = Span(TopicId(1), "t", position(1, 0), last, entries)
+    sizes = [p[0].entries for p in divide([span], parallelism=1, partitions_min=parts_min)]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_small_log_is_not_torn_to_pieces_without_being_asked() -> None:
+    last = Position(position(1, 0) + ENTRIES_WORTH_A_TASK - 1)
+    span = Span(TopicId(1), "t", position(1, 0), last, ENTRIES_WORTH_A_TASK)
+    assert len(divide([span], parallelism=64)) == 1
+
+
+def test_nothing_to_read_is_no_partition() -> None:
+    assert divide([], parallelism=4, partitions_min=3) == []
+
+
+PLACES = st.sampled_from([EARLIEST, LATEST]) | st.builds(
+    position, st.integers(1, 62), st.integers(0, 40)
+)
+
+
+@given(extents(), PLACES, PLACES)
+def test_spans_are_the_entries_between_the_offsets(
+    logs: list[Extent], start: Position, end: Position
+) -> None:
+    spans, _ = select(logs, options(start=Offsets(start), end=Offsets(end)))
+    everything = entries_of(spans_of(logs))
+    assert entries_of(spans) == [(topic, at) for topic, at in everything if start <= at < end]
+
+
+@given(extents(), PLACES, PLACES)
+def test_the_end_of_one_read_is_the_start_of_the_next(
+    logs: list[Extent], middle: Position, end: Position
+) -> None:
+    first, _ = select(logs, options(end=Offsets(middle)))
+    second, _ = select(logs, options(start=Offsets(middle), end=Offsets(end)))
+    both, _ = select(logs, options(end=Offsets(max(middle, end))))
+    assert sorted(entries_of(first) + entries_of(second)) == sorted(entries_of(both))
+
+
+@given(extents(topics=1), PLACES)
+def test_a_start_before_the_log_is_a_loss_up_to_its_first_entry(
+    logs: list[Extent], start: Position
+) -> None:
+    _, losses = select(logs, options(start=Offsets(start)))
+    ledgers = logs[0].ledgers if logs else ()
+    if start == EARLIEST or not ledgers or start >= ledgers[0].first:
+        assert losses == []
+    else:
+        assert losses == [Loss(logs[0].topic, start, Position(ledgers[0].first - 1))]
+
+
+def test_what_was_lost_beyond_the_end_does_not_matter() -> None:
+    log = Extent(TopicId(1), full_name("t"), (LedgerExtent(position(9, 0), position(9, 5), 6),))
+    bounds = options(start=Offsets(position(2, 0)), end=Offsets(position(3, 4)))
+    spans, losses = select([log], bounds)
+    assert spans == []
+    assert losses == [Loss(log.topic, position(2, 0), position(3, 3))]
+    assert str(losses[0]) == "persistent://public/default/t from 2:0 to before 3:4"
+
+
+@given(extents(), st.integers(0, 120), st.integers(0, 120))
+def test_no_ledger_that_may_hold_the_asked_times_is_left_out(
+    logs: list[Extent], from_hour: int, until_hour: int
+) -> None:
+    times = options(starting_time_ms=from_hour * HOUR_MS, ending_time_ms=until_hour * HOUR_MS)
+    spans, _ = select(logs, times)
+    chosen = {(span.topic, span.ledger) for span in spans}
+    for log in logs:
+        for ledger in log.ledgers:
+            ends = ledger.closed_ms or 1 << 62
+            overlaps = (
+                ends + CLOCK_SLACK_MS >= from_hour * HOUR_MS
+                and ledger.created_ms - CLOCK_SLACK_MS < until_hour * HOUR_MS
+            )
+            assert ((log.topic, ledger.first >> 32) in chosen) == overlaps
+
+
+def test_times_win_over_offsets() -> None:
+    """Kafka's source has the same precedence."""
+    log = Extent(TopicId(1), full_name("t"), (LedgerExtent(position(1, 0), position(1, 5), 6),))
+    late = Offsets(position(1, 3))
+    spans, _ = select([log], options(start=late, end=late, starting_time_ms=0, ending_time_ms=1))
+    assert [span.entries for span in spans] == [6]
+
+
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_offsets_of_a_topic_that_is_not_read_are_refused(option: str) -> None:
+    offsets = Offsets(LATEST, {full_name("other"): position(1, 0)})
+    name = {"startingOffsets": "start", "endingOffsets": "end"}[option]
+    with pytest.raises(OptionError, match=f'"{option}".*other is not among'):
+        select([Extent(TopicId(1), full_name("t"), ())], options(**{name: offsets}))
+
+
+@given(st.integers(2, 50), st.data())
+def test_cutting_a_span_keeps_every_entry_and_message(entries: int, data: st.DataObject) -> None:
+    messages = data.draw(st.integers(entries, 5 * entries))
+    span = Span(TopicId(1), "t", position(3, 4), Position(position(3, 4) + entries - 1), messages)
+    head, tail = span.cut(data.draw(st.integers(1, entries - 1)))
+    assert (head.first, tail.last, head.last + 1) == (span.first, span.last, tail.first)
+    assert head.messages + tail.messages == messages
