@@ -10,7 +10,14 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Final
 
-from arneb_amqp.wire.tables import Decimal, Field, FieldType, FieldValue, encode_table
+from arneb_amqp.wire.tables import (
+    INTEGER_TYPES,
+    Decimal,
+    Field,
+    FieldType,
+    FieldValue,
+    encode_table,
+)
 
 PLAIN: Final = "longstr"
 """The type of a string, which needs no name beside it."""
@@ -19,22 +26,18 @@ OCTETS: Final = "longstr/base64"
 """The type name of a string that is no UTF-8."""
 
 _TYPES: Final = {kind.erlang_name: kind for kind in FieldType} | {OCTETS: FieldType.LONGSTR}
-_FLOATS: Final = frozenset({FieldType.FLOAT, FieldType.DOUBLE})
+_WHOLE: Final = INTEGER_TYPES | {FieldType.TIMESTAMP}
 
 
 def text_of(field: Field) -> tuple[str, str]:
     """The text of ``field`` and the name of its type."""
     name, value = _to_json(field)
-    match field.value:
-        case bytes():
-            return str(value), name
+    match value:
         case None:
             return "", name
         case bool():
             return str(value).lower(), name
-        case Mapping() | list():
-            return json.dumps(value, separators=(",", ":")), name
-        case tuple() if not isinstance(field.value, Decimal):
+        case list() | dict():
             return json.dumps(value, separators=(",", ":")), name
         case _:
             return str(value), name
@@ -48,23 +51,29 @@ def field_of(text: str, type_name: str) -> Field:
     kind = _TYPES.get(type_name)
     if kind is None:
         raise ValueError(f"expected the name of a field type, got {type_name!r}")
-    value: object = text
-    if kind is FieldType.BOOL:
-        value = {"true": True, "false": False}.get(text)
-    elif kind is FieldType.VOID:
-        value = text or None
-    elif kind in _FLOATS:
-        value = float(text)
-    elif kind in (FieldType.TABLE, FieldType.ARRAY):
-        value = json.loads(text)
-    elif kind not in (FieldType.LONGSTR, FieldType.BINARY, FieldType.DECIMAL):
-        value = int(text)
     try:
-        field = _from_json([type_name, value])
+        field = _from_json([type_name, _parsed(kind, text)])
         encode_table({"": field})
-    except (TypeError, AttributeError, RecursionError) as problem:
-        raise ValueError(f"expected a {type_name}, got {text!r}") from problem
+    except (TypeError, RecursionError) as problem:
+        raise ValueError(f"expected a {type_name}, got {text[:40]!r}") from problem
     return field
+
+
+def _parsed(kind: FieldType, text: str) -> object:
+    """``text`` as the value that JSON would hold for a field of that type."""
+    match kind:
+        case FieldType.LONGSTR | FieldType.BINARY | FieldType.DECIMAL:
+            return text
+        case FieldType.BOOL:
+            return {"true": True, "false": False}.get(text)
+        case FieldType.VOID:
+            return text or None
+        case FieldType.FLOAT | FieldType.DOUBLE:
+            return float(text)
+        case FieldType.TABLE | FieldType.ARRAY:
+            return json.loads(text)
+        case _:
+            return int(text)
 
 
 def _to_json(field: Field) -> tuple[str, object]:
@@ -118,19 +127,7 @@ def _value(kind: FieldType, name: str, value: object) -> FieldValue:
             return None
         case ((FieldType.FLOAT | FieldType.DOUBLE), float()):
             return value
-        case _, int() if kind in _INTEGERS and not isinstance(value, bool):
+        case _, int() if kind in _WHOLE and not isinstance(value, bool):
             return value
         case _:
             raise ValueError(f"expected a {name}, got {value!r}")
-
-
-_INTEGERS: Final = frozenset(FieldType) - {
-    FieldType.LONGSTR,
-    FieldType.BINARY,
-    FieldType.DECIMAL,
-    FieldType.TABLE,
-    FieldType.ARRAY,
-    FieldType.BOOL,
-    FieldType.VOID,
-    *_FLOATS,
-}

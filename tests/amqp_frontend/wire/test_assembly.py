@@ -204,6 +204,13 @@ def test_breaking_the_rules_is_answered_like_rabbitmq(
             "type 1, all octets = <<0,60,0,40,0,0,0,1,113,0>>: {invalid_frame_end_marker,0}",
         ),
         (
+            METHOD + content_header(1, 0)[:-1] + b"\x00" + HEARTBEAT_BYTES,
+            (
+                "type 2, first 16 octets = <<0,60,0,0,0,0,0,0,0,0,0,0,144,0,10,116>>: "
+                "{invalid_frame_end_marker,0}"
+            ),
+        ),
+        (
             ack(1, 1)[:-1] + b"\x00",
             "type 1, all octets = <<0,60,0,80,0,0,0,0,0,0,0,1,0>>: {invalid_frame_end_marker,0}",
         ),
@@ -295,6 +302,13 @@ def test_a_publish_on_channel_0_is_a_bare_method() -> None:
     assert isinstance(item, Method)
     assert item.channel == 0
     assert isinstance(item.method, commands.Basic.Publish)
+
+
+@pytest.mark.parametrize("bits", [0, 1])
+def test_an_ack_on_channel_0_is_a_bare_method(bits: int) -> None:
+    (item,) = FastReader(FRAME_BYTES_MAX).receive(ack(0, 1, bits))
+    assert isinstance(item, Method)
+    assert isinstance(item.method, commands.Basic.Ack)
 
 
 def test_after_close_only_channel_0_is_heard() -> None:
