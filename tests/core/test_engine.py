@@ -302,6 +302,9 @@ def test_permits_count_messages_and_a_half_acked_batch_costs_what_is_left(tmp_pa
             await quiet(engine)
             assert sink.bodies == [b"a", b"a"]
             assert sink.runs[-1].masks == {first: 0b1100}
+            consumer.flow(1)  # the five are used up, so this is the only permit
+            await quiet(engine)
+            assert sink.bodies == [b"a", b"a", b"b"]
             consumer.acknowledge_messages(first, 0b1100)
             assert subscription.mark_delete == first
 

@@ -1,0 +1,221 @@
+"""The mutant list: the known mistakes of message brokers, as small changes to our code.
+
+The rule: each names one mistake that a broker has made before, changes one place so that
+ours makes it too, and names the tests that must notice. ``make mutants`` proves that they do;
+``tests/mutants/test_table.py`` proves with every test run that each change still applies.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+CORE: Final = "core/arneb_core/"
+ENGINE_TESTS: Final = ("tests/core/test_engine.py",)
+MODEL_TESTS: Final = ("tests/core/test_engine_model.py",)
+DISPATCH_TESTS: Final = ("tests/core/test_dispatch.py",)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One mistake."""
+
+    name: str
+    file: str
+    old: str
+    """Occurs once in ``file``."""
+    new: str
+    tests: tuple[str, ...]
+
+
+MUTANTS: Final = (
+    Mutant(
+        "confirm before fsync",
+        CORE + "threads.py",
+        "                result = self._store.commit(changes)\n",
+        "                from arneb_core.store.changes import CommitReport as R\n"
+        "                self._token.run_sync_soon(then, R(0, 0, 0, 0))\n"
+        "                self._store.commit(changes)\n"
+        "                continue\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "a failed commit is confirmed",
+        CORE + "committer.py",
+        "            request.finish(error, [])\n",
+        "            request.finish(None, [Position(1 << 32)])\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "dispatch before the commit is on disk",
+        CORE + "committer.py",
+        "        self._submit(changes, self._finished)\n",
+        "        for topic, run in flight.runs.items():\n"
+        "            topic.confirm(run)\n"
+        "        flight.runs.clear()\n"
+        "        self._submit(changes, self._finished)\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "receipt before the ack is durable",
+        CORE + "engine.py",
+        "            self._committer.cursor_changed(subscription, done)\n",
+        "            self._committer.cursor_changed(subscription, None)\n"
+        "            if done is not None:\n"
+        "                waiter = done\n"
+        "                self._completed.append(lambda: waiter(None))\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "a failed ack is forgotten",
+        CORE + "cursor.py",
+        "        self.acks.mark_dirty_again(changes.acks)\n",
+        "        pass\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "exclusive not enforced",
+        CORE + "subscription.py",
+        "            if spec.type in ONE_CONSUMER:\n",
+        "            if False:\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "type mismatch allowed",
+        CORE + "subscription.py",
+        "            if spec.type is not self.type:\n",
+        "            if False:\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "permits ignored",
+        CORE + "dispatch/receiver.py",
+        "        room = UNBOUNDED if self.unlimited else self.permits\n",
+        "        room = UNBOUNDED\n",
+        DISPATCH_TESTS,
+    ),
+    Mutant(
+        "prefetch ignored",
+        CORE + "dispatch/receiver.py",
+        "            if window.limit and window.limit - window.in_flight < room:\n",
+        "            if False:\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "a half-acknowledged batch costs its whole size",
+        CORE + "handout.py",
+        "                    masks[place], sizes[index] = free, free.bit_count()\n",
+        "                    masks[place] = free\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "ack set ignored",
+        CORE + "handout.py",
+        "        whole = (1 << size) - 1 if unacked is None else unacked\n",
+        "        whole = (1 << size) - 1\n",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "unacked messages of a leaving consumer are lost",
+        CORE + "consumer.py",
+        "            self.release_all(count=False)\n",
+        "            pass\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "requeue at the tail",
+        CORE + "subscription.py",
+        "        return self._replay or self._reader\n",
+        "        return self._replay if self._reader.peek() is None else self._reader\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "redelivered never said",
+        CORE + "handout.py",
+        "        return seen or None\n",
+        "        return None\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "redelivery count always 0",
+        CORE + "handout.py",
+        "        if count:\n",
+        "        if False:\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "a crash forgets what may have been delivered",
+        CORE + "catalog.py",
+        "                    suspect = topic.last or BEFORE_ALL\n",
+        "                    suspect = BEFORE_ALL\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "seek keeps old acks",
+        CORE + "cursor.py",
+        "        self.acks.reset(place, mask)\n",
+        "        self.acks.restore([place])\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "cumulative ack on a shared subscription",
+        CORE + "consumer.py",
+        "        if self.subscription.type not in CUMULATIVE_TYPES:\n",
+        "        if False:\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "latest is earliest",
+        CORE + "topic.py",
+        "        else:\n            found = None\n",
+        "        else:\n            found = ledgers.first\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "reader starts behind its start",
+        CORE + "topic.py",
+        "            found = ledgers.after(before(start))\n",
+        "            found = ledgers.after(start)\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "purge takes what is in flight",
+        CORE + "cursor.py",
+        "        self.acks.restore(left, {**held, **masks})\n",
+        "        pass\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "holes are not written",
+        CORE + "cursor.py",
+        "                changes.puts.append((Table.CURSORS, prefix + suffix, value))\n",
+        "                pass\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "ledgers go before the slowest cursor is past them",
+        CORE + "topic.py",
+        "            min(marks, default=None),\n",
+        "            max(marks, default=None),\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "every other message goes to the same consumer",
+        CORE + "dispatch/shared.py",
+        "                level.next = 0 if alone else (level.next + 1) % len(receivers)\n",
+        "                level.next = 0\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "lower priorities are served too",
+        CORE + "dispatch/shared.py",
+        "            insort(self._levels, level, key=lambda each: each.priority)\n",
+        "            self._levels.insert(0, level)\n",
+        DISPATCH_TESTS,
+    ),
+    Mutant(
+        "a damaged block is believed",
+        CORE + "store/block.py",
+        "    if crc != expected:\n",
+        "    if False:\n",
+        ("tests/core/store/test_block.py",),
+    ),
+)
