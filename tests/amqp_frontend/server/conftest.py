@@ -1,16 +1,22 @@
 """A real server on a free loopback port, in a thread of its own, for blocking clients."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
+from typing import TypeVar
 
 import pika
 import pytest
 import trio
+
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server import serve_amqp
 from arneb_core.engine import Engine, open_engine
+from arneb_core.store.environment import Store
+from arneb_core.testing.faults import FaultyStore
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -18,8 +24,13 @@ class Broker:
     """A running server."""
 
     port: int = 0
-    engine: Engine | None = None
+    engine: Engine = field(init=False)
+    faults: FaultyStore = field(init=False)
     token: trio.lowlevel.TrioToken | None = None
+
+    def call(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
+        """Run ``function`` in the broker's event loop."""
+        return trio.from_thread.run(function, *arguments, trio_token=self.token)
 
     def connect(self, **parameters: object) -> pika.BlockingConnection:
         """A connection as pika makes one."""
@@ -34,7 +45,9 @@ def serve_in_thread(path: Path, config: AmqpConfig | None = None) -> Iterator[Br
     failures: list[BaseException] = []
 
     async def serve() -> None:
-        async with open_engine(path) as engine:
+        store = Store.open(path)
+        broker.faults = FaultyStore(store)
+        async with open_engine(path, store=store, committing=broker.faults) as engine:
             listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
             broker.engine = engine
             broker.token = trio.lowlevel.current_trio_token()
@@ -50,6 +63,7 @@ def serve_in_thread(path: Path, config: AmqpConfig | None = None) -> Iterator[Br
                     ready.set()
             for listener in listeners:
                 await listener.aclose()
+        store.close()
 
     def main() -> None:
         try:

@@ -1,0 +1,68 @@
+"""A client that sends what it is told, byte for byte, and may fall silent at any time."""
+
+import socket
+from typing import Any, Self
+from warnings import catch_warnings
+
+from pamqp.base import Frame as Command
+from pamqp.commands import Basic, Channel, Connection
+
+from arneb_amqp.wire.constants import PROTOCOL_HEADER, ChannelId
+from arneb_amqp.wire.frames import cut_frame
+from arneb_amqp.wire.methods import decode_method, encode_method
+
+
+class RawClient:
+    """One socket."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._held = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, kind: type[Command], channel: int = 0, **fields: Any) -> None:
+        with catch_warnings(action="ignore"):
+            command = kind()
+        for name, value in fields.items():
+            setattr(command, name, value)
+        self.socket.sendall(encode_method(ChannelId(channel), command))
+
+    def expect(self, kind: type[Command]) -> Any:
+        """The next frame, which must be a method of that kind."""
+        while isinstance(frame := cut_frame(self._held, 0, 1 << 30) if self._held else 1, int):
+            chunk = self.socket.recv(65536)
+            assert chunk, f"expected {kind.name}, but the connection was closed"
+            self._held += chunk
+        self._held = self._held[frame.bytes_on_wire :]
+        command = decode_method(frame.payload)
+        assert type(command) is kind, f"expected {kind.name}, got {command.name}"
+        return command
+
+    def open(self, heartbeat: int = 0) -> Self:
+        """Shake hands and open a channel."""
+        self.socket.sendall(PROTOCOL_HEADER)
+        self.expect(Connection.Start)
+        self.send(
+            Connection.StartOk, client_properties={}, mechanism="PLAIN",
+            response=b"\0guest\0guest", locale="en_US",
+        )  # fmt: skip
+        tune = self.expect(Connection.Tune)
+        self.send(
+            Connection.TuneOk, channel_max=tune.channel_max, frame_max=tune.frame_max,
+            heartbeat=heartbeat,
+        )  # fmt: skip
+        self.send(Connection.Open, virtual_host="/")
+        self.expect(Connection.OpenOk)
+        self.send(Channel.Open, 1)
+        self.expect(Channel.OpenOk)
+        return self
+
+    def consume(self, queue: str) -> None:
+        """Ask for everything in ``queue``; what comes is the caller's to read."""
+        self.send(Basic.Consume, 1, queue=queue, consumer_tag="raw", no_ack=True)

@@ -1,0 +1,112 @@
+"""A link over a pair of real sockets: at once if it can, later if it must, never blocking."""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from arneb_amqp.server.link import Link
+
+pytestmark = pytest.mark.real_time
+
+MIB = 1024 * 1024
+
+
+class Pair:
+    """A link and the socket at the other end, both closed when it is left."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        ours, theirs = socket.socketpair()
+        self.drained = 0
+        self.link = Link(ours, nursery, 1000, self._count)
+        self.peer = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
+
+    def _count(self) -> None:
+        self.drained += 1
+
+
+@asynccontextmanager
+async def pair_of_sockets() -> AsyncIterator[Pair]:
+    async with trio.open_nursery() as nursery:
+        pair = Pair(nursery)
+        try:
+            yield pair
+        finally:
+            pair.link.close()
+            await pair.peer.aclose()
+
+
+async def test_bytes_go_both_ways() -> None:
+    async with pair_of_sockets() as pair:
+        pair.link.send(b"hello")
+        assert pair.link.waiting_bytes == 0, "the kernel took them at once"
+        assert await pair.peer.receive_some() == b"hello"
+        await pair.peer.send_all(b"answer")
+        assert await pair.link.receive() == b"answer"
+        await pair.peer.aclose()
+        assert await pair.link.receive() == b""
+
+
+async def test_what_the_kernel_does_not_take_waits_in_order() -> None:
+    data = bytes(range(256)) * 16 * 1024
+    async with pair_of_sockets() as pair:
+        pair.link.send(data)
+        assert pair.link.waiting_bytes > 0
+        pair.link.send(b"the end")
+        got = bytearray()
+        with trio.fail_after(10):
+            while len(got) < len(data) + 7:
+                got += await pair.peer.receive_some()
+        assert got == data + b"the end"
+        await trio.testing.wait_all_tasks_blocked()
+        assert pair.link.waiting_bytes == 0
+        assert pair.drained
+
+
+async def test_room_is_awaited() -> None:
+    async with pair_of_sockets() as pair:
+        pair.link.send(b"x" * 4 * MIB)
+        with trio.move_on_after(0.05) as scope:
+            await pair.link.room()
+        assert scope.cancelled_caught
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read_all, pair.peer)
+            with trio.fail_after(10):
+                await pair.link.room()
+            nursery.cancel_scope.cancel()
+
+
+async def test_finishing_sends_what_waits_and_then_says_so() -> None:
+    async with pair_of_sockets() as pair:
+        pair.link.send(b"x" * 4 * MIB)
+        pair.link.finish()
+        pair.link.send(b"too late")
+        with trio.fail_after(10):
+            assert await read_all(pair.peer) == 4 * MIB
+
+
+async def test_a_broken_link_swallows_and_lets_everybody_go() -> None:
+    async with pair_of_sockets() as pair:
+        pair.link.send(b"x" * 4 * MIB)
+        await pair.peer.aclose()
+        with trio.fail_after(10):
+            await pair.link.room()
+        pair.link.send(b"nobody reads this")
+        assert pair.link.waiting_bytes == 0
+        assert await pair.link.receive() == b""
+
+
+async def test_closing_wakes_whoever_reads() -> None:
+    async with pair_of_sockets() as pair, trio.open_nursery() as nursery:
+        nursery.start_soon(pair.link.receive)
+        await trio.testing.wait_all_tasks_blocked()
+        pair.link.close()
+
+
+async def read_all(stream: trio.SocketStream) -> int:
+    total = 0
+    async for chunk in stream:
+        total += len(chunk)
+    return total
