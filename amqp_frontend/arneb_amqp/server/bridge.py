@@ -116,7 +116,13 @@ class Bridge:
         if not present:
             self._receiver.committed(token, None)
         elif len(present) == 1:
-            self._core.append(present[0], effect.entries, lambda error, _: self._done(token, error))
+            # One entry is one message here, and saying so saves the core a look into each.
+            self._core.append(
+                present[0],
+                effect.entries,
+                lambda error, _: self._done(token, error),
+                len(effect.entries),
+            )
         else:
             unit = Unit([(topic, effect.entries) for topic in present])
             self._core.commit(unit, lambda error: self._done(token, error))
