@@ -1,6 +1,6 @@
 """Runs the mutant list: each known mistake is made in a copy of the code, and tests must fail.
 
-``python tests/mutants/run.py [NAME ...]`` exits 1 and names the mutants that survive.
+``python -m tests.mutants.run [NAME ...]`` exits 1 and names the mutants that survive.
 """
 
 import os
@@ -10,9 +10,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from table import MUTANTS, Mutant
+from tests.mutants.table import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker")
