@@ -66,7 +66,7 @@ def run(broker: BrokerProcess, snippet: re.Match[str], directory: Path) -> str:
         done = subprocess.run(
             command,
             cwd=directory,
-            env=os.environ | {"COLUMNS": "120"},
+            env=os.environ | {"PYSPARK_PYTHON": sys.executable},
             capture_output=True,
             text=True,
             check=False,

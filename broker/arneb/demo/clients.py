@@ -5,6 +5,7 @@ Each takes ``step``, which it calls once a message, and returns what it saw.
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -117,8 +118,11 @@ def aggregate_by_spark(data_dir: Path) -> dict[str, tuple[int, int]]:
     In a process of its own, because a JVM writes to the terminal as it pleases.
     """
     command = [sys.executable, "-m", "arneb.demo.spark_job", str(data_dir)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # Spark starts Python processes of its own; they must be this one, which has arneb.
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"Spark failed:\n{done.stderr}")
+        said = [line for line in done.stderr.splitlines() if not line.startswith("\tat ")]
+        raise RuntimeError("Spark failed:\n" + "\n".join(said))
     answer: dict[str, tuple[int, int]] = json.loads(done.stdout.splitlines()[-1])
     return {country: (row[0], row[1]) for country, row in answer.items()}
