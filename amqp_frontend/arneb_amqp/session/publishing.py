@@ -24,16 +24,11 @@ from arneb_amqp.session.host import Host
 from arneb_amqp.session.routes import CachedRoute
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
+from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.deliver import encode_return
 from arneb_amqp.wire.items import Publish, PublishRun
 from arneb_amqp.wire.methods import encode_ack, encode_nack
-from arneb_amqp.wire.properties import (
-    Properties,
-    decode_properties,
-    encode_properties,
-    properties_of,
-    with_properties,
-)
+from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.tables import Field
 
 DIRECT_REPLY_TO: Final = "amq.rabbitmq.reply-to"

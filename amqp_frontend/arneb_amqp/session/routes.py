@@ -12,9 +12,9 @@ from typing import Final
 from arneb_amqp.errors import access_refused, exchange_in_words
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router
-from arneb_amqp.session.hashing import key_hash
 from arneb_amqp.wire.route import routing_key_of, split_route
 from arneb_core.entry import ENTRY_FORMAT, HEADER, EntryFlag, Origin
+from arneb_core.hashing import key_hash
 
 ROUTES_MAX: Final = 20_000
 """Routing keys may be unique to each message, so the cache is emptied when it is this large."""
