@@ -1,0 +1,125 @@
+"""A language for session tests: what comes in, and what must go out for it.
+
+::
+
+    play = Playbook()
+    play >> received(CommandProducer(...)) << OpenProducer(...)
+    play >> ProducerOpened(key, "name") << said(CommandProducerSuccess(...))
+
+``>>`` gives the session bytes of commands or an event; ``<<`` expects the next thing that went
+out, frames and effects each in their own order. :meth:`Playbook.over` says that nothing else
+went out.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message import Message
+
+from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.session.connection import Connection
+from arneb_pulsar.session.effects import Effect
+from arneb_pulsar.session.events import Event
+from arneb_pulsar.wire.commands import FIELD_OF
+from arneb_pulsar.wire.frame import FrameReader, payload_frame, simple_frame
+from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand, CommandConnect
+
+_TYPE_OF = {
+    BaseCommand.DESCRIPTOR.fields_by_number[number].message_type.name: (number, name)
+    for number, name in FIELD_OF.items()
+}
+
+CLOCK_MS = 1_700_000_000_000
+
+
+@dataclass(frozen=True)
+class Received:
+    """Bytes from the peer."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Said:
+    """A command to the peer, with its payload."""
+
+    command: Message
+    payload: bytes = b""
+
+
+def base(command: Message) -> BaseCommand:
+    """The envelope of ``command``."""
+    number, field = _TYPE_OF[command.DESCRIPTOR.name]
+    return BaseCommand(type=number, **{field: command})
+
+
+def received(*commands: Message, body: bytes | None = None) -> Received:
+    """The frames of ``commands``, of which each has ``body`` if there is one."""
+    frames = [base(command).SerializeToString() for command in commands]
+    if body is None:
+        return Received(b"".join(map(simple_frame, frames)))
+    return Received(b"".join(payload_frame(frame, body) for frame in frames))
+
+
+def said(command: Message, payload: bytes = b"") -> Said:
+    return Said(command, payload)
+
+
+class Playbook:
+    """Plays one connection; it is connected unless ``connected`` is off."""
+
+    def __init__(self, *, connected: bool = True, config: PulsarConfig | None = None) -> None:
+        self.now = 1000.0
+        self.session = Connection(config or PulsarConfig(), "Arneb test", self.now)
+        self._reader = FrameReader()
+        self._frames: list[Said] = []
+        self._effects: list[Effect] = []
+        if connected:
+            self >> received(CommandConnect(client_version="test", protocol_version=20))
+            self._frames.clear()
+
+    def __rshift__(self, given: Received | Event) -> "Playbook":
+        if isinstance(given, Received):
+            effects = self.session.receive_data(given.data, self.now, CLOCK_MS)
+        else:
+            effects = self.session.handle(given, self.now)
+        self._note(effects)
+        return self
+
+    def pass_time(self, seconds: float) -> "Playbook":
+        """Let the timer run."""
+        self.now += seconds
+        if self.now >= self.session.next_timer():
+            self._note(self.session.handle_timer(self.now))
+        return self
+
+    def __lshift__(self, expected: Said | Effect) -> "Playbook":
+        waiting: list[Any] = self._frames if isinstance(expected, Said) else self._effects
+        assert waiting, f"expected {expected}, nothing went out"
+        found = waiting.pop(0)
+        assert found == expected, f"expected {expected}, got {found}"
+        return self
+
+    def take(self, kind: type) -> Any:
+        """The next effect, which must be of that kind."""
+        assert self._effects, f"expected {kind.__name__}, nothing was asked for"
+        found = self._effects.pop(0)
+        assert isinstance(found, kind), f"expected {kind.__name__}, got {found}"
+        return found
+
+    def heard(self) -> Said:
+        """The next frame that went out."""
+        assert self._frames, "expected a frame, nothing went out"
+        return self._frames.pop(0)
+
+    def over(self) -> None:
+        """Nothing else went out."""
+        assert not self._frames, f"also said {self._frames}"
+        assert not self._effects, f"also asked for {self._effects}"
+
+    def _note(self, effects: list[Effect]) -> None:
+        self._effects += effects
+        for data in self.session.data_to_send():
+            for command, payload in self._reader.receive(data):
+                envelope = BaseCommand.FromString(command)
+                self._frames.append(Said(getattr(envelope, FIELD_OF[envelope.type]), payload))

@@ -1,0 +1,78 @@
+"""Message ids and positions, ack sets and masks."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_core.position import AFTER_ALL, BEFORE_ALL, position
+from arneb_pulsar.wire.ids import (
+    ALL_MESSAGES,
+    done_mask,
+    mask_of,
+    place_of,
+    position_of,
+    split_acks,
+    words_of,
+)
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, MessageIdData
+
+LARGEST = (1 << 63) - 1
+MINUS_ONE = (1 << 64) - 1
+
+
+@given(st.integers(0, (1 << 65_536) - 1) | st.integers(0, 1 << 200))
+def test_a_mask_survives_its_words(mask: int) -> None:
+    words = words_of(mask)
+    assert mask_of(words) == mask
+    assert not words or words[-1] != 0
+    assert done_mask(words) == ALL_MESSAGES & ~mask
+
+
+def test_the_words_of_a_batch_of_seventy() -> None:
+    """Lowest bits first; the sign bit is message 63."""
+    assert words_of((1 << 70) - 1) == (-1, 63)
+    assert words_of(1 << 63) == (-(1 << 63),)
+    assert words_of(0) == ()
+    assert mask_of([5]) == 0b101
+
+
+@given(st.lists(st.integers(-(1 << 63), LARGEST), max_size=1100))
+def test_more_words_than_a_batch_can_have_are_left_out(words: list[int]) -> None:
+    assert mask_of(words).bit_length() <= 65_536
+    assert 0 <= done_mask(words) <= ALL_MESSAGES
+
+
+@pytest.mark.parametrize(
+    ("ledger", "entry", "place"),
+    [
+        (1, 0, position(1, 0)),
+        (5, 17, position(5, 17)),
+        (MINUS_ONE, MINUS_ONE, BEFORE_ALL),
+        (LARGEST, LARGEST, AFTER_ALL),
+        (5, MINUS_ONE, position(5, 0)),
+        (5, LARGEST, position(5, (1 << 32) - 1)),
+        (1 << 40, 3, AFTER_ALL),
+    ],
+)
+def test_a_place_to_read_from(ledger: int, entry: int, place: int) -> None:
+    assert place_of(MessageIdData(ledgerId=ledger, entryId=entry)) == place
+
+
+@given(st.integers(0, MINUS_ONE), st.integers(0, MINUS_ONE))
+def test_any_id_is_a_place_between_the_ends(ledger: int, entry: int) -> None:
+    message_id = MessageIdData(ledgerId=ledger, entryId=entry)
+    assert 0 <= place_of(message_id) <= AFTER_ALL
+    found = position_of(message_id)
+    assert (found is not None) == (ledger < 1 << 31 and entry < 1 << 32)
+
+
+def test_acks_are_split_into_whole_entries_and_parts() -> None:
+    ack = CommandAck(consumer_id=1, ack_type=CommandAck.Individual)
+    ack.message_id.add(ledgerId=2, entryId=3)
+    ack.message_id.add(ledgerId=2, entryId=4, ack_set=[0b0110])
+    ack.message_id.add(ledgerId=MINUS_ONE, entryId=0)
+    ack.message_id.add(ledgerId=2, entryId=1 << 32)
+    ack.message_id.add(ledgerId=2, entryId=1)
+    whole, partial = split_acks(ack.message_id)
+    assert whole == [position(2, 3), position(2, 1)]
+    assert partial == [(position(2, 4), ALL_MESSAGES & ~0b0110)]

@@ -1,0 +1,137 @@
+"""Entries made of SENDs: what the header says, what the checksum refuses."""
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.pulsar_frontend.wire.strategies import bodies, metadata, mutated
+
+from arneb_core.entry import HEADER_BYTES, Origin, read_header
+from arneb_pulsar.hashing import key_hash, murmur3_32
+from arneb_pulsar.wire.checksum import SIZE, join_body, split_body, verify_body
+from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
+from arneb_pulsar.wire.metadata import (
+    BATCH_MESSAGES_MAX,
+    batch_size_of,
+    make_entries,
+    make_entry,
+    parse_metadata,
+)
+from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata
+
+NOW_MS = 1_700_000_000_000
+
+
+def plain(**fields: object) -> MessageMetadata:
+    return MessageMetadata(producer_name="p", sequence_id=3, publish_time=5, **fields)
+
+
+@given(metadata(), st.binary(max_size=5000), st.integers(1, BATCH_MESSAGES_MAX))
+def test_an_entry_keeps_the_body_and_says_what_is_in_it(
+    head: MessageMetadata, payload: bytes, messages: int
+) -> None:
+    head.num_messages_in_batch = messages
+    body = join_body(head.SerializeToString(), payload)
+    entry = make_entry(body, NOW_MS)
+    assert entry[HEADER_BYTES:] == body
+    header = read_header(entry)
+    key = head.ordering_key or head.partition_key.encode()
+    assert header.origin is Origin.PULSAR
+    assert header.messages == messages
+    assert header.publish_time_ms == NOW_MS
+    assert header.deliver_at_ms == max(0, head.deliver_at_time)
+    assert header.key_hash == (key_hash(key) if key else 0)
+    assert batch_size_of(entry) == messages
+
+
+@given(st.lists(bodies(), max_size=8))
+def test_a_run_of_entries_is_made_of_its_bodies(sent: list[bytes]) -> None:
+    assert make_entries(sent, NOW_MS) == [make_entry(body, NOW_MS) for body in sent]
+
+
+@given(st.lists(bodies(), min_size=1, max_size=4), st.data())
+def test_a_damaged_body_is_refused_in_a_run_as_alone(
+    sent: list[bytes], data: st.DataObject
+) -> None:
+    damaged = data.draw(mutated(sent[0]))
+    try:
+        expected = make_entry(damaged, NOW_MS)
+    except PayloadError as error:
+        with pytest.raises(type(error)):
+            make_entries([*sent, damaged], NOW_MS)
+    else:
+        assert make_entries([*sent, damaged], NOW_MS)[-1] == expected
+
+
+@given(bodies(), st.data())
+def test_any_change_behind_the_checksum_is_seen(body: bytes, data: st.DataObject) -> None:
+    at = data.draw(st.integers(2, len(body) - 1))
+    changed = bytes([*body[:at], body[at] ^ data.draw(st.integers(1, 255)), *body[at + 1 :]])
+    with pytest.raises(ChecksumMismatch):
+        verify_body(changed)
+
+
+@given(bodies())
+def test_a_body_cut_short_is_refused(body: bytes) -> None:
+    for size in range(len(body)):
+        with pytest.raises(PayloadError):
+            make_entry(body[:size], NOW_MS)
+
+
+def test_a_body_without_a_checksum_is_taken_as_it_is() -> None:
+    head = plain().SerializeToString()
+    body = SIZE.pack(len(head)) + head + b"payload"
+    entry = make_entry(body, NOW_MS)
+    assert entry[HEADER_BYTES:] == body
+    assert make_entries([body], NOW_MS) == [entry]
+    assert body[split_body(body)[1] :] == b"payload"
+
+
+@pytest.mark.parametrize("messages", [0, -1, BATCH_MESSAGES_MAX + 1])
+def test_an_impossible_number_of_messages_is_refused(messages: int) -> None:
+    body = join_body(plain(num_messages_in_batch=messages).SerializeToString(), b"")
+    with pytest.raises(PayloadError, match="messages"):
+        make_entries([body], NOW_MS)
+
+
+def test_metadata_without_a_required_field_is_refused() -> None:
+    head = MessageMetadata(producer_name="p", sequence_id=3).SerializePartialToString()
+    for make in (make_entry, lambda body, now: make_entries([body], now)):
+        with pytest.raises(PayloadError, match="required"):
+            make(join_body(head, b""), NOW_MS)
+
+
+@given(st.binary(max_size=60))
+def test_random_metadata_is_parsed_or_refused(data: bytes) -> None:
+    try:
+        found = parse_metadata(data)
+    except PayloadError as error:
+        assert isinstance(error.__cause__, DecodeError) or "required" in str(error)
+    else:
+        assert found.IsInitialized()
+
+
+def test_a_base64_key_is_hashed_as_its_bytes() -> None:
+    head = plain(partition_key="a2V5MQ==", partition_key_b64_encoded=True)
+    entry = make_entry(join_body(head.SerializeToString(), b""), NOW_MS)
+    assert read_header(entry).key_hash == 462881061
+
+
+@pytest.mark.parametrize(
+    ("key", "expected", "slot"),
+    [
+        (b"key1", 462881061, 293),
+        (b"key2", 1936800180, 14772),
+        (b"key01", 39696932, 47652),
+        (b"key02", 751761803, 63883),
+    ],
+)
+def test_keys_hash_as_in_pulsars_clients(key: bytes, expected: int, slot: int) -> None:
+    assert key_hash(key) == expected
+    assert expected % 65536 == slot
+
+
+def test_murmur_is_unsigned() -> None:
+    assert murmur3_32(b"Order-3459134") == 3112179635
+    assert murmur3_32(b"Order-3459134") % 65536 == 6067
+    assert murmur3_32(b"") == 0
