@@ -27,23 +27,10 @@ SILENCE_MS: Final = 500
 
 
 def publish_by_pika(port: int, orders: Iterable[Order], step: Step) -> int:
-    """Publish persistent messages, each waiting for its confirm; returns the confirmed."""
-    import pika
+    """Publish persistent messages with confirms; returns how many were confirmed."""
+    from arneb.demo.publisher import Publisher
 
-    properties = pika.BasicProperties(
-        content_type="application/json", delivery_mode=pika.DeliveryMode.Persistent
-    )
-    confirmed = 0
-    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port)) as connection:
-        channel = connection.channel()
-        channel.queue_declare(QUEUE, durable=True)
-        channel.confirm_delivery()
-        for order in orders:
-            # Raises if the broker returns or refuses the message; returns after the confirm.
-            channel.basic_publish("", QUEUE, order.to_json(), properties, mandatory=True)
-            confirmed += 1
-            step()
-    return confirmed
+    return Publisher(port, orders, step).run()
 
 
 def consume_by_aio_pika(port: int, count: int, step: Step) -> list[Order]:

@@ -1,0 +1,80 @@
+"""The demo's publisher: pika with confirms, as a program publishes that cares for both safety
+and speed. It does not wait for each confirm, it bounds how many are outstanding.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import pika
+import pika.channel
+import pika.spec
+
+from arneb.demo.orders import QUEUE, Order
+
+Step = Callable[[], None]
+
+OUTSTANDING_MAX: Final = 200
+PROPERTIES: Final = pika.BasicProperties(
+    content_type="application/json", delivery_mode=pika.DeliveryMode.Persistent
+)
+
+
+class PublishFailed(Exception):
+    """The broker refused a message, or closed the connection too early."""
+
+
+class Publisher:
+    """Publishes orders in one callback-driven pika connection and counts the confirms."""
+
+    def __init__(self, port: int, orders: Iterable[Order], step: Step) -> None:
+        self._left = deque(orders)
+        self._step = step
+        self._last_tag = 0
+        self._outstanding: set[int] = set()
+        self._connection = pika.SelectConnection(
+            pika.ConnectionParameters("127.0.0.1", port),
+            on_open_callback=lambda connection: connection.channel(
+                on_open_callback=self._channel_opened
+            ),
+        )
+
+    def run(self) -> int:
+        """Publish everything; returns how many messages were confirmed."""
+        self._connection.ioloop.start()
+        if self._left or self._outstanding:
+            missing = len(self._left) + len(self._outstanding)
+            raise PublishFailed(f"the connection ended with {missing} messages not confirmed")
+        return self._last_tag
+
+    def _channel_opened(self, channel: pika.channel.Channel) -> None:
+        self._channel = channel
+        channel.queue_declare(QUEUE, durable=True, callback=self._declared)
+
+    def _declared(self, _: Any) -> None:
+        self._channel.confirm_delivery(self._answered, callback=lambda _: self._publish())
+
+    def _publish(self) -> None:
+        while self._left and len(self._outstanding) < OUTSTANDING_MAX:
+            body = self._left.popleft().to_json()
+            self._channel.basic_publish("", QUEUE, body, PROPERTIES, mandatory=True)
+            self._last_tag += 1
+            self._outstanding.add(self._last_tag)
+
+    def _answered(self, frame: Any) -> None:
+        """A confirm: for one message, or for all up to this one."""
+        if not isinstance(frame.method, pika.spec.Basic.Ack):
+            raise PublishFailed(f"expected basic.ack, got {frame.method}")
+        tag = frame.method.delivery_tag
+        if frame.method.multiple:
+            confirmed = {each for each in self._outstanding if each <= tag}
+        else:
+            confirmed = self._outstanding & {tag}
+        self._outstanding -= confirmed
+        for _ in confirmed:
+            self._step()
+        if self._left:
+            self._publish()
+        elif not self._outstanding:
+            self._connection.close()
+            self._connection.ioloop.stop()
