@@ -26,6 +26,8 @@ from arneb_amqp.session.effects import (
     Append,
     Disconnect,
     Effect,
+    Get,
+    Perform,
     Release,
     Request,
     Token,
@@ -88,6 +90,7 @@ class Connection:
         self.link = Link(sock, services.nursery, self._low, self._drained)
         self._carrying = False
         self._carried: trio.Event | None = None
+        self._kept: trio.Event | None = None
         self._disconnecting = False
 
     def __repr__(self) -> str:
@@ -121,6 +124,9 @@ class Connection:
         session.handle(Committed(token, error), *_instants())
         if error is not None:
             self._act()
+        if self._kept is not None and not session.agenda.is_waiting:
+            self._kept.set()
+            self._kept = None
         if session.agenda.is_waiting:
             # More of this connection's commits may end in this turn: one confirm for all.
             self._services.flusher.add(self.flush)
@@ -239,6 +245,8 @@ class Connection:
             while effects:
                 for effect in effects:
                     if isinstance(effect, Request):
+                        if isinstance(effect, Perform | Get):
+                            await self._all_kept()
                         event = await self.bridge.perform(effect)
                         self.session.handle(event, *_instants())
                     else:
@@ -253,6 +261,14 @@ class Connection:
     async def _carry_on(self, effects: list[Effect]) -> None:
         await self._carry_out(effects)
         self.flush()
+
+    async def _all_kept(self) -> None:
+        """Wait until everything that this client has published so far is in its queues: what it
+        counts, gets, purges or deletes next must be there, as it would be in RabbitMQ."""
+        while self.session.agenda.is_waiting:
+            if self._kept is None:
+                self._kept = trio.Event()
+            await self._kept.wait()
 
     async def _carried_out(self) -> None:
         """Wait until nobody carries effects out."""

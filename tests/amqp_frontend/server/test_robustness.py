@@ -97,7 +97,7 @@ def test_a_slow_consumer_gets_everything_in_the_end(broker: Any) -> None:
     got: list[bytes] = []
     consumer = slow.channel()
     consumer.basic_consume("patient", lambda _c, _m, _p, body: got.append(body[:6]), auto_ack=True)
-    for _ in range(100):
+    for _ in range(10_000):
         slow.process_data_events(0.1)
         if len(got) == 2000:
             break
@@ -116,7 +116,7 @@ def test_a_stop_tells_every_client(tmp_path: Path) -> None:
     next(serving, None)
     assert time.monotonic() - started < 5
     with pytest.raises(ConnectionClosedByBroker) as caught:
-        connection.process_data_events(2)
+        connection.process_data_events(10)
     assert (caught.value.reply_code, caught.value.reply_text) == (
         320,
         "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'",
