@@ -10,7 +10,8 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Any, Final, NoReturn
+from threading import Timer
+from typing import Any, Final
 
 import trio
 
@@ -19,24 +20,26 @@ from arneb.config import Config
 from arneb.listeners import Listeners
 from arneb_core.engine import Engine, open_engine
 
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
 STOP_WITHIN_S: Final = 4.5
 """A stop that takes longer is broken off, to keep the promise of 5 s. Nothing confirmed is
 lost then either: the store is as safe against this as against a crash."""
 
 BROKEN_OFF: Final = 1
-"""The exit status of a stop that was not orderly."""
+"""The exit status of a stop that took too long."""
 
 Say = Callable[[str], None]
 """Tells the user one line."""
 
 
 async def run_broker(config: Config, say: Say) -> None:
-    """Serve until SIGTERM or Ctrl-C, then stop in order; a second signal ends the process.
+    """Serve until SIGTERM or Ctrl-C, then stop in order; a second signal kills the process.
 
     Raises :class:`BindFailed` and :class:`StoreUnusable`, with nothing touched.
     """
     try:
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
             await _run_watched(config, say, signals)
     except BaseExceptionGroup as group:
         # Nurseries wrap what a caller wants to see bare, even when it is one error only.
@@ -117,16 +120,23 @@ _DOORS: Final = {"amqp": _serve_amqp, "pulsar": _serve_pulsar, "http": _serve_ht
 
 
 async def _obey(signals: AsyncIterator[int], serving: trio.CancelScope, say: Say) -> None:
-    """Stop at the first signal; end the process at the second, or when time is up."""
-    first = await anext(signals)
-    say(f"stopping on {signal.Signals(first).name}")
+    """Stop in order at the first signal, and see to it that the process ends."""
+    number = await anext(signals)
+    say(f"stopping on {signal.Signals(number).name}")
+    # The next signal is the system's to deal with, even if a disk that hangs blocks us.
+    for each in STOP_SIGNALS:
+        signal.signal(each, signal.SIG_DFL)
+    _break_off_after(STOP_WITHIN_S, say)
     serving.cancel()
-    with trio.move_on_after(STOP_WITHIN_S):
-        second = await anext(signals)
-        _break_off(f"ended at once on {signal.Signals(second).name}", say)
-    _break_off(f"the stop took longer than {STOP_WITHIN_S} s and was broken off", say)
 
 
-def _break_off(reason: str, say: Say) -> NoReturn:
-    say(reason)
-    os._exit(BROKEN_OFF)
+def _break_off_after(seconds: float, say: Say) -> None:
+    """End the process when ``seconds`` have passed, whatever it is waiting for by then."""
+
+    def break_off() -> None:
+        say(f"the stop took longer than {seconds} s and was broken off")
+        os._exit(BROKEN_OFF)
+
+    timer = Timer(seconds, break_off)
+    timer.daemon = True
+    timer.start()

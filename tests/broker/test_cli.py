@@ -197,8 +197,10 @@ def test_the_reader_of_the_first_lines_may_leave(data: Path) -> None:
         text=True,
     )
     os.close(write_end)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(1.5)
+    # When the store is there the broker obeys signals, and is about to print.
+    while not (data / "data.mdb").exists():
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.05)
     process.terminate()
     _, errors = process.communicate(timeout=STOP_WITHIN_S)
     assert process.returncode == 0, errors
