@@ -13,8 +13,9 @@ PERSISTENT: Final = "persistent"
 NON_PERSISTENT: Final = "non-persistent"
 DEFAULT_NAMESPACE: Final = "public/default"
 
-NAME_BYTES_MAX: Final = 480
-"""A whole topic name, or a subscription's. Pulsar sets no bound; the store's keys have one."""
+NAME_BYTES_MAX: Final = 1024
+"""A whole topic name, or a subscription's. Pulsar sets no bound. The longest name of an AMQP
+queue, percent-encoded, needs about 800."""
 
 ENTITY: Final = re.compile(r"[-=:.\w]+")
 """Pulsar's rule for the names of tenants and namespaces."""

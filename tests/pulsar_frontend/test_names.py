@@ -34,7 +34,7 @@ def test_names_are_completed(name: str, whole: str, partition: int) -> None:
     [
         "", "/", "a/b", "//x", "http://t/n/x", "persistent://", "persistent://t/n/",
         "persistent://t/n/ ", "persistent://t//x", "persistent://t!/n/x", "a/b/c/d", "x\n", "a\0",
-        "é" * 300, "persistent://persistent://t/n/x",
+        "é" * 600, "persistent://persistent://t/n/x",
     ],
 )  # fmt: skip
 def test_names_that_cannot_be_are_refused(name: str) -> None:

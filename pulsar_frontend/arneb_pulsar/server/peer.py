@@ -191,7 +191,7 @@ class Peer:
         if opened is None or core.topics.get(opened[0].name) is not opened[0]:
             self._expel(run)
             return
-        core.append(opened[0], run.entries, partial(self._appended, run))
+        core.append(opened[0], run.entries, partial(self._appended, run), run.messages)
         run.entries = []
 
     def _appended(self, run: effects.AppendRun, error: CoreError | None, first: Position) -> None:

@@ -48,6 +48,8 @@ class AppendRun:
     key: ProducerKey
     bodies: list[bytes] = field(default_factory=list)
     entries: list[bytes] = field(default_factory=list)
+    messages: int = 0
+    """In all of ``entries``."""
     outcomes: list[Outcome] = field(default_factory=list)
     """Whose the entries are, in their order."""
 

@@ -7,6 +7,7 @@ all that was received is read. Hot path: :meth:`Producing.send` and the settling
 from collections import deque
 from typing import Final
 
+from arneb_core.entry import messages_in
 from arneb_core.position import Position
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.session.effects import (
@@ -170,9 +171,10 @@ class Producing:
         runs, self._runs = self._runs, {}
         for run in runs.values():
             try:
-                run.entries = make_entries(run.bodies, publish_time_ms)
+                run.entries, run.messages = make_entries(run.bodies, publish_time_ms)
             except PayloadError:
                 self._keep_good(run, publish_time_ms)
+                run.messages = sum(map(messages_in, run.entries))
             run.bodies = []
             if run.entries:
                 self._outlet.do(run)

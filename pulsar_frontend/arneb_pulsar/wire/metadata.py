@@ -12,8 +12,8 @@ from typing import Final
 from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
-from arneb_core.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin
-from arneb_pulsar.hashing import key_hash
+from arneb_core.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin, messages_in
+from arneb_core.hashing import key_hash
 from arneb_pulsar.wire.checksum import VIEW_BYTES_MIN, split_body, verify_body
 from arneb_pulsar.wire.errors import PayloadError
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata
@@ -30,8 +30,9 @@ ENVELOPE: Final = Struct(">HII")
 MAGIC_NUMBER: Final = 0x0E01
 
 
-def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> list[bytes]:
-    """The entries that keep the headers and payloads of a run of SENDs.
+def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[bytes], int]:
+    """The entries that keep the headers and payloads of a run of SENDs, and how many messages
+    they hold.
 
     Hot path: the loop does for the usual small body what :func:`make_entry` does for any, and
     messages without key, batch and delay share one header. Raises as :func:`make_entry`,
@@ -40,16 +41,18 @@ def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> list[bytes]:
     plain = HEADER.pack(ENTRY_FORMAT, PULSAR, 0, 1, publish_time_ms, 0, 0, 0, 0, 0)
     parse, unpack, magic = MessageMetadata.FromString, ENVELOPE.unpack_from, MAGIC_NUMBER
     entries: list[bytes] = []
+    special: list[bytes] = []
     append = entries.append
     for body in bodies:
         size = len(body)
-        if not ENVELOPE.size <= size <= VIEW_BYTES_MIN:
-            append(make_entry(body, publish_time_ms))
-            continue
-        number, checksum, metadata_bytes = unpack(body)
-        covered = body[6:]
-        if number != magic or crc32c(covered) != checksum or metadata_bytes + 10 > size:
-            append(make_entry(body, publish_time_ms))
+        usual = ENVELOPE.size <= size <= VIEW_BYTES_MIN
+        if usual:
+            number, checksum, metadata_bytes = unpack(body)
+            covered = body[6:]
+            usual = number == magic and crc32c(covered) == checksum and metadata_bytes + 10 <= size
+        if not usual:
+            special.append(make_entry(body, publish_time_ms))
+            append(special[-1])
             continue
         try:
             metadata = parse(covered[4 : metadata_bytes + 4])
@@ -66,8 +69,9 @@ def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> list[bytes]:
         ):
             append(plain + body)
         else:
-            append(_entry_of(metadata, body, publish_time_ms))
-    return entries
+            special.append(_entry_of(metadata, body, publish_time_ms))
+            append(special[-1])
+    return entries, len(entries) - len(special) + sum(map(messages_in, special))
 
 
 def make_entry(body: bytes, publish_time_ms: int) -> bytes:
@@ -92,7 +96,7 @@ def _entry_of(metadata: MessageMetadata, body: bytes, publish_time_ms: int) -> b
         publish_time_ms,
         max(metadata.deliver_at_time, 0),
         0,
-        key_hash(key) if key else 0,
+        key_hash(key or b""),
         0,
         0,
     )

@@ -125,7 +125,7 @@ def test_a_reader_starts_at_its_message_inclusively(
         ({"topic": "non-persistent://public/default/t"}, pb.NotAllowedError),
         ({"topic": " "}, pb.InvalidTopicName),
         ({"subscription": ""}, pb.NotAllowedError),
-        ({"subscription": "x" * 500}, pb.NotAllowedError),
+        ({"subscription": "x" * 1100}, pb.NotAllowedError),
     ],
 )
 def test_what_there_is_not_is_refused_at_once(fields: dict[str, object], code: int) -> None:

@@ -21,7 +21,7 @@ TEXT = st.text(max_size=20)
 
 @st.composite
 def metadata(draw: st.DrawFn) -> MessageMetadata:
-    """Metadata of a single message."""
+    """Metadata of a single message or a batch."""
     found = MessageMetadata(
         producer_name=draw(st.text(min_size=1, max_size=20)),
         sequence_id=draw(IDS),
@@ -37,6 +37,8 @@ def metadata(draw: st.DrawFn) -> MessageMetadata:
         found.event_time = draw(st.integers(0, 1 << 42))
     if draw(st.booleans()):
         found.deliver_at_time = draw(st.integers(-(1 << 42), 1 << 42))
+    if draw(st.booleans()):
+        found.num_messages_in_batch = draw(st.integers(1, 1000))
     return found
 
 

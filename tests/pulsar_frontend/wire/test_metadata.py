@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import bodies, metadata, mutated
 
-from arneb_core.entry import HEADER_BYTES, Origin, read_header
-from arneb_pulsar.hashing import key_hash, murmur3_32
+from arneb_core.entry import HEADER_BYTES, Origin, messages_in, read_header
+from arneb_core.hashing import key_hash, murmur3_32
 from arneb_pulsar.wire.checksum import SIZE, join_body, split_body, verify_body
 from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
 from arneb_pulsar.wire.metadata import (
@@ -46,7 +46,8 @@ def test_an_entry_keeps_the_body_and_says_what_is_in_it(
 
 @given(st.lists(bodies(), max_size=8))
 def test_a_run_of_entries_is_made_of_its_bodies(sent: list[bytes]) -> None:
-    assert make_entries(sent, NOW_MS) == [make_entry(body, NOW_MS) for body in sent]
+    one_by_one = [make_entry(body, NOW_MS) for body in sent]
+    assert make_entries(sent, NOW_MS) == (one_by_one, sum(map(messages_in, one_by_one)))
 
 
 @given(st.lists(bodies(), min_size=1, max_size=4), st.data())
@@ -60,7 +61,7 @@ def test_a_damaged_body_is_refused_in_a_run_as_alone(
         with pytest.raises(type(error)):
             make_entries([*sent, damaged], NOW_MS)
     else:
-        assert make_entries([*sent, damaged], NOW_MS)[-1] == expected
+        assert make_entries([*sent, damaged], NOW_MS)[0][-1] == expected
 
 
 @given(bodies(), st.data())
@@ -83,7 +84,7 @@ def test_a_body_without_a_checksum_is_taken_as_it_is() -> None:
     body = SIZE.pack(len(head)) + head + b"payload"
     entry = make_entry(body, NOW_MS)
     assert entry[HEADER_BYTES:] == body
-    assert make_entries([body], NOW_MS) == [entry]
+    assert make_entries([body], NOW_MS) == ([entry], 1)
     assert body[split_body(body)[1] :] == b"payload"
 
 
