@@ -7,7 +7,7 @@ from typing import Any
 import pika
 import pytest
 from conformance.amqp.conftest import Connect, Named
-from conformance.amqp.helpers import bodies_in, publish, take, wait_until
+from conformance.amqp.helpers import PERSISTENT, bodies_in, publish, take, wait_until
 from conformance.conftest import Target
 from conformance.wire.amqp import AmqpClient, Delivery
 from conformance.wire.running import run
@@ -29,6 +29,42 @@ def test_unconfirmed_publishes_arrive_in_order(connect: Connect, queue: str) -> 
     channel.close()
     got = [body for _, _, body in take(connect().channel(), queue, 1000)]
     assert got == wanted
+
+
+def test_a_get_behind_an_unconfirmed_publish_finds_it(channel: BlockingChannel, queue: str) -> None:
+    """Methods on one channel take effect in their order, confirms or not."""
+    for number in range(50):
+        channel.basic_publish("", queue, b"%d" % number, PERSISTENT)
+        assert channel.basic_get(queue, auto_ack=True)[2] == b"%d" % number
+
+
+def test_a_declare_behind_unconfirmed_publishes_counts_them(
+    channel: BlockingChannel, queue: str
+) -> None:
+    for number in range(50):
+        channel.basic_publish("", queue, b"%d" % number, PERSISTENT)
+    assert channel.queue_declare(queue, passive=True).method.message_count == 50
+
+
+def test_a_purge_behind_unconfirmed_publishes_takes_them(
+    channel: BlockingChannel, queue: str
+) -> None:
+    for number in range(50):
+        channel.basic_publish("", queue, b"%d" % number, PERSISTENT)
+    assert channel.queue_purge(queue).method.message_count == 50
+
+
+@pytest.mark.parametrize("closing", ["channel", "connection"])
+def test_when_close_is_answered_all_publishes_are_in_their_queues(
+    connect: Connect, queue: str, closing: str
+) -> None:
+    for _ in range(10):
+        connection = connect()
+        channel = connection.channel()
+        for number in range(20):
+            channel.basic_publish("", queue, b"%d" % number, PERSISTENT)
+        (channel if closing == "channel" else connection).close()
+        assert len(bodies_in(connect().channel(), queue)) == 20
 
 
 def test_an_unroutable_mandatory_message_is_returned_before_its_confirm(

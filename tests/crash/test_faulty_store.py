@@ -23,6 +23,8 @@ from tests.crash.workload import topic_of
 QUEUE = "orders"
 WITHIN_S = 10.0
 ACKS_DURABLE_AFTER_S = 0.4
+DISK_MIB = 40
+"""Well over what a store sets aside for acks on a full disk."""
 
 
 @pytest.fixture(scope="module")
@@ -373,8 +375,9 @@ async def _fill(publisher: Publisher) -> int:
 async def _full_and_free_again(broker: Arneb, give_room: Callable[[], None]) -> None:
     publisher = await Publisher.open(broker)
     taken = await _fill(publisher)
-    assert taken > 20
-    assert not all(await publisher.publish(*bodies("refused", 5)))
+    assert taken > 100
+    large = [b"refused-%d-" % number + bytes(100_000) for number in range(20)]
+    assert not all(await publisher.publish(*large))
     consumer = await Consumer.open(broker, prefetch=10)
     for count in range(10, taken - 10, 10):
         await consumer.wait_for(count)
@@ -391,12 +394,12 @@ async def _full_and_free_again(broker: Arneb, give_room: Callable[[], None]) -> 
 
 
 def test_a_full_disk_refuses_publishes_until_there_is_room(tmp_path: Path) -> None:
-    with SmallDisk.mounted(tmp_path / "small", 8) as small:
+    with SmallDisk.mounted(tmp_path / "small", DISK_MIB) as small:
         if small is None:
             pytest.skip("needs the right to mount a tmpfs")
         broker = Arneb(small.place, listeners=("amqp",)).start()
         try:
-            run(_full_and_free_again(broker, lambda: small.resize(64)))
+            run(_full_and_free_again(broker, lambda: small.resize(4 * DISK_MIB)))
         finally:
             broker.kill()
         assert_clean(broker)
@@ -406,7 +409,7 @@ def test_a_file_that_may_not_grow_refuses_publishes_until_it_may(tmp_path: Path)
     """The same by RLIMIT_FSIZE, where nothing can be mounted."""
     broker = Arneb(tmp_path, listeners=("amqp",)).start()
     try:
-        limit_file_size(broker.pid, 4 << 20)
+        limit_file_size(broker.pid, DISK_MIB << 20)
         run(_full_and_free_again(broker, lambda: limit_file_size(broker.pid, None)))
     finally:
         broker.kill()
