@@ -114,6 +114,28 @@ def test_what_is_not_in_the_log_yet_cannot_be_acknowledged() -> None:
     assert state.unacknowledged(BEFORE_ALL, AFTER_ALL, 99) == beyond[2:]
 
 
+@pytest.mark.parametrize("size", [2, CHUNK_SIZE, CHUNK_SIZE + 2])
+def test_a_run_over_the_end_of_the_log_is_cut_there(size: int) -> None:
+    ledgers = log_of(size)
+    state = AckState(ledgers)
+    state.reset(position(1, size - 2))
+    beyond = [position(1, size - 1 + step) for step in range(12)]
+    assert state.acknowledge(beyond) == 1
+    assert state.acknowledge(range(beyond[0], beyond[-1])) == 0  # type: ignore[arg-type]
+    ledgers.extend(11, 11, 11)
+    assert state.unacknowledged(BEFORE_ALL, AFTER_ALL, 99) == [position(1, size - 2), *beyond[1:]]
+
+
+def test_a_range_over_several_ledgers_counts_the_entries_that_are_there() -> None:
+    """Between the ends of two ledgers lie four thousand million positions without entries."""
+    state = AckState(log_of(3, 2))
+    assert state.acknowledge(range(position(1, 0), position(2, 1))) == 4  # type: ignore[arg-type]
+    assert state.mark_delete == position(2, 0)
+    state = AckState(log_of(3, 2))
+    assert state.acknowledge(range(position(1, 1), position(9, 1))) == 4  # type: ignore[arg-type]
+    assert state.holes == 4
+
+
 def test_no_number_of_holes_is_dropped() -> None:
     """Pulsar keeps 10,000 of them over a restart. Here: 200,000, in a store of 50 KiB."""
     ledgers = log_of(*[50_000] * 8)

@@ -132,13 +132,17 @@ class Picks:
     step: int
     seed: int
     """0 = in order, once; else shuffled by it, and doubled when it is even."""
+    beyond: int
+    """So many positions past the log's last entry, which may be appended later."""
     strangers: tuple[Position, ...]
     """Positions that the log does not have, mostly."""
 
     def of(self, universe: Sequence[Position]) -> list[Position]:
         """The positions, taken from ``universe``, the entries of the log."""
         start = self.start % (len(universe) + 1)
-        chosen = [*universe[start :: self.step][: self.length], *self.strangers]
+        last = universe[-1] if universe else position(1, -1)
+        beyond = [Position(last + 1 + step) for step in range(self.beyond)]
+        chosen = [*universe[start :: self.step][: self.length], *beyond, *self.strangers]
         if self.seed:
             chosen.sort(key=lambda place: hash((self.seed, place)))
         return chosen if self.seed % 2 else chosen * (1 + (self.seed > 0))
@@ -154,6 +158,7 @@ picks = st.builds(
     length=st.sampled_from([0, 1, 1, 2, 3, 4, 5, 6, 7, 10, 20, 100]),
     step=st.sampled_from([1, 1, 1, 2, 3]),
     seed=st.sampled_from([0, 0, 0, 1, 2, 3]),
+    beyond=st.sampled_from([0, 0, 0, 2, 9]),
     strangers=st.just(()) | st.tuples(STRANGERS) | st.tuples(STRANGERS, STRANGERS),
 )
 """Acknowledgements as a peer may send them: runs, strides, any order, twice, and unknown ones."""
