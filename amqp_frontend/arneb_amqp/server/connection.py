@@ -26,7 +26,9 @@ from arneb_amqp.session.effects import (
     Append,
     Disconnect,
     Effect,
+    EndConnection,
     Get,
+    Leave,
     Perform,
     Release,
     Request,
@@ -53,6 +55,10 @@ CLEANUP_S: Final = 5.0
 REATTACH_S: Final = 0.05
 REATTACH_TRIES: Final = 100
 """A seek takes a commit or two; a consumer that cannot come back after it is cancelled."""
+
+_AFTER_PUBLISHES: Final = (Perform, Get, Leave, EndConnection)
+"""Requests that wait until what was published before them is in its queues, as in RabbitMQ: a
+client counts, gets, purges or deletes it at once, and whoever closes may tell others to look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +251,7 @@ class Connection:
             while effects:
                 for effect in effects:
                     if isinstance(effect, Request):
-                        if isinstance(effect, Perform | Get):
+                        if isinstance(effect, _AFTER_PUBLISHES):
                             await self._all_kept()
                         event = await self.bridge.perform(effect)
                         self.session.handle(event, *_instants())
@@ -263,8 +269,7 @@ class Connection:
         self.flush()
 
     async def _all_kept(self) -> None:
-        """Wait until everything that this client has published so far is in its queues: what it
-        counts, gets, purges or deletes next must be there, as it would be in RabbitMQ."""
+        """Wait until everything that this client has published so far is in its queues."""
         while self.session.agenda.is_waiting:
             if self._kept is None:
                 self._kept = trio.Event()
