@@ -7,6 +7,7 @@ meantime is opened anew.
 """
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arneb_core.errors import StoreUnusable
@@ -17,8 +18,15 @@ if TYPE_CHECKING:
 _Identity = tuple[int, int]
 """Device and inode of the store's data file."""
 
-_open: dict[str, tuple[_Identity, "SnapshotEnvironment"]] = {}
-_owner_pid = os.getpid()
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    environment: "SnapshotEnvironment"
+    identity: _Identity
+    pid: int
+
+
+_open: dict[str, _Opened] = {}
 
 
 def environment(path: str) -> "SnapshotEnvironment":
@@ -34,36 +42,29 @@ def environment(path: str) -> "SnapshotEnvironment":
     identity = _identity(real)
     known = _open.get(real)
     if known is not None:
-        if os.getpid() != _owner_pid:
+        if known.pid != os.getpid():
             # Not even closing it is safe here: that frees the parent's reader slots, and the
             # broker would use pages again that the parent still reads.
             raise StoreUnusable(
                 f"{path} was opened before this process was forked, and LMDB cannot be used "
                 "across a fork: start processes with 'spawn', or read only in one of them"
             )
-        if known[0] == identity:
-            return known[1]
-        known[1].close()
+        if known.identity == identity:
+            return known.environment
+        known.environment.close()
         del _open[real]
     opened = open_snapshot_environment(real)
     if identity is not None:
-        _remember(real, identity, opened)
+        _open[real] = _Opened(opened, identity, os.getpid())
     return opened
 
 
 def close_environments() -> None:
     """Close what this process has open, for one that wants to open a directory otherwise."""
-    assert os.getpid() == _owner_pid or not _open, "what is open is the parent's"
     while _open:
-        _, (_, opened) = _open.popitem()
-        opened.close()
-
-
-def _remember(path: str, identity: _Identity, opened: "SnapshotEnvironment") -> None:
-    global _owner_pid
-    if not _open:
-        _owner_pid = os.getpid()
-    _open[path] = identity, opened
+        _, opened = _open.popitem()
+        if opened.pid == os.getpid():
+            opened.environment.close()
 
 
 def _identity(path: str) -> _Identity | None:

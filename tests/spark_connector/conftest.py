@@ -33,6 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     paths = [str(REPOSITORY / root) for root in ROOTS]
     os.environ["PYTHONPATH"] = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings: dict[str, Any] = {
         "spark.ui.enabled": False,
         "spark.ui.showConsoleProgress": False,
@@ -43,6 +44,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": 2,
+        # Queries of a few rows: compiling them well costs far more than running them.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.codegen.wholeStage": False,
+        "spark.sql.adaptive.enabled": False,
     }
     builder = SparkSession.builder.master("local[2]").appName("arneb tests")
     for name, value in settings.items():
