@@ -42,7 +42,7 @@ from arneb_core.interface import Core, Deliveries, Unit
 class Receiver(Protocol):
     """Who is told of what happens in the core."""
 
-    def committed(self, token: Token, error: AmqpError | None) -> None:
+    def committed(self, token: Token, failure: AmqpError | None) -> None:
         """An append is on disk, or never will be. May be called before ``append`` returns."""
         ...
 
@@ -187,18 +187,21 @@ class Bridge:
         except CoreError as error:
             return Refused(in_amqp(error))
 
-    async def reattach(self, id_: ConsumerId) -> bool:
-        """Attach a consumer again that a seek has detached; True when it is there.
+    async def reattach(self, id_: ConsumerId) -> None:
+        """Attach a consumer again that a seek has detached, unless it was cancelled meanwhile.
 
         Raises :class:`~arneb_core.errors.SubscriptionFenced` while the seek is under way.
         """
         request = self._consumes.get(id_)
-        if request is not None:
-            await self._consume(request)
-        return request is not None
+        if request is None:
+            return
+        await self._attach(request)
+        if id_ not in self._consumes:
+            await self._leave(Leave((id_,)))
 
     async def end(self) -> None:
         """The connection is over: detach everything, delete exclusive queues. Idempotent."""
+        self._consumes.clear()
         await self._leave(Leave(tuple(self._attached)))
         if self._has_exclusive:
             self._has_exclusive = False
@@ -210,6 +213,10 @@ class Bridge:
             return await _METHODS[type(request.command)](self, request.command)
 
     async def _consume(self, request: Consume) -> None:
+        await self._attach(request)
+        self._consumes[request.consumer] = request
+
+    async def _attach(self, request: Consume) -> None:
         wanted = Consumption(
             request.queue,
             request.tag,
@@ -223,7 +230,6 @@ class Bridge:
             attachment = await self.vhost.attachments.attach(wanted, self._owner, sink)
         attachment.consumer.writable = self.writable
         self._attached[request.consumer] = attachment
-        self._consumes[request.consumer] = request
 
     async def _cancel(self, request: Cancel) -> None:
         self._consumes.pop(request.consumer, None)

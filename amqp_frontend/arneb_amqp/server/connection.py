@@ -122,40 +122,48 @@ class Connection:
         self._act()
         self.flush()
 
-    # What the bridge tells.
+    # What the bridge and the timers tell. This happens in the turns of other tasks, the core's
+    # among them, so that nothing may be raised here: a fault costs this connection and no more.
 
-    def committed(self, token: Token, error: AmqpError | None) -> None:
+    def committed(self, token: Token, failure: AmqpError | None) -> None:
         """An append is on disk, or never will be."""
-        session = self.session
-        session.handle(Committed(token, error), *_instants())
-        if error is not None:
-            self._act()
-        if self._kept is not None and not session.agenda.is_waiting:
-            self._kept.set()
-            self._kept = None
-        if session.agenda.is_waiting:
-            # More of this connection's commits may end in this turn: one confirm for all.
-            self._services.flusher.add(self.flush)
-        else:
-            self.flush()
+        try:
+            agenda = self.session.agenda
+            self.session.handle(Committed(token, failure), *_instants())
+            if failure is not None:
+                self._act()
+            if agenda.is_waiting:
+                # More of this connection's commits may end in this turn: one confirm for all.
+                self._services.flusher.add(self.flush)
+                return
+            if self._kept is not None:
+                self._kept.set()
+                self._kept = None
+        except Exception as error:
+            self._break_down(error)
+        self.flush()
 
     def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
         """A consumer was assigned a run."""
-        session = self.session
-        session.deliver(consumer, run)
-        if session.outbox.size + self.link.waiting_bytes > self._high:
-            self.bridge.set_writable(False)
+        try:
+            session = self.session
+            session.deliver(consumer, run)
+            if session.outbox.size + self.link.waiting_bytes > self._high:
+                self.bridge.set_writable(False)
+        except Exception as error:
+            self._break_down(error)
         self._services.flusher.add(self.flush)
 
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
         """The core has detached a consumer."""
-        self.bridge.closed(consumer)
-        if reason == "seek":
-            self._services.nursery.start_soon(self._reattach, consumer)
-        else:
-            self._close_consumer(consumer)
-
-    # What timers tell.
+        try:
+            self.bridge.closed(consumer)
+            if reason == "seek":
+                self._services.nursery.start_soon(self._reattach, consumer)
+            else:
+                self._close_consumer(consumer)
+        except Exception as error:
+            self._break_down(error)
 
     def next_timer(self) -> float:
         """When the session wants to be looked at."""
@@ -163,25 +171,34 @@ class Connection:
 
     def handle_timer(self, now: float) -> None:
         """Send a heartbeat, or give the peer up."""
-        self.session.handle_timer(now)
-        self._act()
+        try:
+            self.session.handle_timer(now)
+            self._act()
+        except Exception as error:
+            self._break_down(error)
         self.flush()
-
-    # Output.
 
     def flush(self) -> None:
         """Write what has been gathered."""
-        data = self.session.data_to_send(trio.current_time())
-        if data:
-            self.link.send(data)
-        if self._disconnecting:
-            self.link.finish()
-        elif not self.bridge.writable and self.link.waiting_bytes <= self._low:
-            self.bridge.set_writable(True)
+        try:
+            data = self.session.data_to_send(trio.current_time())
+            if data:
+                self.link.send(data)
+            if self._disconnecting:
+                self.link.finish()
+            elif not self.bridge.writable and self.link.waiting_bytes <= self._low:
+                self.bridge.set_writable(True)
+        except Exception as error:
+            self._break_down(error)
 
     def _drained(self) -> None:
         if not self.bridge.writable:
             self.bridge.set_writable(True)
+
+    def _break_down(self, error: Exception) -> None:
+        LOGGER.error("connection %d ended by an internal error", self._id, exc_info=error)
+        self._disconnecting = True
+        self.link.abort()
 
     # Input.
 
@@ -265,7 +282,10 @@ class Connection:
                 self._carried = None
 
     async def _carry_on(self, effects: list[Effect]) -> None:
-        await self._carry_out(effects)
+        try:
+            await self._carry_out(effects)
+        except Exception as error:
+            self._break_down(error)
         self.flush()
 
     async def _all_kept(self) -> None:
@@ -291,8 +311,7 @@ class Connection:
         for _ in range(REATTACH_TRIES):
             await trio.sleep(REATTACH_S)
             try:
-                if not await self.bridge.reattach(consumer):
-                    return
+                await self.bridge.reattach(consumer)
             except SubscriptionFenced:
                 continue
             except Exception as error:

@@ -13,6 +13,7 @@ the event loop that makes them.
 import socket
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -73,6 +74,12 @@ class Link:
         self._finishing = True
         if not self._waiting:
             self._shut_down()
+
+    def abort(self) -> None:
+        """End both directions at once; whoever reads finds the end."""
+        self._break()
+        with suppress(OSError):  # the peer may be faster
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     async def room(self) -> None:
         """Wait until little is left to send."""
