@@ -5,6 +5,8 @@ Each command has a module of its own, imported when it is called, so ``arneb --h
 not pay for a broker.
 """
 
+import os
+import signal
 import sys
 from importlib import import_module
 from typing import Final
@@ -14,6 +16,7 @@ import click
 from arneb import __version__
 
 USAGE_STATUS: Final = 2
+INTERRUPTED_STATUS: Final = 128 + signal.SIGINT
 
 COMMANDS: Final = {
     "check": "Verify every structure of a data directory.",
@@ -60,5 +63,14 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo(f"arneb: {' '.join(error.format_message().split())}", err=True)
         sys.exit(USAGE_STATUS)
     except click.Abort:
-        sys.exit(130)
+        sys.exit(INTERRUPTED_STATUS)
+    except BrokenPipeError:
+        silence_output()
+        status = 0
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def silence_output() -> None:
+    """Whoever read our output has left (``arneb topics … | head -1``): write the rest, which
+    the interpreter still tries to at its end, to nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

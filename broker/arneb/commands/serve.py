@@ -1,12 +1,11 @@
 """``arneb serve``: one broker in the foreground."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import click
 
-from arneb.cli import Refused
+from arneb.cli import Refused, silence_output
 from arneb.config import ConfigInvalid, load_config
 
 LISTEN: Final = "HOST:PORT|off"
@@ -57,5 +56,7 @@ def serve(
 
 def _say(line: str) -> None:
     # A broker outlives whoever read its first lines (``arneb serve | head -1``).
-    with suppress(BrokenPipeError):
+    try:
         click.echo(line)
+    except BrokenPipeError:
+        silence_output()
