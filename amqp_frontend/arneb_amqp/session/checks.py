@@ -4,11 +4,19 @@ from dataclasses import replace
 from typing import Final
 
 from arneb_amqp.errors import precondition_failed
-from arneb_amqp.wire.properties import Properties
+from arneb_amqp.wire.properties import Properties, PropertyFlag
 from arneb_amqp.wire.tables import Field, FieldType
 
+_TO_BE_READ: Final = (
+    PropertyFlag.EXPIRATION | PropertyFlag.USER_ID | PropertyFlag.REPLY_TO | PropertyFlag.HEADERS
+)
 COPY_HEADERS: Final = ("CC", "BCC")
 EXPIRATION_MS_MAX: Final = 315_360_000_000
+
+
+def is_plain(properties: bytes) -> bool:
+    """No property in the list means anything to a broker when the message is published."""
+    return not int.from_bytes(properties[:2], "big") & _TO_BE_READ
 
 
 def check_expiration(expiration: str | None) -> None:

@@ -6,6 +6,7 @@ done once per run, and consecutive runs to the same queues are merged into one a
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import repeat
 from operator import add
 from typing import Final
@@ -18,7 +19,7 @@ from arneb_amqp.errors import (
     precondition_failed,
 )
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
-from arneb_amqp.session.checks import carbon_copies, check_expiration
+from arneb_amqp.session.checks import carbon_copies, check_expiration, is_plain
 from arneb_amqp.session.confirms import Confirms
 from arneb_amqp.session.host import Host
 from arneb_amqp.session.routes import CachedRoute
@@ -28,26 +29,52 @@ from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.deliver import encode_return
 from arneb_amqp.wire.items import Publish, PublishRun
 from arneb_amqp.wire.methods import encode_ack, encode_nack
-from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
+from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.tables import Field
 
 DIRECT_REPLY_TO: Final = "amq.rabbitmq.reply-to"
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """What a property list holds that matters when a message is published."""
+
+    headers: Mapping[str, Field] | None = None
+    copies: tuple[str, ...] = ()
+    replacement: bytes | None = None
+    """The list that receivers see, if it is another one."""
+
+
+_NOTHING: Final = _Findings()
 
 
 class Publisher:
     """The publishing half of a channel.
 
     ``confirms`` is there in confirm mode, ``transaction`` in transactional mode, never both.
-    Invariant: ``_entries`` is the run being collected, all for ``_queues``, in order.
+    Invariants: ``_entries`` is the run being collected, all for ``_queues``, in order;
+    ``_findings`` are those of the property list ``_looked_at``, which most messages repeat.
     """
 
-    __slots__ = ("_channel", "_closed", "_entries", "_host", "_queues", "confirms", "transaction")
+    __slots__ = (
+        "_channel",
+        "_closed",
+        "_entries",
+        "_findings",
+        "_host",
+        "_looked_at",
+        "_queues",
+        "confirms",
+        "transaction",
+    )
 
     def __init__(self, host: Host, channel: ChannelId) -> None:
         self._host = host
         self._channel = channel
         self._queues: tuple[str, ...] = ()
         self._entries: list[bytes] = []
+        self._looked_at = b""
+        self._findings = _NOTHING
         self._closed = False
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
@@ -66,15 +93,16 @@ class Publisher:
         if item.immediate:
             raise not_implemented("immediate=true", BASIC_PUBLISH)
         route = self._host.routes.find(item.route)
-        properties = decode_properties(item.properties)
-        self._check(properties)
-        copies, kept = carbon_copies(properties)
+        if item.properties != self._looked_at:
+            self._findings = self._look(item.properties)
+            self._looked_at = item.properties
+        found = self._findings
         body = item.body
-        if kept is not properties:
-            body = with_properties(body, encode_properties(kept))
+        if found.replacement is not None:
+            body = with_properties(body, found.replacement)
         queues = self._queues_of(route)
-        if copies or route.depends_on_headers:
-            queues = self._routed(route, properties.headers, copies)
+        if found.copies or route.depends_on_headers:
+            queues = self._routed(route, found.headers, found.copies)
         if queues or not item.mandatory:
             head = route.head(self._host.now_ms, persistent=item.persistent)
             self._put(queues, [head + body])
@@ -155,7 +183,11 @@ class Publisher:
         router = self._host.routes.router
         return router.route(route.exchange, route.routing_key, headers, copies).queues
 
-    def _check(self, properties: Properties) -> None:
+    def _look(self, raw: bytes) -> _Findings:
+        """What matters in a property list. Raises RabbitMQ's errors for what is wrong there."""
+        if is_plain(raw):
+            return _NOTHING
+        properties = decode_properties(raw)
         if properties.reply_to == DIRECT_REPLY_TO:
             raise precondition_failed("fast reply consumer does not exist")
         if properties.user_id is not None and properties.user_id != self._host.user:
@@ -164,6 +196,9 @@ class Publisher:
                 f"but authenticated user was '{self._host.user}'"
             )
         check_expiration(properties.expiration)
+        copies, kept = carbon_copies(properties)
+        replacement = None if kept is properties else encode_properties(kept)
+        return _Findings(properties.headers, copies, replacement)
 
     def _return(self, route: bytes, body: bytes) -> None:
         if self.transaction is not None:

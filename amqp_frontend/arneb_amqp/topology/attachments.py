@@ -7,6 +7,7 @@ counted as a consumer of the queue.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from arneb_amqp.errors import access_refused, not_implemented, precondition_failed
 from arneb_amqp.topology.arguments import (
@@ -18,7 +19,11 @@ from arneb_amqp.topology.queues import ConnectionId, Queue, Queues
 from arneb_amqp.wire.tables import Table, lookup_bool
 from arneb_core.interface import Consumer, ConsumerSpec, Sink, Window
 
-GETTER_NAME = "basic.get"
+GETTER_NAME: Final = "basic.get"
+
+TURN_ENTRIES: Final = 1
+"""RabbitMQ deals messages out like cards, one to each consumer in turn, and people rely on it to
+share work evenly. A lone consumer gets whole runs all the same."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +69,7 @@ class Attachments:
             unlimited=True,
             # In the core lower goes first, in AMQP higher does.
             priority=-priority,
+            entries_per_turn_max=TURN_ENTRIES,
             acks=not wanted.no_ack,
             windows=() if wanted.no_ack else wanted.windows,
         )

@@ -292,6 +292,19 @@ def test_two_consumers_share_a_queue(broker: Any, channel: Any) -> None:
     other.close()
 
 
+def test_messages_are_dealt_out_one_to_each_consumer_in_turn(channel: Any) -> None:
+    channel.queue_declare("e21")
+    got: list[str] = []
+    for tag in ("a", "b"):
+        channel.basic_consume(
+            "e21", lambda _c, method, _p, _b: got.append(method.consumer_tag), consumer_tag=tag
+        )
+    for _ in range(10):
+        channel.basic_publish("", "e21", b"x")
+    wait(channel, lambda: len(got) == 10)
+    assert (got.count("a"), got.count("b")) == (5, 5)
+
+
 def test_higher_priority_goes_first(broker: Any, channel: Any) -> None:
     channel.queue_declare("e14")
     got: list[str] = []
