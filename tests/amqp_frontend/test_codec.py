@@ -188,6 +188,20 @@ def test_what_amqp_has_no_field_for_becomes_a_header() -> None:
     }
 
 
+def test_a_header_with_a_reserved_name_stays_a_header() -> None:
+    wanted = Properties(headers={"amqp.priority": longstr("5")}, delivery_mode=2)
+    (message,) = CODEC.decode(entry(Route("", "q"), wanted, b""))
+    assert foreign(message)[1] == wanted
+
+
+def test_a_producer_may_set_what_only_amqp_has() -> None:
+    strings = {"amqp.priority": "5", "amqp.type": "t", "amqp.delivery_mode": "high"}
+    _, found, _ = foreign(Message(b"", properties=strings))
+    assert found == Properties(
+        priority=5, type="t", delivery_mode=2, headers={"amqp.delivery_mode": longstr("high")}
+    )
+
+
 def test_a_header_whose_text_was_changed_is_a_string() -> None:
     strings = {"retries": "many", HEADER_TYPES: '{"retries":"signedint"}'}
     _, found, _ = foreign(Message(b"", properties=strings))

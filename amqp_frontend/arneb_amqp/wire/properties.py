@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntFlag
 from functools import lru_cache
+from itertools import pairwise
 from struct import Struct, error
 from typing import Final, NamedTuple
 
 from arneb_amqp.errors import ConnectionException, syntax_error
-from arneb_amqp.wire.content import properties_of as properties_of
-from arneb_amqp.wire.content import with_properties as with_properties
 from arneb_amqp.wire.route import shortstr
 from arneb_amqp.wire.tables import Field, check_table, decode_table, encode_table
 
@@ -58,7 +57,12 @@ _KNOWN_MODES: Final = (None, DELIVERY_MODE_TRANSIENT, DELIVERY_MODE_PERSISTENT)
 _RESERVED_FLAGS: Final = 0x0003
 """Bit 0 announces more flags, which the basic class does not have; bit 1 means nothing."""
 
-_SKELETONS_MAX: Final = 256
+SKELETONS_MAX: Final = 256
+_FREE_MAX: Final = 2 * 64
+"""Skeletons with more fields than this take too much memory."""
+
+COPIES: Final = frozenset({"CC", "BCC"})
+"""The headers that name more routing keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +94,18 @@ _TIMESTAMP: Final = Struct(">Q")
 class PropertyJudge:
     """Checks property lists and says what the reader does with their messages.
 
-    Lists of one client mostly differ in the text of an id only. So the judge remembers by
-    length a *skeleton* of what it has judged, the flags and all length octets: a list with
-    the same skeleton is as well formed, and has the same flags and delivery mode.
+    Lists of one client mostly differ in the text of an id or a header only. So the judge
+    remembers by length a *skeleton* of what it has judged: the flags, all lengths, the names
+    and types of headers, and the delivery mode. A list with the same skeleton is as well
+    formed, and means the same here. A skeleton costs more than it saves unless it is met
+    again, so the judge makes no more of them than it has met, and a few to begin with.
     """
 
-    __slots__ = ("_mask", "_skeletons")
+    __slots__ = ("_credit", "_mask", "_skeletons")
 
     def __init__(self, interesting: PropertyFlag = INTERESTING) -> None:
         self._mask = int(interesting)
+        self._credit = SKELETONS_MAX
         self._skeletons: dict[int, tuple[Callable[[bytes], object], object, int]] = {}
 
     def judge(self, data: bytes) -> int:
@@ -108,59 +115,66 @@ class PropertyJudge:
         """
         skeleton = self._skeletons.get(len(data))
         if skeleton is not None and skeleton[0](data) == skeleton[1]:
+            self._credit += 1
             return skeleton[2]
         found = _walk(data)
         judgement = PERSISTENT if found.delivery_mode == DELIVERY_MODE_PERSISTENT else 0
-        if found.flags & self._mask or found.may_have_cc or found.delivery_mode not in _KNOWN_MODES:
+        if found.flags & self._mask or found.has_cc or found.delivery_mode not in _KNOWN_MODES:
             judgement |= SINGLE
-        if not found.flags & PropertyFlag.HEADERS:
-            self._remember(data, found.layout, judgement)
+        if self._credit and len(found.free) <= _FREE_MAX:
+            self._credit -= 1
+            self._remember(data, found.free, judgement)
         return judgement
 
-    def _remember(self, data: bytes, layout: str, judgement: int) -> None:
-        if len(self._skeletons) >= _SKELETONS_MAX:
+    def _remember(self, data: bytes, free: list[int], judgement: int) -> None:
+        if len(self._skeletons) >= SKELETONS_MAX:
             self._skeletons.clear()
-        unpack = Struct(layout).unpack
+        edges = [0, *free, len(data)]
+        lengths = [b - a for a, b in pairwise(edges)]
+        kept_and_free = zip(lengths[::2], [*lengths[1::2], 0], strict=True)
+        unpack = Struct("".join(f"{kept}s{skipped}x" for kept, skipped in kept_and_free)).unpack
         self._skeletons[len(data)] = unpack, unpack(data), judgement
 
 
 class _Findings(NamedTuple):
     flags: int
-    layout: str
-    """Struct format of the skeleton."""
     delivery_mode: int | None
-    may_have_cc: bool
+    has_cc: bool
+    free: list[int]
+    """Start and end of all that does not matter, in order."""
 
 
 def _walk(data: bytes) -> _Findings:
     """Check ``data``, and find out what there is to judge."""
     mode: int | None = None
-    may_have_cc = False
-    layout = [">2s"]
+    has_cc = False
+    free: list[int] = []
     try:
         flags, at = _flags_of(data), 2
         for name in _names(flags):
             if name == "headers":
-                end = _table_end(data, at)
-                check_table(data, at + _SIZE.size, end)
-                may_have_cc = data.find(b"CC", at, end) >= 0
-                layout.append(f"{end - at}s")
-            elif name in _OCTETS:
+                start, end = at + _SIZE.size, _table_end(data, at)
+                check_table(data, start, end, free)
+                if data.find(b"CC", start, end) >= 0:
+                    has_cc = not COPIES.isdisjoint(decode_table(data, start, end))
+            elif name == "delivery_mode":
                 end = at + 1
-                layout.append("c")
-                mode = data[at] if name == "delivery_mode" else mode
+                mode = data[at]
+            elif name == "priority":
+                end = at + 1
+                free += (at, end)
             elif name == "timestamp":
                 end = at + _TIMESTAMP.size
-                layout.append("8x")
+                free += (at, end)
             else:
                 end = at + 1 + data[at]
-                layout.append(f"c{end - at - 1}x")
+                free += (at + 1, end)
             at = end
     except (IndexError, error):
         raise _malformed(data) from None
     if at != len(data):
         raise _malformed(data)
-    return _Findings(flags, "".join(layout), mode, may_have_cc)
+    return _Findings(flags, mode, has_cc, free)
 
 
 @lru_cache(1024)

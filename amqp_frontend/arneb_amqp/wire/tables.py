@@ -134,13 +134,14 @@ def decode_table(data: bytes, start: int = 0, end: int | None = None) -> dict[st
         raise _malformed(f"a field ends after the table at octet {stop}") from problem
 
 
-def check_table(data: bytes, start: int, end: int) -> None:
+def check_table(data: bytes, start: int, end: int, free: list[int]) -> None:
     """Check the fields in ``data[start:end]`` as :func:`decode_table` does, building nothing.
 
-    The reader calls it for every message with headers that it has not seen before.
+    Appended to ``free`` are the start and the end of every value, in order: octets there may
+    be any others, and the table would be as well formed, with the same names and types.
     """
     try:
-        _check(data, start, end, 0, named=True)
+        _check(data, start, end, free, 0, named=True)
     except (error, IndexError) as problem:
         raise _malformed(f"a field ends after the table at octet {end}") from problem
 
@@ -187,7 +188,7 @@ def _table(data: bytes, at: int, stop: int, depth: int) -> dict[str, Field]:
     return fields
 
 
-def _check(data: bytes, at: int, stop: int, depth: int, *, named: bool) -> None:
+def _check(data: bytes, at: int, stop: int, free: list[int], depth: int, *, named: bool) -> None:
     """Walk over the fields of a table (``named``) or an array, as :func:`_field` reads them."""
     fixed, sized = _FIXED_BYTES, _SIZED
     if depth > TABLE_DEPTH_MAX:
@@ -201,12 +202,15 @@ def _check(data: bytes, at: int, stop: int, depth: int, *, named: bool) -> None:
         at += 1
         size = fixed.get(letter)
         if size is not None:
+            free += (at, at + size)
             at += size
         elif letter in sized:
             start = at + 4
             at = _size(data, at, stop)
             if letter in (_LETTER_TABLE, _LETTER_ARRAY):
-                _check(data, start, at, depth + 1, named=letter == _LETTER_TABLE)
+                _check(data, start, at, free, depth + 1, named=letter == _LETTER_TABLE)
+            else:
+                free += (start, at)
         else:
             raise _malformed(f"expected a field type at octet {at - 1}, got {letter}")
     if at > stop:

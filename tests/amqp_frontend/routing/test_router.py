@@ -112,6 +112,15 @@ def test_routes_over_a_headers_exchange_depend_on_headers() -> None:
     assert made.route("x", "").queues == ("q",)
 
 
+def test_a_route_that_begins_at_a_headers_exchange_depends_on_headers() -> None:
+    made = router(Exchange("x", "fanout"))
+    made.bind(to_exchange("amq.headers", "x"))
+    made.bind(Binding("x", "q"))
+    result = made.route("amq.headers", "")
+    assert result.depends_on_headers
+    assert result.queues == ("q",)
+
+
 def test_bindings_are_the_same_whatever_the_order_of_arguments() -> None:
     a, b = signedint(1), longstr("b")
     one = Binding("amq.headers", "q", arguments={"a": a, "b": b})

@@ -171,6 +171,17 @@ def test_runs_of_any_length(count: int, publisher: int) -> None:
     assert tags == list(range(5, 5 + count))
 
 
+@pytest.mark.parametrize("publisher", [1, 2])
+def test_one_large_message_in_a_run_is_split(publisher: int) -> None:
+    """4.2.3: no frame may be larger than negotiated."""
+    small, large = (Kept(publisher, "", "orders", LISTS[1], b"x" * size) for size in (10, 5000))
+    entries = [message.entry for message in [small] * 10 + [large]]
+    raw = b"".join(DeliverEncoder(ChannelId(1), "tag", 4096).encode_run(DeliveryTag(1), entries))
+    seen = read(raw, 1)
+    assert [len(one.payload) for one in seen] == [10] * 10 + [5000]
+    assert max(one.frame_bytes for one in seen) == 4096
+
+
 def test_the_common_run_copies_each_entry_once() -> None:
     """The tail of the entry itself is the last chunk of its delivery."""
     message = Kept(1, "", "orders", LISTS[1], b"x" * 256)

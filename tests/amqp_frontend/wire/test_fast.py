@@ -153,7 +153,8 @@ def test_single_publishes_are_those_with_something_to_look_at(frames: list[bytes
                 item.mandatory
                 or found.expiration is not None
                 or found.delivery_mode not in {None, 1, 2}
-                or b"CC" in item.properties
+                or "CC" in (found.headers or {})
+                or "BCC" in (found.headers or {})
             )
             assert item.persistent == (found.delivery_mode == 2)
         elif isinstance(item, PublishRun):

@@ -12,6 +12,7 @@ from arneb_amqp.errors import ConnectionException, ReplyCode
 from arneb_amqp.wire.properties import (
     PERSISTENT,
     SINGLE,
+    SKELETONS_MAX,
     Properties,
     PropertyFlag,
     PropertyJudge,
@@ -77,6 +78,7 @@ def test_judging_and_decoding_refuse_the_same(lists: list[bytes]) -> None:
         (Properties(headers={"a": longstr("b")}, delivery_mode=2), PERSISTENT),
         (Properties(headers={"CC": longstr("b")}, delivery_mode=2), PERSISTENT | SINGLE),
         (Properties(headers={"BCC": signedint(1)}), SINGLE),
+        (Properties(headers={"k": longstr("CC"), "CC1": signedint(1)}), 0),
         (Properties(expiration="10"), SINGLE),
         (Properties(user_id="guest"), SINGLE),
         (Properties(priority=1), SINGLE),
@@ -148,7 +150,14 @@ def test_a_judge_remembers_a_bounded_number() -> None:
     for size in range(255):
         for extra in range(3):
             judge.judge(encode_properties(Properties(app_id="x" * size, type="y" * extra * 100)))
-    assert len(judge._skeletons) <= 256
+    assert len(judge._skeletons) <= SKELETONS_MAX
+
+
+def test_a_list_with_very_many_headers_is_not_remembered() -> None:
+    judge = PropertyJudge()
+    headers = {f"k{at}": signedint(at) for at in range(10_000)}
+    assert judge.judge(encode_properties(Properties(headers=headers))) == 0
+    assert not judge._skeletons
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import struct
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -35,7 +36,7 @@ def row(name: bytes, rest: bytes) -> bytes:
 def test_a_table_survives_encoding(fields: dict[str, Field]) -> None:
     raw = encode_table(fields)
     assert decode_table(raw) == fields
-    check_table(raw, 0, len(raw))
+    check_table(raw, 0, len(raw), [])
 
 
 @given(tables, st.data())
@@ -48,7 +49,7 @@ def test_decoding_and_checking_refuse_the_same(
             raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     end = data.draw(st.integers(0, len(raw)))
     outcomes = set()
-    for read in (decode_table, check_table):
+    for read in (decode_table, partial(check_table, free=[])):
         try:
             read(bytes(raw), 0, end)
         except ConnectionException as problem:
@@ -57,6 +58,32 @@ def test_decoding_and_checking_refuse_the_same(
             outcomes.add(None)
     assert len(outcomes) == 1
     assert outcomes <= {None, ReplyCode.SYNTAX_ERROR}
+
+
+@given(tables, st.data())
+def test_free_octets_are_free(fields: dict[str, Field], data: st.DataObject) -> None:
+    """Names, types and shape stay, whatever stands there."""
+    raw = bytearray(encode_table(fields))
+    free: list[int] = []
+    check_table(bytes(raw), 0, len(raw), free)
+    assert free == sorted(free)
+    for start, end in zip(free[::2], free[1::2], strict=True):
+        raw[start:end] = data.draw(st.binary(min_size=end - start, max_size=end - start))
+    assert shape(decode_table(bytes(raw))) == shape(fields)
+
+
+def shape(value: object) -> object:
+    match value:
+        case Field(kind, inner):
+            return kind, shape(inner)
+        case dict():
+            return {name: shape(field) for name, field in value.items()}
+        case tuple() if not isinstance(value, Decimal):
+            return list(map(shape, value))
+        case bytes():
+            return len(value)
+        case _:
+            return None
 
 
 @given(tables, st.binary(min_size=1, max_size=5))
@@ -155,7 +182,7 @@ def test_a_malformed_table_is_a_syntax_error(raw: bytes) -> None:
         decode_table(raw)
     assert caught.value.reply_code is ReplyCode.SYNTAX_ERROR
     with pytest.raises(ConnectionException):
-        check_table(raw, 0, len(raw))
+        check_table(raw, 0, len(raw), [])
 
 
 def nested(depth: int) -> bytes:
@@ -168,7 +195,7 @@ def nested(depth: int) -> bytes:
 def test_depth_is_bounded() -> None:
     decode_table(nested(TABLE_DEPTH_MAX))
     for deep in (TABLE_DEPTH_MAX + 1, 20_000):
-        for read in (decode_table, lambda raw: check_table(raw, 0, len(raw))):
+        for read in (decode_table, lambda raw: check_table(raw, 0, len(raw), [])):
             with pytest.raises(ConnectionException, match="inside one another"):
                 read(nested(deep))
 
