@@ -21,11 +21,12 @@ from arneb_pulsar.session.outlet import Outlet
 from arneb_pulsar.session.producing import Producing
 from arneb_pulsar.session.transitions import ACCEPTED, ConnectionState
 from arneb_pulsar.wire import commands
-from arneb_pulsar.wire.commands import FIELD_OF, parse_command, parse_send
+from arneb_pulsar.wire.commands import FIELD_OF, parse_command
 from arneb_pulsar.wire.errors import WireError
-from arneb_pulsar.wire.frame import MESSAGE_BYTES_MAX, Frame, FrameReader
+from arneb_pulsar.wire.frame import MESSAGE_BYTES_MAX, FrameReader, Frames
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
+from arneb_pulsar.wire.sends import count_successors, parse_send
 
 NO_TRANSACTIONS: Final = "Transactions are not enabled."
 
@@ -116,35 +117,41 @@ class Connection:
 
     # Inside
 
-    def _handle_frames(self, frames: list[Frame]) -> None:
-        """Hot path: SENDs go straight to their run; all else through the table of handlers."""
-        send = self._producing.send
-        is_open = self.state is ConnectionState.OPEN
-        for data, body in frames:
-            if is_open and (command := parse_send(data)) is not None:
-                send(command, body)
+    def _handle_frames(self, frames: Frames) -> None:
+        """Hot path: runs of SENDs are told by their first; all else goes through the handlers."""
+        received, bodies = frames
+        at, end = 0, len(received)
+        while at < end:
+            data = received[at]
+            if self.state is ConnectionState.OPEN and (send := parse_send(data)) is not None:
+                behind = at + 1 + count_successors(received, at, send)
+                self._producing.send(send, bodies[at:behind])
+                at = behind
             else:
-                self._handle_command(parse_command(data), body)
-                is_open = self.state is ConnectionState.OPEN
+                self._handle_command(parse_command(data), data, bodies[at])
+                at += 1
 
-    def _handle_command(self, command: BaseCommand, body: bytes) -> None:
-        if command.type not in ACCEPTED[self.state]:
+    def _handle_command(self, command: BaseCommand, data: bytes, body: bytes) -> None:
+        kind = command.type
+        if kind not in ACCEPTED[self.state]:
             if self.state is ConnectionState.CLOSED:
                 return
-            name = BaseCommand.Type.Name(command.type)
+            name = BaseCommand.Type.Name(kind)
             raise RemoteProtocolError(f"expected another command in {self.state.name}, got {name}")
-        part = getattr(command, FIELD_OF[command.type])
-        if command.type == BaseCommand.SEND:
-            self._producing.send(part, body)
-            return
-        try:
-            self._handlers[command.type](part)
-        except Refused as refused:
-            failure = refused.failure
-            self._outlet.send(commands.error(part.request_id, failure.code, failure.text))
+        part = getattr(command, FIELD_OF[kind])
+        if kind == BaseCommand.SEND:
+            self._producing.send(part, [body])
+        elif kind == BaseCommand.ACK:
+            self._consuming.acknowledge(part, data)
+        else:
+            try:
+                self._handlers[kind](part)
+            except Refused as refused:
+                failure = refused.failure
+                self._outlet.send(commands.error(part.request_id, failure.code, failure.text))
 
     def _make_handlers(self) -> dict[int, Callable[[Any], None]]:
-        """The handler of each command but SEND."""
+        """The handler of each command but SEND and ACK."""
         producing, consuming, finding = self._producing, self._consuming, self._finding
         return {
             BaseCommand.CONNECT: self._connect,
@@ -157,7 +164,6 @@ class Connection:
             BaseCommand.CLOSE_PRODUCER: producing.close,
             BaseCommand.SUBSCRIBE: consuming.subscribe,
             BaseCommand.FLOW: consuming.flow,
-            BaseCommand.ACK: consuming.acknowledge,
             BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: consuming.redeliver,
             BaseCommand.SEEK: consuming.seek,
             BaseCommand.GET_LAST_MESSAGE_ID: consuming.last_message_id,

@@ -191,8 +191,9 @@ class Consuming:
 
     # Acknowledging
 
-    def acknowledge(self, command: CommandAck) -> None:
-        """ACK. A client that found a message broken acknowledges it too."""
+    def acknowledge(self, command: CommandAck, raw: bytes) -> None:
+        """ACK, which came in the bytes ``raw``. A client that found a message broken
+        acknowledges it too."""
         consumer = self._usable(command.consumer_id)
         if consumer is None:
             return
@@ -201,7 +202,7 @@ class Consuming:
             failure = Failure(pb.NotAllowedError, "Transactions are not enabled.")
             self._answer_ack(consumer.consumer_id, request_id, failure)
         elif command.ack_type == CommandAck.Individual:
-            whole, partial = split_acks(command.message_id)
+            whole, partial = split_acks(command.message_id, raw)
             effect = Acknowledge(consumer.key, consumer.consumer_id, whole, partial, request_id)
             self._outlet.do(effect)
         else:

@@ -5,6 +5,7 @@ all that was received is read. Hot path: :meth:`Producing.send` and the settling
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from arneb_core.entry import messages_in
@@ -120,16 +121,18 @@ class Producing:
             )
         )
 
-    def send(self, command: CommandSend, body: bytes) -> None:
-        """SEND: into the run of its topic."""
+    def send(self, command: CommandSend, bodies: list[bytes]) -> None:
+        """SENDs that one producer numbered one after the other, of which ``command`` is the
+        first: into the run of their topic."""
         producer_id = command.producer_id
         producer = self._ready.get(producer_id)
         if producer is None:
             self._send_of_nobody(producer_id)
             return
-        sequence_id = command.sequence_id
+        first = command.sequence_id
+        sequences = range(first, first + len(bodies))
         if command.txnid_most_bits or command.txnid_least_bits:
-            self._refuse_send(producer, sequence_id, NO_TRANSACTIONS)
+            self._refuse_sends(producer, sequences, NO_TRANSACTIONS)
             return
         run = self._runs.get(producer.topic)
         if run is None:
@@ -141,9 +144,10 @@ class Producing:
             outcomes.append(outcome)
             run.outcomes.append(outcome)
         if highest := command.highest_sequence_id:
-            outcome.highest[len(outcome.sequences)] = highest
-        outcome.sequences.append(sequence_id)
-        run.bodies.append(body)
+            at = len(outcome.sequences)
+            outcome.highest.update((at + index, highest) for index in range(len(bodies)))
+        outcome.sequences += sequences
+        run.bodies += bodies
 
     def close(self, command: CommandCloseProducer) -> None:
         """CLOSE_PRODUCER: answered when every receipt is out."""
@@ -258,9 +262,9 @@ class Producing:
         if until is None or until < self._outlet.now:
             raise RemoteProtocolError(f"expected an open producer, got SEND of {producer_id}")
 
-    def _refuse_send(self, producer: Producer, sequence_id: int, failure: Failure) -> None:
-        """Refuse one message, in its turn."""
-        outcome = Outcome(producer.producer_id, [sequence_id])
+    def _refuse_sends(self, producer: Producer, sequences: Sequence[int], failure: Failure) -> None:
+        """Refuse messages, in their turn."""
+        outcome = Outcome(producer.producer_id, list(sequences))
         outcome.refused(failure)
         producer.outcomes.append(outcome)
         self._drain(producer)

@@ -28,7 +28,6 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandPing,
     CommandPong,
     CommandProducerSuccess,
-    CommandSend,
     CommandSendError,
     CommandSuccess,
     MessageIdData,
@@ -51,9 +50,6 @@ FIELD_OF: Final = {
 }
 """The field that holds the command of a type."""
 
-SEND_PREFIX: Final = b"\x08\x06\x32"
-"""Type SEND and the tag of its field, as every client writes them."""
-
 
 def parse_command(data: bytes) -> BaseCommand:
     """The command in ``data``, with every required field and the field of its type set.
@@ -70,22 +66,6 @@ def parse_command(data: bytes) -> BaseCommand:
     if not command.HasField(field):
         raise CommandError(f"expected {field} in a command of that type, got none")
     return command
-
-
-def parse_send(data: bytes) -> CommandSend | None:
-    """The SEND in ``data`` if it is one in the form that clients write; None for the rest.
-
-    Hot path: saves the envelope's object. None means :func:`parse_command` must look.
-    """
-    if data[:3] != SEND_PREFIX or len(data) < 5 or data[3] != len(data) - 4 or data[4] != 8:
-        return None
-    try:
-        send = CommandSend.FromString(data[4:])
-    except DecodeError:
-        return None
-    if not send.sequence_id and not send.IsInitialized():
-        return None
-    return send
 
 
 def connected(server_version: str, protocol_version: int, message_bytes_max: int) -> bytes:

@@ -25,8 +25,9 @@ SIZES: Final = Struct(">II")
 SIZES_BYTES: Final = SIZES.size
 SIZE_BYTES: Final = 4
 
-Frame = tuple[bytes, bytes]
-"""The bytes of a command, and the headers and payload behind it (empty if there are none)."""
+Frames = tuple[list[bytes], list[bytes]]
+"""The bytes of each command, and beside it the headers and payload behind it (empty if there
+are none). Two lists, because runs of SENDs are worked through by column."""
 
 
 class FrameReader:
@@ -44,7 +45,7 @@ class FrameReader:
         self.error: FrameError | None = None
         """Set once sizes came that no frame has; nothing is read any more."""
 
-    def receive(self, data: bytes) -> list[Frame]:
+    def receive(self, data: bytes) -> Frames:
         """The frames that ``data`` completes, in order.
 
         Look at :attr:`error` after handling them: the bytes behind the last of them may be
@@ -53,14 +54,16 @@ class FrameReader:
         self._pieces.append(data)
         self._buffered += len(data)
         if self._buffered < self._wanted or self.error:
-            return []
+            return [], []
         if len(self._pieces) > 1:
             data = b"".join(self._pieces)
         return self._cut(data)
 
-    def _cut(self, data: bytes) -> list[Frame]:
-        frames: list[Frame] = []
-        append, unpack, end = frames.append, SIZES.unpack_from, len(data)
+    def _cut(self, data: bytes) -> Frames:
+        commands: list[bytes] = []
+        bodies: list[bytes] = []
+        add_command, add_body = commands.append, bodies.append
+        unpack, end = SIZES.unpack_from, len(data)
         at, wanted, bound = 0, SIZES_BYTES, self._frame_bytes_max - SIZE_BYTES
         while end - at >= SIZES_BYTES:
             total, size = unpack(data, at)
@@ -71,14 +74,16 @@ class FrameReader:
             if behind > end:
                 wanted = behind - at
                 break
-            split = at + SIZES_BYTES + size
-            append((data[at + SIZES_BYTES : split], data[split:behind]))
+            at += SIZES_BYTES
+            split = at + size
+            add_command(data[at:split])
+            add_body(data[split:behind])
             at = behind
         rest = data[at:] if at else data
         self._pieces = [rest] if rest else []
         self._buffered = len(rest)
         self._wanted = wanted
-        return frames
+        return commands, bodies
 
     def _impossible(self, total: int, size: int) -> FrameError:
         bound = self._frame_bytes_max

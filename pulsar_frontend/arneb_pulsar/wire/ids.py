@@ -6,13 +6,14 @@ is a bit set in 64-bit words, bit set = still unacknowledged; words of zeros at 
 left out, so it does not say how many messages the batch has.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from struct import pack, unpack
 from typing import Final
 
 from arneb_core.position import AFTER_ALL, BEFORE_ALL, ENTRY_BITS, Position, position
 from arneb_pulsar.wire.metadata import BATCH_MESSAGES_MAX
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageIdData
+from arneb_pulsar.wire.varint import varint, varints
 
 LEDGERS: Final = 1 << 31
 ENTRIES: Final = 1 << ENTRY_BITS
@@ -20,6 +21,12 @@ MINUS_ONE: Final = (1 << 64) - 1
 LARGEST: Final = (1 << 63) - 1
 WORD_BITS: Final = 64
 WORDS_MAX: Final = BATCH_MESSAGES_MAX // WORD_BITS
+NEIGHBOURS_MIN: Final = 8
+"""Acknowledgements from which on the look for neighbours pays."""
+
+FIELD_MESSAGE_ID: Final = b"\x1a"
+FIELD_LEDGER_ID: Final = b"\x08"
+FIELD_ENTRY_ID: Final = b"\x10"
 ALL_MESSAGES: Final = (1 << BATCH_MESSAGES_MAX) - 1
 
 
@@ -66,12 +73,15 @@ def words_of(mask: int) -> tuple[int, ...]:
     return unpack(f"<{count}q", mask.to_bytes(count * 8, "little"))
 
 
-def split_acks(ids: Iterable[MessageIdData]) -> tuple[list[Position], list[tuple[Position, int]]]:
+def split_acks(
+    ids: Sequence[MessageIdData], raw: bytes
+) -> tuple[list[Position], list[tuple[Position, int]]]:
     """Whole entries, and (position, messages done) of half-acknowledged batches.
 
-    Ids that no entry can have are left out. Hot path: the ids of a large acknowledgement are
-    worked through once, with the checks for strange ids only if one is there.
+    ``raw`` is the command that ``ids`` came in. Ids that no entry can have are left out.
     """
+    if len(ids) >= NEIGHBOURS_MIN and (neighbours := _neighbours(ids, raw)):
+        return neighbours, []
     whole: list[Position] = []
     partial: list[tuple[Position, int]] = []
     for message_id in ids:
@@ -84,3 +94,29 @@ def split_acks(ids: Iterable[MessageIdData]) -> tuple[list[Position], list[tuple
         else:
             whole.append(place)
     return whole, partial
+
+
+def _neighbours(ids: Sequence[MessageIdData], raw: bytes) -> list[Position]:
+    """The positions of ``ids`` if they are neighbours in one ledger and say nothing else; an
+    empty list if not.
+
+    Hot path: a consumer that keeps up acknowledges neighbours, whose bytes can be foretold.
+    """
+    first, last, count = ids[0], ids[-1], len(ids)
+    ledger, entry = first.ledgerId, first.entryId
+    if last.ledgerId != ledger or last.entryId - entry != count - 1:
+        return []
+    if ledger >= LEDGERS or entry + count > ENTRIES:
+        return []
+    before = FIELD_LEDGER_ID + varint(ledger) + FIELD_ENTRY_ID
+    heads = [FIELD_MESSAGE_ID + bytes((len(before) + width,)) + before for width in range(6)]
+    numbers = varints(entry, count)
+    if len(numbers[0]) == len(numbers[-1]):
+        head = heads[len(numbers[0])]
+        expected = head + head.join(numbers)
+    else:
+        expected = b"".join([heads[len(number)] + number for number in numbers])
+    if expected not in raw:
+        return []
+    start = position(ledger, entry)
+    return list(range(start, start + count))  # type: ignore[arg-type]

@@ -61,7 +61,7 @@ class RawClient:
                 data = await self.stream.receive_some()
             if not data:
                 raise Closed
-            for command, payload in self._reader.receive(bytes(data)):
+            for command, payload in zip(*self._reader.receive(bytes(data)), strict=True):
                 base = BaseCommand.FromString(command)
                 self._replies.append((getattr(base, FIELD_OF[base.type]), payload))
         return self._replies.popleft()

@@ -120,6 +120,6 @@ class Playbook:
     def _note(self, effects: list[Effect]) -> None:
         self._effects += effects
         for data in self.session.data_to_send():
-            for command, payload in self._reader.receive(data):
+            for command, payload in zip(*self._reader.receive(data), strict=True):
                 envelope = BaseCommand.FromString(command)
                 self._frames.append(Said(getattr(envelope, FIELD_OF[envelope.type]), payload))

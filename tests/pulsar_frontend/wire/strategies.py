@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from arneb_pulsar.wire.checksum import join_body
-from arneb_pulsar.wire.frame import payload_frame, simple_frame
+from arneb_pulsar.wire.frame import FrameReader, payload_frame, simple_frame
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     BaseCommand,
     CommandFlow,
@@ -82,6 +82,11 @@ def encode(frame: tuple[bytes, bytes]) -> bytes:
     """The frame's bytes on the wire."""
     command, payload = frame
     return payload_frame(command, payload) if payload else simple_frame(command)
+
+
+def read(reader: FrameReader, *pieces: bytes) -> list[tuple[bytes, bytes]]:
+    """(command, payload) of each frame that the pieces complete."""
+    return [frame for piece in pieces for frame in zip(*reader.receive(piece), strict=True)]
 
 
 @st.composite

@@ -3,15 +3,16 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.pulsar_frontend.wire.strategies import mutated, sends, simple_commands
+from tests.pulsar_frontend.wire.strategies import mutated, read, sends, simple_commands
 
 from arneb_core.position import BEFORE_ALL, position
 from arneb_pulsar.wire import commands
-from arneb_pulsar.wire.commands import FIELD_OF, parse_command, parse_send
+from arneb_pulsar.wire.commands import FIELD_OF, parse_command
 from arneb_pulsar.wire.errors import CommandError
 from arneb_pulsar.wire.frame import FrameReader
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
-from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand, CommandSend
+from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
+from arneb_pulsar.wire.sends import parse_send
 
 KNOWN_TO_CPP = {
     "SEND_RECEIPT", "SEND_ERROR", "SUCCESS", "PARTITIONED_METADATA_RESPONSE",
@@ -48,7 +49,7 @@ BUILT = [
 
 
 def command_in(frame: bytes) -> BaseCommand:
-    ((data, payload),) = FrameReader().receive(frame)
+    ((data, payload),) = read(FrameReader(), frame)
     assert payload == b""
     return parse_command(data)
 
@@ -81,21 +82,6 @@ def test_half_a_command_is_refused(data: bytes) -> None:
     with pytest.raises(CommandError):
         parse_command(data)
     assert parse_send(data) is None
-
-
-@given(st.one_of(sends(), sends().flatmap(mutated), simple_commands(), st.binary(max_size=20)))
-def test_the_fast_way_reads_a_send_as_the_slow_way_or_not_at_all(data: bytes) -> None:
-    fast = parse_send(data)
-    if fast is not None:
-        slow = parse_command(data)
-        assert slow.type == BaseCommand.SEND
-        assert slow.send == fast
-
-
-def test_a_clients_send_is_read_the_fast_way() -> None:
-    send = CommandSend(producer_id=0, sequence_id=0, num_messages=1)
-    command = BaseCommand(type=BaseCommand.SEND, send=send)
-    assert parse_send(command.SerializeToString()) == send
 
 
 def test_the_last_message_id_of_an_empty_topic_is_minus_one() -> None:

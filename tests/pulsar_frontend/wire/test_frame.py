@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.pulsar_frontend.wire.strategies import cuts, encode, frames, mutated
+from tests.pulsar_frontend.wire.strategies import cuts, encode, frames, mutated, read
 
 from arneb_pulsar.wire.errors import FrameError
 from arneb_pulsar.wire.frame import FRAME_BYTES_MAX, SIZES, FrameReader, simple_frame
@@ -15,8 +15,7 @@ def test_frames_come_out_as_they_went_in(
 ) -> None:
     stream = b"".join(map(encode, sent))
     reader = FrameReader()
-    found = [frame for piece in data.draw(cuts(stream)) for frame in reader.receive(piece)]
-    assert found == sent
+    assert read(reader, *data.draw(cuts(stream))) == sent
     assert reader.error is None
 
 
@@ -26,14 +25,14 @@ def test_a_frame_comes_with_its_last_byte(sent: list[tuple[bytes, bytes]]) -> No
     for frame in sent:
         data = encode(frame)
         for index in range(len(data) - 1):
-            assert reader.receive(data[index : index + 1]) == []
-        assert reader.receive(data[-1:]) == [frame]
+            assert read(reader, data[index : index + 1]) == []
+        assert read(reader, data[-1:]) == [frame]
 
 
 @given(frames(), st.binary(max_size=7))
 def test_trailing_bytes_wait_for_more(frame: tuple[bytes, bytes], trailing: bytes) -> None:
     reader = FrameReader()
-    assert reader.receive(encode(frame) + trailing) == [frame]
+    assert read(reader, encode(frame) + trailing) == [frame]
     assert reader.error is None
 
 
@@ -43,9 +42,8 @@ def test_damage_gives_frames_or_an_error_and_never_raises(
 ) -> None:
     stream = data.draw(mutated(b"".join(map(encode, sent))))
     reader = FrameReader()
-    for piece in data.draw(cuts(stream)):
-        for command, payload in reader.receive(piece):
-            assert len(command) + len(payload) <= len(stream)
+    for command, payload in read(reader, *data.draw(cuts(stream))):
+        assert len(command) + len(payload) <= len(stream)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +62,9 @@ def test_impossible_sizes_end_the_reading(total: int, size: int) -> None:
     """They are refused as soon as they are there, before anything is gathered for them."""
     reader = FrameReader()
     good = (b"\x08\x12\x92\x01\x00", b"")
-    assert reader.receive(encode(good) + SIZES.pack(total, size)) == [good]
+    assert read(reader, encode(good) + SIZES.pack(total, size)) == [good]
     assert isinstance(reader.error, FrameError)
-    assert reader.receive(simple_frame(b"later")) == []
+    assert read(reader, simple_frame(b"later")) == []
 
 
 def test_the_largest_frame_is_read() -> None:
@@ -74,9 +72,5 @@ def test_the_largest_frame_is_read() -> None:
     reader = FrameReader()
     data = encode((b"\x08\x12\x92\x01\x00", payload))
     assert len(data) == FRAME_BYTES_MAX
-    found = [
-        frame
-        for start in range(0, len(data), 262_144)
-        for frame in reader.receive(data[start : start + 262_144])
-    ]
-    assert found == [(b"\x08\x12\x92\x01\x00", payload)]
+    pieces = [data[start : start + 262_144] for start in range(0, len(data), 262_144)]
+    assert read(reader, *pieces) == [(b"\x08\x12\x92\x01\x00", payload)]

@@ -73,6 +73,37 @@ def test_acks_are_split_into_whole_entries_and_parts() -> None:
     ack.message_id.add(ledgerId=MINUS_ONE, entryId=0)
     ack.message_id.add(ledgerId=2, entryId=1 << 32)
     ack.message_id.add(ledgerId=2, entryId=1)
-    whole, partial = split_acks(ack.message_id)
+    whole, partial = split_acks(ack.message_id, ack.SerializeToString())
     assert whole == [position(2, 3), position(2, 1)]
     assert partial == [(position(2, 4), ALL_MESSAGES & ~0b0110)]
+
+
+@st.composite
+def acks(draw: st.DrawFn) -> CommandAck:
+    """Neighbours, mostly, with now and then a stranger among them."""
+    ack = CommandAck(consumer_id=draw(st.integers(0, 300)), ack_type=CommandAck.Individual)
+    ledger = draw(st.integers(0, 1 << 32))
+    first = draw(st.one_of(st.integers(0, 300), st.integers(0, 1 << 33)))
+    for index in range(draw(st.integers(0, 200))):
+        ack.message_id.add(ledgerId=ledger, entryId=first + index)
+    for _ in range(draw(st.integers(0, 2))):
+        if ack.message_id:
+            strange = draw(st.sampled_from(list(ack.message_id)))
+            match draw(st.sampled_from(["ledger", "entry", "set", "partition"])):
+                case "ledger":
+                    strange.ledgerId += 1
+                case "entry":
+                    strange.entryId += 1
+                case "set":
+                    strange.ack_set.append(draw(st.integers(-5, 5)))
+                case _:
+                    strange.partition = draw(st.integers(-1, 3))
+    return ack
+
+
+@given(acks())
+def test_neighbours_are_split_as_one_by_one(ack: CommandAck) -> None:
+    together = split_acks(ack.message_id, ack.SerializeToString())
+    one_by_one = [split_acks([each], b"") for each in ack.message_id]
+    assert together[0] == [place for whole, _ in one_by_one for place in whole]
+    assert together[1] == [part for _, partial in one_by_one for part in partial]

@@ -4,7 +4,7 @@ import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.pulsar_frontend.wire.strategies import bodies, metadata, mutated
+from tests.pulsar_frontend.wire.strategies import IDS, bodies, metadata, mutated
 
 from arneb_core.entry import HEADER_BYTES, Origin, messages_in, read_header
 from arneb_core.hashing import key_hash, murmur3_32
@@ -48,6 +48,34 @@ def test_an_entry_keeps_the_body_and_says_what_is_in_it(
 def test_a_run_of_entries_is_made_of_its_bodies(sent: list[bytes]) -> None:
     one_by_one = [make_entry(body, NOW_MS) for body in sent]
     assert make_entries(sent, NOW_MS) == (one_by_one, sum(map(messages_in, one_by_one)))
+
+
+@st.composite
+def usual_metadata(draw: st.DrawFn) -> bytes:
+    """Metadata of one and the same producer, whole or damaged before its checksum was made."""
+    head = MessageMetadata(
+        producer_name="me", sequence_id=draw(IDS), publish_time=draw(st.integers(0, 1 << 42))
+    )
+    if draw(st.booleans()):
+        head.partition_key = draw(st.text(alphabet="aH\x01\x02é", max_size=70))
+    if draw(st.booleans()):
+        head.uncompressed_size = draw(st.integers(0, (1 << 32) - 1))
+    if draw(st.integers(0, 9)) == 0:
+        head.num_messages_in_batch = draw(st.integers(1, 3))
+    data = head.SerializeToString()
+    return draw(mutated(data)) if draw(st.integers(0, 4)) == 0 else data
+
+
+@given(st.lists(usual_metadata(), max_size=8))
+def test_the_usual_form_is_read_as_protobuf_reads_it(heads: list[bytes]) -> None:
+    sent = [join_body(head, b"payload") for head in heads]
+    try:
+        one_by_one = [make_entry(body, NOW_MS) for body in sent]
+    except PayloadError:
+        with pytest.raises(PayloadError):
+            make_entries(sent, NOW_MS)
+    else:
+        assert make_entries(sent, NOW_MS) == (one_by_one, sum(map(messages_in, one_by_one)))
 
 
 @given(st.lists(bodies(), min_size=1, max_size=4), st.data())

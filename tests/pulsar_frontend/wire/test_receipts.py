@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.pulsar_frontend.wire.strategies import IDS
+from tests.pulsar_frontend.wire.strategies import IDS, read
 
 from arneb_core.entry import EntryHeader, Origin
 from arneb_core.interface import Deliveries
@@ -19,7 +19,7 @@ SIGNED_IDS = st.integers(0, (1 << 63) - 1)
 
 
 def commands_in(frames: bytes) -> list[BaseCommand]:
-    return [BaseCommand.FromString(command) for command, _ in FrameReader().receive(frames)]
+    return [BaseCommand.FromString(command) for command, _ in read(FrameReader(), frames)]
 
 
 @given(
@@ -104,7 +104,7 @@ def test_deliveries_say_what_the_run_says(
 ) -> None:
     frames = MessageFrames(consumer, partition, epoch)
     frames.pack(Deliveries([position(3, 4)], [entry_of(b"before")]))
-    found = FrameReader().receive(frames.pack(run))
+    found = read(FrameReader(), frames.pack(run))
     assert [payload for _, payload in found] == [entry[40:] for entry in run.entries]
     for place, (data, _) in zip(run.positions, found, strict=True):
         command = BaseCommand.FromString(data)
