@@ -1,18 +1,22 @@
 """A Pulsar broker, clients of the official wheel, and names for the Pulsar scenarios.
 
-A broker that runs elsewhere is named by ``ARNEB_PULSAR_URL``; otherwise one is started for the
-session, on a free loopback port and throw-away data.
+A broker that runs elsewhere is named by ``ARNEB_PULSAR_URL`` (and ``ARNEB_AMQP_URL`` for the
+scenarios that need both of its doors); otherwise one is started for the session, on free
+loopback ports and throw-away data.
 """
 
 import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
+import pika
 import pulsar
 import pytest
 from conformance.brokers.arneb import Arneb
+from pika.adapters.blocking_connection import BlockingChannel
 
 _numbers = itertools.count(1)
 
@@ -20,17 +24,43 @@ Connect = Callable[..., pulsar.Client]
 Named = Callable[[str], str]
 
 
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Where one broker is reached; ``amqp`` is empty when that is not known."""
+
+    pulsar: str
+    amqp: str
+
+
 @pytest.fixture(scope="session")
-def pulsar_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the broker is."""
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    """The broker."""
     if url := os.environ.get("ARNEB_PULSAR_URL"):
-        yield url
+        yield Doors(url, os.environ.get("ARNEB_AMQP_URL", ""))
         return
-    broker = Arneb(tmp_path_factory.mktemp("arneb"), listeners=["pulsar"])
+    broker = Arneb(tmp_path_factory.mktemp("arneb"), listeners=["amqp", "pulsar"])
     try:
-        yield broker.start().pulsar_url
+        broker.start()
+        yield Doors(broker.pulsar_url, broker.url)
     finally:
         broker.stop()
+
+
+@pytest.fixture(scope="session")
+def pulsar_url(doors: Doors) -> str:
+    """Where the broker speaks Pulsar."""
+    return doors.pulsar
+
+
+@pytest.fixture
+def channel(doors: Doors) -> Iterator[BlockingChannel]:
+    """A confirming AMQP channel of the same broker."""
+    if not doors.amqp:
+        pytest.skip("ARNEB_AMQP_URL is not set")
+    with pika.BlockingConnection(pika.URLParameters(doors.amqp)) as connection:
+        opened = connection.channel()
+        opened.confirm_delivery()
+        yield opened
 
 
 @pytest.fixture
