@@ -73,6 +73,11 @@ class AmqpRun(Protocol):
         """The entry flags."""
         ...
 
+    def kinds(self) -> Iterable[object]:
+        """For each entry its route and property list: where these are equal, so are the
+        properties of the messages."""
+        ...
+
 
 def amqp_run(entries: Sequence[bytes]) -> AmqpRun | None:
     """The run, or None if one of ``entries`` is no AMQP entry of the expected form."""
@@ -159,6 +164,11 @@ class UniformRun:
     def flags(self) -> "pa.Array":
         return self._numbers(FLAGS, 2).cast(pa.int32())
 
+    def kinds(self) -> Iterable[object]:
+        close = self._width - BODY_OFFSET + HEADER_END_OFFSET
+        lists = pc.binary_slice(self._column, self._at + FLAGS_OFFSET, close)
+        return zip(self._routes.indices.to_pylist(), lists.to_pylist(), strict=True)
+
     def _bytes(self, place: int) -> bytes:
         """One byte of every row."""
         return self._heads[place :: self._width]
@@ -238,6 +248,11 @@ class MixedRun:
 
     def flags(self) -> "pa.Array":
         return pa.array([entry[2] for entry in self._headers()], pa.int32())
+
+    def kinds(self) -> Iterable[object]:
+        for entry, at, route in zip(self._entries, self._places, self._routes, strict=True):
+            size = FRAME.unpack_from(entry, at)[3]
+            yield route, entry[at + FLAGS_OFFSET : at + HEADER_END_OFFSET + size]
 
     def _headers(self) -> Iterable[tuple[int, ...]]:
         return map(HEADER.unpack_from, self._entries)

@@ -17,7 +17,7 @@ from pyspark_arneb.amqp_runs import amqp_run
 from pyspark_arneb.chunks import ROWS_MAX, Chunk
 from pyspark_arneb.places import PLACED, Places
 from pyspark_arneb.ranges import Span
-from pyspark_arneb.rows import AmqpRows, MessageRows, PlaceRows, Rows
+from pyspark_arneb.rows import AmqpRows, MessageRows, PlaceRows, Rows, SharedProperties
 from pyspark_arneb.schema import DEAR, Column, RowFlag, arrow_schema
 
 BATCH_BYTES_MAX: Final = 1 << 20
@@ -35,7 +35,7 @@ class Decoder:
         self._places = Places(span)
         self._fields = [column.field for column in columns]
         self._schema = arrow_schema(columns)
-        self._needs_codec = not DEAR.isdisjoint(self._fields)
+        self._needs_properties = not DEAR.isdisjoint(self._fields)
         self._needs_messages = not PLACED.issuperset(self._fields)
 
     def batches(self, chunk: Chunk) -> Iterator["pa.RecordBatch"]:
@@ -53,10 +53,17 @@ class Decoder:
 
     def _short_cut(self, chunk: Chunk) -> Rows | None:
         """The chunk's rows, if its entries are AMQP's, each of which is one message."""
-        if not self._needs_messages and set(map(_KIND, chunk.entries)) == _AMQP:
+        entries = chunk.entries
+        if not self._needs_messages and set(map(_KIND, entries)) == _AMQP:
             return PlaceRows(chunk.positions)
-        run = None if self._needs_codec else amqp_run(chunk.entries)
-        return None if run is None else AmqpRows(chunk.positions, run)
+        run = amqp_run(entries)
+        if run is None or not self._needs_properties:
+            return None if run is None else AmqpRows(chunk.positions, run)
+        try:
+            shared = SharedProperties.of(run, entries, _codec(Origin.AMQP, codecs()))
+        except ValueError:
+            return None
+        return AmqpRows(chunk.positions, run, shared)
 
     def _batch(self, rows: Rows) -> "pa.RecordBatch":
         indexes = rows.batch_indexes
@@ -91,15 +98,20 @@ def _decode(
     header: EntryHeader, entry: bytes, known: Mapping[Origin, Codec]
 ) -> tuple[list[Message], int]:
     """The entry's messages and the flags of their rows."""
-    codec = known.get(header.origin)
-    if codec is None:
-        raise LookupError(
-            f"no codec for entries of origin {header.origin.name}: install the distribution "
-            "arneb, not only its files, where Spark's executors run"
-        )
+    codec = _codec(header.origin, known)
     try:
         return codec.decode(entry), int(header.flags)
     except ValueError:
         # Encrypted by its producer, or a part of a larger message: the row keeps what there is.
         raw = Message(entry[HEADER_BYTES:], publish_time_ms=header.publish_time_ms)
         return [raw], header.flags | RowFlag.RAW
+
+
+def _codec(origin: Origin, known: Mapping[Origin, Codec]) -> Codec:
+    codec = known.get(origin)
+    if codec is None:
+        raise LookupError(
+            f"no codec for entries of origin {origin.name}: install the distribution "
+            "arneb, not only its files, where Spark's executors run"
+        )
+    return codec

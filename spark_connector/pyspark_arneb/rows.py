@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from arneb_core.codec import Message
+from arneb_core.codec import Codec, Message
 from arneb_core.entry import Origin
 from pyspark_arneb.amqp_runs import AmqpRun
 from pyspark_arneb.schema import Field
@@ -54,11 +54,38 @@ class PlaceRows:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedProperties:
+    """The properties of many messages, of which many have the same."""
+
+    different: list[Mapping[str, str]]
+    indexes: list[int]
+    """For each message, which of them are its own."""
+
+    @classmethod
+    def of(cls, run: AmqpRun, entries: Sequence[bytes], codec: Codec) -> "SharedProperties":
+        """Decode one entry of each kind, for the property list is the slowest part of it.
+
+        Raises :class:`ValueError` when there is one that the codec cannot decode.
+        """
+        shared = cls([], [])
+        numbers: dict[object, int] = {}
+        for kind, entry in zip(run.kinds(), entries, strict=True):
+            number = numbers.setdefault(kind, len(numbers))
+            if number == len(shared.different):
+                (message,) = codec.decode(entry)
+                shared.different.append(message.properties)
+            shared.indexes.append(number)
+        return shared
+
+
+@dataclass(frozen=True, slots=True)
 class AmqpRows:
     """Rows of a run of AMQP entries: one message each."""
 
     positions: Sequence[int]
     run: AmqpRun
+    properties: SharedProperties | None = None
+    """None = nobody asks for them."""
     batch_indexes: None = None
 
     def column(self, field: Field) -> "pa.Array":
@@ -80,6 +107,10 @@ class AmqpRows:
                 return self.run.flags()
             case Field.TIMESTAMP_TYPE:
                 return pa.repeat(pa.scalar(TIMESTAMP_TYPES[Origin.AMQP], pa.int32()), rows)
+            case Field.PROPERTIES if self.properties is not None:
+                return _maps(self.properties.different).take(pa.array(self.properties.indexes))
+            case Field.HEADERS if self.properties is not None:
+                return _headers(self.properties.different).take(pa.array(self.properties.indexes))
         raise AssertionError(f"{field} is no column of an AMQP run")
 
 

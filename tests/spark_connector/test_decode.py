@@ -19,13 +19,13 @@ from arneb_core.position import Position, position
 from arneb_core.store.schema import TopicId
 from arneb_pulsar.codec import encode_messages
 from pyspark_arneb import decode
-from pyspark_arneb.amqp_runs import MixedRun, UniformRun, amqp_run
+from pyspark_arneb.amqp_runs import AmqpRun, MixedRun, UniformRun, amqp_run
 from pyspark_arneb.chunks import ROWS_MAX, Chunk
 from pyspark_arneb.decode import Decoder, message_rows
 from pyspark_arneb.message_id import message_id
 from pyspark_arneb.options import ColumnStyle
 from pyspark_arneb.ranges import Span
-from pyspark_arneb.rows import AmqpRows, MessageRows, Rows
+from pyspark_arneb.rows import AmqpRows, MessageRows, Rows, SharedProperties
 from pyspark_arneb.schema import STYLES, Column, Field, RowFlag, arrow_schema
 from pyspark_arneb.times import TIME_MS_MAX
 from pyspark_arneb.topics import full_name
@@ -39,6 +39,8 @@ SHORT_CUT_FIELDS = (
     Field.SEQUENCE_ID,
     Field.FLAGS,
     Field.TIMESTAMP_TYPE,
+    Field.PROPERTIES,
+    Field.HEADERS,
 )
 LEDGER = 7
 
@@ -51,6 +53,11 @@ def chunk_of(entries: Sequence[bytes]) -> Chunk:
 def plain_rows(entries: Sequence[bytes]) -> MessageRows:
     (rows,) = message_rows(chunk_of(entries), codecs())
     return rows
+
+
+def short_rows(entries: Sequence[bytes], run: AmqpRun) -> AmqpRows:
+    shared = SharedProperties.of(run, entries, codecs()[Origin.AMQP])
+    return AmqpRows(chunk_of(entries).positions, run, shared)
 
 
 def columns_of(rows: Rows) -> dict[Field, list[Any]]:
@@ -66,7 +73,7 @@ def columns_of(rows: Rows) -> dict[Field, list[Any]]:
 def test_the_short_cut_and_the_codec_make_the_same_columns(entries: list[bytes]) -> None:
     run = amqp_run(entries)
     assert run is not None, "what the frontend writes is what the short cut knows"
-    assert columns_of(AmqpRows(chunk_of(entries).positions, run)) == columns_of(plain_rows(entries))
+    assert columns_of(short_rows(entries, run)) == columns_of(plain_rows(entries))
 
 
 @given(uniform_runs())
@@ -74,8 +81,7 @@ def test_each_form_of_the_short_cut_gives_the_same_columns(entries: list[bytes])
     uniform, mixed = UniformRun.of(entries), MixedRun.of(entries)
     assert uniform is not None
     assert mixed is not None
-    positions = chunk_of(entries).positions
-    assert columns_of(AmqpRows(positions, uniform)) == columns_of(AmqpRows(positions, mixed))
+    assert columns_of(short_rows(entries, uniform)) == columns_of(short_rows(entries, mixed))
 
 
 @given(damaged(amqp_runs()))
@@ -84,18 +90,27 @@ def test_the_short_cut_never_reads_what_the_codec_would_not(entries: list[bytes]
     run = amqp_run(entries)
     if run is None:
         return
-    positions = chunk_of(entries).positions
-    columns = columns_of(AmqpRows(positions, run))
     expected = plain_rows(entries)
     if all(flags < RowFlag.RAW for flags in expected.flags):
-        assert columns == columns_of(expected)
+        assert columns_of(short_rows(entries, run)) == columns_of(expected)
 
 
 @given(damaged(uniform_runs()), damaged(uniform_runs()))
 def test_damaged_entries_never_break_the_short_cut(one: list[bytes], two: list[bytes]) -> None:
     run = amqp_run(one + two)
     if run is not None:
-        columns_of(AmqpRows(chunk_of(one + two).positions, run))
+        rows = AmqpRows(chunk_of(one + two).positions, run)
+        for field in set(SHORT_CUT_FIELDS) - {Field.PROPERTIES, Field.HEADERS}:
+            rows.column(field).validate(full=True)
+
+
+@given(damaged(amqp_runs()))
+def test_a_damaged_entry_costs_its_own_row_at_most(entries: list[bytes]) -> None:
+    try:
+        rows = table(entries)
+    except (ValueError, LookupError):
+        return  # its header says that it is no entry, or of an origin that is none
+    assert [row["entry_id"] for row in rows] == list(range(100, 100 + len(entries)))
 
 
 @given(st.lists(st.binary(max_size=80), min_size=1, max_size=3))
