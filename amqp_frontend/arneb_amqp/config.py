@@ -41,9 +41,13 @@ class AmqpConfig:
     close_s: float = 5.0
     """How long a ``connection.close`` waits for its close-ok before the socket is cut."""
     outbox_bytes_high: int = 512 * KIB
-    """Above this much unsent output a connection's consumers get nothing and it is not read."""
+    """Above this much unsent output a connection's consumers are assigned nothing."""
     outbox_bytes_low: int = 128 * KIB
-    """Below this it goes on."""
+    """Below this they are again."""
+    outbox_bytes_max: int = 8 * KIB * KIB
+    """Above this much the connection is not read either. Far above what deliveries can reach: a
+    client with one thread may publish for long before it reads what it has asked for, and must
+    not wait for us while we wait for it. What is bounded here are answers that nobody reads."""
     cluster_name: str = "arneb"
 
     def __post_init__(self) -> None:
@@ -52,5 +56,5 @@ class AmqpConfig:
                 f"expected frame_bytes_max of at least {FRAME_BYTES_MIN} or 0, "
                 f"got {self.frame_bytes_max}"
             )
-        if not 0 <= self.outbox_bytes_low < self.outbox_bytes_high:
-            raise ValueError("expected outbox_bytes_low below outbox_bytes_high")
+        if not 0 <= self.outbox_bytes_low < self.outbox_bytes_high < self.outbox_bytes_max:
+            raise ValueError("expected outbox_bytes_low below _high below _max")

@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from arneb_amqp.config import AmqpConfig
-from arneb_amqp.errors import AmqpError
+from arneb_amqp.errors import AmqpError, internal_error
 from arneb_amqp.server.bridge import Bridge
 from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.link import Link
@@ -89,6 +89,7 @@ class Connection:
         self._id = id_
         self._high = config.outbox_bytes_high
         self._low = config.outbox_bytes_low
+        self._max = config.outbox_bytes_max
         self.bridge = Bridge(services.topology, services.core, id_, self)
         around = Surroundings(config, self.bridge.open_vhost, new_name, loopback)
         self.session = ConnectionSession(around, trio.current_time())
@@ -108,13 +109,24 @@ class Connection:
         timers.add(self)
         try:
             await self._converse()
+        except Exception as error:
+            # A fault of ours. The peer is told, and nobody else is touched.
+            LOGGER.error("connection %d ended by an internal error", self._id, exc_info=error)
+            self.session.fail(internal_error())
+            self.flush()
         finally:
             timers.remove(self)
             with trio.move_on_after(CLEANUP_S) as scope:
                 scope.shield = True
-                await self._carried_out()
-                await self.bridge.end()
+                await self._clean_up()
             self.link.close()
+
+    async def _clean_up(self) -> None:
+        try:
+            await self._carried_out()
+            await self.bridge.end()
+        except Exception as error:
+            LOGGER.error("connection %d left something behind", self._id, exc_info=error)
 
     def shut_down(self) -> None:
         """Tell the client that the broker stops."""
@@ -216,7 +228,7 @@ class Connection:
             if session.state is not self._state:
                 self._state = session.state
                 self._services.timers.add(self)
-            if link.waiting_bytes > self._high:
+            if link.waiting_bytes > self._max:
                 await link.room()
             if core.crowded:
                 await core.room()

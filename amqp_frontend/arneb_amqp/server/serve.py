@@ -43,9 +43,6 @@ class Server:
         self._connections.add(connection)
         try:
             await connection.run()
-        except Exception:
-            # A fault of ours must not cost other clients their connections.
-            LOGGER.exception("connection %d ended by an internal error", id_)
         finally:
             self._connections.discard(connection)
             if not self._connections:

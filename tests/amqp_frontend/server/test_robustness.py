@@ -7,9 +7,11 @@ from typing import Any
 
 import pika
 import pytest
+from pamqp.commands import Basic
 from pika.exceptions import ConnectionClosedByBroker
 from tests.amqp_frontend.server.conftest import serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
+from tests.amqp_frontend.session.playbook import publishes
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.wire.constants import PROTOCOL_HEADER
@@ -85,6 +87,50 @@ def test_a_consumer_that_does_not_read_costs_bounded_memory(broker: Any) -> None
         assert 500 < left < 3000
         assert channel.basic_get("slow", auto_ack=True)[2] == body
     publisher.close()
+
+
+def test_a_client_may_publish_for_long_before_it_reads(broker: Any) -> None:
+    """One thread, blocking writes: it would wait for ever if we waited for it to read first."""
+    publisher = broker.connect()
+    channel = publisher.channel()
+    channel.queue_declare("unread")
+    for _ in range(1000):
+        channel.basic_publish("", "unread", b"x" * 8192)
+    channel.queue_declare("written")
+    with RawClient(broker.port).open() as client:
+        client.consume("unread")
+        client.socket.settimeout(20)
+        client.socket.sendall(publishes(*[b"y" * 1024] * 10_000, key="written").data)
+        for _ in range(600):
+            if channel.queue_declare("written", passive=True).method.message_count == 10_000:
+                break
+        else:
+            raise AssertionError("not everything was taken")
+    publisher.close()
+
+
+def test_answers_that_nobody_reads_are_bounded(tmp_path: Path) -> None:
+    config = AmqpConfig(outbox_bytes_low=1000, outbox_bytes_high=2000, outbox_bytes_max=100_000)
+    serving = serve_in_thread(tmp_path / "data", config)
+    broker = next(serving)
+    publisher = broker.connect()
+    channel = publisher.channel()
+    channel.queue_declare("q")
+    for _ in range(3000):
+        channel.basic_publish("", "q", b"x" * 8192)
+    with RawClient(broker.port).open() as client:
+        for _ in range(3000):
+            client.send(Basic.Get, 1, queue="q", no_ack=True)
+        before = -1
+        while (left := channel.queue_declare("q", passive=True).method.message_count) != before:
+            before = left
+            channel.connection.process_data_events(0.1)
+        assert left > 500
+        got = 0
+        while got < 3000 * 8192:
+            got += len(client.socket.recv(1 << 20))
+    publisher.close()
+    next(serving, None)
 
 
 def test_a_slow_consumer_gets_everything_in_the_end(broker: Any) -> None:
