@@ -17,6 +17,8 @@ from arneb_core.testing.model import CursorDisk
 from arneb_core.testing.strategies import log_of
 
 ALL = 1 << 40
+CHUNK_KEY = KIND_CHUNK + bytes.fromhex("000000010000")
+MASK_KEY = KIND_MASK + bytes.fromhex("0000000100000001")
 
 
 def everything(ledgers: LedgerIndex) -> list[Position]:
@@ -182,6 +184,32 @@ def test_what_comes_and_goes_between_two_commits_is_not_written() -> None:
     assert state.take_changes() == []
 
 
+def test_a_failed_commit_is_written_by_the_next_one() -> None:
+    """Without another change; and what came and went meanwhile is deleted to be sure."""
+    ledgers = log_of(20)
+    state = AckState(ledgers)
+    state.acknowledge([position(1, 0), position(1, 5)])
+    state.acknowledge_messages(position(1, 8), 1, 2)
+    failed = state.take_changes()
+    assert len(failed) == 2
+    state.mark_dirty_again(failed)
+    assert state.mark_delete_dirty
+    assert state.take_changes() == failed
+    state.mark_dirty_again(failed)
+    state.acknowledge_until(position(1, 9))
+    assert state.take_changes() == [(suffix, None) for suffix, _ in failed]
+
+
+def test_a_chunk_is_written_again_when_mark_delete_took_holes_from_it() -> None:
+    ledgers = log_of(20)
+    state = AckState(ledgers)
+    state.acknowledge([position(1, entry) for entry in (1, 2, 7)])
+    state.take_changes()
+    state.acknowledge([position(1, 0)])
+    assert state.mark_delete == position(1, 2)
+    assert state.take_changes() == [(CHUNK_KEY, bytes(BitMap([7]).serialize()))]
+
+
 def test_the_keys_and_values_on_disk_do_not_change() -> None:
     state = AckState(log_of(10))
     state.acknowledge([position(1, 3)])
@@ -202,6 +230,27 @@ def test_a_batch_counts_once_and_its_last_message_makes_it_whole() -> None:
     assert state.unacked_mask(place) is None
     assert not state.acknowledge_messages(place, 0b111, 3)
     assert state.holes == 1
+
+
+@pytest.mark.parametrize("batches", [1, 2, 9])
+def test_a_half_acked_batch_goes_with_everything_up_to_it(batches: int) -> None:
+    """Whether the masks or the places are fewer."""
+    state = AckState(log_of(20))
+    state.acknowledge_until(position(1, 9))
+    for entry in range(11, 11 + batches):
+        state.acknowledge_messages(position(1, entry), 1, 2)
+    assert state.acknowledge_until(position(1, 11)) == 2
+    assert sorted(state.masks) == [position(1, entry) for entry in range(12, 11 + batches)]
+
+
+def test_a_stretch_below_mark_delete_is_acknowledged() -> None:
+    state = AckState(log_of(20))
+    state.acknowledge([*(position(1, entry) for entry in (0, 1, 2, 3, 4, 5, 6, 9))])
+    assert state.acknowledged_between(position(1, 1), position(1, 3)) == 2
+    assert state.acknowledged_between(position(1, 3), position(1, 1)) == 0
+    assert state.acknowledged_between(position(1, 3), position(1, 6)) == 3
+    assert state.acknowledged_between(position(1, 3), position(1, 7)) == 3
+    assert state.acknowledged_between(position(1, 3), position(1, 9)) == 4
 
 
 def test_messages_that_a_batch_does_not_have_mean_nothing() -> None:
@@ -251,9 +300,6 @@ def test_a_cursor_below_the_log_is_lifted_to_it() -> None:
 
 
 # Loading what someone else wrote
-
-CHUNK_KEY = KIND_CHUNK + bytes.fromhex("000000010000")
-MASK_KEY = KIND_MASK + bytes.fromhex("0000000100000001")
 
 
 @pytest.mark.parametrize(
@@ -311,6 +357,19 @@ def test_mutated_records_are_refused_or_give_a_sound_state(
     except ValueError:
         return
     check_ack_state(loaded)
+
+
+def test_a_stored_cursor_whose_next_ledger_was_dropped_moves_over_the_holes_behind_it() -> None:
+    ledgers = log_of(2, 5)
+    state = AckState(ledgers)
+    state.acknowledge([position(2, 0), position(2, 1)])
+    pairs = [(suffix, value) for suffix, value in state.take_changes() if value is not None]
+    ledgers.drop_through(LedgerId(1))
+    loaded = AckState.load(ledgers, state.mark_delete, pairs)
+    assert loaded.mark_delete == position(2, 1)
+    assert loaded.mark_delete_dirty
+    check_ack_state(loaded)
+    assert [value for _, value in loaded.take_changes()] == [None]
 
 
 def test_stored_acks_that_say_nothing_are_left_out_and_deleted() -> None:
