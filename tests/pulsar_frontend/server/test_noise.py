@@ -1,0 +1,124 @@
+"""Bad input, by the hundred: it ends the connection that sent it, and nothing else."""
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+import trio
+import trio.testing
+from google.protobuf.message import Message
+from tests.pulsar_frontend.server.client import RawClient, body_of, connected
+from tests.pulsar_frontend.server.conftest import OpenDoor
+from tests.pulsar_frontend.session.playbook import received
+
+from arneb_pulsar.server.door import Door
+from arneb_pulsar.server.serving import serve_connection
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe, MessageIdData
+
+pytestmark = pytest.mark.real_time
+
+CONNECTIONS = 300
+SEED = 20_260_101
+
+
+def conversation(number: int) -> list[bytes]:
+    """Frames of a client that does a little of everything."""
+    topic = f"noise-{number % 3}"
+    some_id = MessageIdData(ledgerId=1, entryId=number % 5, ack_set=[number])
+    commands: list[Message] = [
+        pb.CommandConnect(client_version="noise", protocol_version=20),
+        pb.CommandPartitionedTopicMetadata(topic=topic, request_id=1),
+        pb.CommandLookupTopic(topic=topic, request_id=2),
+        pb.CommandProducer(topic=topic, producer_id=1, request_id=3),
+        CommandSubscribe(
+            topic=topic, subscription="s", subType=number % 4, consumer_id=1, request_id=4
+        ),
+        pb.CommandFlow(consumer_id=1, messagePermits=10),
+        pb.CommandAck(consumer_id=1, ack_type=number % 2, message_id=[some_id], request_id=5),
+        pb.CommandSeek(
+            consumer_id=1, request_id=6, message_id=MessageIdData(ledgerId=1, entryId=1)
+        ),
+        pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1, message_ids=[some_id]),
+        pb.CommandGetLastMessageId(consumer_id=1, request_id=7),
+        pb.CommandGetTopicsOfNamespace(request_id=8, namespace="public/default"),
+        pb.CommandConsumerStats(request_id=9, consumer_id=1),
+        pb.CommandUnsubscribe(consumer_id=1, request_id=10),
+        pb.CommandCloseProducer(producer_id=1, request_id=11),
+        pb.CommandCloseConsumer(consumer_id=1, request_id=12),
+    ]
+    frames = [received(command).data for command in commands]
+    send = pb.CommandSend(producer_id=1, sequence_id=number)
+    frames.insert(6, received(send, body=body_of(b"x" * 20)).data)
+    return frames
+
+
+def shuffled(frames: list[bytes], chance: random.Random) -> bytes:
+    return b"".join(frames[:1] + chance.sample(frames[1:], len(frames) - 1))
+
+
+def flipped(frames: list[bytes], chance: random.Random) -> bytes:
+    data = bytearray(b"".join(frames))
+    for _ in range(chance.randint(1, 6)):
+        data[chance.randrange(len(data))] = chance.randrange(256)
+    return bytes(data)
+
+
+def truncated(frames: list[bytes], chance: random.Random) -> bytes:
+    data = b"".join(frames)
+    return data[: chance.randrange(len(data))]
+
+
+def spliced(frames: list[bytes], chance: random.Random) -> bytes:
+    data = b"".join(frames)
+    at = chance.randrange(len(data))
+    return data[:at] + chance.randbytes(chance.randint(1, 30)) + data[at + chance.randint(0, 20) :]
+
+
+def noise(_: list[bytes], chance: random.Random) -> bytes:
+    return chance.randbytes(chance.randint(1, 400))
+
+
+KINDS: list[Callable[[list[bytes], random.Random], bytes]] = [
+    shuffled, flipped, truncated, spliced, noise,
+]  # fmt: skip
+
+
+async def disturb(door: Door, data: bytes, chance: random.Random) -> None:
+    """One bad client from beginning to end."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve_connection, door, theirs, "pulsar://here:1", "noise")
+        at = 0
+        with suppress(trio.BrokenResourceError):  # the broker need not hear it all
+            while at < len(data):
+                step = chance.randint(1, 200)
+                await ours.send_all(data[at : at + step])
+                at += step
+                await trio.lowlevel.checkpoint()
+        await trio.testing.wait_all_tasks_blocked()
+        await ours.aclose()
+
+
+async def test_bad_clients_end_alone(open_door: OpenDoor, caplog: pytest.LogCaptureFixture) -> None:
+    chance = random.Random(SEED)
+    async with open_door(probe_timeout_s=0.01) as running:
+        async with connected(running.door) as (good,):
+            await good.producer("good")
+            await good.subscribe("good")
+            await good.flow(10_000)
+            for number in range(CONNECTIONS):
+                kind = KINDS[number % len(KINDS)]
+                await disturb(running.door, kind(conversation(number), chance), chance)
+                if number % 20 == 0:
+                    await still_served(good, number)
+        assert not running.door._attached
+        assert not running.door.names._claims
+    assert "failed" not in caplog.text, "a defect of ours"
+
+
+async def still_served(client: RawClient, number: int) -> None:
+    await client.publish(b"%d" % number, first=number)
+    found = {type(command) for command, _ in await client.take(2)}
+    assert found == {pb.CommandSendReceipt, pb.CommandMessage}
