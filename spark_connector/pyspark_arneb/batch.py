@@ -94,8 +94,7 @@ class BatchReader(DataSourceReader):
         spans = [span for span in plan.spans if self._wants(span.topic, span.ledger)]
         parts = divide(
             spans,
-            # The log is on this machine's disk, so this machine's cores will read it.
-            parallelism=len(os.sched_getaffinity(0)),
+            parallelism=_cores(),
             partitions_min=options.partitions_min,
             records_max=options.records_per_partition_max,
         )
@@ -130,6 +129,12 @@ class BatchReader(DataSourceReader):
     def _concerns(self, loss: Loss) -> bool:
         ledgers = range(loss.first >> 32, (loss.last >> 32) + 1)
         return not self._filters or any(self._wants(loss.topic, ledger) for ledger in ledgers)
+
+
+def _cores() -> int:
+    """The log is on this machine's disk, so this machine's cores will read it."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux has it
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 class PushdownReader(BatchReader):

@@ -8,11 +8,13 @@ provably incomplete.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from arneb_core.position import LedgerId, Position, ledger_of, render
-from arneb_core.store.schema import TopicId
 from pyspark_arneb.options import EARLIEST, LATEST, OptionError, ReadOptions
+
+if TYPE_CHECKING:
+    from arneb_core.store.schema import TopicId
 
 CLOCK_SLACK_MS: Final = 10 * 60 * 1000
 """How far an entry's publish time may lie outside its ledger's lifetime: entries wait for
@@ -40,7 +42,7 @@ class LedgerExtent:
 class Extent:
     """What one topic's log holds, in order."""
 
-    topic_id: TopicId
+    topic_id: "TopicId"
     topic: str
     ledgers: tuple[LedgerExtent, ...]
 
@@ -49,7 +51,7 @@ class Extent:
 class Span:
     """Consecutive entries of one ledger, both ends included."""
 
-    topic_id: TopicId
+    topic_id: "TopicId"
     topic: str
     first: Position
     last: Position
