@@ -231,6 +231,8 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
     def commit_at_once(self, fails: bool) -> None:
         self.start_commit()
         self.end_commit(fails)
+        if not fails:
+            assert self.load_beside().take_changes() == [], "the disk holds what it need not"
 
     @rule(written=st.booleans())
     def crash(self, written: bool) -> None:
@@ -247,12 +249,16 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
         self.fill()
 
     @rule()
-    def load_beside(self) -> None:
-        """At any time the disk holds exactly what was acknowledged when it was written."""
+    def load_at_any_time(self) -> None:
+        self.load_beside()
+
+    def load_beside(self) -> AckState:
+        """The disk holds exactly what was acknowledged when it was last written."""
         pairs = self.disk.pairs.items()
         loaded = AckState.load(self.ledgers, self.disk.mark_delete, pairs)
         durable = CursorModel(self.log, self.durable)
         self.same_answers_at_the_edges(loaded, durable)
+        return loaded
 
     # What must hold
 

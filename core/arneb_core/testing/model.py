@@ -7,7 +7,8 @@ The rule: so short that one sees that it is right. What
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from arneb_core.acks import Changes
+from arneb_core.acks import AckState, Changes
+from arneb_core.ledgers import LedgerIndex
 from arneb_core.position import Position
 
 Message = tuple[Position, int]
@@ -78,3 +79,10 @@ class CursorDisk:
                 self.pairs.pop(suffix, None)
             else:
                 self.pairs[suffix] = value
+
+
+def reloaded(state: AckState, ledgers: LedgerIndex) -> AckState:
+    """What a restart right after a commit of all of ``state`` makes of a new cursor."""
+    disk = CursorDisk(state.mark_delete)
+    disk.write(state.mark_delete, state.take_changes())
+    return AckState.load(ledgers, disk.mark_delete, disk.pairs.items())

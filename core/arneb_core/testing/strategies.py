@@ -86,6 +86,12 @@ def log_of(*sizes: int) -> LedgerIndex:
     return ledgers
 
 
+def everything(ledgers: LedgerIndex) -> list[Position]:
+    """Every entry of a log, in order."""
+    runs = ledgers.runs(ledgers.floor, AFTER_ALL)
+    return [Position(place) for first, last in runs for place in range(first, last + 1)]
+
+
 def ledger_indexes(
     sizes: Sequence[int] = SMALL_SIZES, ledgers_max: int = 4
 ) -> st.SearchStrategy[LedgerIndex]:
