@@ -227,6 +227,46 @@ def test_transactions(broker: Any, channel: Any) -> None:
     other.close()
 
 
+def test_a_transaction_that_cannot_be_kept_did_not_happen(broker: Any, channel: Any) -> None:
+    for queue in ("e22-in", "e22-a", "e22-b"):
+        channel.queue_declare(queue, durable=True)
+    channel.confirm_delivery()
+    channel.basic_publish("", "e22-in", b"job", PERSISTENT)
+    worker = broker.connect().channel()
+    worker.tx_select()
+    method, _, body = worker.basic_get("e22-in")
+    worker.basic_publish("", "e22-a", body, PERSISTENT)
+    worker.basic_publish("", "e22-b", body, PERSISTENT)
+    worker.basic_ack(method.delivery_tag)
+    broker.faults.fail_until_healed()
+    try:
+        with pytest.raises(ConnectionClosedByBroker) as caught:
+            worker.tx_commit()
+        assert caught.value.reply_code == 541
+    finally:
+        broker.faults.heal()
+    counts = [
+        channel.queue_declare(queue, passive=True).method.message_count
+        for queue in ("e22-in", "e22-a", "e22-b")
+    ]
+    assert counts == [1, 0, 0]
+    assert channel.basic_get("e22-in")[0].redelivered
+
+
+def test_a_fanout_is_confirmed_when_all_queues_have_it(channel: Any) -> None:
+    channel.exchange_declare("e23", "fanout", durable=True)
+    queues = [f"e23-{number}" for number in range(4)]
+    for number, queue in enumerate(queues):
+        channel.queue_declare(queue, durable=number % 2 == 0)
+        channel.queue_bind(queue, "e23")
+    channel.confirm_delivery()
+    for number in range(10):
+        channel.basic_publish("e23", "", b"%d" % number, PERSISTENT, mandatory=True)
+    for queue in queues:
+        got = [channel.basic_get(queue, auto_ack=True)[2] for _ in range(10)]
+        assert got == [b"%d" % number for number in range(10)]
+
+
 def test_purge_and_delete(channel: Any) -> None:
     channel.queue_declare("e10")
     for _ in range(3):
