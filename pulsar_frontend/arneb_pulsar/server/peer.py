@@ -55,6 +55,7 @@ class Peer:
         self._scope = trio.CancelScope()
         self._heard = trio.Event()
         self._closing = False
+        self._paused = False
         self._pending = 0
         self._performers = self._make_performers()
 
@@ -91,6 +92,8 @@ class Peer:
         """Ask the client for a sign of life and wait for it as long as the settings allow."""
         if self._closing:
             return False
+        if self._paused:
+            return True  # it is we who do not listen
         self._session.probe()
         self._outbox.wake()
         with trio.move_on_after(self.door.config.probe_timeout_s) as waited:
@@ -98,8 +101,18 @@ class Peer:
         return not waited.cancelled_caught
 
     def tell(self, event: events.Event) -> None:
-        """Report to the session and carry out what it asks for then."""
-        self._perform(self._session.handle(event, trio.current_time()))
+        """Report to the session and carry out what it asks for then.
+
+        The core calls this too, and must not be hurt by a defect of ours: it costs this client
+        its connection, as one in the connection's own tasks does.
+        """
+        try:
+            self._perform(self._session.handle(event, trio.current_time()))
+        except Exception:
+            logger.exception("connection of %s failed", self.address)
+            self._closing = True
+            self._scope.cancel()
+            return
         self._outbox.wake()
         if self._outbox.is_full(self._session.waiting_bytes):
             self._set_writable(writable=False)
@@ -139,11 +152,13 @@ class Peer:
 
     async def _pause(self) -> None:
         """Read nothing until there is room: the client's own socket then makes it wait."""
+        self._paused = True
         while self._must_pause() and not self._closing:
             await self.door.core.room()
             await self._outbox.flushed()
             if self._pending >= REQUESTS_MAX:
                 await self._requests.one_done()
+        self._paused = False
         self._session.resumed(trio.current_time())
 
     # Carrying out effects

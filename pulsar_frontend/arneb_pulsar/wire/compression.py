@@ -12,7 +12,7 @@ from typing import Final
 import cramjam
 
 from arneb_pulsar.wire.errors import PayloadError
-from arneb_pulsar.wire.proto.pulsar_pb2 import CompressionType
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 UNCOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
 """Pulsar bounds the compressed size only; 128 MiB is 25 times the largest message."""
@@ -20,10 +20,10 @@ UNCOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
 Fill = Callable[[bytes, bytearray], int]
 
 FILLS: Final[dict[int, tuple[str, Fill]]] = {
-    CompressionType.LZ4: ("LZ4", cramjam.lz4.decompress_block_into),
-    CompressionType.ZLIB: ("ZLIB", cramjam.zlib.decompress_into),
-    CompressionType.ZSTD: ("ZSTD", cramjam.zstd.decompress_into),
-    CompressionType.SNAPPY: ("SNAPPY", cramjam.snappy.decompress_raw_into),
+    pb.LZ4: ("LZ4", cramjam.lz4.decompress_block_into),
+    pb.ZLIB: ("ZLIB", cramjam.zlib.decompress_into),
+    pb.ZSTD: ("ZSTD", cramjam.zstd.decompress_into),
+    pb.SNAPPY: ("SNAPPY", cramjam.snappy.decompress_raw_into),
 }
 
 
@@ -32,7 +32,7 @@ def decompress(data: bytes, compression: int, size: int) -> bytes:
 
     Raises :class:`PayloadError` for an unknown compression, a damaged payload or another size.
     """
-    if compression == CompressionType.NONE:
+    if compression == pb.NONE:
         return data
     if compression not in FILLS:
         raise PayloadError(f"expected a known compression, got {compression}")

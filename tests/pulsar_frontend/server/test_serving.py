@@ -12,6 +12,7 @@ from arneb_core.position import position
 from arneb_pulsar.server.outbox import FULL_BYTES
 from arneb_pulsar.server.peer import Peer
 from arneb_pulsar.server.serving import serve_pulsar
+from arneb_pulsar.session.consumer import Consumer
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, CommandSubscribe, MessageIdData
 
@@ -208,6 +209,28 @@ async def test_a_defect_costs_one_connection(
         await good.publish(b"x")
         await good.expect(pb.CommandSendReceipt)
         assert "ZeroDivisionError" in caplog.text
+
+
+async def test_a_defect_in_a_delivery_does_not_reach_the_core(
+    open_door: OpenDoor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async with open_door() as running, connected(running.door, 2) as (bad, good):
+        await bad.subscribe()
+        await bad.flow(10)
+        await good.producer()
+        with monkeypatch.context() as patch:
+            patch.setattr(Consumer, "messages", broken)
+            await good.publish(b"x")
+            await good.expect(pb.CommandSendReceipt)
+            with pytest.raises((Closed, trio.BrokenResourceError)):
+                await bad.reply()
+        assert "ZeroDivisionError" in caplog.text
+        await good.subscribe()
+        await good.flow(10)
+        await good.expect(pb.CommandMessage)
 
 
 async def test_an_exclusive_place_is_taken(open_door: OpenDoor) -> None:
