@@ -17,6 +17,7 @@ from tests.crash.workload import (
     SUBSCRIPTION,
     Names,
     body_of,
+    drop,
     identity_of,
     items_of,
     pulsar_client,
@@ -64,7 +65,7 @@ class Audit:
     async def close(self) -> None:
         await self._amqp.abort()
         await self._raw.abort()
-        await asyncio.to_thread(self._wheel.shutdown)
+        drop(self._wheel)
 
     async def read(self, *, after_crash: bool) -> Recovery:
         """Everything that the broker has. Raises :class:`AuditStuck`."""

@@ -168,6 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
     directory: Path = options.directory or Path(tempfile.mkdtemp(prefix="arneb-crash-"))
+    if (directory / "data").exists():
+        parser.error(f"expected a directory without the data of an earlier run, got {directory}")
     print(f"seed {seed}, data in {directory}", flush=True)
     lives = Run(directory, seed)
     began = time.monotonic()
