@@ -2,16 +2,17 @@
 
 The rule: it reads ahead of need, in log order, from memory if the entries are there and
 otherwise off the event loop; it skips what is acknowledged; and what it holds is bounded
-by :data:`AHEAD_BYTES`. Replays are fetched apart, so that they can overtake.
+by :data:`AHEAD_BYTES`, what all of them hold by an :class:`AheadBudget`. Replays are fetched
+apart, so that they can overtake.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, cast
 
 from arneb_core.acks import AckState
-from arneb_core.log import Log
+from arneb_core.fetch import Fetch
+from arneb_core.log import Log, Runs
 from arneb_core.position import Position
 
 RUN_ENTRIES_MAX: Final = 512
@@ -23,6 +24,28 @@ READ_BYTES: Final = 1024 * 1024
 
 AHEAD_BYTES: Final = 512 * 1024
 """Below this the next read is started, so that it is there when this one is used up."""
+
+ALL_AHEAD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What all subscriptions together may have read and not handed out. Past it each reads one
+block at a time and gives back what its consumers have no room for."""
+
+
+class AheadBudget:
+    """Counts what the backlog readers of an engine hold."""
+
+    __slots__ = ("bytes", "bytes_max")
+
+    def __init__(self, bytes_max: int = ALL_AHEAD_BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+        self.bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<AheadBudget {self.bytes}/{self.bytes_max} bytes>"
+
+    @property
+    def is_spent(self) -> bool:
+        """More is held than should be."""
+        return self.bytes > self.bytes_max
 
 
 @dataclass(slots=True)
@@ -37,14 +60,15 @@ class Chunk:
 class BacklogReader:
     """Reads one subscription's part of a log."""
 
-    def __init__(self, log: Log, acks: AckState, after: Position, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, log: Log, acks: AckState, after: Position, fetch: Fetch, budget: AheadBudget
+    ) -> None:
         self._log = log
         self._acks = acks
-        self._wake = wake
+        self.fetch = fetch
+        self._budget = budget
         self._chunks: list[Chunk] = []
         self._bytes = 0
-        self._reading = False
-        self._generation = 0
         self.after = after
         """Everything up to here was handed out or needs no handing out."""
         self._ahead = after
@@ -58,28 +82,29 @@ class BacklogReader:
     def __repr__(self) -> str:
         return f"<BacklogReader after {self.after}, {self._bytes} bytes ahead>"
 
-    @property
-    def is_reading(self) -> bool:
-        """A read of the store is under way; the wake call-back follows it."""
-        return self._reading
-
     def rewind(self, after: Position) -> None:
         """Go on behind ``after``, forgetting what was read."""
-        self._generation += 1
-        self._reading = False
+        self.fetch.forget()
         self._chunks = []
-        self._bytes = 0
+        self._count(-self._bytes)
         self.after = self._ahead = after
 
-    def refresh(self) -> None:
-        """Something unread was acknowledged: read what is ahead once more."""
-        self.rewind(self.after)
+    def let_go(self) -> None:
+        """Hold nothing; what was read and not handed out is read again when it is needed."""
+        if self._chunks:
+            self.rewind(self.after)
+
+    def reread(self, positions: Sequence[Position]) -> None:
+        """``positions`` were acknowledged, or are no longer: if some of them are at hand, read
+        what is at hand once more."""
+        if max(positions) > self.after and min(positions) <= self._ahead:
+            self.let_go()
 
     def take(self, positions: list[Position]) -> None:
         """``positions``, the first of :meth:`peek`, were handed out."""
         chunk = self._chunks[0]
         stop = chunk.start + len(positions)
-        self._bytes -= sum(map(len, chunk.entries[chunk.start : stop]))
+        self._count(-sum(map(len, chunk.entries[chunk.start : stop])))
         self.after = chunk.positions[stop - 1]
         chunk.start = stop
         if stop == len(chunk.positions):
@@ -89,7 +114,7 @@ class BacklogReader:
 
     def peek(self) -> tuple[list[Position], list[bytes]] | None:
         """The next entries to hand out, at most :data:`RUN_ENTRIES_MAX`; None when none are
-        at hand now (nothing is left, or a read is under way)."""
+        at hand now (nothing is left, or a read is under way or has failed)."""
         self._read_on()
         if not self._chunks:
             return None
@@ -100,8 +125,8 @@ class BacklogReader:
         return chunk.positions[chunk.start : stop], chunk.entries[chunk.start : stop]
 
     def _read_on(self) -> None:
-        while not self._reading and (not self._chunks or self._bytes < AHEAD_BYTES):
-            following = self._log.ledgers.after(max(self._ahead, self._acks.mark_delete))
+        while self.fetch.is_free and (not self._chunks or self._bytes < AHEAD_BYTES):
+            following = self._following()
             if following is None:
                 return
             hot = self._log.read_hot(following, RUN_ENTRIES_MAX)
@@ -110,23 +135,26 @@ class BacklogReader:
                     return
                 self._add(*hot)
                 continue
-            self._reading = True
-            self._log.read_cold(
-                following, READ_BYTES, partial(self._read, self._generation, following)
-            )
+            self.fetch.ask(following, 1 if self._budget.is_spent else READ_BYTES, self._read)
 
-    def _read(
-        self, generation: int, asked: Position, runs: list[tuple[Position, list[bytes]]]
-    ) -> None:
-        if generation != self._generation:
-            return
-        self._reading = False
+    def _following(self) -> Position | None:
+        """The next entry to read. Long stretches of acknowledged entries are not read."""
+        acks = self._acks
+        low = max(self._ahead, acks.mark_delete)
+        following = self._log.after(low)
+        if following is None or not acks.holes or not acks.is_acknowledged(following):
+            return following
+        last = self._log.ledgers.last
+        assert last is not None, "there is an entry behind"
+        unacked = acks.unacknowledged(low, last, 1)
+        if unacked:
+            return unacked[0]
+        self._passed(last)
+        return None
+
+    def _read(self, runs: Runs) -> None:
         for first, entries in runs:
             self._add(first, entries)
-        if not runs:
-            # Trimmed between asking and reading; the ledgers say by now where the log begins.
-            self._ahead = max(self._ahead, asked)
-        self._wake()
 
     def _add(self, first: Position, entries: list[bytes]) -> None:
         last = Position(first + len(entries) - 1)
@@ -138,9 +166,17 @@ class BacklogReader:
             low = Position(max(first - 1, acks.mark_delete))
             positions = acks.unacknowledged(low, last, len(entries)) if low < last else []
             entries = [entries[place - first] for place in positions]
-        self._ahead = last
         if positions:
             self._chunks.append(Chunk(positions, entries))
-            self._bytes += sum(map(len, entries))
-        elif not self._chunks:
+            self._count(sum(map(len, entries)))
+        self._passed(last)
+
+    def _passed(self, last: Position) -> None:
+        """Everything up to ``last`` is at hand or is acknowledged."""
+        self._ahead = last
+        if not self._chunks:
             self.after = last
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
+        self._budget.bytes += size

@@ -59,6 +59,7 @@ class Catalog:
             topic = self._make_topic(stored.id, stored.name, stored.settings, stored.ledgers)
             self.topics[topic.name] = topic
             for cursor in stored.cursors:
+                # What was suspect stays so for the next start too, however this one ends.
                 if found.clean:
                     suspect = Position(cursor.read_position - 1)
                 else:
@@ -72,7 +73,7 @@ class Catalog:
                         Cursor(
                             topic.log,
                             cursor.acks,
-                            furthest=Position(cursor.read_position - 1),
+                            furthest=suspect,
                             half_acked_sizes=cursor.half_acked_sizes,
                         ),
                         suspect_until=suspect,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from arneb_core.callbacks import call
 from arneb_core.errors import CommitFailed, StoreFull
 from arneb_core.interface import Done
 from arneb_core.log import DurableLog, PlannedRun
@@ -24,6 +25,7 @@ from arneb_core.threads import CommitResult, Then
 if TYPE_CHECKING:
     from arneb_core.consumer import LogConsumer
     from arneb_core.cursor import CursorChanges
+    from arneb_core.settlement import Taken
     from arneb_core.subscription import LogSubscription
     from arneb_core.topic import LogTopic
 
@@ -43,7 +45,7 @@ Finish = Callable[[CommitFailed | None, list[Position]], None]
 class Request:
     """Changes that go into one commit together."""
 
-    finish: Finish
+    told: Finish
     appends: list[tuple["LogTopic", list[bytes], int | None]] = field(default_factory=list)
     acks: list[tuple["LogConsumer", Sequence[Position]]] = field(default_factory=list)
     puts: list[tuple[Table, bytes, bytes | None]] = field(default_factory=list)
@@ -57,6 +59,10 @@ class Request:
     entries: int = 0
     size: int = 0
 
+    def finish(self, error: CommitFailed | None, firsts: list[Position]) -> None:
+        """Say how it went."""
+        call(self.told, error, firsts)
+
 
 @dataclass(slots=True)
 class _Flight:
@@ -66,9 +72,10 @@ class _Flight:
     runs: dict["LogTopic", PlannedRun]
     offsets: list[list[tuple["LogTopic", int]]]
     cursors: list[tuple["LogSubscription", "CursorChanges"]]
-    taken: list[tuple["LogConsumer", Sequence[Position]]]
+    taken: list[tuple["LogConsumer", "Taken"]]
     receipts: list[Done]
     trims: list[tuple["LogTopic", LedgerId]]
+    trim_due: dict["LogTopic", None]
     size: int
 
 
@@ -84,6 +91,8 @@ class Committer:
         self._flight: _Flight | None = None
         self._dirty: dict[LogSubscription, None] = {}
         self._trim_due: dict[LogTopic, None] = {}
+        self._trims_left = False
+        self._stopping = False
         self._receipts: list[Done] = []
         self._flush_cursors = False
         self._failed: CommitFailed | None = None
@@ -127,7 +136,7 @@ class Committer:
     @property
     def has_dirty(self) -> bool:
         """Some cursor differs from what is on disk."""
-        return bool(self._dirty)
+        return bool(self._dirty or (self._flight is not None and self._flight.cursors))
 
     @property
     def crowded(self) -> bool:
@@ -147,14 +156,18 @@ class Committer:
     @property
     def is_idle(self) -> bool:
         """Nothing waits and nothing is under way."""
-        return self._flight is None and not self._waiting
+        return self._flight is None and not (self._waiting or self._must_trim)
+
+    def stop(self) -> None:
+        """Begin nothing that can wait for the next start."""
+        self._stopping = True
 
     def start(self) -> None:
         """Start a commit if none is under way and there is something to commit."""
         if self._flight is not None:
             return
         take_cursors = bool(self._receipts) or self._flush_cursors
-        if not self._waiting and not take_cursors:
+        if not (self._waiting or take_cursors or self._must_trim):
             return
         # After a failure the cursors go first and alone: when the disk is full it is acks
         # and the trims they allow that make room, and they must not fail with the appends.
@@ -162,7 +175,7 @@ class Committer:
         requests = [] if alone else self._take_requests()
         changes = Changes()
         size = sum(each.size for each in requests)
-        flight = _Flight(requests, {}, [], [], [], [], [], size)
+        flight = _Flight(requests, {}, [], [], [], [], [], {}, size)
         self._plan_appends(flight, changes)
         for request in requests:
             self._plan_request(request, flight, changes)
@@ -232,6 +245,7 @@ class Committer:
     def _plan_cursors(self, flight: _Flight, changes: Changes) -> None:
         """Put every changed cursor into the commit, and the ledgers that this lets go."""
         topics, self._trim_due = self._trim_due, {}
+        flight.trim_due = topics
         for subscription in self._dirty:
             cursor = subscription.take_changes()
             flight.cursors.append((subscription, cursor))
@@ -252,11 +266,11 @@ class Committer:
         assert flight is not None, "the writer answers once for each commit"
         self.waiting_bytes -= flight.size
         if isinstance(result, CommitReport):
+            # The store removes large topics step by step, one step a commit.
+            self._trims_left = bool(result.trims_left)
             self._succeeded(flight)
-            if result.trims_left and not self._waiting:
-                # The store removes large topics step by step, one step a commit.
-                self.add(Request(lambda error, firsts: None))
         else:
+            self._trims_left = False  # the next commit that succeeds says so again
             self._undo(flight, result)
         self.start()
         if not self.crowded:
@@ -278,11 +292,10 @@ class Committer:
         for request, offsets in zip(flight.requests, flight.offsets, strict=True):
             if request.on_commit is not None:
                 request.on_commit()
-            request.finish(
-                None, [_placed(flight.runs.get(topic), offset) for topic, offset in offsets]
-            )
+            placed = [_placed(flight.runs.get(topic), offset) for topic, offset in offsets]
+            request.finish(None, placed)
         for done in flight.receipts:
-            done(None)
+            call(done, None)
 
     def _undo(self, flight: _Flight, error: CommitFailed) -> None:
         self.failures_total += 1
@@ -293,12 +306,18 @@ class Committer:
         for subscription, cursor in flight.cursors:
             subscription.changes_failed(cursor)
             self._dirty[subscription] = None
-        for consumer, positions in flight.taken:
-            consumer.back_from_unit(positions)
+        for topic in flight.trim_due:
+            self._trim_due[topic] = None
+        for consumer, taken in flight.taken:
+            consumer.back_from_unit(taken)
         for request in flight.requests:
             request.finish(error, [])
         for done in flight.receipts:
-            done(error)
+            call(done, error)
+
+    @property
+    def _must_trim(self) -> bool:
+        return self._trims_left and not self._stopping
 
 
 def _placed(run: PlannedRun | None, offset: int) -> Position:

@@ -8,10 +8,12 @@ is counted back into the windows exactly once.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from arneb_core.callbacks import call
 from arneb_core.dispatch import Receiver
 from arneb_core.errors import NotAllowed
 from arneb_core.interface import ConsumerSpec, Deliveries, Done, Sink, SubscriptionType
 from arneb_core.position import Position
+from arneb_core.settlement import Held, Taken
 
 if TYPE_CHECKING:
     from arneb_core.subscription import LogSubscription
@@ -30,12 +32,15 @@ class LogConsumer:
         self.subscription = subscription
         self.receiver = Receiver(spec)
         self.attached = True
+        self._era = subscription.settlement.era
         self.whole: set[Position] = set()
         """Entries in flight here that were delivered whole."""
         self.sizes: dict[Position, int] = {}
         """Messages delivered, for those of ``whole`` where that is not one."""
         self.masks: dict[Position, int] = {}
         """Divided batches: bit *i* set = message *i* is in flight here."""
+        for window in spec.windows:
+            window.sharers[self] = None
 
     def __repr__(self) -> str:
         state = f"{self.in_flight} in flight" if self.attached else "detached"
@@ -74,7 +79,7 @@ class LogConsumer:
     ) -> None:
         """``run`` is on its way here; windows and permits are counted already."""
         if not self.spec.acks:
-            self.receiver.freed(messages)
+            self._freed(messages)
         elif is_divided and run.masks is not None:
             for place, mask in run.masks.items():
                 self.masks[place] = self.masks.get(place, 0) | mask
@@ -86,22 +91,32 @@ class LogConsumer:
 
     def acknowledge(self, positions: Sequence[Position], done: Done | None = None) -> None:
         """Acknowledge whole entries; of a divided batch, the messages that are here."""
-        if self.masks:
-            for place in [each for each in positions if each in self.masks]:
-                self.acknowledge_messages(place, self.masks[place])
-            divided = self.subscription.divided
-            positions = [each for each in positions if each not in divided]
+        settlement = self.subscription.settlement
+        if self._is_outdated:
+            positions = []
+        divided = settlement.divided
+        if divided:
+            parts = {each for each in positions if each in divided}
+            positions = [each for each in positions if each not in parts]
+            for place in parts:
+                self._acknowledge_part(place)
         taken = self._take(positions)
-        self.subscription.acknowledge(positions, done, elsewhere=taken < len(positions))
+        settlement.acknowledge(positions, done, elsewhere=taken < len(positions))
 
     def acknowledge_messages(self, place: Position, mask: int, done: Done | None = None) -> None:
         """Acknowledge the messages ``mask`` of the batch at ``place``."""
-        size = None
+        settlement = self.subscription.settlement
+        size, elsewhere = None, False
+        if self._is_outdated:
+            settlement.receipt(done)
+            return
         if place in self.masks:
             self._take_mask(place, mask)
         elif place in self.whole:
             size = self._shrink(place, mask)
-        self.subscription.acknowledge_messages(place, mask, size, done)
+        else:
+            elsewhere = True
+        settlement.acknowledge_messages(place, mask, size, done, elsewhere=elsewhere)
 
     def acknowledge_until(
         self, place: Position, mask: int | None = None, done: Done | None = None
@@ -113,12 +128,14 @@ class LogConsumer:
                 f"got {self.subscription!r}"
             )
         through = place if mask is None else Position(place - 1)
-        self._take([each for each in self.whole if each <= through])
-        for each in [each for each in self.masks if each <= through]:
-            self._take_mask(each, self.masks[each])
-        self.subscription.acknowledge_until(through, None if mask is None else done)
+        settlement = self.subscription.settlement
+        if not self._is_outdated:
+            self._take([each for each in self.whole if each <= through])
+            for each in [each for each in self.masks if each <= through]:
+                self._take_mask(each, self.masks[each])
+            settlement.acknowledge_until(through)
         if mask is None:
-            self.subscription.receipt(done)
+            settlement.receipt(done)
         else:
             self.acknowledge_messages(place, mask, done)
 
@@ -130,6 +147,7 @@ class LogConsumer:
         masks: Mapping[Position, int] | None = None,
     ) -> None:
         """Give entries (with ``masks`` messages of divided batches) back to their places."""
+        settlement = self.subscription.settlement
         back: list[Position] = []
         whole: list[Position] = []
         for place in positions:
@@ -137,12 +155,12 @@ class LogConsumer:
                 held = self.masks[place]
                 wanted = held if masks is None else held & masks.get(place, held)
                 if self._take_mask(place, wanted):
-                    self.subscription.undivide(place, wanted)
+                    settlement.undivide(place, wanted)
                     back.append(place)
             elif place in self.whole:
                 whole.append(place)
         self._take(whole)
-        self.subscription.returned(back + whole, count=count)
+        settlement.returned(back + whole, count=count)
 
     def release_all(self, *, count: bool) -> None:
         """Give everything in flight back."""
@@ -157,35 +175,62 @@ class LogConsumer:
         if self.attached:
             self.attached = False
             self.release_all(count=False)
+            for window in self.spec.windows:
+                window.sharers.pop(self, None)
             self.subscription.detached(self)
 
     def put_out(self, reason: str) -> None:
         """The core ends the attachment."""
         if self.attached:
             self.detach()
-            self.sink.closed_by_core(reason)
+            call(self.sink.closed_by_core, reason)
 
-    def take_for_unit(self, positions: Sequence[Position]) -> list[Position]:
-        """Acknowledge as part of a commit that is about to start; which of them were not."""
-        taken = self.subscription.acks.only_unacked(positions)
+    def take_for_unit(self, positions: Sequence[Position]) -> Taken:
+        """Acknowledge as part of a commit that is about to start; how to undo that."""
+        settlement = self.subscription.settlement
+        unacked = [] if self._is_outdated else settlement.acks.only_unacked(positions)
+        held = Held(
+            {each: self.sizes.get(each, 1) for each in unacked if each in self.whole},
+            {each: self.masks[each] for each in unacked if each in self.masks},
+        )
+        taken = settlement.about_to_take(unacked, held)
         self.acknowledge(positions)
         return taken
 
-    def back_from_unit(self, positions: Sequence[Position]) -> None:
-        """That commit failed: in flight here again, or ready if the consumer left."""
-        self.subscription.unacknowledge(positions)
-        if self.attached:
-            self.whole.update(positions)
-            for window in self.receiver.windows:
-                window.in_flight += len(positions)
-        else:
-            self.subscription.returned(positions, count=False)
+    def back_from_unit(self, taken: Taken) -> None:
+        """That commit failed: in flight here again, or ready if it was not or the consumer
+        left."""
+        settlement = self.subscription.settlement
+        if taken.era != settlement.era:
+            return  # a seek in between has decided what becomes of them
+        held = taken.held if self.attached else Held({}, {})
+        settlement.untake(taken, held)
+        self.whole.update(held.whole)
+        self.sizes.update((place, size) for place, size in held.whole.items() if size != 1)
+        for place, mask in held.masks.items():
+            self.masks[place] = self.masks.get(place, 0) | mask
+        for window in self.spec.windows:
+            window.in_flight += held.messages
 
     def discard(self, positions: Sequence[Position]) -> None:
         """Somebody else acknowledged these for us (a consumer that came back as another)."""
         self._take([each for each in positions if each in self.whole])
         for place in [each for each in positions if each in self.masks]:
             self._take_mask(place, self.masks[place])
+
+    @property
+    def _is_outdated(self) -> bool:
+        """A seek came after this consumer: what it acknowledges may be meant to come again."""
+        return self._era != self.subscription.settlement.era
+
+    def _acknowledge_part(self, place: Position) -> None:
+        """Acknowledge what is here of a divided batch; if nothing is, what nobody holds."""
+        settlement = self.subscription.settlement
+        if place in self.masks:
+            self.acknowledge_messages(place, self.masks[place])
+        else:
+            unheld = ~settlement.divided[place]
+            settlement.acknowledge_messages(place, unheld, None, None, elsewhere=True)
 
     def _take(self, positions: Sequence[Position]) -> int:
         """Out of ``whole``; how many entries of it that were."""
@@ -199,7 +244,7 @@ class LogConsumer:
                 if size is not None:
                     messages += size - 1
         if messages:
-            self.receiver.freed(messages)
+            self._freed(messages)
         return taken
 
     def _take_mask(self, place: Position, mask: int) -> int:
@@ -210,13 +255,13 @@ class LogConsumer:
             del self.masks[place]
         else:
             self.masks[place] = held & ~taken
-        self.receiver.freed(taken.bit_count())
+        self._freed(taken.bit_count())
         return taken
 
     def _shrink(self, place: Position, mask: int) -> int | None:
         """Some messages of a whole batch in flight here are done; the batch's size if known."""
         held = self.sizes.get(place, 1)
-        unacked = self.subscription.acks.unacked_mask(place)
+        unacked = self.subscription.settlement.acks.unacked_mask(place)
         size = None
         if unacked is None:  # nothing of it was acknowledged before: it was delivered full
             size = held
@@ -224,7 +269,17 @@ class LogConsumer:
         left = (unacked & ~mask).bit_count()
         if left:
             self.sizes[place] = left
-            self.receiver.freed(held - left)
+            self._freed(held - left)
         else:
             self._take([place])
         return size
+
+    def _freed(self, messages: int) -> None:
+        """``messages`` are no longer in flight here. Who shares a window that was full may go
+        on, on whatever subscription that is."""
+        full = [each for each in self.spec.windows if 0 < each.limit <= each.in_flight]
+        self.receiver.freed(messages)
+        for window in full:
+            if len(window.sharers) > 1:
+                for other in window.sharers:
+                    other.wake()

@@ -7,6 +7,7 @@ again, as they are by then.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, cast
 
 from arneb_core.acks import AckState, Changes
 from arneb_core.log import Log
@@ -19,6 +20,9 @@ from arneb_core.store.schema import (
     TopicId,
     cursor_prefix,
 )
+
+FEW: Final = 64
+"""Sizes that need no longer be remembered and may be all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Cursor:
         self._log = log
         self.acks = acks
         self._furthest = acks.mark_delete if furthest is None else furthest
-        self._half_acked_sizes = dict(half_acked_sizes or {})
+        self._sizes = dict(half_acked_sizes or {})
         self.acknowledged_total = 0
 
     def __repr__(self) -> str:
@@ -58,36 +62,66 @@ class Cursor:
         """Acknowledge messages of a batch of ``size``; True when that was the rest of it."""
         if self.acks.acknowledge_messages(place, mask, size):
             self.acknowledged_total += 1
-            self._half_acked_sizes.pop(place, None)
             return True
         if self.acks.unacked_mask(place) is not None:
-            self._half_acked_sizes[place] = size
+            self._learn({place: size})
         return False
 
     def settle_until(self, place: Position) -> None:
         """Acknowledge everything up to ``place``."""
         self.acknowledged_total += self.acks.acknowledge_until(place)
 
-    def settle_all_but(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
+    def settle_all_but(
+        self,
+        positions: Sequence[Position],
+        masks: Mapping[Position, int],
+        sizes: Mapping[Position, int],
+    ) -> None:
         """Acknowledge the whole log, save ``positions``; ``masks``: of those, only these
-        messages (and what was half-acknowledged stays so)."""
+        messages (and what was half-acknowledged stays so). ``sizes``: of those with a mask."""
         last = self._log.ledgers.last
         if last is None or last <= self.acks.mark_delete:
             return
         left = self.acks.only_unacked(positions)
         held = self.acks.masks_of(left)
+        masks = {place: mask for place, mask in masks.items() if mask + 1 != 1 << sizes[place]}
         self.acknowledged_total += self.acks.acknowledge_until(last) - len(left)
         self.acks.restore(left, {**held, **masks})
+        self._learn(sizes)
 
-    def reset(self, place: Position, mask: int | None) -> None:
-        """Make ``place`` the next entry, and forget what lies beyond."""
+    def restore(
+        self,
+        positions: Sequence[Position],
+        masks: Mapping[Position, int],
+        sizes: Mapping[Position, int],
+    ) -> None:
+        """Undo the acknowledgement of ``positions``, and make ``masks`` what of these is
+        unacknowledged."""
+        self.acknowledged_total -= self.acks.restore(positions, masks)
+        self._learn(sizes)
+
+    def reset(self, place: Position, mask: int | None, size: int) -> None:
+        """Make ``place`` the next entry, and forget what lies beyond. ``mask``: the messages
+        of it still unacknowledged, of its ``size``."""
         self.acks.reset(place, mask)
+        self.skip_missing()
         self._furthest = self.acks.mark_delete
+        self._sizes = {place: size} if mask else {}
+
+    def skip_missing(self) -> None:
+        """Call acknowledged what cannot be read any more (of a memory log, when a cursor begins
+        or goes back to where others have been done with the entries)."""
+        for gap in self._log.missing(self.acks.mark_delete):
+            self.acks.acknowledge(cast(Sequence[Position], gap))
+
+    def size_of(self, place: Position) -> int | None:
+        """How many messages a half-acknowledged batch holds, if that was told."""
+        return self._sizes.get(place)
 
     def take_changes(
         self, topic_id: TopicId, subscription_id: SubscriptionId, read_after: Position
     ) -> CursorChanges:
-        """What has to be written now. ``read_after``: all up to there was handed out."""
+        """What has to be written now. ``read_after``: nothing behind it was handed out."""
         prefix = cursor_prefix(topic_id, subscription_id)
         changes = CursorChanges(self.acks.take_changes())
         self._furthest = max(self._furthest, read_after)
@@ -121,5 +155,12 @@ class Cursor:
                 total += left * info.messages / info.entries
         for place, mask in self.acks.masks.items():
             unacked = mask.bit_count()
-            total -= self._half_acked_sizes.get(place, unacked) - unacked
+            total -= self._sizes.get(place, unacked) - unacked
         return round(total)
+
+    def _learn(self, sizes: Mapping[Position, int]) -> None:
+        """Remember the sizes of batches, as long as these are half-acknowledged."""
+        self._sizes.update(sizes)
+        masks = self.acks.masks
+        if len(self._sizes) > 2 * len(masks) + FEW:
+            self._sizes = {place: self._sizes[place] for place in masks if place in self._sizes}

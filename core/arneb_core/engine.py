@@ -7,19 +7,22 @@ subscriptions change only through a commit; memory follows the disk, never the r
 
 import os
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 import trio
 
+from arneb_core.backlog import AheadBudget
+from arneb_core.callbacks import call
 from arneb_core.catalog import Catalog
 from arneb_core.committer import Committer, Request
-from arneb_core.errors import TopicNotFound
+from arneb_core.consumer import LogConsumer
+from arneb_core.errors import CommitFailed, StoreUnusable, TopicNotFound
 from arneb_core.interface import (
-    ACK_DURABLE_WITHIN_MS,
     Appended,
     Done,
     Topic,
@@ -37,17 +40,19 @@ from arneb_core.store.schema import (
     Table,
     frontend_key,
 )
-from arneb_core.subscription import LogSubscription
+from arneb_core.subscription import DISPATCH_ENTRIES_MAX, LogSubscription
 from arneb_core.tail_cache import CacheBudget
 from arneb_core.threads import CommittingStore, Reader, Writer
 from arneb_core.topic import LogTopic
+from arneb_core.upkeep import Upkeep
 from arneb_core.waiting import durable
 
-CURSOR_FLUSH_S: Final = ACK_DURABLE_WITHIN_MS / 2 / 1000
-"""Half the promise, so that the flush itself may take as long again."""
+STEP_ENTRIES_MAX: Final = 4 * DISPATCH_ENTRIES_MAX
+"""What all subscriptions together dispatch before connections get their turn."""
 
-HOUSEKEEPING_S: Final = 30.0
-"""Between looks for stale readers (Spark jobs that were killed) and for retention by time."""
+TURN_ENTRIES: Final = 8
+"""What a subscription's turn costs of that at least, so that many with little to do do not
+take the loop for long either."""
 
 
 class Engine:
@@ -65,12 +70,13 @@ class Engine:
         self._writer = Writer(committing, token)
         self.reader = Reader(store, token)
         self.budget = CacheBudget()
+        self.ahead = AheadBudget()
         self._committer = Committer(self._writer.submit, now_ms)
         self._pump = Pump(self._step)
-        self._ready: dict[LogSubscription, None] = {}
+        self._ready: OrderedDict[LogSubscription, None] = OrderedDict()
         self._trimmable: dict[LogTopic, None] = {}
         self._completed: deque[Callable[[], None]] = deque()
-        self._dirty = trio.Event()
+        self._upkeep = Upkeep(self._committer, self._pump.wake)
         self.catalog = Catalog(self)
 
     def __repr__(self) -> str:
@@ -102,6 +108,8 @@ class Engine:
         if request.appends or request.acks or request.puts:
             self._committer.add(request)
         else:
+            if request.on_commit is not None:
+                request.on_commit()
             self._completed.append(lambda: done(None))
         self._pump.wake()
 
@@ -155,6 +163,7 @@ class Engine:
             cache_bytes=self.budget.bytes,
             store_bytes=self._store.size_bytes,
             full=self._committer.full,
+            read_failures_total=self.reader.failures_total,
         )
 
     @property
@@ -172,16 +181,24 @@ class Engine:
 
     def cursor_changed(self, subscription: LogSubscription, done: Done | None) -> None:
         """Have the cursor written: at once if somebody waits for it, else soon."""
-        if subscription.durable:
+        if subscription.durable and not subscription.gone:
             self._committer.cursor_changed(subscription, done)
-            self._dirty.set()
+            self._upkeep.cursor_changed()
         else:
             self._trimmable[subscription.topic] = None
             if done is not None:
-                waiter = done
-                self._completed.append(lambda: waiter(None))
+                self.tell(done, None)
         if done is not None or not subscription.durable:
             self._pump.wake()
+
+    def tell(self, done: Done, error: CommitFailed | None) -> None:
+        """Call ``done`` soon, for what needs no commit."""
+        self._completed.append(lambda: done(error))
+        self._pump.wake()
+
+    def unreadable(self, subscription: LogSubscription) -> None:
+        """A read failed for ``subscription``; have it tried again."""
+        self._upkeep.unreadable(subscription)
 
     def submit(self, request: Request) -> None:
         """Have ``request`` committed."""
@@ -190,6 +207,7 @@ class Engine:
 
     def forget(self, subscription: LogSubscription) -> None:
         """The subscription is gone: nothing of it is to be written or dispatched any more."""
+        subscription.gone = True
         self._committer.forget_cursor(subscription)
         self._ready.pop(subscription, None)
 
@@ -202,14 +220,18 @@ class Engine:
         """A ledger of ``topic`` may be ready to go though no cursor moved."""
         if topic.durable:
             self._committer.trim_due(topic)
-            self._pump.wake()
+        else:
+            self._trimmable[topic] = None
+        self._pump.wake()
 
     # Inside
 
     def request(self, unit: Unit, finish: Callable[..., None]) -> Request:
         """A unit as a request; what is not durable takes place here and now, so that a
-        publisher's messages keep their order in queues that are not."""
+        publisher's messages keep their order in queues that are not. But acknowledgements wait
+        until the rest is on disk: nothing could bring the entries back."""
         request = Request(finish)
+        afterwards: list[Callable[[], None]] = []
         for topic, entries in unit.appends:
             assert isinstance(topic, LogTopic), "topics come from this engine"
             if isinstance(topic.log, MemoryLog):
@@ -219,15 +241,17 @@ class Engine:
                 request.entries += len(entries)
                 request.size += sum(map(len, entries))
         for consumer, positions in unit.acks:
-            if consumer.subscription.durable:  # type: ignore[attr-defined]
-                request.acks.append((consumer, positions))  # type: ignore[arg-type]
+            assert isinstance(consumer, LogConsumer), "consumers come from this engine"
+            if consumer.subscription.durable:
+                request.acks.append((consumer, positions))
             else:
-                consumer.acknowledge(positions)
+                afterwards.append(partial(consumer.acknowledge, positions))
         for key, value in unit.metadata:
             request.puts.append((Table.CATALOG, frontend_key(key), value))
         if unit.metadata:
-            changed = list(unit.metadata)
-            request.on_commit = lambda: self.catalog.metadata_changed(changed)
+            afterwards.append(partial(self.catalog.metadata_changed, list(unit.metadata)))
+        if afterwards:
+            request.on_commit = partial(_in_order, afterwards)
         return request
 
     def _append_in_memory(
@@ -243,44 +267,38 @@ class Engine:
         """One step of the pump; True when there is more to do at once."""
         # The commit first: the disk works while the rest of the step is done.
         self._committer.start()
-        while self._completed:
-            self._completed.popleft()()
-        ready, self._ready = self._ready, {}
-        for subscription in ready:
-            if subscription.dispatch():
-                self._ready[subscription] = None
-            subscription.topic.dispatched()
+        for _ in range(len(self._completed)):  # what these bring about is for the next step
+            call(self._completed.popleft())
+        self._dispatch()
         trimmable, self._trimmable = self._trimmable, {}
         for topic in trimmable:
             topic.trim_memory()
         self._committer.start()
         return bool(self._ready or self._completed)
 
-    async def _flush_cursors(self) -> None:
-        """Keep the promise that every ack is durable within a tenth of a second."""
-        while True:
-            await self._dirty.wait()
-            self._dirty = trio.Event()
-            await trio.sleep(CURSOR_FLUSH_S)
-            if self._committer.flush_cursors():
-                self._pump.wake()
-            if self._committer.has_dirty:
-                self._dirty.set()  # should this flush fail, the next one comes by itself
-
-    async def _keep_house(self) -> None:
-        while True:
-            await trio.sleep(HOUSEKEEPING_S)
-            await trio.to_thread.run_sync(self._store.reader_check)
-            for topic in self.catalog.topics.values():
-                if topic.settings.retention_ms > 0:
-                    self.ledger_closed(topic)
+    def _dispatch(self) -> None:
+        """Give the subscriptions that are ready their turns, first come first served."""
+        left = STEP_ENTRIES_MAX
+        topics: dict[LogTopic, None] = {}
+        for _ in range(len(self._ready)):
+            if left <= 0:
+                break
+            subscription, _none = self._ready.popitem(last=False)
+            taken = subscription.dispatch()
+            if taken >= DISPATCH_ENTRIES_MAX:
+                self._ready[subscription] = None
+            left -= max(taken, TURN_ENTRIES)
+            topics[subscription.topic] = None
+        for topic in topics:
+            topic.dispatched()
 
     async def _stop(self) -> None:
         """Write the cursors and say that all is well."""
+        self._committer.stop()
         for topic in self.catalog.topics.values():
             topic.fenced = True
-            for subscription in topic.subscriptions.values():
-                subscription.put_out("shutdown")
+            for subscription in list(topic.subscriptions.values()):
+                subscription.put_out("shutdown")  # some go with their last consumer
                 if subscription.durable:
                     self._committer.cursor_changed(subscription, None)
         await self._committer.idle()
@@ -293,6 +311,11 @@ class Engine:
             self._committer.add(request)
             self._committer.start()
             await self._committer.idle()
+
+
+def _in_order(steps: list[Callable[[], None]]) -> None:
+    for step in steps:
+        step()
 
 
 @asynccontextmanager
@@ -313,12 +336,18 @@ async def open_engine(
     try:
         engine = Engine(opened, committing or opened, trio.lowlevel.current_trio_token(), now_ms)
         try:
-            if engine.catalog.load(opened):
-                opened.commit(Changes(deletes=[(Table.META, META_CLEAN)]))
+            try:
+                if engine.catalog.load(opened):
+                    opened.commit(Changes(deletes=[(Table.META, META_CLEAN)]))
+            except (ValueError, CommitFailed) as error:
+                # `arneb check` tells more than the first thing that went wrong.
+                raise StoreUnusable(f"cannot use the store in {opened.path}: {error}") from error
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(engine._pump.run)
-                nursery.start_soon(engine._flush_cursors)
-                nursery.start_soon(engine._keep_house)
+                nursery.start_soon(engine._upkeep.flush_cursors)
+                nursery.start_soon(engine._upkeep.retry_reads)
+                topics = engine.catalog.topics.values
+                nursery.start_soon(engine._upkeep.keep_house, opened, topics)
                 try:
                     yield engine
                 finally:

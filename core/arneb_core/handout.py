@@ -6,19 +6,33 @@ handful of calls whatever its length; only logs that hold batches are looked at 
 by entry.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
 from arneb_core.acks import AckState
-from arneb_core.consumer import LogConsumer
+from arneb_core.callbacks import call
 from arneb_core.dispatch import Receiver, SharedDispatcher
 from arneb_core.entry import messages_in
 from arneb_core.interface import Deliveries
 from arneb_core.position import BEFORE_ALL, Position
 
+if TYPE_CHECKING:
+    from arneb_core.consumer import LogConsumer
+
 Settle = Callable[[Sequence[Position], dict[Position, int] | None], None]
-"""Takes what was delivered to a consumer that does not acknowledge."""
+"""Takes what was delivered to a consumer that does not acknowledge; of the batches in the
+mapping only these messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is remembered of the deliveries of some entries."""
+
+    returned: BitMap64
+    counts: Mapping[Position, int]
 
 
 class HandOut:
@@ -34,18 +48,24 @@ class HandOut:
         self._counts: dict[Position, int] = {}
         self.divided: dict[Position, int] = {}
         """Batches that went out message by message: the messages in flight anywhere."""
+        self.sizes: dict[Position, int] = {}
+        """How many messages each of :attr:`divided` holds."""
+        self.furthest = BEFORE_ALL
+        """No consumer was given anything behind this."""
+        self.broken: list[LogConsumer] = []
+        """Consumers whose sink failed; whoever hands out puts them out."""
         self.delivered_total = 0
         self.redelivered_total = 0
 
     def __repr__(self) -> str:
         return f"<HandOut to {len(self.consumers)} consumers, {len(self._returned)} seen before>"
 
-    def add(self, consumer: LogConsumer) -> None:
+    def add(self, consumer: "LogConsumer") -> None:
         """Let ``consumer`` have its share from now on."""
         self.consumers[consumer.receiver] = consumer
         self._dispatcher.add(consumer.receiver)
 
-    def remove(self, consumer: LogConsumer) -> None:
+    def remove(self, consumer: "LogConsumer") -> None:
         """``consumer`` gets nothing any more."""
         if self.consumers.pop(consumer.receiver, None) is not None:
             self._dispatcher.remove(consumer.receiver)
@@ -69,6 +89,10 @@ class HandOut:
                 self._counts.pop(place, None)
         if self._returned:
             self._returned.difference_update(BitMap64(positions))
+        if self.divided:
+            for place in positions:
+                self.divided.pop(place, None)
+                self.sizes.pop(place, None)
 
     def settled_through(self, place: Position) -> None:
         """As :meth:`settled`, for everything up to ``place``."""
@@ -76,13 +100,47 @@ class HandOut:
             self._returned.remove_range(0, place + 1)
         if self._counts:
             self._counts = {each: n for each, n in self._counts.items() if each > place}
+        if self.divided:
+            self.settled([each for each in self.divided if each <= place])
+
+    def settled_all_but(self, positions: Sequence[Position]) -> None:
+        """As :meth:`settled`, for everything but ``positions``."""
+        past = self.past(positions)
+        self._returned, self._counts = past.returned, dict(past.counts)
+        self.settled(list(self.divided.keys() - set(positions)))
+
+    def past(self, positions: Sequence[Position]) -> Past:
+        """What is remembered of ``positions``."""
+        counts = self._counts
+        known = {each: counts[each] for each in positions if each in counts} if counts else {}
+        return Past(self._returned & BitMap64(positions), known)
+
+    def remember(self, past: Past) -> None:
+        """Undo :meth:`settled`: the acknowledgement did not hold."""
+        self._returned |= past.returned
+        self._counts.update(past.counts)
 
     def forget(self) -> None:
         """A seek: nothing counts as seen."""
         self._returned.clear()
         self._counts.clear()
         self.divided.clear()
-        self._suspect_until = BEFORE_ALL
+        self.sizes.clear()
+        self._suspect_until = self.furthest = BEFORE_ALL
+
+    def divide(self, place: Position, mask: int, size: int) -> None:
+        """Messages of a batch of ``size`` are in flight."""
+        self.divided[place] = self.divided.get(place, 0) | mask
+        self.sizes[place] = size
+
+    def undivide(self, place: Position, mask: int) -> None:
+        """Messages of a divided batch are no longer in flight."""
+        left = self.divided.get(place, 0) & ~mask
+        if left:
+            self.divided[place] = left
+        else:
+            self.divided.pop(place, None)
+            self.sizes.pop(place, None)
 
     def hand_out(self, positions: list[Position], entries: list[bytes], *, batches: bool) -> int:
         """Share entries out and deliver them; how many, counted from the front, are done with.
@@ -92,13 +150,15 @@ class HandOut:
         if not batches:
             return self._hand_out_plain(positions, entries)
         sizes = list(map(messages_in, entries))
-        if max(sizes) > 1 and any(each.message_level for each in self.consumers):
+        if max(sizes) == 1:
+            return self._hand_out_plain(positions, entries)
+        if self.divided or any(each.message_level for each in self.consumers):
             return self._hand_out_messages(positions, entries, sizes)
         return self._hand_out_batches(positions, entries, sizes)
 
-    def pull(self, consumer: LogConsumer, place: Position, entry: bytes) -> Deliveries | None:
-        """Deliver one message to ``consumer`` whatever its permits say; the run, and whether
-        the entry is done with is told by :attr:`divided`. None: no message of it is free."""
+    def pull(self, consumer: "LogConsumer", place: Position, entry: bytes) -> Deliveries | None:
+        """Give one message to ``consumer`` whatever its permits say; :meth:`is_done_with` tells
+        whether the entry has more. None: no message of it is free."""
         size = messages_in(entry)
         masks: dict[Position, int] | None = None
         if size > 1:
@@ -106,14 +166,14 @@ class HandOut:
             if not free:
                 return None
             masks = {place: free & -free}
-            self.divided[place] = self.divided.get(place, 0) | masks[place]
+            self.divide(place, masks[place], size)
         consumer.receiver.given(1)
         return self._run(consumer, [place], [entry], None, masks, is_divided=masks is not None)
 
     def is_done_with(self, place: Position, entry: bytes) -> bool:
         """No message of the entry is left to hand out."""
         size = messages_in(entry)
-        return size == 1 or not self._free(place, size)
+        return size == 1 or self._acks.is_acknowledged(place) or not self._free(place, size)
 
     def _hand_out_plain(self, positions: list[Position], entries: list[bytes]) -> int:
         shares = self._dispatcher.share(len(positions))
@@ -139,7 +199,8 @@ class HandOut:
     def _hand_out_batches(
         self, positions: list[Position], entries: list[bytes], sizes: list[int]
     ) -> int:
-        """Whole entries; a half-acknowledged batch costs, and shows, what is left of it."""
+        """Whole entries; a half-acknowledged batch costs, and shows, what is left of it. No
+        entry is divided."""
         masks: dict[Position, int] = {}
         for index, place in enumerate(positions):
             if sizes[index] > 1:
@@ -181,7 +242,7 @@ class HandOut:
                 if size == 1:
                     self._deliver(consumer, [place], [entry])
                     continue
-                self.divided[place] = self.divided.get(place, 0) | mask
+                self.divide(place, mask, size)
                 masks = {place: mask}
                 self._deliver(
                     consumer, [place], [entry], [mask.bit_count()], masks, is_divided=True
@@ -198,7 +259,7 @@ class HandOut:
 
     def _deliver(
         self,
-        consumer: LogConsumer,
+        consumer: "LogConsumer",
         positions: list[Position],
         entries: list[bytes],
         sizes: list[int] | None = None,
@@ -207,11 +268,13 @@ class HandOut:
         is_divided: bool = False,
     ) -> None:
         run = self._run(consumer, positions, entries, sizes, masks, is_divided=is_divided)
-        consumer.sink.deliver(run)
+        if not call(consumer.sink.deliver, run):
+            # To put it out here would give entries back that are still being handed out.
+            self.broken.append(consumer)
 
     def _run(
         self,
-        consumer: LogConsumer,
+        consumer: "LogConsumer",
         positions: list[Position],
         entries: list[bytes],
         sizes: list[int] | None,
@@ -227,6 +290,7 @@ class HandOut:
             counts = {each: self._counts[each] for each in positions if each in self._counts}
         run = Deliveries(positions, entries, redelivered, counts or None, masks)
         self.delivered_total += messages
+        self.furthest = max(self.furthest, positions[-1])
         if redelivered:
             self.redelivered_total += len(redelivered)
         consumer.took(run, messages, sizes, is_divided=is_divided)
@@ -239,7 +303,7 @@ class HandOut:
         seen: set[Position] = set()
         if positions[0] <= self._suspect_until:
             seen.update(each for each in positions if each <= self._suspect_until)
-        if self._returned:
+        if self._returned and positions[0] <= self._returned.max():
             returned = self._returned
             seen.update(each for each in positions if each in returned)
         return seen or None

@@ -52,12 +52,15 @@ class Sink(Protocol):
 
     def deliver(self, run: Deliveries) -> None:
         """Take the run. Called in the event loop; must not block, raise or call back into
-        the subscription. The run is the sink's to keep."""
+        the subscription. The run is the sink's to keep, but others may share its lists: they
+        are not to be changed. A sink that raises all the same loses its consumer: the error
+        is logged and :meth:`closed_by_core` called with ``"failed"``."""
         ...
 
     def closed_by_core(self, reason: str) -> None:
-        """The core detached the consumer: the topic or subscription went away, or a seek
-        asks it to attach again. Everything in flight is the core's again."""
+        """The core detached the consumer: the topic or subscription went away (``"removed"``),
+        a seek asks it to attach again (``"seek"``), the core stops (``"shutdown"``), or
+        :meth:`deliver` raised (``"failed"``). Everything in flight is the core's again."""
         ...
 
 
@@ -66,14 +69,17 @@ class Window:
 
     AMQP's channel-wide prefetch is one window for all consumers of the channel, its
     per-consumer prefetch one window each. ``limit`` 0 means no limit. The core counts
-    ``in_flight`` up when it assigns and down when messages are acknowledged or come back.
+    ``in_flight`` up when it assigns and down when messages are acknowledged or come back, and
+    wakes all who share a window that was full.
     """
 
-    __slots__ = ("in_flight", "limit")
+    __slots__ = ("in_flight", "limit", "sharers")
 
     def __init__(self, limit: int = 0) -> None:
         self.limit = limit
         self.in_flight = 0
+        self.sharers: dict[Consumer, None] = {}
+        """The attached consumers that name it; the core's business."""
 
     def __repr__(self) -> str:
         return f"<Window {self.in_flight}/{self.limit or 'no limit'}>"
@@ -166,7 +172,9 @@ class Consumer(Protocol):
 
     async def pull(self) -> Deliveries | None:
         """One message outside permits and windows (AMQP's ``basic.get``): a run of length one,
-        in flight here until acknowledged unless ``acks`` is off; None when nothing is ready."""
+        in flight here until acknowledged unless ``acks`` is off; None when nothing is ready or
+        the consumer has left. Cancelled, it has taken nothing. Raises
+        :class:`SubscriptionFenced`, and :class:`StoreFailed` when the message cannot be read."""
         ...
 
     def detach(self) -> None:
@@ -209,7 +217,8 @@ class Subscription(Protocol):
 
     async def purge(self) -> int:
         """Acknowledge every message that is ready, durably; those in flight stay. Returns how
-        many messages that were."""
+        many messages that were. Raises :class:`CommitFailed`; they are gone all the same, and
+        the next commit says so on disk."""
         ...
 
     async def seek(self, place: Position, mask: int | None = None) -> None:
@@ -217,12 +226,15 @@ class Subscription(Protocol):
 
         Fences the subscription, detaches all consumers (``closed_by_core("seek")``), forgets
         acks and replays from there, and is durable when it returns. Positions outside the log
-        are moved to its nearest end. Raises :class:`SubscriptionFenced` on a concurrent seek.
+        are moved to its nearest end. Acks of consumers that were attached before count no more.
+        Raises :class:`SubscriptionFenced` on a concurrent seek, and :class:`StoreFailed` when
+        the entry of ``mask`` cannot be read; then nothing has changed.
         """
         ...
 
     async def seek_time(self, publish_time_ms: int) -> None:
-        """Seek to the first entry published at or after that time, or to the end."""
+        """Seek to the first entry published at or after that time, or to the end. Raises as
+        :meth:`seek` does, and :class:`StoreFailed` when the log cannot be read."""
         ...
 
     def statistics(self) -> SubscriptionStatistics: ...
@@ -253,7 +265,8 @@ class Topic(Protocol):
         ...
 
     async def last_entry(self) -> tuple[Position, bytes] | None:
-        """The last committed entry with its bytes."""
+        """The last committed entry with its bytes; None also when it is not kept any more (of a
+        topic that is not durable). Raises :class:`StoreFailed`."""
         ...
 
     async def subscribe(
@@ -268,7 +281,10 @@ class Topic(Protocol):
         """The subscription of that name, made durably if it is not there.
 
         ``start`` (readers) is the first entry to deliver, inclusive, and wins over
-        ``initial``. A non-durable subscription leaves no trace and goes with its last consumer.
+        ``initial``. A non-durable subscription leaves no trace and goes with its last consumer,
+        or after a minute without one. Raises :class:`TopicFenced`, :class:`CommitFailed`, and
+        :class:`NotAllowed` when the one of that name is durable and this is not to be, or the
+        other way round.
         """
         ...
 
@@ -299,16 +315,20 @@ class Unit:
     """
 
     appends: list[tuple[Topic, list[bytes]]] = field(default_factory=list)
-    """Runs of entries by topic; a topic may occur more than once and keeps that order."""
+    """Runs of entries by topic; a topic may occur more than once and keeps that order. Topics
+    that are not durable get theirs at once, whatever becomes of the commit: their publishers'
+    order counts for more."""
     acks: list[tuple[Consumer, Sequence[Position]]] = field(default_factory=list)
-    """Taken out of the subscription with the commit; back in flight should it fail."""
+    """Taken out of the subscription with the commit; back in flight should it fail. Those on a
+    topic that is not durable are taken out when it has succeeded."""
     metadata: list[tuple[str, bytes | None]] = field(default_factory=list)
     """Frontend metadata by key (``"amqp/exchange/%2F/orders"``); None removes it."""
 
 
 Done = Callable[[CommitFailed | None], None]
 """Called once in the event loop, in the order of the commits, never before the call that it
-was given to returns. None = durable; else nothing of the unit is, nor will be."""
+was given to returns. None = durable; else nothing of the unit is, nor will be. It must not
+raise; what it raises all the same is logged and changes nothing."""
 
 Appended = Callable[[CommitFailed | None, Position], None]
 """As :data:`Done`, with the position of the run's first entry; a run is contiguous inside a

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from arneb_core.entry import messages_in
+from arneb_core.errors import StoreFailed
 from arneb_core.ledgers import LedgerIndex, LedgerInfo
-from arneb_core.position import LedgerId, Position, ledger_of, position
+from arneb_core.position import AFTER_ALL, LedgerId, Position, before, ledger_of, position
 from arneb_core.store.records import LedgerRecord
 from arneb_core.store.schema import Table, TopicId, ledger_key
 from arneb_core.tail_cache import CacheBudget, TailCache
@@ -27,8 +28,11 @@ LEDGER_BYTES_MAX: Final = 64 * 1024 * 1024
 LEDGER_AGE_MS_MAX: Final = 4 * 60 * 60 * 1000
 """Pulsar's ``managedLedgerMaxLedgerRolloverTimeMinutes``: lets retention by time make progress."""
 
-Read = Callable[[list[tuple[Position, list[bytes]]]], None]
-"""Takes runs in log order; an empty list means that nothing is there (any more)."""
+Runs = list[tuple[Position, list[bytes]]]
+"""Entries in log order, each run without gaps, with the position of its first entry."""
+
+Read = Callable[[Runs | StoreFailed], None]
+"""Takes what was read, which is empty when nothing is there (any more), or why that failed."""
 
 
 class ColdReader(Protocol):
@@ -71,6 +75,8 @@ class DurableLog:
         self.tail = TailCache(budget)
         self._reader = reader
         self.has_batches = any(each.messages != each.entries for each in ledgers)
+        self._goes_on = ledgers.current is None
+        """The open ledger is this process's own; one of an earlier process gets no entry more."""
 
     def __repr__(self) -> str:
         return f"<DurableLog {self.topic_id} {self.ledgers!r}>"
@@ -80,7 +86,7 @@ class DurableLog:
         size = sum(map(len, entries))
         if messages is None:
             messages = sum(map(messages_in, entries))
-        first, new_ledger = plan_place(self.ledgers, now_ms)
+        first, new_ledger = plan_place(self.ledgers, now_ms, roll=not self._goes_on)
         return PlannedRun(first, entries, messages, size, now_ms, new_ledger)
 
     def ledger_puts(self, run: PlannedRun) -> list[tuple[Table, bytes, bytes]]:
@@ -101,11 +107,20 @@ class DurableLog:
     def confirm(self, run: PlannedRun, *, cache: bool) -> None:
         """The commit of ``run`` is on disk: its entries are in the log."""
         confirm_place(self.ledgers, run)
+        self._goes_on = True
         self.has_batches = self.has_batches or run.messages != len(run.entries)
         if cache:
             self.tail.append(run.first, run.entries, run.size)
         else:
             self.tail.clear()
+
+    def after(self, place: Position) -> Position | None:
+        """The first entry above ``place`` that can be read."""
+        return self.ledgers.after(place)
+
+    def missing(self, after: Position) -> list[range]:
+        """The entries above ``after`` that are in a ledger and cannot be read any more."""
+        return []
 
     def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
         """Entries from ``place`` on, if they are in memory."""
@@ -141,7 +156,7 @@ class MemoryLog:
         size = sum(map(len, entries))
         if messages is None:
             messages = sum(map(messages_in, entries))
-        first, new_ledger = plan_place(self.ledgers, now_ms)
+        first, new_ledger = plan_place(self.ledgers, now_ms, roll=False)
         return PlannedRun(first, entries, messages, size, now_ms, new_ledger)
 
     def confirm(self, run: PlannedRun, *, cache: bool = True) -> None:
@@ -150,13 +165,32 @@ class MemoryLog:
         self.has_batches = self.has_batches or run.messages != len(run.entries)
         self.tail.append(run.first, run.entries, run.size)
 
+    def after(self, place: Position) -> Position | None:
+        """As :meth:`DurableLog.after`: what every subscription is done with was dropped."""
+        return self.tail.after(place)
+
+    def missing(self, after: Position) -> list[range]:
+        """As :meth:`DurableLog.missing`."""
+        gaps: list[tuple[Position, Position]] = []
+        low = after
+        for first, last in self.tail.spans():
+            gaps += self.ledgers.runs(low, before(first))
+            low = max(low, last)
+        gaps += self.ledgers.runs(low, AFTER_ALL)
+        return [range(first, last + 1) for first, last in gaps]
+
     def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
-        """Entries from ``place`` on; everything that is in the log is in memory."""
+        """Entries from ``place`` on; everything that can be read is in memory."""
         return self.tail.read(place, limit)
 
     def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
-        """Never needed: what :meth:`read_hot` does not find is not in the log."""
-        raise AssertionError(f"a memory log has nothing colder than memory: {self!r}")
+        """There is nothing colder than memory: answers at once that nothing is there."""
+        then([])
+
+    def drop_acknowledged(self, is_done: Callable[[Position, Position], bool]) -> None:
+        """Free the runs of which ``is_done`` says that nobody wants them, given first and last
+        entry. One message that stays unanswered must not keep all that came after it."""
+        self.tail.drop_runs({first for first, last in self.tail.spans() if is_done(first, last)})
 
     def drop_through(self, ledger: LedgerId) -> None:
         """Forget the ledgers up to and with ``ledger`` and free their entries."""
@@ -167,12 +201,15 @@ class MemoryLog:
 Log = DurableLog | MemoryLog
 
 
-def plan_place(ledgers: LedgerIndex, now_ms: int) -> tuple[Position, LedgerId | None]:
-    """The place of the next entry, and the ledger that it opens, if it opens one."""
+def plan_place(
+    ledgers: LedgerIndex, now_ms: int, *, roll: bool
+) -> tuple[Position, LedgerId | None]:
+    """The place of the next entry, and the ledger that it opens, if it opens one. ``roll``:
+    it opens one in any case."""
     current = ledgers.current
     if current is None:
         return ledgers.next_append, ledger_of(ledgers.next_append)
-    if not _is_full(current, now_ms):
+    if not (roll or _is_full(current, now_ms)):
         return ledgers.next_append, None
     opened = LedgerId(current.id + 1)
     return position(opened, 0), opened

@@ -32,13 +32,14 @@ class Pump:
             trio.lowlevel.reschedule(task, outcome.Value(None))
 
     async def run(self) -> None:
-        """Run steps until cancelled. A step that returns True has more to do."""
+        """Run steps until cancelled. A step that returns True has more to do; other tasks get
+        their turn before that, and before what the step itself woke up for."""
         while True:
             if not self._woken:
                 self._parked = trio.lowlevel.current_task()
                 await trio.lowlevel.wait_task_rescheduled(self._abort)
             self._woken = False
-            if self._step():
+            if self._step() or self._woken:
                 self._woken = True
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 await trio.lowlevel.checkpoint_if_cancelled()

@@ -5,13 +5,14 @@ fetched when they are needed, a range at a time, because a set of ten million re
 positions costs little and their entries would cost gigabytes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.log import Log
-from arneb_core.position import Position
+from arneb_core.fetch import Fetch
+from arneb_core.log import Log, Runs
+from arneb_core.position import Position, before
 
 REPLAY_RUN_MAX: Final = 256
 """Replays handed out at a time."""
@@ -23,13 +24,11 @@ REPLAY_READ_BYTES: Final = 256 * 1024
 class ReplaySet:
     """The replays of one subscription."""
 
-    def __init__(self, log: Log, wake: Callable[[], None]) -> None:
+    def __init__(self, log: Log, fetch: Fetch) -> None:
         self._log = log
-        self._wake = wake
+        self.fetch = fetch
         self._places = BitMap64()
         self._fetched: dict[Position, bytes] = {}
-        self._reading = False
-        self._generation = 0
 
     def __repr__(self) -> str:
         return f"<ReplaySet {len(self._places)} entries>"
@@ -40,39 +39,41 @@ class ReplaySet:
     def __bool__(self) -> bool:
         return bool(self._places)
 
-    @property
-    def is_reading(self) -> bool:
-        """A read of the store is under way; the wake call-back follows it."""
-        return self._reading
-
     def add(self, positions: Iterable[Position]) -> None:
         """Have ``positions`` delivered again."""
         self._places.update(positions)
 
     def discard(self, positions: Iterable[Position]) -> None:
         """``positions`` were acknowledged, or handed out."""
-        self._places.difference_update(BitMap64(positions))
-        if not self._places:
-            self._fetched.clear()
+        if self._places:
+            self._places.difference_update(BitMap64(positions))
+            if not self._places:
+                self.let_go()
 
     def discard_through(self, place: Position) -> None:
         """Everything up to ``place`` was acknowledged."""
         if self._places:
             self._places.remove_range(0, place + 1)
+            if not self._places:
+                self.let_go()
 
     def clear(self) -> None:
         """Forget everything."""
         self._places.clear()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Hold no entries; they are read again when they are needed."""
         self._fetched.clear()
-        self._generation += 1
-        self._reading = False
+        self.fetch.forget()
 
     def peek(self) -> tuple[list[Position], list[bytes]] | None:
-        """The lowest replays whose entries are at hand; None while they are being read.
+        """The lowest replays whose entries are at hand; None while they are being read, or when
+        they could not be.
 
         Replays whose entries the log no longer has are dropped.
         """
-        while self._places and not self._reading:
+        while self._places and self.fetch.is_free:
             positions: list[Position] = []
             entries: list[bytes] = []
             for number in self._places[:REPLAY_RUN_MAX]:
@@ -97,26 +98,16 @@ class ReplaySet:
         self.discard(positions)
 
     def _fetch(self, place: Position) -> None:
-        if not self._log.ledgers.contains(place):
-            following = self._log.ledgers.after(place)
-            self.discard_through(Position(following - 1) if following is not None else place)
+        following = self._log.after(before(place))
+        if following != place:
+            self.discard_through(place if following is None else before(following))
             return
-        self._reading = True
-        generation = self._generation
-        self._log.read_cold(
-            place, REPLAY_READ_BYTES, lambda runs: self._read(generation, place, runs)
-        )
+        self.fetch.ask(place, REPLAY_READ_BYTES, lambda runs: self._read(place, runs))
 
-    def _read(
-        self, generation: int, place: Position, runs: list[tuple[Position, list[bytes]]]
-    ) -> None:
-        if generation != self._generation:
-            return
-        self._reading = False
+    def _read(self, place: Position, runs: Runs) -> None:
         self._fetched = {}
         for first, entries in runs:
             wanted = self._places & BitMap64(range(first, first + len(entries)))
             self._fetched.update((Position(each), entries[each - first]) for each in wanted)
         if place not in self._fetched:
-            self.discard([place])  # trimmed while it was being read
-        self._wake()
+            self.discard([place])  # trimmed, or acknowledged, while it was being read

@@ -36,6 +36,9 @@ class SubscriptionStatistics:
     delivered_messages_total: int
     acknowledged_entries_total: int
     redelivered_entries_total: int
+    unreadable: Position | None = None
+    """Deliveries stand still in front of this entry, which could not be read when that was last
+    tried; it is tried again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +71,5 @@ class EngineStatistics:
     store_bytes: int
     full: bool
     """The last commit failed for want of room."""
+    read_failures_total: int = 0
+    """Reads of the store that failed; a subscription that needs one stands still meanwhile."""

@@ -6,6 +6,7 @@ anything new. It is driven by the pump and never waits: what is not in memory is
 asked for, and the pump comes again.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -18,9 +19,11 @@ from arneb_core.entry import messages_in
 from arneb_core.errors import (
     ConsumerBusy,
     NotAllowed,
+    StoreFailed,
     SubscriptionFenced,
     SubscriptionTypeMismatch,
 )
+from arneb_core.fetch import Fetch
 from arneb_core.handout import HandOut
 from arneb_core.interface import (
     ConsumerSpec,
@@ -32,6 +35,7 @@ from arneb_core.interface import (
 )
 from arneb_core.position import BEFORE_ALL, Position, before, render
 from arneb_core.replay import ReplaySet
+from arneb_core.settlement import Settlement
 from arneb_core.store.schema import SubscriptionId
 from arneb_core.waiting import durable
 
@@ -45,6 +49,8 @@ SUPPORTED_TYPES: Final = frozenset({SubscriptionType.EXCLUSIVE, SubscriptionType
 
 ONE_CONSUMER: Final = frozenset({SubscriptionType.EXCLUSIVE})
 
+logger = logging.getLogger(__name__)
+
 
 class LogSubscription:
     """One subscription (:class:`arneb_core.interface.Subscription`)."""
@@ -56,6 +62,7 @@ class LogSubscription:
         subscription_id: SubscriptionId | None,
         cursor: Cursor,
         *,
+        lasting: bool = True,
         suspect_until: Position = BEFORE_ALL,
         properties: Mapping[str, str] | None = None,
     ) -> None:
@@ -63,14 +70,25 @@ class LogSubscription:
         self.name = name
         self.id = subscription_id
         """None for subscriptions that leave no trace on disk."""
+        self.lasting = lasting
+        """It stays when its last consumer leaves."""
         self.type: SubscriptionType | None = None
         self.properties = dict(properties or {})
         self.cursor = cursor
         self.acks = acks = cursor.acks
-        self._replay = ReplaySet(topic.log, self.wake)
-        self._reader = BacklogReader(topic.log, acks, acks.mark_delete, self.wake)
+        log, after = topic.log, acks.mark_delete
+        self._replay = ReplaySet(log, Fetch(log, self.wake, self._unreadable))
+        fetch = Fetch(log, self.wake, self._unreadable)
+        self._reader = BacklogReader(log, acks, after, fetch, topic.engine.ahead)
         self._handout = HandOut(acks, suspect_until, self._settle_delivered)
-        self._fenced = False
+        self.settlement = Settlement(self, self._replay, self._reader, self._handout)
+        self.gone = False
+        """It was removed: nothing of it is to be written or dispatched any more."""
+        self.unused = False
+        """It had no consumer when the house was last looked over."""
+        self._leaving = False
+        self._seeking = False
+        self._unreadable_at: Position | None = None
         self._pulling = trio.lowlevel.ParkingLot()
 
     def __repr__(self) -> str:
@@ -107,13 +125,13 @@ class LogSubscription:
         return self._reader.after
 
     @property
-    def divided(self) -> Mapping[Position, int]:
-        """Batches that are out message by message."""
-        return self._handout.divided
+    def is_fenced(self) -> bool:
+        """It is being reset or removed, or is gone."""
+        return self._seeking or self._leaving or self.gone
 
     def attach(self, spec: ConsumerSpec, sink: Sink) -> LogConsumer:
         """Add a consumer; see :meth:`arneb_core.interface.Subscription.attach`."""
-        if self._fenced or self.topic.fenced:
+        if self.is_fenced or self.topic.fenced:
             raise SubscriptionFenced(f"{self!r} is being reset or removed")
         if spec.type not in SUPPORTED_TYPES:
             raise NotAllowed(f"subscription type {spec.type.value} is not supported")
@@ -127,6 +145,7 @@ class LogSubscription:
         self.type = spec.type
         consumer = LogConsumer(self, spec, sink)
         self._handout.add(consumer)
+        self.unused = False
         self.wake()
         return consumer
 
@@ -135,8 +154,11 @@ class LogSubscription:
         self._handout.remove(consumer)
         if not self._handout.consumers:
             self.type = None
-            if not self.durable and self.topic.durable and not self._fenced:
+            self._reader.rewind(self._reader.after)
+            self._replay.let_go()
+            if not self.lasting and not self.is_fenced:
                 self.topic.forget(self)
+            self.topic.has_work(self)  # so that the topic sees that one reader less is there
         self.wake()
 
     def wake(self) -> None:
@@ -148,28 +170,38 @@ class LogSubscription:
 
     # Delivering
 
-    def dispatch(self) -> bool:
-        """Hand out what can be handed out now; True when there is more to do at once."""
-        left = DISPATCH_ENTRIES_MAX
-        while left > 0 and not self._fenced and self._handout.has_room:
+    def dispatch(self) -> int:
+        """Hand out what can be handed out now; how many entries that were. When they are
+        :data:`DISPATCH_ENTRIES_MAX` or more, there may be more to do at once."""
+        taken_total = 0
+        while taken_total < DISPATCH_ENTRIES_MAX and not self.is_fenced:
+            if not self._handout.has_room:
+                if self.topic.engine.ahead.is_spent:
+                    self._reader.let_go()
+                break
             source = self._source()
             at_hand = source.peek()
             if at_hand is None:
                 if source is self._replay and not self._replay:
                     continue  # the log had none of them any more
-                return False
+                break
             positions, entries = at_hand
             taken = self._handout.hand_out(positions, entries, batches=self.topic.log.has_batches)
-            if not taken:
-                return False
-            source.take(positions[:taken] if taken < len(positions) else positions)
-            left -= taken
-        return left <= 0
+            if taken:
+                source.take(positions[:taken] if taken < len(positions) else positions)
+                taken_total += taken
+            if self._handout.broken:
+                self._put_out_broken()
+            elif not taken:
+                break
+        return taken_total
 
     async def pull(self, consumer: LogConsumer) -> Deliveries | None:
         """One message for ``consumer``, outside permits; None when nothing is ready."""
         await trio.lowlevel.checkpoint()
-        while not self._fenced:
+        while consumer.attached:
+            if self.is_fenced:
+                break
             source = self._source()
             at_hand = source.peek()
             if at_hand is not None:
@@ -177,158 +209,96 @@ class LogSubscription:
                 run = self._handout.pull(consumer, place, entry)
                 if self._handout.is_done_with(place, entry):
                     source.take([place])
+                if self.topic.engine.ahead.is_spent:
+                    self._reader.let_go()
                 if run is not None:
                     return run
             elif source is self._replay and not self._replay:
                 continue
-            elif source.is_reading:
+            elif source.fetch.failure is not None:
+                raise source.fetch.failure
+            elif source.fetch.is_under_way:
                 await self._pulling.park()
             else:
                 return None
-        raise SubscriptionFenced(f"{self!r} is being reset or removed")
+        if self.is_fenced or self.topic.fenced:
+            raise SubscriptionFenced(f"{self!r} is being reset or removed")
+        return None
 
-    def returned(self, positions: Sequence[Position], *, count: bool) -> None:
-        """Entries came back from a consumer: they are due again, in their places."""
-        if positions:
-            waiting = self.acks.only_unacked(positions)
-            self._replay.add(waiting)
-            self._handout.returned(waiting, count=count)
+    def retry(self) -> None:
+        """Try once more to read what could not be read."""
+        self._replay.fetch.retry()
+        self._reader.fetch.retry()
         self.wake()
 
-    def undivide(self, place: Position, mask: int) -> None:
-        """Messages of a divided batch are no longer in flight."""
-        left = self._handout.divided.get(place, 0) & ~mask
-        if left:
-            self._handout.divided[place] = left
-        else:
-            self._handout.divided.pop(place, None)
+    @property
+    def unreadable(self) -> Position | None:
+        """Where the log could not be read on when that was last tried."""
+        return self._replay.fetch.failed_at or self._reader.fetch.failed_at
 
     def _source(self) -> ReplaySet | BacklogReader:
         return self._replay or self._reader
 
-    # Acknowledging
-
-    def acknowledge(
-        self, positions: Sequence[Position], done: Done | None, *, elsewhere: bool
-    ) -> None:
-        """Entries are done with. ``elsewhere``: some were not in flight at who says so."""
-        if positions:
-            self._settle(positions)
-            if elsewhere:
-                self._settle_elsewhere(positions)
-        self.receipt(done)
-        self.wake()
-
-    def acknowledge_messages(
-        self, place: Position, mask: int, size: int | None, done: Done | None
-    ) -> None:
-        """Messages of a batch are done with; ``size`` is the batch's, if it is known."""
-        known = size
-        if known is None:
-            unacked = self.acks.unacked_mask(place)
-            known = unacked.bit_length() if unacked is not None else None
-        if known is None:
-            hot = self.topic.log.read_hot(place, 1)
-            known = messages_in(hot[1][0]) if hot is not None else None
-        if known is not None:
-            self._settle_messages(place, mask, known, done)
-        elif self.topic.log.ledgers.contains(place) and not self.acks.is_acknowledged(place):
-            self.topic.log.read_cold(
-                place, 1, lambda runs: self._settle_read(place, mask, runs, done)
-            )
-        else:
-            self.receipt(done)
-
-    def acknowledge_until(self, place: Position, done: Done | None) -> None:
-        """Everything up to ``place`` is done with."""
-        self.cursor.settle_until(place)
-        self._handout.settled_through(place)
-        self._replay.discard_through(place)
-        if place > self._reader.after:
-            self._reader.rewind(place)
-        self.receipt(done)
-        self.wake()
-
-    def unacknowledge(self, positions: Sequence[Position]) -> None:
-        """Undo an ack whose commit failed."""
-        self.acks.restore(positions)
-
-    def receipt(self, done: Done | None) -> None:
-        """The cursor may have changed; ``done`` is told when that is on disk."""
-        self.topic.cursor_changed(self, done)
-
-    def _settle(self, positions: Sequence[Position]) -> None:
-        self.cursor.settle(positions)
-        self._handout.settled(positions)
-
-    def _settle_elsewhere(self, positions: Sequence[Position]) -> None:
-        """Entries were acknowledged by somebody who did not hold them: a consumer that came
-        back after losing its connection, or an ack ahead of the delivery."""
-        self._replay.discard(positions)
-        for consumer in self._handout.consumers.values():
-            consumer.discard(positions)
-        if max(positions) > self._reader.after:
-            self._reader.refresh()
-
-    def _settle_messages(self, place: Position, mask: int, size: int, done: Done | None) -> None:
-        if self.cursor.settle_messages(place, mask, size):
-            self._handout.settled([place])
-            self._replay.discard([place])
-        self.undivide(place, mask)
-        self.receipt(done)
-        self.wake()
-
-    def _settle_read(
-        self,
-        place: Position,
-        mask: int,
-        runs: list[tuple[Position, list[bytes]]],
-        done: Done | None,
-    ) -> None:
-        if runs and runs[0][0] == place:
-            self._settle_messages(place, mask, messages_in(runs[0][1][0]), done)
-        else:
-            self.receipt(done)
+    def _unreadable(self, fetch: Fetch) -> None:
+        """A read failed: stay where we are, say so once, and have it tried again later."""
+        if fetch.failed_at != self._unreadable_at:
+            self._unreadable_at = fetch.failed_at
+            logger.error("%r stops, to try again and again: %s", self, fetch.failure)
+        self.topic.engine.unreadable(self)
 
     def _settle_delivered(
         self, positions: Sequence[Position], masks: Mapping[Position, int] | None
     ) -> None:
-        """A consumer that does not acknowledge got these: that is the end of them."""
-        if masks is None:
-            self._settle(positions)
-        else:
-            for place, mask in masks.items():
-                self.acknowledge_messages(place, mask, None, None)
-        self.receipt(None)
+        self.settlement.settle_delivered(positions, masks)
+
+    def _put_out_broken(self) -> None:
+        broken, self._handout.broken = self._handout.broken, []
+        for consumer in broken:
+            consumer.put_out("failed")
 
     # Moving
 
     async def purge(self) -> int:
         """Acknowledge everything that is ready; see the interface."""
         ready = self.ready_messages
+        handout = self._handout
         out = [place for consumer in self.consumers for place in consumer.whole]
-        divided = {place: mask for place, mask in self.divided.items() if mask}
-        self.cursor.settle_all_but([*out, *divided], divided)
+        out += handout.divided
+        self.cursor.settle_all_but(out, handout.divided, handout.sizes)
+        handout.settled_all_but(out)
         self._replay.clear()
         self._reader.rewind(max(self._reader.after, self.topic.log.ledgers.last or BEFORE_ALL))
+        self.wake()
         await durable(self.receipt)
         return ready
 
     async def seek(self, place: Position, mask: int | None = None) -> None:
         """Make ``place`` the next entry to deliver; see the interface."""
-        if self._fenced:
-            raise SubscriptionFenced(f"{self!r} is being reset already")
-        self._fenced = True
+        if self.is_fenced:
+            raise SubscriptionFenced(f"{self!r} is being reset or removed already")
+        self._seeking = True
         try:
+            size = 0 if mask is None else await self._size_at(place)
+            if mask is not None:
+                mask &= (1 << size) - 1
+                mask = None if mask.bit_count() == size else mask
             self.put_out("seek")
-            self.cursor.reset(place, mask)
+            self.settlement.era += 1
+            self.cursor.reset(place, mask, size)
             self._replay.clear()
             self._handout.forget()
             self._reader.rewind(self.acks.mark_delete)
             await durable(self.receipt)
         finally:
-            self._fenced = False
+            self._seeking = False
             self._pulling.unpark_all()
+
+    async def _size_at(self, place: Position) -> int:
+        """How many messages the entry at ``place`` holds; 0 if there is no such entry."""
+        if not self.topic.log.ledgers.contains(place):
+            return 0
+        runs = await self.topic.read(place, 1)
+        return messages_in(runs[0][1][0]) if runs and runs[0][0] == place else 0
 
     async def seek_time(self, publish_time_ms: int) -> None:
         """Seek to the first entry published at or after that time, or to the end."""
@@ -342,32 +312,48 @@ class LogSubscription:
 
     def fence(self) -> None:
         """The subscription is being removed."""
-        self._fenced = True
+        self._leaving = True
         self.put_out("removed")
         self._pulling.unpark_all()
 
     def unfence(self) -> None:
         """The removal failed."""
-        self._fenced = False
+        self._leaving = False
 
     def log_trimmed(self) -> None:
         """Ledgers were dropped from the front of the log."""
         self.acks.log_trimmed()
         floor = before(self.topic.log.ledgers.first or self.topic.log.ledgers.next_append)
         self._replay.discard_through(floor)
+        self._handout.settled_through(floor)
         if floor > self._reader.after:
             self._reader.rewind(floor)
+        self.wake()  # a read that was under way may not be answered any more
 
     # Persisting
+
+    def receipt(self, done: Done | None) -> None:
+        """The cursor may have changed; ``done`` is told when that is on disk."""
+        self.topic.engine.cursor_changed(self, done)
+
+    def refuse(self, error: StoreFailed, done: Done | None) -> None:
+        """An acknowledgement could not be taken; ``done`` is told so."""
+        if done is not None:
+            self.topic.engine.tell(done, error)
 
     def take_changes(self) -> CursorChanges:
         """What of the cursor has to be written now."""
         assert self.id is not None, f"{self!r} leaves no trace on disk"
-        return self.cursor.take_changes(self.topic.id, self.id, self._reader.after)
+        return self.cursor.take_changes(self.topic.id, self.id, self._furthest)
 
     def changes_failed(self, changes: CursorChanges) -> None:
         """Those changes are not on disk after all."""
         self.cursor.changes_failed(changes)
+
+    @property
+    def _furthest(self) -> Position:
+        """Nothing behind this was handed out."""
+        return max(self._reader.after, self._handout.furthest)
 
     # Telling
 
@@ -395,4 +381,5 @@ class LogSubscription:
             delivered_messages_total=self._handout.delivered_total,
             acknowledged_entries_total=self.cursor.acknowledged_total,
             redelivered_entries_total=self._handout.redelivered_total,
+            unreadable=self.unreadable,
         )

@@ -6,7 +6,8 @@ The bytes of all caches of a process are bounded together by a :class:`CacheBudg
 """
 
 from bisect import bisect_right
-from collections import deque
+from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Final
 
 from arneb_core.position import Position
@@ -22,7 +23,9 @@ class CacheBudget:
     def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
         self.bytes = 0
-        self._order: deque[tuple[TailCache, Position, int]] = deque()
+        # Oldest first. A run leaves it wherever it stands: behind one topic whose consumer is
+        # stuck, those of all other topics come and go.
+        self._runs: OrderedDict[tuple[TailCache, int], int] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"<CacheBudget {self.bytes}/{self.bytes_max} bytes>"
@@ -30,22 +33,25 @@ class CacheBudget:
     def added(self, cache: "TailCache", first: Position, size: int) -> None:
         """``cache`` took a run; make room for it."""
         self.bytes += size
-        self._order.append((cache, first, size))
-        while self.bytes > self.bytes_max and self._order:
-            oldest, place, _ = self._order.popleft()
+        self._runs[cache, first] = size
+        while self.bytes > self.bytes_max and self._runs:
+            oldest, place = next(iter(self._runs))
             oldest.drop_before(place + 1)
-        # Runs that their caches dropped by themselves leave only their order entry behind;
-        # those must not pile up while the bytes stay low.
-        while self._order and not self._order[0][0].holds_run(self._order[0][1]):
-            self._order.popleft()
 
-    def removed(self, size: int) -> None:
-        """A cache dropped a run by itself."""
-        self.bytes -= size
+    def removed(self, cache: "TailCache", first: int) -> None:
+        """``cache`` dropped the run that begins at ``first``."""
+        self.bytes -= self._runs.pop((cache, first))
+
+    def __len__(self) -> int:
+        return len(self._runs)
 
 
 class TailCache:
-    """One topic's recent runs, oldest first."""
+    """One topic's recent runs, oldest first.
+
+    The cache of a durable log is one stretch without gaps; that of a memory log, which is all
+    there is of it, may lack runs that everybody is done with (:meth:`drop_runs`).
+    """
 
     def __init__(self, budget: CacheBudget) -> None:
         self._budget = budget
@@ -55,13 +61,27 @@ class TailCache:
     def __repr__(self) -> str:
         return f"<TailCache {len(self._runs)} runs>"
 
-    def __bool__(self) -> bool:
-        return bool(self._runs)
+    def __len__(self) -> int:
+        """How many runs it holds."""
+        return len(self._runs)
 
     @property
     def first(self) -> Position | None:
         """The oldest entry that is cached."""
         return Position(self._firsts[0]) if self._firsts else None
+
+    def after(self, place: Position) -> Position | None:
+        """The first cached entry above ``place``."""
+        index = bisect_right(self._firsts, place + 1) - 1
+        if index >= 0 and place + 1 - self._firsts[index] < len(self._runs[index][0]):
+            return Position(place + 1)
+        index += 1
+        return Position(self._firsts[index]) if index < len(self._firsts) else None
+
+    def spans(self) -> Iterator[tuple[Position, Position]]:
+        """First and last entry of every run."""
+        for first, (entries, _) in zip(self._firsts, self._runs, strict=True):
+            yield Position(first), Position(first + len(entries) - 1)
 
     def append(self, first: Position, entries: list[bytes], size: int) -> None:
         """Keep a committed run; ``size`` is its bytes."""
@@ -82,10 +102,6 @@ class TailCache:
             return place, entries
         return place, entries[offset : offset + limit]
 
-    def holds_run(self, first: Position) -> bool:
-        """A run that begins at ``first`` is still kept."""
-        return bool(self._firsts) and self._firsts[0] <= first
-
     def drop_before(self, place: int) -> None:
         """Forget the runs that begin before ``place``."""
         keep = bisect_right(self._firsts, place - 1)
@@ -100,12 +116,24 @@ class TailCache:
             keep += 1
         self._drop(keep)
 
+    def drop_runs(self, firsts: set[Position]) -> None:
+        """Forget the runs that begin at ``firsts``, wherever they stand."""
+        for first in firsts:
+            self._budget.removed(self, first)
+        kept = [
+            (first, run)
+            for first, run in zip(self._firsts, self._runs, strict=True)
+            if first not in firsts
+        ]
+        self._firsts = [first for first, _ in kept]
+        self._runs = [run for _, run in kept]
+
     def clear(self) -> None:
         """Forget everything."""
         self._drop(len(self._runs))
 
     def _drop(self, count: int) -> None:
         if count:
-            for _, size in self._runs[:count]:
-                self._budget.removed(size)
+            for first in self._firsts[:count]:
+                self._budget.removed(self, first)
             del self._firsts[:count], self._runs[:count]

@@ -15,8 +15,9 @@ from typing import Protocol
 import trio
 
 from arneb_core.errors import CommitFailed, StoreFailed
-from arneb_core.log import Read
-from arneb_core.position import Position
+from arneb_core.log import Read, Runs
+from arneb_core.position import Position, render
+from arneb_core.store.block import BlockCorrupt
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import TopicId
@@ -78,6 +79,7 @@ class Reader:
         self._queue = SimpleQueue()
         self.requests_open = 0
         """Reads asked for and not answered yet."""
+        self.failures_total = 0
         self._thread = Thread(target=self._run, name="arneb-reader", daemon=True)
         self._thread.start()
 
@@ -85,7 +87,7 @@ class Reader:
         self, topic_id: TopicId, place: Position, last: Position, bytes_max: int, then: Read
     ) -> None:
         """Read from ``place`` to ``last``, about ``bytes_max`` bytes at most, at least one
-        block; ``then`` gets the runs in the event loop."""
+        block; ``then`` gets the runs in the event loop, or :class:`.StoreFailed`."""
         self.requests_open += 1
         self._queue.put((topic_id, place, last, bytes_max, then))
 
@@ -97,18 +99,22 @@ class Reader:
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:
             topic_id, place, last, bytes_max, then = work
-            runs: list[tuple[Position, list[bytes]]]
+            found: Runs | StoreFailed
             try:
                 with self._store.snapshot() as snapshot:
-                    runs = snapshot.read_blocks(topic_id, place, bytes_max=bytes_max, last=last)
-            except Exception:
-                # A block that fails its checksum: nothing of it may reach a consumer. The
-                # subscription stays where it is, and `arneb check` names the block.
-                logger.exception("reading topic %d from position %d failed", topic_id, place)
-                continue
+                    found = snapshot.read_blocks(topic_id, place, bytes_max=bytes_max, last=last)
+            except StoreFailed as error:
+                found = error
+            except Exception as error:
+                if not isinstance(error, BlockCorrupt):
+                    logger.exception("reading failed unexpectedly")
+                where = f"topic {topic_id} from {render(place)} on"
+                found = StoreFailed(f"cannot read {where}: {error}")
             with suppress(trio.RunFinishedError):
-                self._token.run_sync_soon(self._answer, then, runs)
+                self._token.run_sync_soon(self._answer, then, found)
 
-    def _answer(self, then: Read, runs: list[tuple[Position, list[bytes]]]) -> None:
+    def _answer(self, then: Read, found: Runs | StoreFailed) -> None:
         self.requests_open -= 1
-        then(runs)
+        if isinstance(found, StoreFailed):
+            self.failures_total += 1
+        then(found)

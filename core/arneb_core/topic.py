@@ -12,10 +12,24 @@ import trio
 from arneb_core.acks import AckState
 from arneb_core.cursor import Cursor
 from arneb_core.entry import read_header
-from arneb_core.errors import SubscriptionBusy, SubscriptionNotFound, TopicFenced
-from arneb_core.interface import Done, InitialPosition, TopicSettings, TopicStatistics
-from arneb_core.log import DurableLog, Log, PlannedRun
-from arneb_core.position import LedgerId, Position, before, position
+from arneb_core.errors import (
+    NotAllowed,
+    StoreFailed,
+    SubscriptionBusy,
+    SubscriptionNotFound,
+    TopicFenced,
+)
+from arneb_core.interface import InitialPosition, TopicSettings, TopicStatistics
+from arneb_core.log import DurableLog, Log, PlannedRun, Runs
+from arneb_core.position import (
+    BEFORE_ALL,
+    LedgerId,
+    Position,
+    before,
+    ledger_of,
+    position,
+    render,
+)
 from arneb_core.retention import droppable_through
 from arneb_core.store.changes import Changes
 from arneb_core.store.records import SubscriptionRecord
@@ -34,6 +48,9 @@ if TYPE_CHECKING:
 
 SCAN_BYTES: Final = 1024 * 1024
 """Read at a time when looking for a publish time."""
+
+SWEEP_RUNS_MIN: Final = 64
+"""Runs of a memory log that are kept before it is looked which of them are done with."""
 
 
 class LogTopic:
@@ -54,6 +71,7 @@ class LogTopic:
         self.appended_messages_total = 0
         self._subscriptions: dict[str, LogSubscription] = {}
         self._next_subscription_id = 1
+        self._sweep_at = SWEEP_RUNS_MIN
 
     def __repr__(self) -> str:
         return f"<Topic {self.name} {self.log!r}, {len(self._subscriptions)} subscriptions>"
@@ -68,7 +86,7 @@ class LogTopic:
 
     @property
     def first(self) -> Position | None:
-        return self.log.ledgers.first
+        return self.log.after(BEFORE_ALL)
 
     @property
     def last(self) -> Position | None:
@@ -92,13 +110,18 @@ class LogTopic:
         """The subscription of that name, made if it is not there."""
         async with self.engine.catalog.lock:
             found = self._subscriptions.get(name)
-            if found is not None:
-                return found
             if self.fenced:
                 raise TopicFenced(f"{self!r} is being deleted")
+            if found is not None:
+                if found.lasting is not durable:
+                    raise NotAllowed(f"expected durable={found.lasting} for {found!r}")
+                return found
             cursor = Cursor(self.log, AckState(self.log.ledgers, self._start(initial, start)))
+            cursor.skip_missing()
             if not (durable and self.durable):
-                made = LogSubscription(self, name, None, cursor, properties=properties)
+                made = LogSubscription(
+                    self, name, None, cursor, lasting=durable, properties=properties
+                )
                 self._subscriptions[name] = made
                 return made
             subscription_id = SubscriptionId(self._next_subscription_id)
@@ -110,7 +133,7 @@ class LogTopic:
                     (Table.CATALOG, subscription_key(self.id, name), row.pack()),
                     *changes.puts,
                 ],
-                on_commit=lambda: self.adopt(made),
+                on_commit=lambda: self._come(made),
             )
             return made
 
@@ -144,6 +167,16 @@ class LogTopic:
             del self._subscriptions[subscription.name]
             self.engine.cursor_gone(subscription)
 
+    def forget_unused(self) -> None:
+        """Let subscriptions go that were to go with their last consumer and have had none since
+        the last time: a seek put it out, or it never came."""
+        for each in list(self._subscriptions.values()):
+            if each.lasting or each.is_fenced or each.consumers_attached:
+                continue
+            if each.unused:
+                self.forget(each)
+            each.unused = True
+
     async def last_entry(self) -> tuple[Position, bytes] | None:
         """The last committed entry with its bytes."""
         last = self.last
@@ -158,34 +191,47 @@ class LogTopic:
         start: Position | None = None
         for info in self.log.ledgers:
             # A ledger opens with its first entry, so older ledgers end before that.
-            if info.created_ms <= publish_time_ms or start is None:
+            if info.created_ms < publish_time_ms or start is None:
                 start = position(info.id, 0)
-        place = None if start is None else self.log.ledgers.after(before(start))
+        place = None if start is None else self.log.after(before(start))
         while place is not None:
-            for first, entries in await self.read(place, SCAN_BYTES):
+            runs = await self.read(place, SCAN_BYTES)
+            if not runs:
+                # Trimmed meanwhile, or damaged; then nobody can say where to go.
+                floor = self.log.after(before(place))
+                if floor == place and not self.gone:
+                    raise StoreFailed(f"expected an entry at {render(place)}, got none")
+                place = None if self.gone else floor
+                continue
+            for first, entries in runs:
                 for index, entry in enumerate(entries):
                     if read_header(entry).publish_time_ms >= publish_time_ms:
                         return Position(first + index)
                 place = Position(first + len(entries) - 1)
-            place = self.log.ledgers.after(place)
+            place = self.log.after(place)
         return None
 
-    async def read(self, place: Position, bytes_max: int) -> list[tuple[Position, list[bytes]]]:
-        """Runs of entries from ``place`` on, off the event loop if they are not in memory."""
+    async def read(self, place: Position, bytes_max: int) -> Runs:
+        """Runs of entries from ``place`` on, off the event loop if they are not in memory.
+
+        Raises :class:`StoreFailed` when they cannot be read.
+        """
         hot = self.log.read_hot(place, 1 << 30)
         if hot is not None:
             await trio.lowlevel.checkpoint()
             return [hot]
-        answer: list[tuple[Position, list[bytes]]] = []
+        answer: list[Runs | StoreFailed] = []
         finished = trio.Event()
 
-        def then(runs: list[tuple[Position, list[bytes]]]) -> None:
-            answer.extend(runs)
+        def then(found: Runs | StoreFailed) -> None:
+            answer.append(found)
             finished.set()
 
         self.log.read_cold(place, bytes_max, then)
         await finished.wait()
-        return answer
+        if isinstance(answer[0], StoreFailed):
+            raise answer[0]
+        return answer[0]
 
     def statistics(self) -> TopicStatistics:
         """The topic at this instant."""
@@ -221,7 +267,7 @@ class LogTopic:
     def fence(self) -> None:
         """The topic is being deleted: its consumers leave and nobody else comes."""
         self.fenced = True
-        for subscription in self._subscriptions.values():
+        for subscription in list(self._subscriptions.values()):
             subscription.fence()
 
     def unfence(self) -> None:
@@ -234,10 +280,6 @@ class LogTopic:
         """``subscription`` may have something to dispatch."""
         self.engine.has_work(subscription)
 
-    def cursor_changed(self, subscription: LogSubscription, done: Done | None) -> None:
-        """The cursor of ``subscription`` moved; ``done`` is told when that is durable."""
-        self.engine.cursor_changed(subscription, done)
-
     def dispatched(self) -> None:
         """Consumers moved on: what all of them have had need not stay in memory."""
         tail = self.log.tail
@@ -249,15 +291,24 @@ class LogTopic:
                 tail.clear()
 
     def trim_memory(self) -> None:
-        """Drop what every subscription of a memory log is past."""
+        """Drop what every subscription of a memory log is done with. Without one, the log keeps
+        what a new one at the earliest entry would want: its last ledger."""
+        log = self.log
+        if isinstance(log, DurableLog):
+            return
         marks = [each.mark_delete for each in self._subscriptions.values()]
-        if marks and not isinstance(self.log, DurableLog):
-            through = min(marks)
-            self.log.tail.drop_through(through)
-            last_full = LedgerId((through + 1 >> 32) - 1)
-            if any(info.id <= last_full for info in self.log.ledgers):
-                self.log.drop_through(last_full)
-                self.trimmed()
+        through = min(marks, default=before(position(ledger_of(log.ledgers.next_append), 0)))
+        log.tail.drop_through(through)
+        last_full = LedgerId((through + 1 >> 32) - 1)
+        if any(info.id <= last_full for info in log.ledgers):
+            log.drop_through(last_full)
+            self.trimmed()
+        if marks and len(log.tail) > self._sweep_at:
+            states = [each.acks for each in self._subscriptions.values()]
+            log.drop_acknowledged(
+                lambda first, last: all(_has(each, first, last) for each in states)
+            )
+            self._sweep_at = 2 * len(log.tail) + SWEEP_RUNS_MIN
 
     def plan_trim(self, changes: Changes, now_ms: int) -> LedgerId | None:
         """Put the removal of ledgers that may go into a commit; the last of them."""
@@ -286,6 +337,11 @@ class LogTopic:
         for subscription in self._subscriptions.values():
             subscription.log_trimmed()
 
+    def _come(self, subscription: LogSubscription) -> None:
+        """A subscription is durable; ledgers may have gone while it became so."""
+        self.adopt(subscription)
+        subscription.log_trimmed()
+
     def _start(self, initial: InitialPosition, start: Position | None) -> Position:
         """The mark-delete position of a new cursor."""
         ledgers = self.log.ledgers
@@ -296,3 +352,8 @@ class LogTopic:
         else:
             found = None
         return before(ledgers.next_append if found is None else found)
+
+
+def _has(acks: AckState, first: Position, last: Position) -> bool:
+    """All entries in [first, last] are acknowledged."""
+    return acks.acknowledged_between(before(first), last) == last - first + 1

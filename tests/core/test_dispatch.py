@@ -1,10 +1,11 @@
 """Shared dispatch against the rule in words: levels, turns, room."""
 
 import pytest
-from arneb_core.dispatch import Receiver, SharedDispatcher
-from arneb_core.interface import ConsumerSpec, Window
 from hypothesis import given
 from hypothesis import strategies as st
+
+from arneb_core.dispatch import Receiver, SharedDispatcher
+from arneb_core.interface import ConsumerSpec, Window
 
 
 def receiver(
@@ -36,7 +37,7 @@ def test_pulsars_worked_example_of_priority_levels() -> None:
     }
     names = {id(each): name for name, each in by_name.items()}
     shares = dispatcher(*by_name.values()).share(10)
-    assert [names[id(each)] for each, _, _ in shares] == "C1 C2 C3 C1 C4 C5 C4".split()
+    assert [names[id(each)] for each, _, _ in shares] == ["C1", "C2", "C3", "C1", "C4", "C5", "C4"]
 
 
 def test_one_receiver_gets_the_run_in_one_piece() -> None:

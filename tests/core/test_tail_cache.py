@@ -1,9 +1,10 @@
 """The tail cache against a plain dict of positions."""
 
-from arneb_core.position import Position, position
-from arneb_core.tail_cache import CacheBudget, TailCache
 from hypothesis import given
 from hypothesis import strategies as st
+
+from arneb_core.position import Position, position
+from arneb_core.tail_cache import CacheBudget, TailCache
 
 START = position(1, 0)
 RUNS = st.lists(st.integers(1, 5), min_size=1, max_size=12)

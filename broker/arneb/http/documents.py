@@ -42,4 +42,5 @@ def subscription_document(subscription: SubscriptionStatistics) -> Document:
         "delivered_messages_total": subscription.delivered_messages_total,
         "acknowledged_entries_total": subscription.acknowledged_entries_total,
         "redelivered_entries_total": subscription.redelivered_entries_total,
+        "unreadable": None if subscription.unreadable is None else render(subscription.unreadable),
     }

@@ -1,0 +1,88 @@
+"""Upkeep: what an engine does from time to time without being asked.
+
+The rule: three loops, each asleep while it has nothing to do; what they find to do is done
+by the committer and the pump like everything else.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final, NoReturn
+
+import trio
+
+from arneb_core.committer import Committer
+from arneb_core.interface import ACK_DURABLE_WITHIN_MS
+from arneb_core.store.environment import Store
+from arneb_core.subscription import LogSubscription
+from arneb_core.topic import LogTopic
+
+CURSOR_FLUSH_S: Final = ACK_DURABLE_WITHIN_MS / 2 / 1000
+"""Half the promise, so that the flush itself may take as long again."""
+
+HOUSEKEEPING_S: Final = 30.0
+"""Between looks for stale readers (Spark jobs that were killed), for retention by time, and
+for subscriptions that should have gone with a consumer that never came."""
+
+READ_RETRY_S: Final = 5.0
+"""Until a read of the store that failed is tried again. A disk may come back; a damaged block
+does not, and must not cost more than this."""
+
+logger = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """The loops of one engine."""
+
+    def __init__(self, committer: Committer, wake: Callable[[], None]) -> None:
+        self._committer = committer
+        self._wake = wake
+        self._dirty = trio.Event()
+        self._unreadable: dict[LogSubscription, None] = {}
+        self._stuck = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Upkeep {len(self._unreadable)} unreadable>"
+
+    def cursor_changed(self) -> None:
+        """Some cursor differs from what is on disk, and nobody waits for it."""
+        self._dirty.set()
+
+    def unreadable(self, subscription: LogSubscription) -> None:
+        """A read failed for ``subscription``; have it tried again."""
+        self._unreadable[subscription] = None
+        self._stuck.set()
+
+    async def flush_cursors(self) -> NoReturn:
+        """Keep the promise that every ack is durable within a tenth of a second."""
+        while True:
+            await self._dirty.wait()
+            self._dirty = trio.Event()
+            await trio.sleep(CURSOR_FLUSH_S)
+            if self._committer.flush_cursors():
+                self._wake()
+            if self._committer.has_dirty:
+                self._dirty.set()  # should this flush fail, the next one comes by itself
+
+    async def retry_reads(self) -> NoReturn:
+        """Let subscriptions that stand still read again."""
+        while True:
+            await self._stuck.wait()
+            self._stuck = trio.Event()
+            await trio.sleep(READ_RETRY_S)
+            unreadable, self._unreadable = self._unreadable, {}
+            for subscription in unreadable:
+                subscription.retry()
+
+    async def keep_house(self, store: Store, topics: Callable[[], Iterable[LogTopic]]) -> NoReturn:
+        """Look for what has become stale with time."""
+        while True:
+            await trio.sleep(HOUSEKEEPING_S)
+            try:
+                await trio.to_thread.run_sync(store.reader_check)
+            except Exception:
+                logger.exception("looking for readers that died failed")
+            for topic in topics():
+                if topic.durable and topic.settings.retention_ms > 0:
+                    self._committer.trim_due(topic)
+                topic.forget_unused()
+            self._wake()
