@@ -74,7 +74,6 @@ class Catalog:
                             topic.log,
                             cursor.acks,
                             furthest=suspect,
-                            half_acked_sizes=cursor.half_acked_sizes,
                         ),
                         suspect_until=suspect,
                         properties=cursor.properties,

@@ -7,11 +7,11 @@ again, as they are by then.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import cast
 
 from arneb_core.acks import AckState, Changes
 from arneb_core.log import Log
-from arneb_core.position import Position, before, position
+from arneb_core.position import Position, before, ledger_of, position
 from arneb_core.store.records import CursorRecord
 from arneb_core.store.schema import (
     PLACE_SUFFIX,
@@ -20,9 +20,6 @@ from arneb_core.store.schema import (
     TopicId,
     cursor_prefix,
 )
-
-FEW: Final = 64
-"""Sizes that need no longer be remembered and may be all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +40,10 @@ class Cursor:
         acks: AckState,
         *,
         furthest: Position | None = None,
-        half_acked_sizes: Mapping[Position, int] | None = None,
     ) -> None:
         self._log = log
         self.acks = acks
         self._furthest = acks.mark_delete if furthest is None else furthest
-        self._sizes = dict(half_acked_sizes or {})
         self.acknowledged_total = 0
 
     def __repr__(self) -> str:
@@ -60,12 +55,9 @@ class Cursor:
 
     def settle_messages(self, place: Position, mask: int, size: int) -> bool:
         """Acknowledge messages of a batch of ``size``; True when that was the rest of it."""
-        if self.acks.acknowledge_messages(place, mask, size):
-            self.acknowledged_total += 1
-            return True
-        if self.acks.unacked_mask(place) is not None:
-            self._learn({place: size})
-        return False
+        is_whole = self.acks.acknowledge_messages(place, mask, size)
+        self.acknowledged_total += is_whole
+        return is_whole
 
     def settle_until(self, place: Position) -> None:
         """Acknowledge everything up to ``place``."""
@@ -87,26 +79,18 @@ class Cursor:
         masks = {place: mask for place, mask in masks.items() if mask + 1 != 1 << sizes[place]}
         self.acknowledged_total += self.acks.acknowledge_until(last) - len(left)
         self.acks.restore(left, {**held, **masks})
-        self._learn(sizes)
 
-    def restore(
-        self,
-        positions: Sequence[Position],
-        masks: Mapping[Position, int],
-        sizes: Mapping[Position, int],
-    ) -> None:
+    def restore(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
         """Undo the acknowledgement of ``positions``, and make ``masks`` what of these is
         unacknowledged."""
         self.acknowledged_total -= self.acks.restore(positions, masks)
-        self._learn(sizes)
 
-    def reset(self, place: Position, mask: int | None, size: int) -> None:
+    def reset(self, place: Position, mask: int | None) -> None:
         """Make ``place`` the next entry, and forget what lies beyond. ``mask``: the messages
-        of it still unacknowledged, of its ``size``."""
+        of it still unacknowledged."""
         self.acks.reset(place, mask)
         self.skip_missing()
         self._furthest = self.acks.mark_delete
-        self._sizes = {place: size} if mask else {}
 
     def skip_missing(self) -> None:
         """Call acknowledged what cannot be read any more (of a memory log, when a cursor begins
@@ -114,17 +98,13 @@ class Cursor:
         for gap in self._log.missing(self.acks.mark_delete):
             self.acks.acknowledge(cast(Sequence[Position], gap))
 
-    def size_of(self, place: Position) -> int | None:
-        """How many messages a half-acknowledged batch holds, if that was told."""
-        return self._sizes.get(place)
-
     def take_changes(
         self, topic_id: TopicId, subscription_id: SubscriptionId, read_after: Position
     ) -> CursorChanges:
         """What has to be written now. ``read_after``: nothing behind it was handed out."""
         prefix = cursor_prefix(topic_id, subscription_id)
         changes = CursorChanges(self.acks.take_changes())
-        self._furthest = max(self._furthest, read_after)
+        self._furthest = max(self._furthest, read_after, self.acks.mark_delete)
         record = CursorRecord(self.acks.mark_delete, Position(self._furthest + 1))
         changes.puts.append((Table.CURSORS, prefix + PLACE_SUFFIX, record.pack()))
         for suffix, value in changes.acks:
@@ -141,26 +121,20 @@ class Cursor:
     @property
     def backlog_messages(self) -> int:
         """Messages not acknowledged. With batches, the entries of a ledger that is
-        acknowledged in part count with that ledger's average: exact numbers would need the
-        size of every entry ever written, in memory."""
+        acknowledged in part count with that ledger's average, save half-acknowledged ones:
+        exact numbers would need the size of every entry ever written, in memory."""
         if not self._log.has_batches:
             return self.acks.backlog
         ledgers = self._log.ledgers
         total = 0.0
+        averages: dict[int, float] = {}
         for info in ledgers:
             low = max(before(position(info.id, 0)), self.acks.mark_delete)
             left = ledgers.count_between(low, info.last)
             if left:
                 left -= self.acks.acknowledged_between(low, info.last)
-                total += left * info.messages / info.entries
+                averages[info.id] = info.messages / info.entries
+                total += left * averages[info.id]
         for place, mask in self.acks.masks.items():
-            unacked = mask.bit_count()
-            total -= self._sizes.get(place, unacked) - unacked
+            total += mask.bit_count() - averages[ledger_of(place)]
         return round(total)
-
-    def _learn(self, sizes: Mapping[Position, int]) -> None:
-        """Remember the sizes of batches, as long as these are half-acknowledged."""
-        self._sizes.update(sizes)
-        masks = self.acks.masks
-        if len(self._sizes) > 2 * len(masks) + FEW:
-            self._sizes = {place: self._sizes[place] for place in masks if place in self._sizes}

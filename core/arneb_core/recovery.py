@@ -1,9 +1,11 @@
 """Recovery: what a store holds, as the values from which topics and cursors are made.
 
 The rule: it reads one snapshot and changes nothing. The counts of closed ledgers are
-believed; an open ledger is counted block by block, which also proves its tail readable.
+believed; an open ledger is counted block by block. A damaged block there stops nobody but
+the subscriptions that come to it.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,7 +13,8 @@ from arneb_core.acks import AckState
 from arneb_core.entry import messages_in
 from arneb_core.interface import TopicSettings
 from arneb_core.ledgers import LedgerIndex, LedgerInfo
-from arneb_core.position import Position, position
+from arneb_core.position import Position, entry_of, position, render
+from arneb_core.store.block import BlockCorrupt
 from arneb_core.store.records import (
     CursorRecord,
     LedgerRecord,
@@ -36,6 +39,8 @@ from arneb_core.store.schema import (
 )
 from arneb_core.store.snapshot import Snapshot
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class StoredCursor:
@@ -46,7 +51,6 @@ class StoredCursor:
     properties: Mapping[str, str]
     acks: AckState
     read_position: Position
-    half_acked_sizes: Mapping[Position, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +119,20 @@ def _recover_ledger(
     if not record.closed_ms:
         first = position(ledger, 0)
         last = Position(position(ledger + 1, 0) - 1)
-        for _, run in snapshot.iter_blocks(topic_id, first, last):
-            entries += len(run)
-            messages += sum(map(messages_in, run))
-            size += sum(map(len, run))
+        try:
+            for _, run in snapshot.iter_blocks(topic_id, first, last):
+                entries += len(run)
+                messages += sum(map(messages_in, run))
+                size += sum(map(len, run))
+        except BlockCorrupt as error:
+            where = render(Position(first + entries))
+            logger.error("topic %d is damaged from %s on: %s", topic_id, where, error)
+            # Keys tell how many entries there are. One message too many, so that whoever
+            # reads on looks for batches behind the damage.
+            end = snapshot.last_position(topic_id, last)
+            assert end is not None, "there is the damaged block at least"
+            entries = entry_of(end) + 1
+            messages = max(messages, entries) + 1
     return LedgerInfo(ledger, entries, messages, size, record.created_ms, record.closed_ms)
 
 
@@ -134,8 +148,4 @@ def _recover_cursor(
     rows = {key[len(prefix) :]: value for key, value in snapshot.scan(Table.CURSORS, prefix)}
     place = CursorRecord.unpack(rows.pop(PLACE_SUFFIX, b""))
     acks = AckState.load(ledgers, place.mark_delete, rows.items())
-    sizes = {}
-    for masked in acks.masks:
-        for _, entries in snapshot.read_blocks(topic_id, masked, bytes_max=1, last=masked):
-            sizes[masked] = messages_in(entries[0])
-    return StoredCursor(name, record.id, record.properties, acks, place.read_position, sizes)
+    return StoredCursor(name, record.id, record.properties, acks, place.read_position)

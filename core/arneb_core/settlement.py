@@ -51,6 +51,7 @@ class Taken:
     masks: Mapping[Position, int]
     """Of the other half-acknowledged batches: the messages that were unacknowledged."""
     sizes: Mapping[Position, int]
+    """Of the divided batches."""
     past: Past
 
 
@@ -169,11 +170,14 @@ class Settlement:
 
     def _size_of(self, place: Position) -> int | None:
         """How many messages the entry holds, if that is known without reading the store."""
-        size = self._handout.sizes.get(place) or self._cursor.size_of(place)
-        if size is None:
-            hot = self._log.read_hot(place, 1)
-            size = None if hot is None else messages_in(hot[1][0])
-        return size
+        size = self._handout.sizes.get(place)
+        if size is not None:
+            return size
+        unacked = self.acks.unacked_mask(place)
+        if unacked is not None:
+            return unacked.bit_length()  # those behind are acknowledged, which is all we need
+        hot = self._log.read_hot(place, 1)
+        return None if hot is None else messages_in(hot[1][0])
 
     def _sized(
         self,
@@ -223,8 +227,6 @@ class Settlement:
                 unheld = self._unacked(place, sizes[place]) & ~handout.divided[place]
                 parts[place] = held.masks.get(place, unheld)
         masks = acks.masks_of([place for place in positions if place not in parts])
-        for place in masks:
-            sizes[place] = self._cursor.size_of(place) or masks[place].bit_length()
         return Taken(self.era, positions, held, parts, masks, sizes, handout.past(positions))
 
     def untake(self, taken: Taken, held: Held) -> None:
@@ -235,7 +237,7 @@ class Settlement:
             is_whole = self.acks.is_acknowledged(place)
             left = 0 if is_whole else self._unacked(place, taken.sizes[place])
             masks[place] = left | part
-        self._cursor.restore(taken.positions, masks, taken.sizes)
+        self._cursor.restore(taken.positions, masks)
         self._handout.remember(taken.past)
         for place, mask in held.masks.items():
             self._handout.divide(place, mask, taken.sizes[place])

@@ -278,13 +278,12 @@ class LogSubscription:
             raise SubscriptionFenced(f"{self!r} is being reset or removed already")
         self._seeking = True
         try:
-            size = 0 if mask is None else await self._size_at(place)
             if mask is not None:
-                mask &= (1 << size) - 1
-                mask = None if mask.bit_count() == size else mask
+                whole = (1 << await self._size_at(place)) - 1
+                mask = None if mask & whole == whole else mask & whole
             self.put_out("seek")
             self.settlement.era += 1
-            self.cursor.reset(place, mask, size)
+            self.cursor.reset(place, mask)
             self._replay.clear()
             self._handout.forget()
             self._reader.rewind(self.acks.mark_delete)

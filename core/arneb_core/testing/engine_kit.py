@@ -66,15 +66,16 @@ async def publish(engine: Engine, name: str, bodies: list[bytes]) -> Position:
 async def append(engine: Engine, name: str, entries: list[bytes]) -> Position:
     """Append entries and wait until they are durable; the first one's position."""
     placed: list[Position] = []
-    finished = trio.Event()
+    told = Outcome()
 
     def done(error: Exception | None, first: Position) -> None:
-        assert error is None, error
         placed.append(first)
-        finished.set()
+        told(error)
 
     engine.append(engine.topic(name), entries, done)
-    await finished.wait()
+    error = await told.wait()
+    if error is not None:
+        raise error
     return placed[0]
 
 
