@@ -160,4 +160,12 @@ def write(rows: list[Line], rounds: int, quick: bool) -> Path:
         "lines": [asdict(line) for line in rows],
     }
     path.with_suffix(".json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    _write_index()
     return path
+
+
+def _write_index() -> None:
+    """List every result, the newest first."""
+    names = sorted((each.stem for each in RESULTS.glob("2*.md")), reverse=True)
+    listed = "\n".join(f"* [{name}]({name}.md)" for name in names)
+    (RESULTS / "README.md").write_text(f"# Results\n\n{listed}\n")

@@ -2,9 +2,12 @@
 
 import asyncio
 import errno
+import queue
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pulsar
 import pytest
 from conformance.brokers.arneb import Arneb, run_arneb
 from conformance.wire.amqp import AmqpClient, Delivery
@@ -18,7 +21,7 @@ from tests.crash.failing_disk import (
     compile_shim,
     limit_file_size,
 )
-from tests.crash.workload import topic_of
+from tests.crash.workload import pulsar_client, topic_of
 
 QUEUE = "orders"
 WITHIN_S = 10.0
@@ -216,6 +219,28 @@ def test_pulsar_producers_get_send_errors_while_the_disk_fails(
     run(scenario())
 
 
+def test_the_official_producer_gets_through_when_the_disk_is_whole_again(
+    broker: Arneb, disk: FailingDisk
+) -> None:
+    """It closes the connection on a send error and sends everything again, once each."""
+    topic = topic_of("resent")
+    wheel = pulsar_client(broker)
+    producer = wheel.create_producer(topic, batching_enabled=False)
+    results: queue.Queue[pulsar.Result] = queue.Queue()
+    keeper = wheel.subscribe(topic, "keeper", initial_position=pulsar.InitialPosition.Earliest)
+    disk[Field.WRITE_ERROR] = errno.EIO
+    for number in range(10):
+        producer.send_async(b"%d" % number, lambda result, place: results.put(result))
+    while not disk[Field.FAILURES]:
+        time.sleep(0.01)
+    assert results.empty()
+    disk.heal()
+    assert [results.get(timeout=20) for _ in range(10)] == [pulsar.Result.Ok] * 10
+    got = [keeper.receive(int(WITHIN_S * 1000)).data() for _ in range(10)]
+    assert got == [b"%d" % number for number in range(10)]
+    wheel.close()
+
+
 async def _send_until_taken(broker: Arneb, topic: str) -> list[bytes]:
     for attempt in range(100):
         client = await PulsarClient.open(broker.pulsar_address)
@@ -283,8 +308,8 @@ def test_a_refused_publish_to_two_queues_is_in_neither(
         publisher = await Publisher.open(broker)
         client = publisher.client
         await client.declare_queue("second")
-        for queue in (QUEUE, "second"):
-            bind = commands.Queue.Bind(queue=queue, exchange="amq.fanout")
+        for name in (QUEUE, "second"):
+            bind = commands.Queue.Bind(queue=name, exchange="amq.fanout")
             await client.call(bind, commands.Queue.BindOk)
         disk[fault[0]] = fault[1]
         assert not any(await publisher.publish(*bodies("during", 5), exchange="amq.fanout"))
