@@ -49,9 +49,9 @@ class SnapshotTime(Enum):
     """When the end of the log is fixed."""
 
     QUERY = "query"
-    """At the planning of every query, so that each sees what is new."""
+    """When Spark plans: once a DataFrame, at its first query; with ``pushdown`` at every query."""
     LOAD = "load"
-    """Once, by ``load()``, so that all queries on the DataFrame see the same rows."""
+    """By ``load()`` itself."""
 
 
 @dataclass(frozen=True, slots=True)

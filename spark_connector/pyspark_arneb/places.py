@@ -105,17 +105,21 @@ class Places:
 
     def _offsets(self, positions: Sequence[int], batch_indexes: Sequence[int] | None) -> "pa.Array":
         base = self._ledger << OFFSET_LEDGER_SHIFT
-        entries = [place & ENTRY_MASK for place in positions]
-        indexes = [max(index, 0) for index in batch_indexes or [0] * len(entries)]
-        if max(entries) >= OFFSET_ENTRIES_MAX or max(indexes) >= OFFSET_BATCH_MAX:
+        highest = max(positions) & ENTRY_MASK
+        indexes = [max(index, 0) for index in batch_indexes or ()]
+        if highest >= OFFSET_ENTRIES_MAX or max(indexes, default=0) >= OFFSET_BATCH_MAX:
             raise OverflowError(
                 f"column offset: expected entry ids below {OFFSET_ENTRIES_MAX} and batch indexes "
-                f"below {OFFSET_BATCH_MAX}, got {max(entries)} and {max(indexes)} in ledger "
+                f"below {OFFSET_BATCH_MAX}, got {highest} and {max(indexes, default=0)} in ledger "
                 f"{self._ledger}; use columnStyle arneb or pulsar"
             )
+        step = 1 << OFFSET_ENTRY_SHIFT
+        if isinstance(positions, range) and not indexes:
+            first = base + (positions[0] & ENTRY_MASK) * step
+            return pa.arange(first, first + len(positions) * step, step)
         offsets = [
-            base + (entry << OFFSET_ENTRY_SHIFT) + index
-            for entry, index in zip(entries, indexes, strict=True)
+            base + (place & ENTRY_MASK) * step + index
+            for place, index in zip(positions, indexes or [0] * len(positions), strict=True)
         ]
         return pa.array(offsets, pa.int64())
 

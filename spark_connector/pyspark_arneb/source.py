@@ -41,8 +41,8 @@ class DefaultSource(DataSource):
     columnStyle             arneb            arneb, kafka or pulsar: whose column names to use
     pushdown                false            take filters on topic, partition and ledger; needs
                                              ``spark.sql.python.filterPushdown.enabled``
-    snapshot                query            when the end is fixed: query (each query sees what
-                                             is new) or load (all queries see the same rows)
+    snapshot                query            when the rows are fixed: by Spark's planning, which
+                                             is at the DataFrame's first query; or load: at once
     ======================= ================ ==================================================
 
     Settings that begin with ``kafka.`` or ``pulsar.`` are ignored. The columns are described

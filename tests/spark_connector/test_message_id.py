@@ -97,6 +97,14 @@ def test_kafka_offsets_rise_with_the_place(
     assert all(0 <= offset < 1 << 63 for offset in offsets)
 
 
+@given(st.integers(1, (1 << 27) - 1), st.integers(0, OFFSET_ENTRIES_MAX - 300), st.integers(1, 300))
+def test_offsets_counted_up_equal_offsets_made_singly(ledger: int, first: int, count: int) -> None:
+    positions = range(position(ledger, first), position(ledger, first) + count)
+    assert column("t", ledger, positions, None, Field.OFFSET) == column(
+        "t", ledger, list(positions), [-1] * count, Field.OFFSET
+    )
+
+
 @pytest.mark.parametrize(("entry", "index"), [(OFFSET_ENTRIES_MAX, 0), (0, OFFSET_BATCH_MAX)])
 def test_an_offset_that_would_not_be_unique_is_an_error(entry: int, index: int) -> None:
     with pytest.raises(OverflowError, match="columnStyle"):
