@@ -19,6 +19,7 @@ help:
 	@echo "make check        format, lint, types, import rules, generated code, tidiness"
 	@echo "make demo         10,000 orders, a SIGKILL, three kinds of client, nothing lost: under a minute"
 	@echo "make bench        measure against RabbitMQ on this machine, results in bench/results/"
+	@echo "make mutants      seed the known mistakes and prove that the tests notice each"
 	@echo "make conformance  black-box scenarios by real clients, against RabbitMQ and Arneb"
 
 run: $(VENV)/.base
@@ -43,6 +44,10 @@ bench: $(VENV)/.dev broker-tools
 
 conformance: $(VENV)/.dev java broker-tools
 	$(BIN)/pytest conformance $(ARGS)
+
+# The known mistakes, one after the other, in a copy of the code: the tests must see each.
+mutants: $(VENV)/.dev
+	$(BIN)/python -m tests.mutants.run $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from tests.mutants.table import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
