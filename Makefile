@@ -11,7 +11,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test check demo bench conformance clean java compiler broker-tools
+.PHONY: help run test check demo bench conformance mutants clean java compiler broker-tools
 
 help:
 	@echo "make run          a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), data in ./arneb-data"
