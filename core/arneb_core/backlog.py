@@ -97,7 +97,7 @@ class BacklogReader:
     def reread(self, positions: Sequence[Position]) -> None:
         """``positions`` were acknowledged, or are no longer: if some of them are at hand, read
         what is at hand once more."""
-        if max(positions) > self.after and min(positions) <= self._ahead:
+        if self._chunks and any(self.after < place <= self._ahead for place in positions):
             self.let_go()
 
     def take(self, positions: list[Position]) -> None:

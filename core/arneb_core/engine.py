@@ -163,7 +163,7 @@ class Engine:
             cache_bytes=self.budget.bytes,
             store_bytes=self._store.size_bytes,
             full=self._committer.full,
-            read_failures_total=self.reader.failures_total,
+            read_failures_total=self._upkeep.read_failures_total,
         )
 
     @property

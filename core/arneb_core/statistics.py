@@ -72,4 +72,4 @@ class EngineStatistics:
     full: bool
     """The last commit failed for want of room."""
     read_failures_total: int = 0
-    """Reads of the store that failed; a subscription that needs one stands still meanwhile."""
+    """Reads for subscriptions that failed; each stands still until one succeeds."""

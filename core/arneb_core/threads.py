@@ -79,7 +79,6 @@ class Reader:
         self._queue = SimpleQueue()
         self.requests_open = 0
         """Reads asked for and not answered yet."""
-        self.failures_total = 0
         self._thread = Thread(target=self._run, name="arneb-reader", daemon=True)
         self._thread.start()
 
@@ -101,8 +100,7 @@ class Reader:
             topic_id, place, last, bytes_max, then = work
             found: Runs | StoreFailed
             try:
-                with self._store.snapshot() as snapshot:
-                    found = snapshot.read_blocks(topic_id, place, bytes_max=bytes_max, last=last)
+                found = self._read_blocks(topic_id, place, last, bytes_max)
             except StoreFailed as error:
                 found = error
             except Exception as error:
@@ -113,8 +111,16 @@ class Reader:
             with suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._answer, then, found)
 
+    def _read_blocks(
+        self, topic_id: TopicId, place: Position, last: Position, bytes_max: int
+    ) -> Runs:
+        with self._store.snapshot() as snapshot:
+            try:
+                return snapshot.read_blocks(topic_id, place, bytes_max=bytes_max, last=last)
+            except BlockCorrupt:
+                # Perhaps only a later one is damaged: what comes before it can be had.
+                return snapshot.read_blocks(topic_id, place, bytes_max=1, last=last)
+
     def _answer(self, then: Read, found: Runs | StoreFailed) -> None:
         self.requests_open -= 1
-        if isinstance(found, StoreFailed):
-            self.failures_total += 1
         then(found)

@@ -39,6 +39,7 @@ class Upkeep:
         self._dirty = trio.Event()
         self._unreadable: dict[LogSubscription, None] = {}
         self._stuck = trio.Event()
+        self.read_failures_total = 0
 
     def __repr__(self) -> str:
         return f"<Upkeep {len(self._unreadable)} unreadable>"
@@ -49,6 +50,7 @@ class Upkeep:
 
     def unreadable(self, subscription: LogSubscription) -> None:
         """A read failed for ``subscription``; have it tried again."""
+        self.read_failures_total += 1
         self._unreadable[subscription] = None
         self._stuck.set()
 

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from arneb_core.engine import open_engine
 from arneb_core.interface import ConsumerSpec, InitialPosition, SubscriptionType, Window
 from arneb_core.position import Position
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, append, make_entry, publish, quiet
+
+pytestmark = pytest.mark.real_time
 
 PULSAR = ConsumerSpec("p")
 EXCLUSIVE = ConsumerSpec("x", SubscriptionType.EXCLUSIVE)
