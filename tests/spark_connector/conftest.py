@@ -1,18 +1,20 @@
 """What the connector's tests share: the generator on the path, and one Spark session for all.
 
-Without pyspark and pyarrow (the extra ``spark``) these tests are skipped, not failed.
+Without pyspark and pyarrow (the extra ``spark``) these tests are left out, and it is said so.
 """
 
 import os
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="install the extra 'spark'")
-pytest.importorskip("pyarrow", reason="install the extra 'spark'")
+collect_ignore_glob: list[str] = []
+if not all(map(find_spec, ("pyspark", "pyarrow"))):
+    collect_ignore_glob.append("test_*.py")
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -23,9 +25,17 @@ ROOTS = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker"
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="session")
+def pytest_report_collectionfinish() -> list[str]:
+    """Say what is left out."""
+    if not collect_ignore_glob:
+        return []
+    return ["tests/spark_connector is left out: install the extra 'spark'"]
+
+
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """One local session; starting it costs more than all queries of these tests."""
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     scratch = tmp_path_factory.mktemp("spark")
@@ -55,4 +65,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
+    gateway: Any = SparkContext._gateway
     session.stop()
+    # The JVM would stay, with its memory, until the last test of the project.
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(timeout=60)
+    SparkContext._gateway = SparkContext._jvm = None
