@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from arneb.settings import ConfigInvalid, Reader, read_settings
 from arneb_amqp.config import AmqpConfig
+from arneb_core.retention import NOTHING_KEPT, WITHOUT_END, Retention
 from arneb_pulsar.config import PulsarConfig
 
 __all__ = ["Address", "Config", "ConfigInvalid", "Listen", "load_config", "parse_listen"]
@@ -76,6 +77,33 @@ class HttpTable:
 
 
 @dataclass(frozen=True, slots=True)
+class RetentionTable:
+    """The table ``[retention]``: how long entries stay that every subscription has acknowledged.
+
+    An entry goes when it is older than ``time_s`` or when ``bytes`` of newer ones are there; -1
+    has no end, and a bound that is left out while the other is given is none. Without the table
+    nothing is kept.
+    """
+
+    time_s: int = 0
+    bytes: int = 0
+
+    def __post_init__(self) -> None:
+        if self.time_s < WITHOUT_END or self.bytes < WITHOUT_END:
+            raise ValueError(
+                f"expected -1 or more, got time_s = {self.time_s}, bytes = {self.bytes}"
+            )
+
+    @property
+    def retention(self) -> Retention:
+        """The same in the core's words."""
+        if not (self.time_s or self.bytes):
+            return NOTHING_KEPT
+        time_s, size = self.time_s or WITHOUT_END, self.bytes or WITHOUT_END
+        return Retention(time_s if time_s == WITHOUT_END else time_s * 1000, size)
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The whole file. ``data_dir`` is relative to the file that names it."""
 
@@ -83,6 +111,7 @@ class Config:
     amqp: AmqpTable = AmqpTable()
     pulsar: PulsarTable = PulsarTable()
     http: HttpTable = HttpTable()
+    retention: RetentionTable = RetentionTable()
 
 
 def load_config(

@@ -72,7 +72,8 @@ async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) ->
         watch.start_soon(_obey, signals, serving, say)
         try:
             with serving:
-                async with open_engine(config.data_dir) as core:
+                kept = config.retention.retention
+                async with open_engine(config.data_dir, retention=kept) as core:
                     say(f"arneb {__version__}, data in {config.data_dir.absolute()}")
                     await _serve_doors(core, config, listeners, say)
         finally:

@@ -32,6 +32,7 @@ from arneb_core.interface import (
 from arneb_core.log import MemoryLog
 from arneb_core.position import Position
 from arneb_core.pump import Pump
+from arneb_core.retention import NOTHING_KEPT, Retention
 from arneb_core.statistics import EngineStatistics
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
@@ -64,8 +65,11 @@ class Engine:
         committing: CommittingStore,
         token: trio.lowlevel.TrioToken,
         now_ms: Callable[[], int],
+        retention: Retention,
     ) -> None:
         self._store = store
+        self.retention = retention
+        """For topics that ask for none of their own."""
         self._now_ms = now_ms
         self._writer = Writer(committing, token)
         self.reader = Reader(store, token)
@@ -325,16 +329,19 @@ async def open_engine(
     store: Store | None = None,
     committing: CommittingStore | None = None,
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    retention: Retention = NOTHING_KEPT,
 ) -> AsyncIterator[Engine]:
     """The engine over the data directory ``path``, running while the block does.
 
-    Raises :class:`arneb_core.errors.StoreUnusable`. Leaving the block detaches all
-    consumers, writes what is not written yet and marks the stop as clean; a block left by
-    an exception is closed the same way. Tests pass ``store`` and a faulty ``committing``.
+    Raises :class:`arneb_core.errors.StoreUnusable`. Leaving the block detaches all consumers,
+    writes what is not written yet and marks the stop as clean; a block left by an exception is
+    closed the same way. ``retention`` is for topics that ask for none of their own. Tests pass
+    ``store`` and a faulty ``committing``.
     """
     opened = store or Store.open(path)
     try:
-        engine = Engine(opened, committing or opened, trio.lowlevel.current_trio_token(), now_ms)
+        token = trio.lowlevel.current_trio_token()
+        engine = Engine(opened, committing or opened, token, now_ms, retention)
         try:
             try:
                 if engine.catalog.load(opened):

@@ -298,8 +298,9 @@ class Topic(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """What a topic is made with. ``retention_*`` keep acknowledged entries: -1 without end,
-    0 not at all; an entry goes when it is over either bound."""
+    """What a topic is made with. ``retention_*`` keep acknowledged entries: -1 without end, 0
+    not at all, both 0 what the broker keeps by default; an entry goes when it is over either
+    bound."""
 
     durable: bool = True
     retention_ms: int = 0

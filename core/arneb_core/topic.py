@@ -30,7 +30,7 @@ from arneb_core.position import (
     position,
     render,
 )
-from arneb_core.retention import droppable_through
+from arneb_core.retention import Retention, droppable_through
 from arneb_core.store.changes import Changes
 from arneb_core.store.records import SubscriptionRecord
 from arneb_core.store.schema import (
@@ -79,6 +79,12 @@ class LogTopic:
     @property
     def durable(self) -> bool:
         return self.settings.durable
+
+    @property
+    def retention(self) -> Retention:
+        """The topic's own retention, or else the broker's."""
+        own = Retention(self.settings.retention_ms, self.settings.retention_bytes)
+        return own or self.engine.retention
 
     @property
     def subscriptions(self) -> Mapping[str, LogSubscription]:
@@ -318,8 +324,7 @@ class LogTopic:
         last = droppable_through(
             self.log.ledgers,
             min(marks, default=None),
-            retention_ms=self.settings.retention_ms,
-            retention_bytes=self.settings.retention_bytes,
+            retention=self.retention,
             now_ms=now_ms,
         )
         if last is None:

@@ -84,7 +84,7 @@ class Upkeep:
             except Exception:
                 logger.exception("looking for readers that died failed")
             for topic in topics():
-                if topic.durable and topic.settings.retention_ms > 0:
+                if topic.durable and topic.retention.ms > 0:
                     self._committer.trim_due(topic)
                 topic.forget_unused()
             self._wake()

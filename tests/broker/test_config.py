@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb.config import Address, Config, ConfigInvalid, load_config, parse_listen
+from arneb_core.retention import Retention
 
 hosts = st.sampled_from(["127.0.0.1", "localhost", "example.org", "::1", "fe80::1%lo"])
 
@@ -99,3 +100,27 @@ def test_any_file_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, r
 def test_a_wrong_flag_is_named() -> None:
     with pytest.raises(ConfigInvalid, match="--amqp: expected a port from 0 to 65535"):
         load_config(None, amqp="127.0.0.1:99999")
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("", Retention(0, 0)),
+        ("[retention]\ntime_s = 60", Retention(60_000, -1)),
+        ("[retention]\nbytes = 5", Retention(-1, 5)),
+        ("[retention]\ntime_s = -1\nbytes = -1", Retention(-1, -1)),
+    ],
+)
+def test_retention_bounds_that_are_left_out_are_none(
+    tmp_path: Path, table: str, expected: Retention
+) -> None:
+    file = tmp_path / "arneb.toml"
+    file.write_text(table)
+    assert load_config(file).retention.retention == expected
+
+
+def test_a_negative_retention_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "arneb.toml"
+    file.write_text("[retention]\ntime_s = -2")
+    with pytest.raises(ConfigInvalid, match=r"retention: expected -1 or more, got time_s = -2"):
+        load_config(file)

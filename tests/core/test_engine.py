@@ -28,6 +28,7 @@ from arneb_core.interface import (
     Window,
 )
 from arneb_core.position import AFTER_ALL, Position
+from arneb_core.retention import WITHOUT_END, Retention
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, append, make_entry, publish, quiet
@@ -518,6 +519,27 @@ def test_consumed_ledgers_go_and_the_last_one_stays(tmp_path: Path) -> None:
 
     trio.run(main)
     assert check(tmp_path) == []
+
+
+def test_retention_keeps_what_every_cursor_has_passed(tmp_path: Path) -> None:
+    async def consume(retention: Retention, name: str) -> int:
+        async with open_engine(tmp_path / name, retention=retention) as engine:
+            subscription = await make_queue(engine)
+            sink = RecordingSink()
+            consumer = subscription.attach(AMQP, sink)
+            for start in range(0, 60_000, 20_000):
+                await publish(engine, "q", bodies(20_000, start))
+            await quiet(engine)
+            told = Outcome()
+            consumer.acknowledge(sink.positions, told)
+            assert await told.wait() is None
+            await publish(engine, "q", bodies(1))
+            await quiet(engine)
+            return engine.topic("q").statistics().ledgers
+
+    assert trio.run(consume, Retention(WITHOUT_END, WITHOUT_END), "all") == 2
+    assert trio.run(consume, Retention(3_600_000, WITHOUT_END), "an hour") == 2
+    assert trio.run(consume, Retention(WITHOUT_END, 1), "a byte") == 1
 
 
 def test_a_backlog_is_read_from_the_store_in_order(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from arneb_core.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.position import BEFORE_ALL, LedgerId, Position, before, position
-from arneb_core.retention import WITHOUT_END, droppable_through
+from arneb_core.retention import WITHOUT_END, Retention, droppable_through
 from arneb_core.testing.strategies import ledger_indexes
 
 BOUNDS = st.sampled_from([WITHOUT_END, 0, 1, 10, 20, 50, 1_000])
@@ -22,7 +22,7 @@ def through(
     index: LedgerIndex, slowest: Position | None, ms: int, size: int, now_ms: int = NOW_MS
 ) -> LedgerId | None:
     return droppable_through(
-        index, slowest, retention_ms=ms, retention_bytes=size, now_ms=now_ms
+        index, slowest, retention=Retention(ms, size), now_ms=now_ms
     )  # fmt: skip
 
 
