@@ -53,9 +53,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "broker" in metafunc.fixturenames:
-        names = metafunc.config.getoption("broker") or ["rabbitmq", "arneb"]
-        metafunc.parametrize("broker", names, indirect=True, scope="session")
+    names = metafunc.config.getoption("broker") or ["rabbitmq", "arneb"]
+    for fixture, scope in (("broker", "session"), ("own_broker", "function")):
+        if fixture in metafunc.fixturenames:
+            metafunc.parametrize(fixture, names, indirect=True, scope=scope)
 
 
 @pytest.fixture(scope="session")
@@ -68,11 +69,24 @@ def broker(
         parts = urlsplit(url)
         yield Target(name, Address(parts.hostname or "127.0.0.1", parts.port or 5672), None)
         return
-    if name == "rabbitmq" and not RabbitMQ.installed():
-        pytest.skip("RabbitMQ is not installed")
-    directory = tmp_path_factory.mktemp(name)
-    process: Broker = Arneb(directory) if name == "arneb" else RabbitMQ(directory)
+    process = _made(name, tmp_path_factory.mktemp(name))
     try:
         yield Target(name, process.start().address, process)
     finally:
         process.stop()
+
+
+@pytest.fixture
+def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    """A broker of this scenario's own, which may stop it, kill it and start it again."""
+    process = _made(request.param, tmp_path)
+    try:
+        yield process.start()
+    finally:
+        process.kill()
+
+
+def _made(name: str, directory: Path) -> Broker:
+    if name == "rabbitmq" and not RabbitMQ.installed():
+        pytest.skip("RabbitMQ is not installed")
+    return Arneb(directory) if name == "arneb" else RabbitMQ(directory)

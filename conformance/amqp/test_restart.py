@@ -1,0 +1,111 @@
+"""What outlives the broker: durable things and persistent messages, and nothing else."""
+
+from collections.abc import Callable
+
+import pika
+import pytest
+from conformance.amqp.helpers import PERSISTENT, Inbox, bodies_in, publish
+from conformance.brokers.process import Broker
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import AMQPError, ChannelClosedByBroker
+
+ENDS: dict[str, Callable[[Broker], None]] = {
+    "stop": lambda broker: broker.stop(),
+    "kill": lambda broker: broker.kill(),
+}
+
+
+@pytest.fixture(params=ENDS)
+def end(request: pytest.FixtureRequest) -> Callable[[Broker], None]:
+    return ENDS[request.param]
+
+
+def connect(broker: Broker) -> pika.BlockingConnection:
+    address = broker.address
+    return pika.BlockingConnection(pika.ConnectionParameters(address.host, address.port))
+
+
+def restart(
+    broker: Broker, end: Callable[[Broker], None], witness: pika.BlockingConnection
+) -> None:
+    """End it and start it again; the connection that saw it hears of it and closes its socket."""
+    end(broker)
+    with pytest.raises(AMQPError):
+        witness.sleep(5)
+    broker.start()
+
+
+def exists(broker: Broker, queue: str) -> bool:
+    connection = connect(broker)
+    try:
+        connection.channel().queue_declare(queue, passive=True)
+    except ChannelClosedByBroker as error:
+        assert error.reply_code == 404
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def set_up(channel: BlockingChannel) -> None:
+    channel.exchange_declare("kept", "topic", durable=True)
+    channel.exchange_declare("lost", "fanout", durable=False)
+    channel.queue_declare("orders", durable=True)
+    channel.queue_bind("orders", "kept", "order.#")
+    channel.queue_declare("gone", durable=False)
+    channel.queue_declare("mine", exclusive=True)
+
+
+def test_a_restart_keeps_what_is_durable(own_broker: Broker, end: Callable[[Broker], None]) -> None:
+    """Queues, exchanges, bindings, and confirmed persistent messages in their order."""
+    connection = connect(own_broker)
+    channel = connection.channel()
+    set_up(channel)
+    wanted = [b"%d" % number for number in range(300)]
+    publish(channel, "orders", *wanted)
+    inbox = Inbox(channel, "orders")
+    inbox.wait(300)
+    for tag in inbox.tags[:100]:
+        channel.basic_ack(tag)
+    # A second of peace, in which every broker has written these acks.
+    connection.sleep(1)
+    restart(own_broker, end, connection)
+
+    assert [exists(own_broker, queue) for queue in ("orders", "gone", "mine")] == [
+        True,
+        False,
+        False,
+    ]
+    connection = connect(own_broker)
+    channel = connection.channel()
+    with pytest.raises(ChannelClosedByBroker):
+        connection.channel().exchange_declare("lost", passive=True)
+    back = Inbox(channel, "orders")
+    assert back.wait(200) == wanted[100:]
+    assert all(method.redelivered for method, _, _ in back.got)
+    channel.basic_ack(0, multiple=True)
+    channel.basic_cancel(back.tag)
+    channel.confirm_delivery()
+    channel.basic_publish("kept", "order.new", b"routed", PERSISTENT, mandatory=True)
+    assert bodies_in(channel, "orders") == [b"routed"]
+    connection.close()
+
+
+def test_what_was_deleted_stays_deleted(own_broker: Broker, end: Callable[[Broker], None]) -> None:
+    connection = connect(own_broker)
+    channel = connection.channel()
+    set_up(channel)
+    publish(channel, "orders", b"x")
+    channel.queue_purge("orders")
+    channel.queue_unbind("orders", "kept", "order.#")
+    channel.queue_declare("other", durable=True)
+    publish(channel, "other", b"y")
+    channel.queue_delete("other")
+    restart(own_broker, end, connection)
+    assert not exists(own_broker, "other")
+    connection = connect(own_broker)
+    channel = connection.channel()
+    assert bodies_in(channel, "orders") == []
+    channel.basic_publish("kept", "order.new", b"nowhere", PERSISTENT)
+    assert bodies_in(channel, "orders") == []
+    connection.close()
