@@ -17,10 +17,11 @@ from arneb_core.callbacks import call
 from arneb_core.errors import CommitFailed, StoreFull
 from arneb_core.interface import Done
 from arneb_core.log import DurableLog, PlannedRun
+from arneb_core.patience import Patience
 from arneb_core.position import LedgerId, Position
 from arneb_core.store.changes import Changes, CommitReport, Trim
 from arneb_core.store.schema import Table
-from arneb_core.threads import CommitResult, Then
+from arneb_core.threads import CommitResult, Submit
 
 if TYPE_CHECKING:
     from arneb_core.consumer import LogConsumer
@@ -82,8 +83,9 @@ class _Flight:
 class Committer:
     """Gathers requests and commits them in groups."""
 
-    def __init__(self, submit: Callable[[Changes, Then], None], now_ms: Callable[[], int]) -> None:
+    def __init__(self, submit: Submit, now_ms: Callable[[], int]) -> None:
         self._submit = submit
+        self._patience = Patience()
         self._now_ms = now_ms
         self._waiting: deque[Request] = deque()
         self.waiting_bytes = 0
@@ -164,11 +166,17 @@ class Committer:
 
     def start(self) -> None:
         """Start a commit if none is under way and there is something to commit."""
-        if self._flight is not None:
-            return
-        take_cursors = bool(self._receipts) or self._flush_cursors
-        if not (self._waiting or take_cursors or self._must_trim):
-            return
+        while self._flight is None:
+            take_cursors = bool(self._receipts) or self._flush_cursors
+            if not (self._waiting or take_cursors or self._must_trim):
+                return
+            result = self._start(take_cursors)
+            if result is None:
+                return
+            self._finish(result)
+
+    def _start(self, take_cursors: bool) -> CommitResult | None:
+        """Start a commit; its result if it was worth waiting for."""
         # After a failure the cursors go first and alone: when the disk is full it is acks
         # and the trims they allow that make room, and they must not fail with the appends.
         alone = self.has_dirty if self._failed is not None else False
@@ -183,7 +191,11 @@ class Committer:
             self._plan_cursors(flight, changes)
         self._failed = None
         self._flight = flight
-        self._submit(changes, self._finished)
+        patience_s = self._patience.seconds(requests, has_cursors=bool(flight.cursors))
+        result = self._submit(changes, self._finished, patience_s)
+        if patience_s and result is None:
+            self._patience.lost()
+        return result
 
     def _take_requests(self) -> list[Request]:
         waiting = self._waiting
@@ -261,7 +273,11 @@ class Committer:
                 flight.trims.append((topic, ledger))
 
     def _finished(self, result: CommitResult) -> None:
-        """The writer is done with the commit under way. Runs in the event loop."""
+        """The writer brings the result of the commit under way. Runs in the event loop."""
+        self._finish(result)
+        self.start()
+
+    def _finish(self, result: CommitResult) -> None:
         flight, self._flight = self._flight, None
         assert flight is not None, "the writer answers once for each commit"
         self.waiting_bytes -= flight.size
@@ -272,7 +288,6 @@ class Committer:
         else:
             self._trims_left = False  # the next commit that succeeds says so again
             self._undo(flight, result)
-        self.start()
         if not self.crowded:
             self._room.set()
             self._room = trio.Event()

@@ -30,11 +30,12 @@ MUTANTS: Final = (
     Mutant(
         "confirm before fsync",
         CORE + "threads.py",
-        "                result = self._store.commit(changes)\n",
-        "                from arneb_core.store.changes import CommitReport as R\n"
-        "                self._token.run_sync_soon(then, R(0, 0, 0, 0))\n"
-        "                self._store.commit(changes)\n"
-        "                continue\n",
+        "            result = self._commit(job.changes)\n",
+        "            result = CommitReport(0, 0, 0, 0)\n"
+        "            if job.end(result):\n"
+        "                self._token.run_sync_soon(job.then, result)\n"
+        "            self._commit(job.changes)\n"
+        "            continue\n",
         ENGINE_TESTS,
     ),
     Mutant(
@@ -47,11 +48,11 @@ MUTANTS: Final = (
     Mutant(
         "dispatch before the commit is on disk",
         CORE + "committer.py",
-        "        self._submit(changes, self._finished)\n",
+        "        result = self._submit(changes, self._finished, patience_s)\n",
         "        for topic, run in flight.runs.items():\n"
         "            topic.confirm(run)\n"
         "        flight.runs.clear()\n"
-        "        self._submit(changes, self._finished)\n",
+        "        result = self._submit(changes, self._finished, patience_s)\n",
         ENGINE_TESTS,
     ),
     Mutant(
