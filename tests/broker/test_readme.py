@@ -37,7 +37,7 @@ def tour() -> list[re.Match[str]]:
     return [
         match
         for match in BLOCK.finditer(README.read_text())
-        if match["kind"] == "python" or (match["kind"] == "sh" and "serve" not in match["text"])
+        if match["kind"] == "python" or (match["kind"] == "sh" and "make " not in match["text"])
     ]
 
 
