@@ -15,7 +15,7 @@ from arneb_core.errors import (
     TopicFenced,
     TopicNotFound,
 )
-from arneb_core.interface import InitialPosition, SubscriptionType, TopicSettings, Unit, Window
+from arneb_core.interface import InitialPosition, SubscriptionType, TopicSettings, Window
 from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import META_CLEAN, Table
