@@ -416,9 +416,10 @@ async def test_a_step_is_bounded_however_many_subscriptions_are_ready(
         engine.append(topic, [make_entry(b"%d" % each) for each in range(10)], done)
         assert await done.wait() is None
         most, steps = 0, 0
-        before = 0
+        # The pump may have taken a step or two of its own before this task is back.
+        before = sum(len(sink.positions) for sink in sinks)
         while not all(len(sink.positions) == 10 for sink in sinks):
             engine._dispatch()
             now = sum(len(sink.positions) for sink in sinks)
             most, before, steps = max(most, now - before), now, steps + 1
-        assert 0 < most <= 110 and steps >= 18
+        assert 0 < most <= 110 and steps >= 15

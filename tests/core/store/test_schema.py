@@ -77,8 +77,12 @@ def test_other_bytes_are_no_key(key: bytes) -> None:
     except ValueError:
         pass
     else:
-        suffixes = (PLACE_SUFFIX, holes_suffix(number), mask_suffix(Position(number)))
-        assert key == cursor_prefix(topic, subscription) + suffixes[kind]
+        suffixes = {
+            CursorKind.PLACE: lambda: PLACE_SUFFIX,
+            CursorKind.HOLES: lambda: holes_suffix(number),
+            CursorKind.MASK: lambda: mask_suffix(Position(number)),
+        }
+        assert key == cursor_prefix(topic, subscription) + suffixes[kind]()
     try:
         owner, name = parse_subscription_key(b"subscription/" + key)
     except ValueError:
