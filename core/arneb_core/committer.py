@@ -17,8 +17,8 @@ from arneb_core.callbacks import call
 from arneb_core.errors import CommitFailed, StoreFull
 from arneb_core.interface import Done
 from arneb_core.log import DurableLog, PlannedRun
-from arneb_core.patience import Patience
 from arneb_core.position import LedgerId, Position
+from arneb_core.short_cut import ShortCut
 from arneb_core.store.changes import Changes, CommitReport, Trim
 from arneb_core.store.schema import Table
 from arneb_core.threads import CommitResult, Submit
@@ -83,9 +83,9 @@ class _Flight:
 class Committer:
     """Gathers requests and commits them in groups."""
 
-    def __init__(self, submit: Submit, now_ms: Callable[[], int]) -> None:
+    def __init__(self, submit: Submit, short_cut: ShortCut, now_ms: Callable[[], int]) -> None:
         self._submit = submit
-        self._patience = Patience()
+        self._short_cut = short_cut
         self._now_ms = now_ms
         self._waiting: deque[Request] = deque()
         self.waiting_bytes = 0
@@ -94,12 +94,16 @@ class Committer:
         self._dirty: dict[LogSubscription, None] = {}
         self._trim_due: dict[LogTopic, None] = {}
         self._trims_left = False
+        self.unsettled = False
+        """Entries are in the store's journal only."""
+        self._settle_due = False
+        self._journaled = trio.Event()
         self._stopping = False
         self._receipts: list[Done] = []
         self._flush_cursors = False
         self._failed: CommitFailed | None = None
-        self._room = trio.Event()
-        self._idle = trio.Event()
+        self._room = trio.lowlevel.ParkingLot()
+        self._idle = trio.lowlevel.ParkingLot()
         self.commits_total = 0
         self.entries_total = 0
         self.failures_total = 0
@@ -130,6 +134,15 @@ class Committer:
         """The subscription was removed; nothing of it is to be written any more."""
         self._dirty.pop(subscription, None)
 
+    async def journaled(self) -> None:
+        """Wait until :attr:`unsettled`."""
+        if not self.unsettled:
+            await self._journaled.wait()
+
+    def settle(self) -> None:
+        """Have the next commit empty the store's journal."""
+        self._settle_due = self.unsettled
+
     def flush_cursors(self) -> bool:
         """Put all changed cursors into the next commit; False when there are none."""
         self._flush_cursors = self._flush_cursors or bool(self._dirty)
@@ -148,17 +161,17 @@ class Committer:
     async def room(self) -> None:
         """Wait until not :attr:`crowded`."""
         while self.crowded:
-            await self._room.wait()
+            await self._room.park()
 
     async def idle(self) -> None:
         """Wait until nothing waits and nothing is under way."""
         while not self.is_idle:
-            await self._idle.wait()
+            await self._idle.park()
 
     @property
     def is_idle(self) -> bool:
         """Nothing waits and nothing is under way."""
-        return self._flight is None and not (self._waiting or self._must_trim)
+        return self._flight is None and not (self._waiting or self._must_trim or self._settle_due)
 
     def stop(self) -> None:
         """Begin nothing that can wait for the next start."""
@@ -168,7 +181,7 @@ class Committer:
         """Start a commit if none is under way and there is something to commit."""
         while self._flight is None:
             take_cursors = bool(self._receipts) or self._flush_cursors
-            if not (self._waiting or take_cursors or self._must_trim):
+            if not (self._waiting or take_cursors or self._must_trim or self._settle_due):
                 return
             result = self._start(take_cursors)
             if result is None:
@@ -176,7 +189,7 @@ class Committer:
             self._finish(result)
 
     def _start(self, take_cursors: bool) -> CommitResult | None:
-        """Start a commit; its result if it was worth waiting for."""
+        """Start a commit; its result if it was made on the spot."""
         # After a failure the cursors go first and alone: when the disk is full it is acks
         # and the trims they allow that make room, and they must not fail with the appends.
         alone = self.has_dirty if self._failed is not None else False
@@ -190,12 +203,13 @@ class Committer:
         if alone or take_cursors or flight.taken:
             self._plan_cursors(flight, changes)
         self._failed = None
+        must_settle, self._settle_due = self._settle_due, False
         self._flight = flight
-        patience_s = self._patience.seconds(requests, has_cursors=bool(flight.cursors))
-        result = self._submit(changes, self._finished, patience_s)
-        if patience_s and result is None:
-            self._patience.lost()
-        return result
+        in_thread = must_settle or self._trims_left
+        if not in_thread and self._short_cut.suits(requests, changes):
+            return self._short_cut.commit(changes)
+        self._submit(changes, self._finished)
+        return None
 
     def _take_requests(self) -> list[Request]:
         waiting = self._waiting
@@ -284,16 +298,18 @@ class Committer:
         if isinstance(result, CommitReport):
             # The store removes large topics step by step, one step a commit.
             self._trims_left = bool(result.trims_left)
+            if result.unsettled and not self.unsettled:
+                self._journaled.set()
+                self._journaled = trio.Event()
+            self.unsettled = result.unsettled
             self._succeeded(flight)
         else:
             self._trims_left = False  # the next commit that succeeds says so again
             self._undo(flight, result)
-        if not self.crowded:
-            self._room.set()
-            self._room = trio.Event()
-        if self.is_idle:
-            self._idle.set()
-            self._idle = trio.Event()
+        if self._room and not self.crowded:
+            self._room.unpark_all()
+        if self._idle and self.is_idle:
+            self._idle.unpark_all()
 
     def _succeeded(self, flight: _Flight) -> None:
         self.commits_total += 1

@@ -33,6 +33,7 @@ from arneb_core.log import MemoryLog
 from arneb_core.position import Position
 from arneb_core.pump import Pump
 from arneb_core.retention import NOTHING_KEPT, Retention
+from arneb_core.short_cut import ShortCut
 from arneb_core.statistics import EngineStatistics
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
@@ -62,7 +63,7 @@ class Engine:
     def __init__(
         self,
         store: Store,
-        committing: CommittingStore,
+        committing: CommittingStore | None,
         token: trio.lowlevel.TrioToken,
         now_ms: Callable[[], int],
         retention: Retention,
@@ -71,11 +72,13 @@ class Engine:
         self.retention = retention
         """For topics that ask for none of their own."""
         self._now_ms = now_ms
-        self._writer = Writer(committing, token)
+        self._writer = Writer(committing or store, token)
         self.reader = Reader(store, token)
         self.budget = CacheBudget()
         self.ahead = AheadBudget()
-        self._committer = Committer(self._writer.submit, now_ms)
+        # A store that tests hold back must not hold back the loop that is to release it.
+        short_cut = ShortCut(self._writer.commit_here if committing is None else None)
+        self._committer = Committer(self._writer.submit, short_cut, now_ms)
         self._pump = Pump(self._step)
         self._ready: OrderedDict[LogSubscription, None] = OrderedDict()
         self._trimmable: dict[LogTopic, None] = {}
@@ -341,7 +344,9 @@ async def open_engine(
     opened = store or Store.open(path)
     try:
         token = trio.lowlevel.current_trio_token()
-        engine = Engine(opened, committing or opened, token, now_ms, retention)
+        if committing is None:
+            opened.prepare_tiny()
+        engine = Engine(opened, committing, token, now_ms, retention)
         try:
             try:
                 if engine.catalog.load(opened):
@@ -352,6 +357,7 @@ async def open_engine(
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(engine._pump.run)
                 nursery.start_soon(engine._upkeep.flush_cursors)
+                nursery.start_soon(engine._upkeep.settle_journal)
                 nursery.start_soon(engine._upkeep.retry_reads)
                 topics = engine.catalog.topics.values
                 nursery.start_soon(engine._upkeep.keep_house, opened, topics)

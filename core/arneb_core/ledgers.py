@@ -73,11 +73,13 @@ class LedgerIndex:
         """Count entries appended to the open ledger; the position of the first of them."""
         info = self._open_ledger()
         first = position(info.id, info.entries)
-        self._ledgers[-1] = replace(
-            info,
-            entries=info.entries + entries,
-            messages=info.messages + messages,
-            bytes=info.bytes + bytes,
+        # Not replace(), which takes four times as long: this happens in every commit.
+        self._ledgers[-1] = LedgerInfo(
+            info.id,
+            info.entries + entries,
+            info.messages + messages,
+            info.bytes + bytes,
+            info.created_ms,
         )
         self._sizes[info.id] = info.entries + entries
         return first

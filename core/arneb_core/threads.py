@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Thread
 from typing import Protocol
 
 import trio
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 CommitResult = CommitReport | CommitFailed
 Then = Callable[[CommitResult], None]
-Submit = Callable[[Changes, Then, float], CommitResult | None]
+Submit = Callable[[Changes, Then], None]
 
 
 class CommittingStore(Protocol):
@@ -34,36 +34,7 @@ class CommittingStore(Protocol):
 
     def commit(self, changes: Changes) -> CommitReport: ...
 
-
-class _Job:
-    """One commit that was submitted: its result, and who comes for it."""
-
-    __slots__ = ("_mutex", "changes", "finished", "left", "result", "then")
-
-    def __init__(self, changes: Changes, then: Then) -> None:
-        self.changes = changes
-        self.then = then
-        self.result: CommitResult | None = None
-        self.left = False
-        """Nobody waits in :meth:`wait`; the result must be brought to the loop."""
-        self.finished = Lock()
-        self.finished.acquire()
-        self._mutex = Lock()
-
-    def wait(self, seconds: float) -> CommitResult | None:
-        """The result if it comes within ``seconds``; else it will be brought."""
-        if seconds and self.finished.acquire(timeout=seconds):
-            return self.result
-        with self._mutex:
-            self.left = self.result is None
-            return self.result
-
-    def end(self, result: CommitResult) -> bool:
-        """The commit is over; True when the result must be brought to the loop."""
-        with self._mutex:
-            self.result = result
-            self.finished.release()
-            return self.left
+    def commit_tiny(self, changes: Changes) -> CommitReport: ...
 
 
 class Writer:
@@ -72,18 +43,18 @@ class Writer:
     def __init__(self, store: CommittingStore, token: trio.lowlevel.TrioToken) -> None:
         self._store = store
         self._token = token
-        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Changes, Then] | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="arneb-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, changes: Changes, then: Then, patience_s: float) -> CommitResult | None:
-        """Commit ``changes``, and wait here for ``patience_s`` at the most.
+    def submit(self, changes: Changes, then: Then) -> None:
+        """Commit ``changes`` in the thread; ``then`` gets the result in the event loop."""
+        self._queue.put((changes, then))
 
-        The result if it comes in that time; else None, and ``then`` gets it in the event loop.
-        """
-        job = _Job(changes, then)
-        self._queue.put(job)
-        return job.wait(patience_s)
+    def commit_here(self, changes: Changes) -> CommitResult:
+        """Commit a small run of entries in the calling thread; only while nothing is submitted
+        to the other one."""
+        return _result(self._store.commit_tiny, changes)
 
     def stop(self) -> None:
         """Finish what was submitted and end the thread; blocks meanwhile."""
@@ -91,21 +62,11 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        while (job := self._queue.get()) is not None:
-            result = self._commit(job.changes)
-            if job.end(result):
-                with suppress(trio.RunFinishedError):
-                    self._token.run_sync_soon(job.then, result)
-
-    def _commit(self, changes: Changes) -> CommitResult:
-        try:
-            return self._store.commit(changes)
-        except CommitFailed as error:
-            return error
-        except Exception as error:
-            # A bug, not a full disk: the publishers still must not wait for ever.
-            logger.exception("commit failed unexpectedly")
-            return StoreFailed(f"unexpected {type(error).__name__} while committing: {error}")
+        while (work := self._queue.get()) is not None:
+            changes, then = work
+            result = _result(self._store.commit, changes)
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(then, result)
 
 
 class Reader:
@@ -163,3 +124,14 @@ class Reader:
     def _answer(self, then: Read, found: Runs | StoreFailed) -> None:
         self.requests_open -= 1
         then(found)
+
+
+def _result(commit: Callable[[Changes], CommitReport], changes: Changes) -> CommitResult:
+    try:
+        return commit(changes)
+    except CommitFailed as error:
+        return error
+    except Exception as error:
+        # A bug, not a full disk: the publishers still must not wait for ever.
+        logger.exception("commit failed unexpectedly")
+        return StoreFailed(f"unexpected {type(error).__name__} while committing: {error}")

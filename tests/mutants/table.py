@@ -11,6 +11,7 @@ from typing import Final
 CORE: Final = "core/arneb_core/"
 ENGINE_TESTS: Final = ("tests/core/test_engine.py",)
 MODEL_TESTS: Final = ("tests/core/test_engine_model.py",)
+JOURNAL_TESTS: Final = ("tests/core/store/test_journal.py",)
 DISPATCH_TESTS: Final = ("tests/core/test_dispatch.py",)
 
 
@@ -28,13 +29,33 @@ class Mutant:
 
 MUTANTS: Final = (
     Mutant(
+        "the journal is not read after a crash",
+        CORE + "store/journal.py",
+        "        self.pending = read_journal(directory, taken_over)\n",
+        "        self.pending: list[Record] = []\n",
+        JOURNAL_TESTS,
+    ),
+    Mutant(
+        "the journal is written over before LMDB has it",
+        CORE + "store/environment.py",
+        "        if not (changes or trims or takeover or self._broken):\n",
+        "        self._journal.taken_over()\n"
+        "        if not (changes or trims or takeover or self._broken):\n",
+        JOURNAL_TESTS,
+    ),
+    Mutant(
+        "a journal record counts twice",
+        CORE + "store/environment.py",
+        "                    transaction.remember_journal(self._journal.number)\n",
+        "                    pass\n",
+        JOURNAL_TESTS,
+    ),
+    Mutant(
         "confirm before fsync",
         CORE + "threads.py",
-        "            result = self._commit(job.changes)\n",
-        "            result = CommitReport(0, 0, 0, 0)\n"
-        "            if job.end(result):\n"
-        "                self._token.run_sync_soon(job.then, result)\n"
-        "            self._commit(job.changes)\n"
+        "            result = _result(self._store.commit, changes)\n",
+        "            self._token.run_sync_soon(then, CommitReport(0, 0, 0, 0))\n"
+        "            _result(self._store.commit, changes)\n"
         "            continue\n",
         ENGINE_TESTS,
     ),
@@ -48,11 +69,11 @@ MUTANTS: Final = (
     Mutant(
         "dispatch before the commit is on disk",
         CORE + "committer.py",
-        "        result = self._submit(changes, self._finished, patience_s)\n",
+        "        self._submit(changes, self._finished)\n",
         "        for topic, run in flight.runs.items():\n"
         "            topic.confirm(run)\n"
         "        flight.runs.clear()\n"
-        "        result = self._submit(changes, self._finished, patience_s)\n",
+        "        self._submit(changes, self._finished)\n",
         ENGINE_TESTS,
     ),
     Mutant(

@@ -21,6 +21,7 @@ from arneb_core.store.inventory import Inventory, TopicInventory
 from arneb_core.store.records import (
     SubscriptionRecord,
     TopicRecord,
+    unpack_long,
     unpack_number,
     unpack_trims,
 )
@@ -29,6 +30,7 @@ from arneb_core.store.schema import (
     FRONTEND_PREFIX,
     META_CLEAN,
     META_FORMAT,
+    META_JOURNAL,
     META_NEXT_TOPIC_ID,
     META_TRIMS,
     SUBSCRIPTION_PREFIX,
@@ -73,6 +75,8 @@ def _check_meta(inventory: Inventory) -> None:
                 inventory.trims = unpack_trims(value)
             elif key == META_CLEAN:
                 _expect(value, b"")
+            elif key == META_JOURNAL:
+                unpack_long(value)
             elif key == META_NEXT_TOPIC_ID:
                 unpack_number(value)
             else:

@@ -64,6 +64,8 @@ def check_entries(inventory: Inventory) -> None:
             inventory.add(FindingKind.BLOCK_KEY, key.hex(), f"expected 12 bytes, got {len(key)}")
             continue
         walk.block(topic_id, last, value)
+    for topic_id, last, value in inventory.snapshot.journaled_blocks():
+        walk.block(topic_id, last, value)
     for topic_id, topic in inventory.topics.items():
         for ledger, count in topic.ledgers.items():
             if (topic_id, ledger) not in walk.damaged:

@@ -15,7 +15,7 @@ from pyroaring import BitMap
 
 from arneb_core.position import Position
 from arneb_core.store.changes import Trim
-from arneb_core.store.schema import U32, SubscriptionId, TopicId
+from arneb_core.store.schema import U32, U64, SubscriptionId, TopicId
 
 LEDGER_RECORD: Final = Struct(">QQIQQ")
 CURSOR_RECORD: Final = Struct(">QQ")
@@ -116,6 +116,16 @@ def pack_number(number: int) -> bytes:
 def unpack_number(value: bytes) -> int:
     """Undo :func:`pack_number`."""
     return _unpack(U32, value, "number")[0]
+
+
+def pack_long(number: int) -> bytes:
+    """A META number that may pass 32 bits (``journal``)."""
+    return U64.pack(number)
+
+
+def unpack_long(value: bytes) -> int:
+    """Undo :func:`pack_long`."""
+    return _unpack(U64, value, "number")[0]
 
 
 def pack_holes(holes: BitMap) -> bytes:

@@ -55,12 +55,16 @@ class Room:
 
     def take(self, need: int) -> None:
         """Set aside ``need`` bytes for a commit that appends, or raise :class:`StoreFull`."""
+        self.ensure(need)
+        self._used_at_most += need
+
+    def ensure(self, need: int) -> None:
+        """Raise :class:`StoreFull` unless a later commit can have ``need`` bytes."""
         wanted = need + self._reserve
         if self._allocated - self._used_at_most < wanted:
             self._used_at_most = self._used()
             if self._allocated - self._used_at_most < wanted:
                 self._make(need, wanted)
-        self._used_at_most += need
 
     def spend(self, need: int) -> None:
         """Note that a commit without appends may have used ``need`` bytes of the reserve."""

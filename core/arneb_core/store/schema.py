@@ -7,7 +7,7 @@ big-endian, so that LMDB's byte order is the order of topics and of the log.
 table   key                                               value
 ======= ================================================= ==============================
 META    ``format``, ``next_topic_id``, ``clean``,         u32; u32; empty;
-        ``trims``                                         :func:`.records.pack_trims`
+        ``trims``, ``journal``                            :func:`.records.pack_trims`; u64
 CATALOG ``topic/<name>``                                  JSON, :class:`.records.TopicRecord`
         ``subscription/<topic id, 8 hex digits>/<name>``  JSON, :class:`.records.SubscriptionRecord`
         ``frontend/<key>``                                bytes of the frontend's own
@@ -64,12 +64,15 @@ META_CLEAN: Final = b"clean"
 """Present = the last stop was a clean one."""
 META_TRIMS: Final = b"trims"
 """The trims that no commit has finished yet; the store's own."""
+META_JOURNAL: Final = b"journal"
+"""The number of the last journal record whose run is in ENTRIES; see :mod:`.journal`."""
 
 TOPIC_PREFIX: Final = b"topic/"
 SUBSCRIPTION_PREFIX: Final = b"subscription/"
 FRONTEND_PREFIX: Final = b"frontend/"
 
 U32: Final = Struct(">I")
+U64: Final = Struct(">Q")
 ENTRY_KEY: Final = Struct(">IQ")
 LEDGER_KEY: Final = Struct(">II")
 CURSOR_PREFIX: Final = Struct(">II")

@@ -5,16 +5,17 @@ cannot be used again while it is open, so hold one for a batch, not for a sessio
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import lmdb
 
 from arneb_core.errors import FormatMismatch, StoreUnusable
 from arneb_core.position import AFTER_ALL, Position
-from arneb_core.store.block import block_span, decode_block
+from arneb_core.store.block import block_span, decode_block, encode_block
+from arneb_core.store.journal import Record, read_journal, runs_by_topic, write_journal
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, unwrap
 from arneb_core.store.opening import (
     DATA_NAME,
@@ -24,21 +25,43 @@ from arneb_core.store.opening import (
     open_lmdb,
     open_tables,
 )
+from arneb_core.store.records import unpack_long
 from arneb_core.store.resident import Resident
-from arneb_core.store.schema import Table, TopicId, entry_key, parse_entry_key, topic_prefix
+from arneb_core.store.schema import (
+    META_JOURNAL,
+    Table,
+    TopicId,
+    entry_key,
+    parse_entry_key,
+    topic_prefix,
+)
 
 BEFORE_EVERYTHING = Position(0)
+
+JOURNAL_TRIES: Final = 100
+"""Reading it takes a millisecond, and a broker takes over no more often than every 50."""
 
 
 class Snapshot:
     """One read transaction. Use it from one thread at a time, inside its ``with`` block."""
 
-    __slots__ = ("_resident", "_tables", "_txn")
+    __slots__ = ("_journaled", "_resident", "_tables", "_txn")
 
-    def __init__(self, txn: "lmdb.Transaction[bytes]", tables: Tables, resident: Resident) -> None:
+    def __init__(
+        self,
+        txn: "lmdb.Transaction[bytes]",
+        tables: Tables,
+        resident: Resident,
+        pending: Sequence[Record] = (),
+    ) -> None:
+        """``pending`` are records of the journal that LMDB may not have taken over yet."""
         self._txn = txn
         self._tables = tables
         self._resident = resident
+        self._journaled: Mapping[TopicId, list[tuple[Position, list[bytes]]]] = {}
+        if pending:
+            has = journal_number(self.get(Table.META, META_JOURNAL))
+            self._journaled = runs_by_topic(each for each in pending if each.number > has)
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The value of a key, None when there is none."""
@@ -94,6 +117,9 @@ class Snapshot:
     def last_position(self, topic_id: TopicId, up_to: Position | None = None) -> Position | None:
         """The topic's last entry, or its last one that is not behind ``up_to``."""
         limit = AFTER_ALL if up_to is None else up_to
+        for first, entries in reversed(self._journaled.get(topic_id, ())):
+            if first <= limit:
+                return min(limit, Position(first + len(entries) - 1))
         cursor = self._txn.cursor(self._tables[Table.ENTRIES])
         found = cursor.set_range(entry_key(topic_id, limit))
         if (
@@ -106,6 +132,14 @@ class Snapshot:
             return None
         owner, last = parse_entry_key(cursor.key())
         return last if owner == topic_id else None
+
+    def journaled_blocks(self) -> Iterator[tuple[TopicId, Position, bytes]]:
+        """The blocks that are in the journal only, each with its topic and last position: what
+        a :meth:`scan` of ENTRIES does not come by."""
+        for topic_id, runs in self._journaled.items():
+            for first, entries in runs:
+                last = Position(first + len(entries) - 1)
+                yield topic_id, last, bytes(encode_block(first, entries))
 
     def rows(self, table: Table) -> int:
         """How many rows a table has."""
@@ -129,12 +163,22 @@ class Snapshot:
         while more:
             key, value = cursor.item()
             if not key.startswith(prefix):
-                return
+                break
             self._resident.read(len(value))
             yield value
             if last is not None and parse_entry_key(key)[1] >= last:
                 return
             more = cursor.next()
+        for place, entries in self._journaled.get(topic_id, ()):
+            if place + len(entries) > first:
+                yield bytes(encode_block(place, entries))
+            if last is not None and place + len(entries) > last:
+                return
+
+
+def journal_number(value: bytes | None) -> int:
+    """The last journal record that LMDB has, of a META row; 0 for none."""
+    return 0 if value is None else unpack_long(value)
 
 
 def cut_run(
@@ -160,13 +204,34 @@ class SnapshotEnvironment:
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         """The store as of now."""
+        pending = self._pending()
         with self._env.begin() as txn:
-            yield Snapshot(txn, self._tables, self._resident)
+            yield Snapshot(txn, self._tables, self._resident, pending)
 
     def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
         """As :meth:`.Store.copy`."""
+        pending = self._pending()
+        if pending:
+            write_journal(Path(target), pending)
         copy_environment(self._env, target, compact=compact)
         self._resident.forget()
+
+    def _pending(self) -> list[Record]:
+        """What LMDB did not have a moment ago. The broker writes the journal from its start again
+        once LMDB has taken it over: then what was read may have holes, and LMDB has more now."""
+        for _ in range(JOURNAL_TRIES):
+            has = self._taken_over()
+            try:
+                pending = read_journal(Path(self._env.path()), has)
+            except OSError as error:
+                raise StoreUnusable(f"cannot read the journal: {error}") from error
+            if self._taken_over() == has:
+                return pending
+        raise StoreUnusable(f"the journal changed {JOURNAL_TRIES} times while it was read")
+
+    def _taken_over(self) -> int:
+        with self._env.begin() as txn:
+            return journal_number(txn.get(META_JOURNAL, db=self._tables[Table.META]))
 
     def close(self) -> None:
         """Give the reader slots back. Idempotent; every snapshot must be closed."""

@@ -11,11 +11,11 @@ import lmdb
 
 from arneb_core.position import Position
 from arneb_core.store.block import BlockCorrupt, block_span, encode_block, split_run
-from arneb_core.store.changes import Changes, Trim
+from arneb_core.store.changes import Block, Changes, Trim
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, wrap
 from arneb_core.store.opening import Tables
-from arneb_core.store.records import pack_trims
-from arneb_core.store.schema import META_TRIMS, Table, entry_key
+from arneb_core.store.records import pack_long, pack_trims
+from arneb_core.store.schema import META_JOURNAL, META_TRIMS, Table, entry_key
 
 TRIM_BLOCKS_MAX: Final = 2_000
 TRIM_S_MAX: Final = 0.02
@@ -25,11 +25,11 @@ EncodedBlocks = list[tuple[bytes, bytearray]]
 """Keys and values of ENTRIES."""
 
 
-def encode_blocks(changes: Changes) -> EncodedBlocks:
-    """The runs of ``changes`` as blocks; done before the transaction begins."""
+def encode_blocks(runs: list[Block]) -> EncodedBlocks:
+    """Runs as blocks; done before the transaction begins."""
     return [
         (entry_key(topic_id, Position(place + len(part) - 1)), encode_block(place, part))
-        for topic_id, first, entries in changes.blocks
+        for topic_id, first, entries in runs
         for place, part in split_run(first, entries)
     ]
 
@@ -87,6 +87,10 @@ class Transaction:
             self._txn.put(META_TRIMS, pack_trims(trims), db=meta)
         else:
             self._txn.delete(META_TRIMS, db=meta)
+
+    def remember_journal(self, number: int) -> None:
+        """Keep the number of the last journal record whose run is here now."""
+        self._txn.put(META_JOURNAL, pack_long(number), db=self._tables[Table.META])
 
     def _delete_prefix(self, table: Table, prefix: bytes) -> None:
         assert prefix, f"expected a prefix, got none: that would empty {table.name}"

@@ -107,6 +107,10 @@ class FaultyStore:
             raise Died
         return report
 
+    def commit_tiny(self, changes: Changes) -> CommitReport:
+        """As :meth:`commit`."""
+        return self.commit(changes)
+
     def snapshot(self) -> AbstractContextManager[Snapshot]:
         return self.inner.snapshot()
 

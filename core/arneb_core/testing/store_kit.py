@@ -66,6 +66,12 @@ class TopicModel:
     subscriptions: dict[str, SubscriptionId] = field(default_factory=dict)
 
     @property
+    def is_open(self) -> bool:
+        """Its newest ledger takes entries, so that an append is one run and nothing else."""
+        newest = max(self.ledgers, default=0)
+        return bool(newest and self.ledgers[newest].entries and not self.ledgers[newest].closed_ms)
+
+    @property
     def next_append(self) -> Position:
         if not self.ledgers:
             return position(1, 0)

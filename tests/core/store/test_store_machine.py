@@ -1,5 +1,6 @@
 """The store against its model, through every order of commits, failures, kills and snapshots."""
 
+import os
 import shutil
 import tempfile
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from arneb_core.errors import CommitFailed
-from arneb_core.store import transaction
+from arneb_core.store import journal, transaction
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
@@ -56,6 +57,8 @@ NAMES = st.sampled_from(["orders", "invoices", "ö"])
 KEYS = st.sampled_from([b"frontend/a", b"frontend/b", b"frontend/" + bytes(700)])
 VALUES = st.sampled_from([b"", b"1", b"2" * 5_000])
 RUNS = st.lists(st.sampled_from([b"", b"small", bytes(3_000)]).map(entry), min_size=1, max_size=6)
+RUNS_IN_A_ROW = st.sampled_from([1, 2, 3, 70])
+"""The last of them fills the journal of a test."""
 EDITS = st.one_of(
     st.builds(Append, NAMES, RUNS),
     st.builds(CloseLedger, NAMES),
@@ -92,10 +95,13 @@ class StoreMachine(RuleBasedStateMachine):
         root = self.place.enter_context(tempfile.TemporaryDirectory(prefix="arneb-"))
         # Small, so that trims are left over for later commits and for the next life.
         self.place.enter_context(patch.object(transaction, "TRIM_BLOCKS_MAX", 3))
+        self.place.enter_context(patch.object(journal, "RECORDS_MAX", 64))
         self.root = Path(root)
         self.lives = 0
         self.store = Store.open(self.root / "0")
         self.model = StoreModel()
+        self.full = os.open("/dev/full", os.O_RDWR | os.O_CLOEXEC)
+        self.place.callback(os.close, self.full)
         self.snapshots = ExitStack()
         self.seen: list[tuple[Snapshot, StoreModel]] = []
 
@@ -119,6 +125,32 @@ class StoreMachine(RuleBasedStateMachine):
         _, changes = self.edited([*edits, Put(b"frontend/lost", b"")])
         with broken_disk(self.store.path, fault), pytest.raises(CommitFailed):
             self.store.commit(changes)
+
+    def tiny(self, topic: str, body: bytes) -> tuple[StoreModel, Changes]:
+        model, changes = deepcopy(self.model), Changes()
+        model.append(changes, topic, [entry(body)])
+        return model, changes
+
+    @precondition(lambda self: any(each.is_open for each in self.model.topics.values()))
+    @rule(data=st.data(), body=st.sampled_from([b"", b"small", bytes(20_000)]), runs=RUNS_IN_A_ROW)
+    def commit_tiny_runs(self, data: st.DataObject, body: bytes, runs: int) -> None:
+        """Into the journal, as long as it has room."""
+        names = [name for name, each in self.model.topics.items() if each.is_open]
+        for _ in range(runs):
+            model, changes = self.tiny(data.draw(st.sampled_from(names)), body)
+            self.store.commit_tiny(changes)
+            self.model = model
+
+    @precondition(lambda self: any(each.is_open for each in self.model.topics.values()))
+    @rule(fault=st.sampled_from(DiskFault))
+    def fail_to_commit_tiny(self, fault: DiskFault) -> None:
+        """The journal's disk is broken, and LMDB's as well."""
+        self.close_snapshots()
+        name = next(name for name, each in self.model.topics.items() if each.is_open)
+        _, changes = self.tiny(name, b"lost")
+        broken = patch.object(self.store._journal, "_fd", self.full)
+        with broken_disk(self.store.path, fault), broken, pytest.raises(CommitFailed):
+            self.store.commit_tiny(changes)
 
     @precondition(lambda self: len(self.seen) < 3)
     @rule()

@@ -1,0 +1,126 @@
+"""The short cut: which commits the event loop makes by itself, and that they count."""
+
+from pathlib import Path
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_core import short_cut as module
+from arneb_core.committer import Request
+from arneb_core.engine import open_engine
+from arneb_core.errors import CommitFailed
+from arneb_core.short_cut import BYTES_MAX, ENTRIES_MAX, LONE_COMMITS_MIN, PAUSE_COMMITS, ShortCut
+from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.environment import Store
+from arneb_core.store.schema import Table, TopicId
+from arneb_core.testing.engine_kit import publish, quiet
+from arneb_core.testing.faults import DiskFault, broken_disk
+from arneb_core.upkeep import SETTLE_S
+
+REPORT = CommitReport(1, 1, 0, 0)
+
+
+def request(entries: int = 1, size: int = 300) -> Request:
+    return Request(lambda error, firsts: None, entries=entries, size=size)
+
+
+def tiny() -> Changes:
+    return Changes(blocks=[(TopicId(1), 1 << 32, [b""])])  # type: ignore[list-item]
+
+
+def suits(cut: ShortCut, times: int = 1) -> bool:
+    return [cut.suits([request()], tiny()) for _ in range(times)][-1]
+
+
+def test_it_opens_for_a_publisher_that_is_alone() -> None:
+    cut = ShortCut(lambda changes: REPORT)
+    assert not suits(cut, LONE_COMMITS_MIN)
+    assert suits(cut)
+    assert cut.commit(tiny()) is REPORT
+
+
+OTHERS = {
+    "two publishers": ([request(), request()], tiny()),
+    "nobody": ([], tiny()),
+    "many entries": ([request(entries=ENTRIES_MAX + 1)], tiny()),
+    "no entries": ([request(entries=0)], Changes()),
+    "much": ([request(size=BYTES_MAX + 1)], tiny()),
+    "two topics": ([request(entries=2)], Changes(blocks=tiny().blocks * 2)),
+    "a row": ([request()], Changes(tiny().blocks, puts=[(Table.META, b"k", b"v")])),
+    "a deletion": ([request()], Changes(tiny().blocks, deletes=[(Table.META, b"k")])),
+    "a prefix": ([request()], Changes(tiny().blocks, prefixes=[(Table.META, b"k")])),
+    "a trim": ([request()], Changes(tiny().blocks, trims=[(TopicId(1), 0, 1)])),  # type: ignore[list-item]
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_anything_else_closes_it(other: str) -> None:
+    cut = ShortCut(lambda changes: REPORT)
+    assert suits(cut, LONE_COMMITS_MIN + 1)
+    assert not cut.suits(*OTHERS[other])
+    assert not suits(cut, LONE_COMMITS_MIN)
+    assert suits(cut)
+
+
+def test_a_slow_disk_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = ShortCut(lambda changes: REPORT)
+    assert suits(cut, LONE_COMMITS_MIN + 1)
+    clock = iter([0.0, module.FAST_S * 1.01])
+    monkeypatch.setattr(module, "perf_counter", lambda: next(clock))
+    cut.commit(tiny())
+    assert not suits(cut, PAUSE_COMMITS + LONE_COMMITS_MIN)
+    assert suits(cut)
+
+
+@given(st.lists(st.sampled_from([*OTHERS, "lone"]), max_size=60))
+def test_without_a_commit_of_its_own_it_never_opens(kinds: list[str]) -> None:
+    cut = ShortCut(None)
+    for kind in kinds:
+        assert not cut.suits(*OTHERS.get(kind, ([request()], tiny())))
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No disk is slow."""
+    monkeypatch.setattr(module, "FAST_S", 60.0)
+
+
+async def test_lone_publishes_go_through_the_journal_in_order(data_dir: Path, fast: None) -> None:
+    with Store.open(data_dir) as store:
+        async with open_engine(data_dir, store=store) as engine:
+            await engine.create_topic("t")
+            for index in range(LONE_COMMITS_MIN + 10):
+                await publish(engine, "t", [b"%d" % index])
+            assert store._journal.number > 0
+        with store.snapshot() as snapshot:
+            found = [body[40:] for _, run in snapshot.iter_blocks(TopicId(1)) for body in run]
+        assert found == [b"%d" % index for index in range(LONE_COMMITS_MIN + 10)]
+
+
+async def test_upkeep_settles_the_journal(data_dir: Path, fast: None) -> None:
+    with Store.open(data_dir) as store:
+        async with open_engine(data_dir, store=store) as engine:
+            await engine.create_topic("t")
+            for _ in range(LONE_COMMITS_MIN + 2):
+                await publish(engine, "t", [b"x"])
+            assert store._journal.number > 0
+            for _ in range(20):  # the clock jumps, but the disk takes its time
+                await trio.sleep(SETTLE_S)
+                await quiet(engine)
+            assert not engine._committer.unsettled
+            assert not store._journal.pending
+
+
+async def test_a_failure_on_the_spot_is_told_and_leaves_no_gap(data_dir: Path, fast: None) -> None:
+    with Store.open(data_dir) as store:
+        async with open_engine(data_dir, store=store) as engine:
+            await engine.create_topic("t")
+            for _ in range(LONE_COMMITS_MIN + 2):
+                last = await publish(engine, "t", [b"x"])
+            with broken_disk(data_dir, DiskFault.FULL):
+                store._journal._usable = False  # as after a write that failed
+                with pytest.raises(CommitFailed):
+                    await publish(engine, "t", [b"lost"])
+            assert await publish(engine, "t", [b"y"]) == last + 1
