@@ -17,7 +17,6 @@ from arneb_core.store.environment import Store
 from arneb_core.store.schema import Table, TopicId
 from arneb_core.testing.engine_kit import publish, quiet
 from arneb_core.testing.faults import DiskFault, broken_disk
-from arneb_core.upkeep import SETTLE_S
 
 REPORT = CommitReport(1, 1, 0, 0)
 
@@ -99,18 +98,24 @@ async def test_lone_publishes_go_through_the_journal_in_order(data_dir: Path, fa
         assert found == [b"%d" % index for index in range(LONE_COMMITS_MIN + 10)]
 
 
-async def test_upkeep_settles_the_journal(data_dir: Path, fast: None) -> None:
+async def test_upkeep_settles_the_journal(
+    data_dir: Path, fast: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Store.open(data_dir) as store:
         async with open_engine(data_dir, store=store) as engine:
             await engine.create_topic("t")
             for _ in range(LONE_COMMITS_MIN + 2):
                 await publish(engine, "t", [b"x"])
             assert store._journal.number > 0
-            for _ in range(20):  # the clock jumps, but the disk takes its time
-                await trio.sleep(SETTLE_S)
-                await quiet(engine)
+            taken_over = trio.Event()
+            token = trio.lowlevel.current_trio_token()
+            monkeypatch.setattr(
+                store._journal, "taken_over", lambda: token.run_sync_soon(taken_over.set)
+            )
+            await taken_over.wait()  # the clock jumps as far as it must
+            await quiet(engine)
             assert not engine._committer.unsettled
-            assert not store._journal.pending
+            monkeypatch.undo()
 
 
 async def test_a_failure_on_the_spot_is_told_and_leaves_no_gap(data_dir: Path, fast: None) -> None:
