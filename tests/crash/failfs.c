@@ -61,8 +61,10 @@ static int sync_fails(int fd) {
     return control->sync_error ? fail(control->sync_error) : 0;
 }
 
+/* A write through a descriptor with O_DSYNC is a sync as well: it is on disk when it returns. */
 static int write_fails(int fd, size_t bytes, off64_t at) {
     if (!concerns(fd)) return 0;
+    if (fcntl(fd, F_GETFL) & O_DSYNC && sync_fails(fd)) return -1;
     __atomic_add_fetch(&control->writes, 1, __ATOMIC_RELAXED);
     if (control->write_error) return fail(control->write_error);
     if (control->full_bytes && (uint64_t)at + bytes > control->full_bytes) return fail(ENOSPC);
