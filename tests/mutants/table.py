@@ -12,6 +12,8 @@ CORE: Final = "core/arneb_core/"
 ENGINE_TESTS: Final = ("tests/core/test_engine.py",)
 MODEL_TESTS: Final = ("tests/core/test_engine_model.py",)
 JOURNAL_TESTS: Final = ("tests/core/store/test_journal.py",)
+BATCH_TESTS: Final = ("tests/core/test_engine_batches.py",)
+START_TESTS: Final = ("tests/core/test_engine_starts.py",)
 DISPATCH_TESTS: Final = ("tests/core/test_dispatch.py",)
 
 
@@ -133,7 +135,7 @@ MUTANTS: Final = (
         CORE + "handout.py",
         "        whole = (1 << size) - 1 if unacked is None else unacked\n",
         "        whole = (1 << size) - 1\n",
-        MODEL_TESTS,
+        BATCH_TESTS,
     ),
     Mutant(
         "unacked messages of a leaving consumer are lost",
@@ -189,7 +191,7 @@ MUTANTS: Final = (
         CORE + "topic.py",
         "        else:\n            found = None\n",
         "        else:\n            found = ledgers.first\n",
-        ENGINE_TESTS,
+        START_TESTS,
     ),
     Mutant(
         "reader starts behind its start",
@@ -217,7 +219,7 @@ MUTANTS: Final = (
         CORE + "topic.py",
         "            min(marks, default=None),\n",
         "            max(marks, default=None),\n",
-        ENGINE_TESTS,
+        START_TESTS,
     ),
     Mutant(
         "every other message goes to the same consumer",
