@@ -105,9 +105,9 @@ class Bystander:
             await asyncio.sleep(BYSTANDER_PAUSE_S)
 
     async def settle(self) -> None:
-        """Wait until everything published has come back."""
+        """Wait until everything published has come back and is confirmed."""
         async with asyncio.timeout(10):
-            while len(self.got) < self.client.published:
+            while min(len(self.got), self.confirmed) < self.client.published:
                 await self.client.round_trip()
 
     def _confirmed(self, tags: list[int], acked: bool) -> None:

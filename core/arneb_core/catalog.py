@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from arneb_core.committer import Request
 from arneb_core.cursor import Cursor
 from arneb_core.errors import TopicExists, TopicNotFound
 from arneb_core.interface import Done, TopicSettings, Unit
@@ -57,6 +58,7 @@ class Catalog:
         self.metadata = found.metadata
         for stored in found.topics:
             topic = self._make_topic(stored.id, stored.name, stored.settings, stored.ledgers)
+            topic.log.has_expiring = stored.expiring
             self.topics[topic.name] = topic
             for cursor in stored.cursors:
                 # What was suspect stays so for the next start too, however this one ends.
@@ -81,6 +83,16 @@ class Catalog:
                 )
         return found.clean
 
+    def expect_expiry(self, topic: LogTopic) -> None:
+        """Entries with an expiry of their own are about to come; durable with the first of them."""
+        if topic.log.has_expiring:
+            return
+        topic.log.has_expiring = True
+        if topic.durable and self.topics.get(topic.name) is topic:
+            request = Request(lambda error, firsts: None)
+            request.puts.append(_record_of(topic))
+            self._engine.submit(request)
+
     async def create_topic(self, name: str, settings: TopicSettings, unit: Unit | None) -> LogTopic:
         """Make a topic; see :meth:`arneb_core.interface.Core.create_topic`."""
         async with self.lock:
@@ -91,14 +103,7 @@ class Catalog:
             topic = self._make_topic(topic_id, name, settings, LedgerIndex())
             puts: list[tuple[Table, bytes, bytes | None]] = []
             if settings.durable:
-                record = TopicRecord(
-                    topic_id,
-                    True,
-                    settings.retention_ms,
-                    settings.retention_bytes,
-                    dict(settings.properties),
-                )
-                puts.append((Table.CATALOG, topic_key(name), record.pack()))
+                puts.append(_record_of(topic))
                 puts.append((Table.META, META_NEXT_TOPIC_ID, pack_number(self._next_topic_id)))
             await self.change(
                 puts=puts,
@@ -201,3 +206,17 @@ class Catalog:
         else:
             log = MemoryLog()
         return LogTopic(self._engine, topic_id, name, settings, log)
+
+
+def _record_of(topic: LogTopic) -> tuple[Table, bytes, bytes | None]:
+    """The topic's row."""
+    settings = topic.settings
+    record = TopicRecord(
+        topic.id,
+        settings.durable,
+        settings.retention_ms,
+        settings.retention_bytes,
+        dict(settings.properties),
+        topic.log.has_expiring,
+    )
+    return Table.CATALOG, topic_key(topic.name), record.pack()

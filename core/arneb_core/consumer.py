@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 from arneb_core.callbacks import call
 from arneb_core.dispatch import Receiver
 from arneb_core.errors import NotAllowed
-from arneb_core.interface import ConsumerSpec, Deliveries, Done, Sink, SubscriptionType
+from arneb_core.interface import (
+    ConsumerSpec,
+    Deliveries,
+    Departure,
+    Done,
+    Sink,
+    SubscriptionType,
+)
 from arneb_core.position import Position
 from arneb_core.settlement import Held, Taken
 
@@ -161,6 +168,25 @@ class LogConsumer:
                 whole.append(place)
         self._take(whole)
         settlement.returned(back + whole, count=count)
+
+    def reject(
+        self, positions: Sequence[Position], masks: Mapping[Position, int] | None = None
+    ) -> None:
+        """Have entries in flight here depart; see the interface."""
+        departures = self.subscription.departures
+        if departures.heir is None or self._is_outdated:
+            self.acknowledge(positions)
+            for place, mask in (masks or {}).items():
+                self.acknowledge_messages(place, mask)
+            return
+        mine = [each for each in positions if each in self.whole]
+        self._take(mine)
+        departures.reject(Departure.REJECTED, mine)
+        for place, mask in (masks or {}).items():
+            held = self.masks.get(place, 0) & mask
+            if held:
+                self._take_mask(place, held)
+                departures.reject_messages(Departure.REJECTED, place, held)
 
     def release_all(self, *, count: bool) -> None:
         """Give everything in flight back."""

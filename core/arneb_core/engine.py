@@ -71,7 +71,7 @@ class Engine:
         self._store = store
         self.retention = retention
         """For topics that ask for none of their own."""
-        self._now_ms = now_ms
+        self.now_ms = self._now_ms = now_ms
         self._writer = Writer(committing or store, token)
         self.reader = Reader(store, token)
         self.budget = CacheBudget()
@@ -83,7 +83,7 @@ class Engine:
         self._ready: OrderedDict[LogSubscription, None] = OrderedDict()
         self._trimmable: dict[LogTopic, None] = {}
         self._completed: deque[Callable[[], None]] = deque()
-        self._upkeep = Upkeep(self._committer, self._pump.wake)
+        self._upkeep = Upkeep(self._committer, self._pump.wake, now_ms)
         self.catalog = Catalog(self)
 
     def __repr__(self) -> str:
@@ -108,6 +108,11 @@ class Engine:
             )
             self._committer.add(request)
         self._pump.wake()
+
+    def expect_expiry(self, topic: Topic) -> None:
+        """Entries with an expiry are about to come; see the interface."""
+        assert isinstance(topic, LogTopic), "topics come from this engine"
+        self.catalog.expect_expiry(topic)
 
     def commit(self, unit: Unit, done: Done) -> None:
         """Commit a unit atomically; see the interface."""
@@ -202,6 +207,10 @@ class Engine:
         """Call ``done`` soon, for what needs no commit."""
         self._completed.append(lambda: done(error))
         self._pump.wake()
+
+    def wake_at(self, subscription: LogSubscription, when_ms: int) -> None:
+        """Have ``subscription`` dispatch at ``when_ms``."""
+        self._upkeep.wake_at(subscription, when_ms)
 
     def unreadable(self, subscription: LogSubscription) -> None:
         """A read failed for ``subscription``; have it tried again."""
@@ -359,6 +368,7 @@ async def open_engine(
                 nursery.start_soon(engine._upkeep.flush_cursors)
                 nursery.start_soon(engine._upkeep.settle_journal)
                 nursery.start_soon(engine._upkeep.retry_reads)
+                nursery.start_soon(engine._upkeep.keep_time)
                 topics = engine.catalog.topics.values
                 nursery.start_soon(engine._upkeep.keep_house, opened, topics)
                 try:

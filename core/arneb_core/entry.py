@@ -53,6 +53,8 @@ class EntryFlag(IntFlag):
     NONE = 0
     TRANSIENT = 1
     """The publisher did not ask for durability (AMQP delivery-mode 1)."""
+    DEAD_LETTERED = 2
+    """It departed from another topic; what its headers say of that is ours."""
 
 
 @dataclass(frozen=True, slots=True)

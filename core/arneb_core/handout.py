@@ -82,6 +82,10 @@ class HandOut:
             for place in positions:
                 self._counts[place] = self._counts.get(place, 0) + 1
 
+    def redelivery_count(self, place: Position) -> int:
+        """How often the entry was rejected."""
+        return self._counts.get(place, 0)
+
     def settled(self, positions: Sequence[Position]) -> None:
         """These are acknowledged: what was remembered of their deliveries can go."""
         if self._counts:

@@ -14,11 +14,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from arneb_core.deliveries import Deliveries as Deliveries
 from arneb_core.errors import CommitFailed
+from arneb_core.limits import DeadLetters as DeadLetters
+from arneb_core.limits import Departure as Departure
+from arneb_core.limits import Limits as Limits
 from arneb_core.position import Position
 from arneb_core.statistics import SubscriptionStatistics as SubscriptionStatistics
 from arneb_core.statistics import SubscriptionType as SubscriptionType
 from arneb_core.statistics import TopicStatistics as TopicStatistics
+from arneb_core.window import Window as Window
 
 
 class InitialPosition(Enum):
@@ -26,25 +31,6 @@ class InitialPosition(Enum):
 
     EARLIEST = "earliest"
     LATEST = "latest"
-
-
-@dataclass(slots=True)
-class Deliveries:
-    """A run of entries for one consumer, in delivery order, as parallel lists.
-
-    A plain mutable container of lists, not a list of values: this is the hot path, and
-    the frontends work through it with ``zip`` and slices.
-    """
-
-    positions: list[Position]
-    entries: list[bytes]
-    redelivered: set[Position] | None = None
-    """Those of ``positions`` that some consumer may have seen before; None = none of them."""
-    redelivery_counts: Mapping[Position, int] | None = None
-    """Counts above 0 by position; only negative acks and time-outs raise them."""
-    masks: dict[Position, int] | None = None
-    """For batches: bit *i* set = message *i* is delivered now (bit set = still unacked, for an
-    entry-level consumer). A position that is absent is delivered whole."""
 
 
 class Sink(Protocol):
@@ -62,27 +48,6 @@ class Sink(Protocol):
         a seek asks it to attach again (``"seek"``), the core stops (``"shutdown"``), or
         :meth:`deliver` raised (``"failed"``). Everything in flight is the core's again."""
         ...
-
-
-class Window:
-    """Free places for messages in flight, shared by the consumers that name it.
-
-    AMQP's channel-wide prefetch is one window for all consumers of the channel, its
-    per-consumer prefetch one window each. ``limit`` 0 means no limit. The core counts
-    ``in_flight`` up when it assigns and down when messages are acknowledged or come back, and
-    wakes all who share a window that was full.
-    """
-
-    __slots__ = ("in_flight", "limit", "sharers")
-
-    def __init__(self, limit: int = 0) -> None:
-        self.limit = limit
-        self.in_flight = 0
-        self.sharers: dict[Consumer, None] = {}
-        """The attached consumers that name it; the core's business."""
-
-    def __repr__(self) -> str:
-        return f"<Window {self.in_flight}/{self.limit or 'no limit'}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +131,13 @@ class Consumer(Protocol):
         """
         ...
 
+    def reject(
+        self, positions: Sequence[Position], masks: Mapping[Position, int] | None = None
+    ) -> None:
+        """Have entries in flight here depart (:attr:`Departure.REJECTED`), of the batches in
+        ``masks`` these messages. Without an heir that is an acknowledgement."""
+        ...
+
     def release_all(self, *, count: bool) -> None:
         """Give everything in flight back (Pulsar's redeliver without ids, AMQP's recover)."""
         ...
@@ -213,7 +185,18 @@ class Subscription(Protocol):
         ...
 
     @property
+    def ready_bytes(self) -> int:
+        """Bytes of the entries that :attr:`ready_messages` are in, by average where what is
+        acknowledged or in flight lies among them."""
+        ...
+
+    @property
     def mark_delete(self) -> Position: ...
+
+    def limit(self, limits: Limits, heir: DeadLetters | None) -> None:
+        """From now on ``limits`` hold, and what departs goes to ``heir``, or away without one. Not
+        kept: whoever wants it says so again after a start."""
+        ...
 
     async def purge(self) -> int:
         """Acknowledge every message that is ready, durably; those in flight stay. Returns how
@@ -349,6 +332,11 @@ class Core(Protocol):
         ``messages`` is the number of messages in the run if the caller knows it (AMQP:
         ``len(entries)``); None lets the core read it out of every header.
         """
+        ...
+
+    def expect_expiry(self, topic: Topic) -> None:
+        """Say this before appending the first entry with an expiry of its own to ``topic``; saying
+        it again costs nothing. Other topics are spared the look at every entry."""
         ...
 
     def commit(self, unit: Unit, done: Done) -> None:

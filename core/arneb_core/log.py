@@ -75,6 +75,8 @@ class DurableLog:
         self.tail = TailCache(budget)
         self._reader = reader
         self.has_batches = any(each.messages != each.entries for each in ledgers)
+        self.has_expiring = False
+        """Some entry may expire; what may have none is not looked at for it."""
         self._goes_on = ledgers.current is None
         """The open ledger is this process's own; one of an earlier process gets no entry more."""
 
@@ -147,6 +149,7 @@ class MemoryLog:
         # A budget of its own, never exceeded: here the cache is the log.
         self.tail = TailCache(CacheBudget(bytes_max=1 << 62))
         self.has_batches = False
+        self.has_expiring = False
 
     def __repr__(self) -> str:
         return f"<MemoryLog {self.ledgers!r}>"

@@ -62,6 +62,7 @@ class StoredTopic:
     settings: TopicSettings
     ledgers: LedgerIndex
     cursors: list[StoredCursor]
+    expiring: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def _recover_topic(snapshot: Snapshot, name: str, record: TopicRecord) -> Stored
         _recover_cursor(snapshot, record.id, ledgers, key, SubscriptionRecord.unpack(value))
         for key, value in snapshot.scan(Table.CATALOG, subscriptions_prefix(record.id))
     ]
-    return StoredTopic(name, record.id, settings, ledgers, cursors)
+    return StoredTopic(name, record.id, settings, ledgers, cursors, record.expiring)
 
 
 def _recover_ledger(

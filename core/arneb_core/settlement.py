@@ -15,7 +15,7 @@ from arneb_core.cursor import Cursor
 from arneb_core.entry import messages_in
 from arneb_core.errors import StoreFailed
 from arneb_core.handout import HandOut, Past
-from arneb_core.interface import Done
+from arneb_core.interface import Departure, Done
 from arneb_core.log import Runs
 from arneb_core.position import Position
 from arneb_core.replay import ReplaySet
@@ -204,10 +204,25 @@ class Settlement:
         if positions:
             waiting = self.acks.only_unacked(positions)
             self._handout.returned(waiting, count=count)
+            if count:
+                waiting = self._within_limit(waiting)
             # What lies behind is a batch handed out in part, where the reader still stands.
             after = self._reader.after
             self._replay.add([place for place in waiting if place <= after])
         self._subscription.wake()
+
+    def _within_limit(self, positions: list[Position]) -> list[Position]:
+        """Those that may be delivered once more; the others depart."""
+        departures = self._subscription.departures
+        limit = departures.limits.delivery_limit
+        if limit is None:
+            return positions
+        over = [each for each in positions if self._handout.redelivery_count(each) > limit]
+        if over:
+            departures.reject(Departure.DELIVERY_LIMIT, over)
+            gone = set(over)
+            positions = [each for each in positions if each not in gone]
+        return positions
 
     def undivide(self, place: Position, mask: int) -> None:
         """Messages of a divided batch are no longer in flight."""

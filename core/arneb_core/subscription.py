@@ -15,7 +15,7 @@ import trio
 from arneb_core.backlog import BacklogReader
 from arneb_core.consumer import LogConsumer
 from arneb_core.cursor import Cursor, CursorChanges
-from arneb_core.entry import messages_in
+from arneb_core.departures import Departures
 from arneb_core.errors import (
     ConsumerBusy,
     NotAllowed,
@@ -27,8 +27,10 @@ from arneb_core.fetch import Fetch
 from arneb_core.handout import HandOut
 from arneb_core.interface import (
     ConsumerSpec,
+    DeadLetters,
     Deliveries,
     Done,
+    Limits,
     Sink,
     SubscriptionStatistics,
     SubscriptionType,
@@ -37,6 +39,7 @@ from arneb_core.position import BEFORE_ALL, Position, before, render
 from arneb_core.replay import ReplaySet
 from arneb_core.settlement import Settlement
 from arneb_core.store.schema import SubscriptionId
+from arneb_core.tally import Tally
 from arneb_core.waiting import durable
 
 if TYPE_CHECKING:
@@ -77,11 +80,13 @@ class LogSubscription:
         self.cursor = cursor
         self.acks = acks = cursor.acks
         log, after = topic.log, acks.mark_delete
-        self._replay = ReplaySet(log, Fetch(log, self.wake, self._unreadable))
-        fetch = Fetch(log, self.wake, self._unreadable)
+        self._replay = ReplaySet(log, Fetch(log, self.wake, self.unreadable_by))
+        fetch = Fetch(log, self.wake, self.unreadable_by)
         self._reader = BacklogReader(log, acks, after, fetch, topic.engine.ahead)
         self._handout = HandOut(acks, suspect_until, self._settle_delivered)
         self.settlement = Settlement(self, self._replay, self._reader, self._handout)
+        self.departures = Departures(self)
+        self.tally = self.departures.tally = Tally(cursor, self._handout, self.departures, log)
         self.gone = False
         """It was removed: nothing of it is to be written or dispatched any more."""
         self.unused = False
@@ -92,8 +97,8 @@ class LogSubscription:
         self._pulling = trio.lowlevel.ParkingLot()
 
     def __repr__(self) -> str:
-        kind = self.type.value if self.type else "unused"
         place = f"at {render(self.acks.mark_delete)}, {self.acks.holes} holes"
+        kind = self.type.value if self.type else "unused"
         return f"<Subscription {self.topic.name}/{self.name} {place}, {kind}>"
 
     @property
@@ -165,14 +170,25 @@ class LogSubscription:
         """There may be something to dispatch."""
         if self._pulling:
             self._pulling.unpark_all()
-        if self._handout.consumers:
+        if self._handout.consumers or self.departures.is_active or self.is_expiring:
             self.topic.has_work(self)
+
+    def limit(self, limits: Limits, heir: DeadLetters | None) -> None:
+        self.departures.limit(limits, heir)
+        self.wake()
 
     # Delivering
 
     def dispatch(self) -> int:
         """Hand out what can be handed out now; how many entries that were. When they are
         :data:`DISPATCH_ENTRIES_MAX` or more, there may be more to do at once."""
+        departures = self.departures
+        if not (departures.is_active or self.is_expiring):
+            return self._hand_out()
+        departures.step()
+        return self._hand_out() + departures.let_go(self._source)
+
+    def _hand_out(self) -> int:
         taken_total = 0
         while taken_total < DISPATCH_ENTRIES_MAX and not self.is_fenced:
             if not self._handout.has_room:
@@ -186,6 +202,15 @@ class LogSubscription:
                     continue  # the log had none of them any more
                 break
             positions, entries = at_hand
+            if self.is_expiring:
+                alive = self.departures.count_alive(entries, self.topic.engine.now_ms())
+                if not alive:
+                    if not self.departures.take_expired(source, self.topic.engine.now_ms()):
+                        break
+                    taken_total += 1
+                    continue
+                if alive < len(entries):
+                    positions, entries = positions[:alive], entries[:alive]
             taken = self._handout.hand_out(positions, entries, batches=self.topic.log.has_batches)
             if taken:
                 source.take(positions[:taken] if taken < len(positions) else positions)
@@ -196,6 +221,11 @@ class LogSubscription:
                 break
         return taken_total
 
+    @property
+    def is_expiring(self) -> bool:
+        """Something here may expire."""
+        return self.topic.log.has_expiring or self.departures.limits.message_ttl_ms is not None
+
     async def pull(self, consumer: LogConsumer) -> Deliveries | None:
         """One message for ``consumer``, outside permits; None when nothing is ready."""
         await trio.lowlevel.checkpoint()
@@ -205,6 +235,12 @@ class LogSubscription:
             source = self._source()
             at_hand = source.peek()
             if at_hand is not None:
+                if self.is_expiring and not self.departures.count_alive(
+                    at_hand[1][:1], self.topic.engine.now_ms()
+                ):
+                    if not self.departures.take_expired(source, self.topic.engine.now_ms()):
+                        await self._pulling.park()  # the heir has its hands full
+                    continue
                 place, entry = at_hand[0][0], at_hand[1][0]
                 run = self._handout.pull(consumer, place, entry)
                 if self._handout.is_done_with(place, entry):
@@ -229,6 +265,7 @@ class LogSubscription:
         """Try once more to read what could not be read."""
         self._replay.fetch.retry()
         self._reader.fetch.retry()
+        self.departures.retry()
         self.wake()
 
     @property
@@ -239,7 +276,7 @@ class LogSubscription:
     def _source(self) -> ReplaySet | BacklogReader:
         return self._replay or self._reader
 
-    def _unreadable(self, fetch: Fetch) -> None:
+    def unreadable_by(self, fetch: Fetch) -> None:
         """A read failed: stay where we are, say so once, and have it tried again later."""
         if fetch.failed_at != self._unreadable_at:
             self._unreadable_at = fetch.failed_at
@@ -263,7 +300,7 @@ class LogSubscription:
         ready = self.ready_messages
         handout = self._handout
         out = [place for consumer in self.consumers for place in consumer.whole]
-        out += handout.divided
+        out += [*self.departures.estate.whole, *handout.divided]
         self.cursor.settle_all_but(out, handout.divided, handout.sizes)
         handout.settled_all_but(out)
         self._replay.clear()
@@ -279,25 +316,19 @@ class LogSubscription:
         self._seeking = True
         try:
             if mask is not None:
-                whole = (1 << await self._size_at(place)) - 1
+                whole = (1 << await self.topic.size_at(place)) - 1
                 mask = None if mask & whole == whole else mask & whole
             self.put_out("seek")
             self.settlement.era += 1
             self.cursor.reset(place, mask)
             self._replay.clear()
             self._handout.forget()
+            self.departures.forget()
             self._reader.rewind(self.acks.mark_delete)
             await durable(self.receipt)
         finally:
             self._seeking = False
             self._pulling.unpark_all()
-
-    async def _size_at(self, place: Position) -> int:
-        """How many messages the entry at ``place`` holds; 0 if there is no such entry."""
-        if not self.topic.log.ledgers.contains(place):
-            return 0
-        runs = await self.topic.read(place, 1)
-        return messages_in(runs[0][1][0]) if runs and runs[0][0] == place else 0
 
     async def seek_time(self, publish_time_ms: int) -> None:
         """Seek to the first entry published at or after that time, or to the end."""
@@ -358,27 +389,12 @@ class LogSubscription:
 
     @property
     def ready_messages(self) -> int:
-        """Messages neither acknowledged nor in flight; see the interface."""
-        in_flight = sum(consumer.in_flight for consumer in self._handout.consumers.values())
-        return max(0, self.cursor.backlog_messages - in_flight)
+        return self.tally.ready_messages
+
+    @property
+    def ready_bytes(self) -> int:
+        return self.tally.ready_bytes
 
     def statistics(self) -> SubscriptionStatistics:
         """The subscription at this instant."""
-        consumers = self.consumers
-        in_flight = sum(consumer.entries_in_flight for consumer in consumers)
-        backlog = self.acks.backlog
-        return SubscriptionStatistics(
-            name=self.name,
-            type=self.type,
-            durable=self.durable,
-            consumers=len(consumers),
-            backlog_entries=backlog,
-            ready_entries=max(0, backlog - in_flight),
-            in_flight_messages=sum(consumer.in_flight for consumer in consumers),
-            holes=self.acks.holes,
-            mark_delete=self.acks.mark_delete,
-            delivered_messages_total=self._handout.delivered_total,
-            acknowledged_entries_total=self.cursor.acknowledged_total,
-            redelivered_entries_total=self._handout.redelivered_total,
-            unreadable=self.unreadable,
-        )
+        return self.tally.statistics(self)

@@ -11,7 +11,7 @@ import trio
 
 from arneb_core.acks import AckState
 from arneb_core.cursor import Cursor
-from arneb_core.entry import read_header
+from arneb_core.entry import messages_in, read_header
 from arneb_core.errors import (
     NotAllowed,
     StoreFailed,
@@ -216,6 +216,13 @@ class LogTopic:
                 place = Position(first + len(entries) - 1)
             place = self.log.after(place)
         return None
+
+    async def size_at(self, place: Position) -> int:
+        """How many messages the entry at ``place`` holds; 0 if there is no such entry."""
+        if not self.log.ledgers.contains(place):
+            return 0
+        runs = await self.read(place, 1)
+        return messages_in(runs[0][1][0]) if runs and runs[0][0] == place else 0
 
     async def read(self, place: Position, bytes_max: int) -> Runs:
         """Runs of entries from ``place`` on, off the event loop if they are not in memory.

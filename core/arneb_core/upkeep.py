@@ -6,6 +6,8 @@ by the committer and the pump like everything else.
 
 import logging
 from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+from itertools import count
 from typing import Final, NoReturn
 
 import trio
@@ -27,6 +29,8 @@ HOUSEKEEPING_S: Final = 30.0
 """Between looks for stale readers (Spark jobs that were killed), for retention by time, and
 for subscriptions that should have gone with a consumer that never came."""
 
+ALARM_WAIT_S_MAX: Final = 30.0
+
 READ_RETRY_S: Final = 5.0
 """Until a read of the store that failed is tried again. A disk may come back; a damaged block
 does not, and must not cost more than this."""
@@ -37,7 +41,14 @@ logger = logging.getLogger(__name__)
 class Upkeep:
     """The loops of one engine."""
 
-    def __init__(self, committer: Committer, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, committer: Committer, wake: Callable[[], None], now_ms: Callable[[], int]
+    ) -> None:
+        self._now_ms = now_ms
+        self._alarms: list[tuple[int, int, LogSubscription]] = []
+        self._alarm_ids = count()
+        self._alarmed: dict[LogSubscription, int] = {}
+        self._earlier = trio.Event()
         self._committer = committer
         self._wake = wake
         self._dirty = trio.Event()
@@ -51,6 +62,16 @@ class Upkeep:
     def cursor_changed(self) -> None:
         """Some cursor differs from what is on disk, and nobody waits for it."""
         self._dirty.set()
+
+    def wake_at(self, subscription: LogSubscription, when_ms: int) -> None:
+        """Wake ``subscription`` at ``when_ms``; of several times only the earliest counts."""
+        known = self._alarmed.get(subscription)
+        if known is not None and known <= when_ms:
+            return
+        self._alarmed[subscription] = when_ms
+        heappush(self._alarms, (when_ms, next(self._alarm_ids), subscription))
+        if self._alarms[0][2] is subscription:
+            self._earlier.set()
 
     def unreadable(self, subscription: LogSubscription) -> None:
         """A read failed for ``subscription``; have it tried again."""
@@ -86,6 +107,23 @@ class Upkeep:
             unreadable, self._unreadable = self._unreadable, {}
             for subscription in unreadable:
                 subscription.retry()
+
+    async def keep_time(self) -> NoReturn:
+        """Wake subscriptions at the times that they named."""
+        while True:
+            self._earlier = trio.Event()
+            now_ms = self._now_ms()
+            while self._alarms and self._alarms[0][0] <= now_ms:
+                when_ms, _, subscription = heappop(self._alarms)
+                if self._alarmed.get(subscription) == when_ms:
+                    del self._alarmed[subscription]
+                    subscription.wake()
+            # A wall clock that is set is noticed within this time.
+            wait_s = ALARM_WAIT_S_MAX
+            if self._alarms:
+                wait_s = min(wait_s, (self._alarms[0][0] - now_ms) / 1000)
+            with trio.move_on_after(wait_s):
+                await self._earlier.wait()
 
     async def keep_house(self, store: Store, topics: Callable[[], Iterable[LogTopic]]) -> NoReturn:
         """Look for what has become stale with time."""

@@ -14,6 +14,8 @@ MODEL_TESTS: Final = ("tests/core/test_engine_model.py",)
 JOURNAL_TESTS: Final = ("tests/core/store/test_journal.py",)
 BATCH_TESTS: Final = ("tests/core/test_engine_batches.py",)
 START_TESTS: Final = ("tests/core/test_engine_starts.py",)
+DEPARTURE_TESTS: Final = ("tests/core/test_departures.py",)
+DEATH_TESTS: Final = ("tests/amqp_frontend/routing/test_death.py",)
 DISPATCH_TESTS: Final = ("tests/core/test_dispatch.py",)
 
 
@@ -241,5 +243,61 @@ MUTANTS: Final = (
         "    if crc != expected:\n",
         "    if False:\n",
         ("tests/core/store/test_block.py",),
+    ),
+    Mutant(
+        "what has expired is delivered",
+        CORE + "departures.py",
+        "            if self.expires_ms(entry) <= now_ms and not self.is_fresh(entry):\n",
+        "            if False:\n",
+        DEPARTURE_TESTS,
+    ),
+    Mutant(
+        "a full queue drops one too few",
+        CORE + "departures.py",
+        "            excess = ready - limits.ready_messages_max\n",
+        "            excess = ready - limits.ready_messages_max - 1\n",
+        DEPARTURE_TESTS,
+    ),
+    Mutant(
+        "what is in flight counts for the length",
+        CORE + "tally.py",
+        "        return max(0, self._cursor.backlog_messages - away)\n",
+        "        return self._cursor.backlog_messages\n",
+        DEPARTURE_TESTS,
+    ),
+    Mutant(
+        "a rejected message is lost when the commit fails",
+        CORE + "consumer.py",
+        "        departures.reject(Departure.REJECTED, mine)\n",
+        "        departures.reject(Departure.REJECTED, mine)\n        self.acknowledge(mine)\n",
+        DEPARTURE_TESTS,
+    ),
+    Mutant(
+        "the delivery limit is off by one",
+        CORE + "settlement.py",
+        "redelivery_count(each) > limit]",
+        "redelivery_count(each) >= limit]",
+        DEPARTURE_TESTS,
+    ),
+    Mutant(
+        "x-death does not count",
+        "amqp_frontend/arneb_amqp/routing/death.py",
+        "_COUNT: long(_number(same[0].get(_COUNT)) + 1)}",
+        "_COUNT: long(1)}",
+        DEATH_TESTS,
+    ),
+    Mutant(
+        "the latest death stands last",
+        "amqp_frontend/arneb_amqp/routing/death.py",
+        "    deaths = [latest, *others]\n",
+        "    deaths = [*others, latest]\n",
+        DEATH_TESTS,
+    ),
+    Mutant(
+        "a circle of dead letters is not noticed",
+        "amqp_frontend/arneb_amqp/routing/death.py",
+        "            if death.get(_QUEUE) == name:\n",
+        "            if death.get(_QUEUE) is name:\n",
+        DEATH_TESTS,
     ),
 )

@@ -6,15 +6,18 @@ that the core has closed) is passed over, because then there is nothing left to 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pamqp.base import Frame as Command
 from pamqp.commands import Exchange as ExchangeMethods
 from pamqp.commands import Queue as QueueMethods
 
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
+from arneb_amqp.routing.exchange import Exchange
+from arneb_amqp.server.admission import admit
+from arneb_amqp.server.bindings import as_table, exchange_binding, queue_binding
 from arneb_amqp.server.core_errors import in_amqp
+from arneb_amqp.server.receiver import Receiver
 from arneb_amqp.session.effects import (
     Acknowledge,
     Append,
@@ -25,6 +28,7 @@ from arneb_amqp.session.effects import (
     Get,
     Leave,
     Perform,
+    Reject,
     Release,
     Request,
     Token,
@@ -38,21 +42,9 @@ from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.errors import CommitFailed, CoreError
 from arneb_core.interface import Core, Deliveries, Unit
 
-
-class Receiver(Protocol):
-    """Who is told of what happens in the core."""
-
-    def committed(self, token: Token, failure: AmqpError | None) -> None:
-        """An append is on disk, or never will be. May be called before ``append`` returns."""
-        ...
-
-    def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
-        """A consumer was assigned a run."""
-        ...
-
-    def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
-        """The core has detached a consumer."""
-        ...
+EXPIRY: Final = slice(24, 32)
+NO_EXPIRY: Final = bytes(8)
+"""The expiry in an entry's header."""
 
 
 class _Sink:
@@ -111,8 +103,14 @@ class Bridge:
     def append(self, effect: Append) -> None:
         """Hand a run to the core."""
         token = effect.token
+        if self.vhost.refuses(effect.queues):
+            admit(effect, self._core, self.vhost.queues, self._receiver)
+            return
         topics = [self.vhost.queues.topic(name) for name in effect.queues]
         present = [topic for topic in topics if topic is not None]
+        if effect.expiring:
+            for topic in present:
+                self._core.expect_expiry(topic)
         if not present:
             self._receiver.committed(token, None)
         elif len(present) == 1:
@@ -137,6 +135,16 @@ class Bridge:
             attachment.consumer.acknowledge(settled.places)
         for place, mask in settled.masks.items():
             attachment.consumer.acknowledge_messages(place, mask)
+        if settled.consumer in self._leaving:
+            self._end_if_answered(settled.consumer, attachment)
+
+    def reject(self, effect: Reject) -> None:
+        """Hand messages that nobody wants to the core."""
+        settled = effect.settled
+        attachment = self._attached.get(settled.consumer)
+        if attachment is None:
+            return
+        attachment.consumer.reject(settled.places, settled.masks or None)
         if settled.consumer in self._leaving:
             self._end_if_answered(settled.consumer, attachment)
 
@@ -258,7 +266,11 @@ class Bridge:
         unit = Unit()
         for queues, entries in request.appends:
             topics = map(self.vhost.queues.topic, queues)
-            unit.appends += [(topic, entries) for topic in topics if topic is not None]
+            present = [topic for topic in topics if topic is not None]
+            unit.appends += [(topic, entries) for topic in present]
+            if any(entry[EXPIRY] != NO_EXPIRY for entry in entries):
+                for topic in present:
+                    self._core.expect_expiry(topic)
         known = [each for each in request.acknowledged if each.consumer in self._attached]
         for settled in known:
             if settled.places:
@@ -297,7 +309,7 @@ class Bridge:
                 durable=method.durable,
                 auto_delete=method.auto_delete,
                 internal=method.internal,
-                arguments=_table(method.arguments),
+                arguments=as_table(method.arguments),
             )
         )
 
@@ -305,10 +317,10 @@ class Bridge:
         await self.vhost.exchanges.delete(method.exchange, if_unused=method.if_unused)
 
     async def _bind_exchange(self, method: ExchangeMethods.Bind) -> None:
-        await self.vhost.exchanges.bind(_exchange_binding(method), self._owner)
+        await self.vhost.exchanges.bind(exchange_binding(method), self._owner)
 
     async def _unbind_exchange(self, method: ExchangeMethods.Unbind) -> None:
-        await self.vhost.exchanges.unbind(_exchange_binding(method), self._owner)
+        await self.vhost.exchanges.unbind(exchange_binding(method), self._owner)
 
     async def _declare_queue(self, method: QueueMethods.Declare) -> QueueDeclared:
         queues = self.vhost.queues
@@ -321,7 +333,7 @@ class Bridge:
                 durable=method.durable and not method.exclusive,
                 exclusive=method.exclusive,
                 auto_delete=method.auto_delete,
-                arguments=_table(method.arguments),
+                arguments=as_table(method.arguments),
             )
             queue = await queues.declare(wanted)
             self._has_exclusive = self._has_exclusive or method.exclusive
@@ -337,10 +349,10 @@ class Bridge:
         return await queue.purge()
 
     async def _bind_queue(self, method: QueueMethods.Bind) -> None:
-        await self.vhost.exchanges.bind(_queue_binding(method), self._owner)
+        await self.vhost.exchanges.bind(queue_binding(method), self._owner)
 
     async def _unbind_queue(self, method: QueueMethods.Unbind) -> None:
-        await self.vhost.exchanges.unbind(_queue_binding(method), self._owner)
+        await self.vhost.exchanges.unbind(queue_binding(method), self._owner)
 
     # Helpers.
 
@@ -353,25 +365,6 @@ class Bridge:
             del self._attached[id_]
             attachment.consumer.detach()
             attachment.queue.unseen.discard(attachment.consumer)
-
-
-def _exchange_binding(method: ExchangeMethods.Bind | ExchangeMethods.Unbind) -> Binding:
-    return Binding(
-        method.source,
-        method.destination,
-        method.routing_key,
-        _table(method.arguments),
-        DestinationKind.EXCHANGE,
-    )
-
-
-def _queue_binding(method: QueueMethods.Bind | QueueMethods.Unbind) -> Binding:
-    return Binding(method.exchange, method.queue, method.routing_key, _table(method.arguments))
-
-
-def _table(arguments: Any) -> Any:
-    """The decoder's tables are ours, whatever pamqp's annotations say."""
-    return arguments
 
 
 _REQUESTS: Final[Mapping[type[Request], Callable[[Bridge, Any], Awaitable[object]]]] = {

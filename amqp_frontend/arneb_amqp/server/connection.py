@@ -30,6 +30,7 @@ from arneb_amqp.session.effects import (
     Get,
     Leave,
     Perform,
+    Reject,
     Release,
     Request,
     Token,
@@ -137,11 +138,11 @@ class Connection:
     # What the bridge and the timers tell. This happens in the turns of other tasks, the core's
     # among them, so that nothing may be raised here: a fault costs this connection and no more.
 
-    def committed(self, token: Token, failure: AmqpError | None) -> None:
+    def committed(self, token: Token, failure: AmqpError | None, *, refused: bool = False) -> None:
         """An append is on disk, or never will be."""
         try:
             agenda = self.session.agenda
-            self.session.handle(Committed(token, failure), *_instants())
+            self.session.handle(Committed(token, failure, refused), *_instants())
             if failure is not None:
                 self._act()
             if agenda.is_waiting:
@@ -266,6 +267,8 @@ class Connection:
                 self.bridge.append(effect)
             case Acknowledge():
                 self.bridge.acknowledge(effect)
+            case Reject():
+                self.bridge.reject(effect)
             case Release():
                 self.bridge.release(effect)
             case Wake():

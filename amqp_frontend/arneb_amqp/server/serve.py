@@ -78,6 +78,7 @@ async def serve_amqp(
         nursery: trio.Nursery = await outer.start(_keep_nursery)
         nursery.start_soon(flusher.run)
         nursery.start_soon(timers.run)
+        nursery.start_soon(topology.keep_house)
         server = Server(Services(core, topology, settings, flusher, timers, nursery))
         try:
             await trio.serve_listeners(

@@ -21,7 +21,7 @@ class Collecting(Protocol):
         """Order what has been collected."""
         ...
 
-    def committed(self, last_tag: int, error: AmqpError | None) -> None:
+    def committed(self, last_tag: int, error: AmqpError | None, *, refused: bool) -> None:
         """An append is on disk, or never will be."""
         ...
 
@@ -53,13 +53,19 @@ class Agenda:
         return bool(self._appends)
 
     def append(
-        self, queues: tuple[str, ...], entries: list[bytes], publisher: Collecting, last_tag: int
+        self,
+        queues: tuple[str, ...],
+        entries: list[bytes],
+        publisher: Collecting,
+        last_tag: int,
+        *,
+        expiring: bool = False,
     ) -> None:
         """Order an append; :meth:`committed` gives ``publisher`` and ``last_tag`` back."""
         self._tokens += 1
         token = Token(self._tokens)
         self._appends[token] = publisher, last_tag
-        self._effects.append(Append(queues, entries, token))
+        self._effects.append(Append(queues, entries, token, expiring))
 
     def committed(self, token: Token) -> tuple[Collecting, int]:
         """Who ordered the append, and the last confirm tag of it."""

@@ -312,7 +312,7 @@ class Channel:
 
         def committed(_: object) -> None:
             self.publisher.transaction = Transaction()
-            self.deliverer.settle(transaction.released)
+            self.deliverer.settle(transaction)
             self._send(Tx.CommitOk)
 
         self.publisher.send_returns(transaction)

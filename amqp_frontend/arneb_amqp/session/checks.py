@@ -19,10 +19,10 @@ def is_plain(properties: bytes) -> bool:
     return not int.from_bytes(properties[:2], "big") & _TO_BE_READ
 
 
-def check_expiration(expiration: str | None) -> None:
-    """Raise RabbitMQ's 406 unless it is absent or a number of ms."""
+def check_expiration(expiration: str | None) -> int | None:
+    """The number of ms, None when it is absent. Raises RabbitMQ's 406 for anything else."""
     if expiration is None:
-        return
+        return None
     sign, digits = _split_number(expiration)
     rest = expiration[len(sign) + len(digits) :]
     fault = None
@@ -36,6 +36,7 @@ def check_expiration(expiration: str | None) -> None:
         fault = f"{{value_too_large,{int(digits)}}}"
     if fault is not None:
         raise precondition_failed(f"invalid expiration '{expiration}': {fault}")
+    return int(digits)
 
 
 def _split_number(text: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ earlier effects, deliveries and timers do not.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pamqp.commands import Channel as ChannelMethods
@@ -82,9 +82,9 @@ class ConnectionSession(Lifecycle):
         """Take an event. Then take the effects, and the data to send."""
         self.now, self.now_ms = now, now_ms
         match event:
-            case Committed(token, error):
+            case Committed(token, error, refused):
                 publisher, last_tag = self.agenda.committed(token)
-                publisher.committed(last_tag, error)
+                publisher.committed(last_tag, error, refused=refused)
             case Answered(value):
                 waiting = self.waiting.popleft()
                 self.current = waiting.channel, waiting.method
@@ -137,6 +137,11 @@ class ConnectionSession(Lifecycle):
         """Somebody else made a topic where that queue would be."""
         assert self.vhost is not None, "channels come after connection.open"
         return self.vhost.foreign_topic(queue)
+
+    def refuses(self, queues: Sequence[str]) -> bool:
+        """One of ``queues`` may refuse a publish."""
+        assert self.vhost is not None, "channels come after connection.open"
+        return self.vhost.refuses(queues)
 
     def confirming(self, publisher: Collecting) -> None:
         """``publisher`` has confirms to send."""

@@ -13,10 +13,10 @@ from typing import Final
 
 from arneb_amqp.codec import encode_message
 from arneb_amqp.errors import not_allowed, precondition_failed
-from arneb_amqp.session.effects import Consume, Leave, Release
+from arneb_amqp.session.effects import Consume, Leave, Reject, Release
 from arneb_amqp.session.host import Host
-from arneb_amqp.session.transaction import Transaction
-from arneb_amqp.session.unacked import ConsumerId, Settled, Unacked
+from arneb_amqp.session.transaction import Answer, Transaction
+from arneb_amqp.session.unacked import ConsumerId, Unacked
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
 from arneb_amqp.wire.tables import Table
@@ -141,7 +141,7 @@ class Deliverer:
         """The client is done with these deliveries. Raises 406 for an unknown tag, and then
         what came before it counts."""
         if transaction is not None:
-            self._settle(tags, transaction, release=False)
+            self._settle(tags, transaction, Answer.ACKNOWLEDGE)
             return
         groups, unknown = self.unacked.take(tags)
         for settled in groups:
@@ -152,7 +152,7 @@ class Deliverer:
     def acknowledge_through(self, tag: int, transaction: Transaction | None) -> None:
         """The same for everything up to ``tag``; 0 is all."""
         if transaction is not None:
-            self._settle(self._tags_through(tag), transaction, release=False)
+            self._settle(self._tags_through(tag), transaction, Answer.ACKNOWLEDGE)
             return
         groups, unknown = self.unacked.take_through(tag)
         if unknown is not None:
@@ -166,16 +166,13 @@ class Deliverer:
         """The client does not want these deliveries: back to the queue, or away."""
         tags = self._tags_through(tag) if multiple else [tag]
         if transaction is not None:
-            self._settle(tags, transaction, release=requeue)
+            self._settle(tags, transaction, Answer.RELEASE if requeue else Answer.REJECT)
             return
         groups, unknown = self.unacked.take(tags)
         if unknown is not None:
             raise unknown_tag(unknown)
         for settled in groups:
-            if requeue:
-                self._host.agenda.emit(Release(settled))
-            else:
-                self._host.agenda.acknowledge(settled)
+            self._host.agenda.emit(Release(settled) if requeue else Reject(settled))
 
     def recover(self) -> None:
         """Give everything unanswered back."""
@@ -219,21 +216,23 @@ class Deliverer:
             raise unknown_tag(tag)
         return self.unacked.tags_through(tag)
 
-    def _settle(self, tags: Sequence[int], transaction: Transaction, *, release: bool) -> None:
+    def _settle(self, tags: Sequence[int], transaction: Transaction, answer: Answer) -> None:
         pending = self.unacked.snapshot(tags)
         groups, unknown = self.unacked.take(tags)
         if unknown is not None:
             raise unknown_tag(unknown)
-        transaction.settle(groups, pending, release=release)
+        transaction.settle(groups, pending, answer)
 
     def rollback(self, transaction: Transaction) -> None:
         """The answers of the transaction were never given."""
         self.unacked.restore(transaction.pending)
 
-    def settle(self, settled: Sequence[Settled]) -> None:
-        """The transaction that gave these back is committed."""
-        for each in settled:
+    def settle(self, transaction: Transaction) -> None:
+        """The transaction is committed: what it gave back or rejected goes its way."""
+        for each in transaction.released:
             self._host.agenda.emit(Release(each))
+        for each in transaction.rejected:
+            self._host.agenda.emit(Reject(each))
 
 
 def unknown_tag(tag: int) -> Exception:

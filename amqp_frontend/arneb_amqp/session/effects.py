@@ -27,11 +27,20 @@ class Append:
     queues: tuple[str, ...]
     entries: list[bytes]
     token: Token
+    expiring: bool = False
+    """Some of the entries have an expiry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """The client is done with these messages, or rejected them for good."""
+    """The client is done with these messages."""
+
+    settled: Settled
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """The client does not want these messages, and nobody else is to have them either."""
 
     settled: Settled
 
@@ -120,5 +129,5 @@ class EndConnection(Request):
     """Detach everything and delete the connection's exclusive queues."""
 
 
-Effect = Append | Acknowledge | Release | Wake | Disconnect | Request
+Effect = Append | Acknowledge | Reject | Release | Wake | Disconnect | Request
 """Everything that :meth:`ConnectionSession.take_effects` may hold."""

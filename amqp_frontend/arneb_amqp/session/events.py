@@ -14,6 +14,8 @@ class Committed:
 
     token: Token
     error: AmqpError | None = None
+    refused: bool = False
+    """A full queue did not take it, as was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What a channel sees of its connection."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from arneb_amqp.errors import AmqpError
@@ -34,6 +34,10 @@ class Host(Protocol):
 
     def foreign_topic(self, queue: str) -> bool:
         """Somebody else made a topic where that queue would be."""
+        ...
+
+    def refuses(self, queues: Sequence[str]) -> bool:
+        """One of ``queues`` may refuse a publish."""
         ...
 
     def ask(self, request: Request, then: Callable[[object], None]) -> None:

@@ -43,6 +43,7 @@ class _Findings:
     copies: tuple[str, ...] = ()
     replacement: bytes | None = None
     """The list that receivers see, if it is another one."""
+    expiration_ms: int | None = None
 
 
 _NOTHING: Final = _Findings()
@@ -60,6 +61,7 @@ class Publisher:
         "_channel",
         "_closed",
         "_entries",
+        "_expiring",
         "_findings",
         "_host",
         "_looked_at",
@@ -73,6 +75,7 @@ class Publisher:
         self._channel = channel
         self._queues: tuple[str, ...] = ()
         self._entries: list[bytes] = []
+        self._expiring = False
         self._looked_at = b""
         self._findings = _NOTHING
         self._closed = False
@@ -104,8 +107,11 @@ class Publisher:
         if found.copies or route.depends_on_headers:
             queues = self._routed(route, found.headers, found.copies)
         if queues or not item.mandatory:
-            head = route.head(self._host.now_ms, persistent=item.persistent)
-            self._put(queues, [head + body])
+            now_ms, expires_at_ms = self._host.now_ms, 0
+            if found.expiration_ms is not None:
+                expires_at_ms = now_ms + found.expiration_ms
+            head = route.head(now_ms, persistent=item.persistent, expires_at_ms=expires_at_ms)
+            self._put(queues, [head + body], expiring=expires_at_ms > 0)
         else:
             self._return(item.route, body)
             self._put((), [b""])
@@ -117,7 +123,8 @@ class Publisher:
             return
         self._entries = []
         last_tag = 0 if self.confirms is None else self.confirms.expect(len(entries))
-        self._host.agenda.append(self._queues, entries, self, last_tag)
+        self._host.agenda.append(self._queues, entries, self, last_tag, expiring=self._expiring)
+        self._expiring = False
 
     def close(self) -> None:
         """The channel ends. What was published counts; the confirms that are due are sent, and
@@ -126,12 +133,12 @@ class Publisher:
         self.send_confirms()
         self._closed = True
 
-    def committed(self, last_tag: int, error: AmqpError | None) -> None:
+    def committed(self, last_tag: int, error: AmqpError | None, *, refused: bool) -> None:
         """The append of the run that ends with ``last_tag`` is on disk, or never will be."""
         if self._closed:
             return
         if self.confirms is not None and last_tag:
-            self.confirms.complete(last_tag, kept=error is None)
+            self.confirms.complete(last_tag, kept=error is None and not refused)
             self._host.confirming(self)
         elif error is not None:
             # Without confirms there is no other way to say that messages were lost.
@@ -151,20 +158,34 @@ class Publisher:
         for route, body in transaction.returns:
             self._send_return(route, body)
 
-    def _put(self, queues: tuple[str, ...], entries: list[bytes]) -> None:
+    def _put(
+        self, queues: tuple[str, ...], entries: list[bytes], *, expiring: bool = False
+    ) -> None:
         if self.transaction is not None:
             self.transaction.publish(queues, entries)
+        elif queues and self._host.refuses(queues):
+            self._put_alone(queues, entries, expiring=expiring)
         elif queues and queues == self._queues and self._entries:
             self._entries += entries
+            self._expiring = self._expiring or expiring
         elif queues:
             # Confirm tags follow the order of publishing, so the run before ends here.
             self.end_run()
             self._queues, self._entries = queues, entries
             self._host.agenda.collecting(self)
+            self._expiring = expiring
         elif self.confirms is not None:
             self.end_run()
             self.confirms.complete(self.confirms.expect(len(entries)), kept=True)
             self._host.confirming(self)
+
+    def _put_alone(self, queues: tuple[str, ...], entries: list[bytes], *, expiring: bool) -> None:
+        """Each message gets an answer of its own."""
+        for entry in entries:
+            self.end_run()
+            self._queues, self._entries, self._expiring = queues, [entry], expiring
+            self._host.agenda.collecting(self)
+        self.end_run()
 
     def _queues_of(self, route: CachedRoute) -> tuple[str, ...]:
         if route.queues or route.exchange != DEFAULT_EXCHANGE:
@@ -195,10 +216,10 @@ class Publisher:
                 f"user_id property set to '{properties.user_id}' "
                 f"but authenticated user was '{self._host.user}'"
             )
-        check_expiration(properties.expiration)
+        expiration_ms = check_expiration(properties.expiration)
         copies, kept = carbon_copies(properties)
         replacement = None if kept is properties else encode_properties(kept)
-        return _Findings(properties.headers, copies, replacement)
+        return _Findings(properties.headers, copies, replacement, expiration_ms)
 
     def _return(self, route: bytes, body: bytes) -> None:
         if self.transaction is not None:

@@ -35,12 +35,13 @@ class CachedRoute:
     depends_on_headers: bool
     key_hash: int
 
-    def head(self, now_ms: int, *, persistent: bool) -> bytes:
+    def head(self, now_ms: int, *, persistent: bool, expires_at_ms: int = 0) -> bytes:
         """The beginning of an entry: header and route; the message's own part follows."""
         flags = 0 if persistent else _TRANSIENT
         header = HEADER.pack(
-            ENTRY_FORMAT, _AMQP, flags, 1, now_ms, 0, 0, self.key_hash, len(self.raw), 0
-        )
+            ENTRY_FORMAT, _AMQP, flags, 1, now_ms, 0, expires_at_ms, self.key_hash,
+            len(self.raw), 0,
+        )  # fmt: skip
         return header + self.raw
 
 

@@ -1,6 +1,6 @@
 """What a session is told about its broker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,10 @@ class Vhost(Protocol):
 
     def foreign_topic(self, queue: str) -> bool:
         """There is a topic of that queue's name, though nobody may have declared the queue."""
+        ...
+
+    def refuses(self, queues: Sequence[str]) -> bool:
+        """One of ``queues`` may refuse a publish."""
         ...
 
 

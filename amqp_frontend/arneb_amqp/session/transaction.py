@@ -5,15 +5,24 @@ unit; ``tx.rollback`` forgets the publishes and puts the answers back.
 """
 
 from collections.abc import Sequence
+from enum import Enum
 
 from arneb_amqp.session.effects import Commit
 from arneb_amqp.session.unacked import Pending, Settled
 
 
+class Answer(Enum):
+    """What a client says to a delivery."""
+
+    ACKNOWLEDGE = "done"
+    RELEASE = "again"
+    REJECT = "never again"
+
+
 class Transaction:
     """One transaction of one channel; a new one begins when it ends."""
 
-    __slots__ = ("_appends", "acknowledged", "pending", "released", "returns")
+    __slots__ = ("_appends", "acknowledged", "pending", "rejected", "released", "returns")
 
     def __init__(self) -> None:
         self._appends: list[tuple[tuple[str, ...], list[bytes]]] = []
@@ -21,6 +30,7 @@ class Transaction:
         """Route and body of mandatory messages that go nowhere."""
         self.acknowledged: list[Settled] = []
         self.released: list[Settled] = []
+        self.rejected: list[Settled] = []
         self.pending: list[Pending] = []
         """What a rollback gives back to the channel."""
 
@@ -33,9 +43,15 @@ class Transaction:
         else:
             self._appends.append((queues, entries))
 
-    def settle(self, settled: Sequence[Settled], pending: list[Pending], *, release: bool) -> None:
-        """Add answers: messages that are done, or given back."""
-        (self.released if release else self.acknowledged).extend(settled)
+    def settle(self, settled: Sequence[Settled], pending: list[Pending], answer: Answer) -> None:
+        """Add answers."""
+        match answer:
+            case Answer.ACKNOWLEDGE:
+                self.acknowledged.extend(settled)
+            case Answer.RELEASE:
+                self.released.extend(settled)
+            case Answer.REJECT:
+                self.rejected.extend(settled)
         self.pending += pending
 
     def commit(self) -> Commit:

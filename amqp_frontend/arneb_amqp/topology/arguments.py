@@ -17,6 +17,12 @@ SINGLE_ACTIVE_CONSUMER: Final = "x-single-active-consumer"
 DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 DEAD_LETTER_ROUTING_KEY: Final = "x-dead-letter-routing-key"
 CONSUMER_PRIORITY: Final = "x-priority"
+EXPIRES: Final = "x-expires"
+MESSAGE_TTL: Final = "x-message-ttl"
+MAX_LENGTH: Final = "x-max-length"
+MAX_LENGTH_BYTES: Final = "x-max-length-bytes"
+OVERFLOW: Final = "x-overflow"
+DELIVERY_LIMIT: Final = "x-delivery-limit"
 
 EXPIRY_MS_MAX: Final = 315_360_000_000
 """Ten years, RabbitMQ's bound for times to live."""
@@ -59,18 +65,13 @@ WITHOUT_MEANING_HERE: Final = frozenset(
     {
         "x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-queue-leader-locator",
         "x-max-in-memory-length", "x-max-in-memory-bytes", "x-quorum-initial-group-size",
-        "x-initial-cluster-size", "x-stream-max-segment-size-bytes",
+        "x-initial-cluster-size", "x-stream-max-segment-size-bytes", "x-dead-letter-strategy",
     }
 )  # fmt: skip
-"""They tell RabbitMQ where and how to keep messages, which the log decides for itself."""
+"""They tell RabbitMQ where and how to keep messages, which the log decides for itself; and dead
+letters are never lost here, whichever strategy is asked for."""
 
-NOT_YET_EFFECTIVE: Final = frozenset(
-    {
-        "x-expires", "x-message-ttl", DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY,
-        "x-dead-letter-strategy", "x-max-length", "x-max-length-bytes", "x-max-priority",
-        "x-overflow", SINGLE_ACTIVE_CONSUMER, "x-delivery-limit", "x-max-age",
-    }
-)  # fmt: skip
+NOT_YET_EFFECTIVE: Final = frozenset({"x-max-priority", SINGLE_ACTIVE_CONSUMER, "x-max-age"})
 """Accepted, checked, kept and compared, but not acted on yet. A queue that is declared with
 one of them, or as a quorum queue or a stream, behaves like a classic queue without it."""
 
@@ -78,6 +79,12 @@ one of them, or as a quorum queue or a stream, behaves like a classic queue with
 def queue_type(arguments: Table) -> QueueType:
     """The type that valid ``arguments`` ask for."""
     return QueueType(lookup_text(arguments, QUEUE_TYPE) or QueueType.CLASSIC.value)
+
+
+def number(arguments: Table, name: str) -> int | None:
+    """The integer argument of that name; None when it is not there."""
+    field = arguments.get(name)
+    return field.value if field is not None and isinstance(field.value, int) else None
 
 
 def not_effective(arguments: Table) -> list[str]:
@@ -283,6 +290,7 @@ _QUEUE_CHECKS: Final[Mapping[str, _Check]] = {
     QUEUE_TYPE: _one_of(
         *(kind.value for kind in QueueType), otherwise="\"unsupported queue type '{}'\""
     ),
+    "x-delivery-limit": _not_negative,
     "x-quorum-initial-group-size": _positive,
     "x-max-age": _max_age,
     "x-stream-max-segment-size-bytes": _not_negative,

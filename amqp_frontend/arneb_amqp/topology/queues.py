@@ -28,6 +28,7 @@ from arneb_amqp.topology.arguments import (
     inequivalent,
     queue_type,
 )
+from arneb_amqp.topology.keeping import Keeping, keeping_of, wall_clock_ms
 from arneb_amqp.topology.names import topic_of
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.topology.removal import removal
@@ -71,6 +72,9 @@ class Queue:
     owner: ConnectionId | None = None
     adopted: bool = False
     exclusively_consumed: bool = False
+    keeping: Keeping | None = None
+    used_at_ms: int = 0
+    """When it was last used, other than by consumers that are there."""
     unseen: set[Consumer] = field(default_factory=set)
 
     @property
@@ -167,6 +171,8 @@ class Queues:
         self._router = router
         self._new_name = new_name
         self._queues: dict[str, Queue] = {}
+        self.refusing: dict[str, Queue] = {}
+        """Those that refuse a publish when they are full."""
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(list(self._queues.values()))
@@ -195,6 +201,7 @@ class Queues:
         """As :meth:`find`, for a connection that must be allowed to use it."""
         queue = await self.find(name)
         queue.check_access(owner)
+        queue.used_at_ms = wall_clock_ms()
         return queue
 
     async def declare(self, wanted: Declaration) -> Queue:
@@ -208,10 +215,12 @@ class Queues:
             self._check(wanted, name)
             return await self._make(wanted, name)
         queue.check_equivalent(wanted)
+        queue.used_at_ms = wall_clock_ms()
         if queue.adopted:
             self._check(wanted, name)
             queue.arguments, queue.auto_delete = wanted.arguments, wanted.auto_delete
             await self._keep(queue)
+            self._apply_arguments(queue)
             queue.adopted = False
         return queue
 
@@ -233,6 +242,7 @@ class Queues:
         """Remove it with its messages and bindings; returns how many messages were ready."""
         count = queue.message_count
         self._queues.pop(queue.name, None)
+        self.refusing.pop(queue.name, None)
         removed = self._router.remove_queue(queue.name)
         async with removal(self._router, self.vhost, removed) as unit:
             unit.metadata.append((queue.record.key, None))
@@ -296,7 +306,41 @@ class Queues:
         if SUBSCRIPTION not in queue.topic.subscriptions:
             await queue.topic.subscribe(SUBSCRIPTION, initial=InitialPosition.EARLIEST)
         self._queues[queue.name] = queue
+        self._apply_arguments(queue)
         self._router.add_queue(queue.name)
+
+    def _apply_arguments(self, queue: Queue) -> None:
+        queue.used_at_ms = wall_clock_ms()
+        queue.keeping = keeping_of(
+            queue.name, queue.arguments, self._core, self._router, self.topic
+        )
+        if queue.keeping is not None:
+            queue.subscription.limit(queue.keeping.limits, queue.keeping.office)
+            if queue.keeping.refuses:
+                self.refusing[queue.name] = queue
+
+    async def delete_expired(self, now_ms: int) -> float:
+        """Remove queues that nobody has used for as long as they said; ms until the next may
+        have to go."""
+        soonest = float("inf")
+        for queue in self:
+            keeping = queue.keeping
+            if keeping is None or keeping.expires_ms is None:
+                continue
+            if queue.subscription.consumers:
+                queue.used_at_ms = now_ms
+            left_ms = queue.used_at_ms + keeping.expires_ms - now_ms
+            if left_ms <= 0:
+                await self.delete(queue)
+            else:
+                soonest = min(soonest, left_ms)
+        return soonest
+
+    def retry_dead_letters(self) -> None:
+        """Try again what could not be committed."""
+        for queue in self:
+            if queue.keeping is not None and queue.keeping.office is not None:
+                queue.keeping.office.retry()
 
     async def _keep(self, queue: Queue) -> None:
         if queue.durable:

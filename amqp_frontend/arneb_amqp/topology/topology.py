@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from secrets import token_urlsafe
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 import trio
 
@@ -19,6 +19,7 @@ from arneb_amqp.routing.router import Router
 from arneb_amqp.session.routes import Routes
 from arneb_amqp.topology.attachments import Attachments
 from arneb_amqp.topology.exchanges import Exchanges
+from arneb_amqp.topology.keeping import wall_clock_ms
 from arneb_amqp.topology.queues import Queues
 from arneb_amqp.topology.records import (
     BINDINGS,
@@ -31,6 +32,10 @@ from arneb_amqp.topology.records import (
 from arneb_core.interface import Core
 
 LOGGER: Final = logging.getLogger(__name__)
+
+HOUSEKEEPING_S: Final = 0.25
+"""A queue goes at most so much later than its argument says."""
+HOUSEKEEPING_S_MIN: Final = 0.01
 
 NAME_BYTES: Final = 16
 """Random octets in a name that the server gives; RabbitMQ's have as many."""
@@ -55,6 +60,11 @@ class Vhost:
     def foreign_topic(self, queue: str) -> bool:
         """There is a topic of that queue's name, though nobody may have declared the queue."""
         return self.queues.foreign_topic(queue) is not None
+
+    def refuses(self, queues: Sequence[str]) -> bool:
+        """One of ``queues`` may refuse a publish, so each message must be asked for alone."""
+        refusing = self.queues.refusing
+        return bool(refusing) and not refusing.keys().isdisjoint(queues)
 
 
 class Topology:
@@ -85,6 +95,16 @@ class Topology:
         async with self._lock:
             with trio.CancelScope(shield=True):
                 yield
+
+    async def keep_house(self) -> NoReturn:
+        """Remove queues that have expired, and try dead letters again, for ever."""
+        while True:
+            soonest_ms = float("inf")
+            async with self.changing():
+                for vhost in self._vhosts.values():
+                    soonest_ms = min(soonest_ms, await vhost.queues.delete_expired(wall_clock_ms()))
+                    vhost.queues.retry_dead_letters()
+            await trio.sleep(min(HOUSEKEEPING_S, max(soonest_ms / 1000, HOUSEKEEPING_S_MIN)))
 
     async def _load(self) -> None:
         for value in self._core.metadata(EXCHANGES).values():

@@ -31,6 +31,8 @@ class TopicRecord:
     retention_ms: int = 0
     retention_bytes: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
+    expiring: bool = False
+    """Some entry may have an expiry of its own."""
 
     def pack(self) -> bytes:
         return _to_json(
@@ -39,6 +41,7 @@ class TopicRecord:
             retention_ms=self.retention_ms,
             retention_bytes=self.retention_bytes,
             properties=dict(self.properties),
+            expiring=self.expiring,
         )
 
     @classmethod
@@ -50,6 +53,7 @@ class TopicRecord:
             row.number("retention_ms"),
             row.number("retention_bytes"),
             row.strings("properties"),
+            row.flag("expiring", absent=False),
         )
 
 
@@ -192,8 +196,8 @@ class _Row:
             raise ValueError(f"expected a number in field {name!r}, got {value!r}")
         return value
 
-    def flag(self, name: str) -> bool:
-        value = self._fields.get(name)
+    def flag(self, name: str, *, absent: bool | None = None) -> bool:
+        value = self._fields.get(name, absent)
         if type(value) is not bool:
             raise ValueError(f"expected true or false in field {name!r}, got {value!r}")
         return value

@@ -118,6 +118,9 @@ class FakeVhost:
     def foreign_topic(self, queue: str) -> bool:
         return queue in self.foreign
 
+    def refuses(self, queues: object) -> bool:
+        return False
+
 
 def publishes(
     *payloads: bytes,

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from pamqp.commands import Basic, Channel
 from tests.amqp_frontend.session.playbook import Delivered, client, opened, run_of, sent
 
-from arneb_amqp.session.effects import Acknowledge, Consume, Leave, Release
+from arneb_amqp.session.effects import Acknowledge, Consume, Leave, Reject, Release
 from arneb_amqp.session.events import Answered
 from arneb_core.interface import Deliveries, Window
 from arneb_core.position import Position, position
@@ -92,12 +92,12 @@ class ChannelMachine(RuleBasedStateMachine):
     @rule(tag=TAGS, multiple=st.booleans(), requeue=st.booleans())
     def nack(self, tag: int, multiple: bool, requeue: bool) -> None:
         self.play >> client(Basic.Nack, delivery_tag=tag, multiple=multiple, requeue=requeue)
-        self.check(Release if requeue else Acknowledge, self.model.settle(tag, multiple))
+        self.check(Release if requeue else Reject, self.model.settle(tag, multiple))
 
     @rule(tag=TAGS, requeue=st.booleans())
     def reject(self, tag: int, requeue: bool) -> None:
         self.play >> client(Basic.Reject, delivery_tag=tag, requeue=requeue)
-        self.check(Release if requeue else Acknowledge, self.model.settle(tag, multiple=False))
+        self.check(Release if requeue else Reject, self.model.settle(tag, multiple=False))
 
     @rule()
     def recover(self) -> None:

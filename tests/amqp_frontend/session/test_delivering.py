@@ -23,6 +23,7 @@ from arneb_amqp.session.effects import (
     EndConnection,
     Get,
     Leave,
+    Reject,
     Release,
     Wake,
 )
@@ -50,6 +51,10 @@ def consuming(play: Playbook | None = None, tag: str = "c", **fields: object) ->
 
 def acknowledged(consumer: int, *entries: int) -> Acknowledge:
     return Acknowledge(Settled(ConsumerId(consumer), places(*entries)))
+
+
+def rejected(consumer: int, *entries: int) -> Reject:
+    return Reject(Settled(ConsumerId(consumer), places(*entries)))
 
 
 def released(consumer: int, *entries: int) -> Release:
@@ -123,7 +128,7 @@ def test_a_tag_is_answered_once() -> None:
 def test_what_is_rejected_goes_back_or_away() -> None:
     with delivered(consuming(), 4) as play:
         play >> client(Basic.Reject, delivery_tag=1, requeue=True) << released(1, 0)
-        play >> client(Basic.Reject, delivery_tag=2, requeue=False) << acknowledged(1, 1)
+        play >> client(Basic.Reject, delivery_tag=2, requeue=False) << rejected(1, 1)
         play >> client(Basic.Nack, delivery_tag=4, multiple=True, requeue=True)
         play << released(1, 2, 3)
 

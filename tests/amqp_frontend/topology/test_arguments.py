@@ -4,6 +4,8 @@ import pytest
 
 from arneb_amqp.errors import ChannelException
 from arneb_amqp.topology.arguments import (
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
     NOT_YET_EFFECTIVE,
     QUEUE_ARGUMENTS,
     QUEUE_TYPE,
@@ -128,13 +130,17 @@ def test_no_queue_type_is_the_classic_one() -> None:
 def test_every_known_argument_is_effective_or_listed() -> None:
     """Nothing is claimed in silence: an argument that is not listed must be acted on."""
     known = {name for names in QUEUE_ARGUMENTS.values() for name in names}
-    assert known - NOT_YET_EFFECTIVE - WITHOUT_MEANING_HERE == {QUEUE_TYPE}
+    acted_on = {
+        "x-expires", "x-message-ttl", "x-max-length", "x-max-length-bytes", "x-overflow",
+        "x-delivery-limit", DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, QUEUE_TYPE,
+    }  # fmt: skip
+    assert known - NOT_YET_EFFECTIVE - WITHOUT_MEANING_HERE == acted_on
     assert not NOT_YET_EFFECTIVE & WITHOUT_MEANING_HERE
 
 
 def test_what_has_no_effect_is_named() -> None:
-    assert not_effective({"x-message-ttl": signedint(1), "x-queue-mode": longstr("lazy")}) == [
-        "x-message-ttl"
+    assert not_effective({"x-max-priority": signedint(1), "x-queue-mode": longstr("lazy")}) == [
+        "x-max-priority"
     ]
     assert not_effective({QUEUE_TYPE: longstr("stream")}) == [QUEUE_TYPE]
 

@@ -1,0 +1,28 @@
+"""A receiver: who is told of what happens in the core.
+
+The rule: it is told in the event loop, in other tasks' turns, and raises nothing.
+"""
+
+from typing import Protocol
+
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.session.effects import Token
+from arneb_amqp.session.unacked import ConsumerId
+from arneb_core.interface import Deliveries
+
+
+class Receiver(Protocol):
+    """Who is told of what happens in the core."""
+
+    def committed(self, token: Token, failure: AmqpError | None, *, refused: bool = False) -> None:
+        """An append is on disk, or never will be, or a full queue refused it. May be called
+        before ``append`` returns."""
+        ...
+
+    def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
+        """A consumer was assigned a run."""
+        ...
+
+    def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
+        """The core has detached a consumer."""
+        ...

@@ -1,0 +1,145 @@
+"""Dead letters: what departs from a queue, on its way through the dead letter exchange.
+
+The rule: one commit takes a message out of its queue and puts it into those that its dead
+letter exchange leads to, so that it is never lost and never there twice. A message that no
+queue takes, or that would go round in a circle by itself, is gone, as in RabbitMQ.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from arneb_amqp.codec import encode_message
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.routing.death import Burial, bury
+from arneb_amqp.routing.router import Router
+from arneb_amqp.wire.content import properties_of, with_properties
+from arneb_amqp.wire.properties import decode_properties, encode_properties
+from arneb_amqp.wire.route import join_route, routing_key_of, split_route
+from arneb_core.codec import codecs
+from arneb_core.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, EntryFlag, Origin, read_header
+from arneb_core.errors import CommitFailed
+from arneb_core.hashing import key_hash
+from arneb_core.interface import Consumer, Core, Deliveries, Departure, Topic, Unit
+from arneb_core.position import Position
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a queue's dead letters go."""
+
+    queue: str
+    exchange: str
+    routing_key: str | None
+
+
+class DeadLetterOffice:
+    """The heir of one queue (:class:`arneb_core.interface.DeadLetters`)."""
+
+    def __init__(
+        self,
+        core: Core,
+        router: Router,
+        topic_of_queue: Callable[[str], Topic | None],
+        now_ms: Callable[[], int],
+        target: Target,
+    ) -> None:
+        self._core = core
+        self._router = router
+        self._topic_of_queue = topic_of_queue
+        self._now_ms = now_ms
+        self._target = target
+        self._undelivered: list[tuple[Departure, Deliveries, Consumer]] = []
+
+    def __repr__(self) -> str:
+        return f"<DeadLetterOffice of {self._target.queue!r} for {self._target.exchange!r}>"
+
+    def departed(self, reason: Departure, run: Deliveries, estate: Consumer) -> None:
+        """Put the run where it belongs, in the commit that takes it out of its queue."""
+        appends: dict[Topic, list[bytes]] = {}
+        whole: list[Position] = []
+        for place, entry in zip(run.positions, run.entries, strict=True):
+            mask = None if run.masks is None else run.masks.get(place)
+            if mask is None:
+                whole.append(place)
+            for message in _messages(entry, mask, self._target.queue):
+                self._address(message, reason, appends)
+        unit = Unit(list(appends.items()), [(estate, whole)] if whole else [])
+
+        def done(error: CommitFailed | None) -> None:
+            if error is not None:
+                LOGGER.warning("dead letters of queue %r wait: %s", self._target.queue, error)
+                self._undelivered.append((reason, run, estate))
+                return
+            for place, mask in (run.masks or {}).items():
+                # Messages of a batch cannot be part of a unit, so their acks follow it.
+                estate.acknowledge_messages(place, mask)
+
+        self._core.commit(unit, done)
+
+    def retry(self) -> None:
+        """Try again what could not be committed."""
+        undelivered, self._undelivered = self._undelivered, []
+        for reason, run, estate in undelivered:
+            self.departed(reason, run, estate)
+
+    def address(self, entry: bytes, reason: Departure) -> Mapping[Topic, list[bytes]]:
+        """Where one message goes that never got into the queue, and as what."""
+        appends: dict[Topic, list[bytes]] = {}
+        for message in _messages(entry, None, self._target.queue):
+            self._address(message, reason, appends)
+        return appends
+
+    def _address(self, entry: bytes, reason: Departure, appends: dict[Topic, list[bytes]]) -> None:
+        target, router = self._target, self._router
+        header = read_header(entry)
+        start = HEADER_BYTES + header.hint
+        burial = bury(
+            decode_properties(properties_of(entry, start)),
+            split_route(entry[HEADER_BYTES:start]),
+            queue=target.queue,
+            reason=reason,
+            now_s=self._now_ms() // 1000,
+            routing_key=target.routing_key,
+            died_before=bool(header.flags & EntryFlag.DEAD_LETTERED),
+        )
+        try:
+            found = router.route(
+                target.exchange, burial.routing_key, burial.properties.headers, burial.copies
+            )
+        except AmqpError:
+            return  # the exchange is not there (any more)
+        letter = self._letter(burial, entry[start:], header.flags)
+        for name in found.queues:
+            if reason is not Departure.REJECTED and burial.closes_circle(name):
+                continue
+            topic = self._topic_of_queue(name)
+            if topic is not None:
+                appends.setdefault(topic, []).append(letter)
+
+    def _letter(self, burial: Burial, body: bytes, flags: int) -> bytes:
+        raw = join_route(self._target.exchange, burial.routing_key)
+        head = HEADER.pack(
+            ENTRY_FORMAT, Origin.AMQP, flags | EntryFlag.DEAD_LETTERED, 1, self._now_ms(), 0, 0,
+            key_hash(routing_key_of(raw)), len(raw), 0,
+        )  # fmt: skip
+        return head + raw + with_properties(body, encode_properties(burial.properties))
+
+
+def _messages(entry: bytes, mask: int | None, queue: str) -> list[bytes]:
+    """The messages of an entry as AMQP entries; of a batch, those in ``mask``."""
+    if entry[1] == Origin.AMQP:
+        return [entry]
+    try:
+        messages = codecs()[Origin(entry[1])].decode(entry)
+    except ValueError:
+        return []  # nobody can read it, so nobody can be told where it died
+    wanted = -1 if mask is None else mask
+    return [
+        encode_message(message, queue)
+        for index, message in enumerate(messages)
+        if wanted >> index & 1
+    ]

@@ -1,0 +1,122 @@
+"""Keeping: how long and how much a queue keeps, and what becomes of the rest.
+
+The rule: arguments are read here once, when the queue comes in; the core acts on them. Whether a
+publish is refused because a queue is full is decided when it is published, so that the
+publisher can be told.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from arneb_amqp.routing.router import Router
+from arneb_amqp.topology.arguments import (
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_ROUTING_KEY,
+    DELIVERY_LIMIT,
+    EXPIRES,
+    MAX_LENGTH,
+    MAX_LENGTH_BYTES,
+    MESSAGE_TTL,
+    OVERFLOW,
+    QueueType,
+    number,
+    queue_type,
+)
+from arneb_amqp.topology.dead_letters import DeadLetterOffice, Target
+from arneb_amqp.wire.content import payload_of
+from arneb_amqp.wire.tables import Table, lookup_text
+from arneb_core.entry import HEADER_BYTES, Origin, read_header
+from arneb_core.interface import Core, Departure, Limits, Topic
+
+if TYPE_CHECKING:
+    from arneb_amqp.topology.queues import Queue
+
+REJECT: Final = "reject-publish"
+REJECT_DLX: Final = "reject-publish-dlx"
+
+
+def wall_clock_ms() -> int:
+    """Now, ms since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True, eq=False)
+class Keeping:
+    """What one queue's arguments ask for."""
+
+    limits: Limits
+    expires_ms: int | None
+    """It goes when nobody has used it for so long."""
+    office: DeadLetterOffice | None
+    refuses: bool
+    """A publish that is too much is refused."""
+    refused_die: bool
+    """And dead-lettered."""
+    messages_max: int | None
+    bytes_max: int | None
+    incoming: int = 0
+    """Messages that were let in and are not in the queue yet."""
+    incoming_bytes: int = field(default=0)
+
+    def takes(self, queue: "Queue", size: int) -> bool:
+        """Whether the queue has room for one more message, of ``size`` bytes."""
+        subscription = queue.subscription
+        ready = subscription.ready_messages + self.incoming
+        if self.messages_max is not None and ready >= self.messages_max:
+            return False
+        if self.bytes_max is None:
+            return True
+        return subscription.ready_bytes + self.incoming_bytes + size <= self.bytes_max
+
+    def let_in(self, messages: int, size: int) -> None:
+        """So much is on its way into the queue; negative when it has arrived."""
+        self.incoming += messages
+        self.incoming_bytes += size
+
+    def dead_letters(self, entry: bytes) -> Mapping[Topic, list[bytes]]:
+        """Where a refused message goes, and as what."""
+        if self.office is None or not self.refused_die:
+            return {}
+        return self.office.address(entry, Departure.MAX_LENGTH)
+
+
+def keeping_of(
+    queue: str,
+    arguments: Table,
+    core: Core,
+    router: Router,
+    topic_of_queue: Callable[[str], Topic | None],
+) -> Keeping | None:
+    """What ``arguments`` ask for; None when that is nothing."""
+    overflow = lookup_text(arguments, OVERFLOW)
+    refuses = overflow in (REJECT, REJECT_DLX)
+    messages_max, bytes_max = number(arguments, MAX_LENGTH), number(arguments, MAX_LENGTH_BYTES)
+    has_limit = queue_type(arguments) is QueueType.QUORUM
+    limits = Limits(
+        message_ttl_ms=number(arguments, MESSAGE_TTL),
+        ready_messages_max=None if refuses else messages_max,
+        ready_bytes_max=None if refuses else bytes_max,
+        delivery_limit=number(arguments, DELIVERY_LIMIT) if has_limit else None,
+        size_of=payload_bytes,
+    )
+    exchange = lookup_text(arguments, DEAD_LETTER_EXCHANGE)
+    office = None
+    if exchange is not None:
+        target = Target(queue, exchange, lookup_text(arguments, DEAD_LETTER_ROUTING_KEY))
+        office = DeadLetterOffice(core, router, topic_of_queue, wall_clock_ms, target)
+    refuses = refuses and (messages_max is not None or bytes_max is not None)
+    expires_ms = number(arguments, EXPIRES)
+    made = Keeping(
+        limits, expires_ms, office, refuses, overflow == REJECT_DLX, messages_max, bytes_max
+    )
+    idle = limits == Limits(size_of=payload_bytes)
+    return None if idle and office is None and not refuses and expires_ms is None else made
+
+
+def payload_bytes(entry: bytes) -> int:
+    """What of an entry counts as the message's size: its payload, as in RabbitMQ."""
+    if entry[1] != Origin.AMQP:
+        return len(entry) - HEADER_BYTES
+    return len(payload_of(entry, HEADER_BYTES + read_header(entry).hint))

@@ -1,0 +1,298 @@
+"""Departures: entries that leave a subscription without any consumer's acknowledgement.
+
+The rule: what departs is in flight at an internal consumer, the *estate*, until the heir has
+found a place for it; so it is never at two places and never at none, whatever fails in between.
+Without an heir it is acknowledged and gone. What is on its way to the heir is bounded, so that
+a million messages that expire at once cost no more memory than a thousand.
+
+Sources: RabbitMQ's TTL, queue length limit and dead-letter documentation (what departs, from
+which end, and why).
+"""
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from arneb_core.callbacks import call
+from arneb_core.consumer import LogConsumer
+from arneb_core.entry import messages_in
+from arneb_core.fetch import Fetch
+from arneb_core.interface import (
+    ConsumerSpec,
+    DeadLetters,
+    Deliveries,
+    Departure,
+    Limits,
+)
+from arneb_core.position import Position
+from arneb_core.replay import ReplaySet
+
+if TYPE_CHECKING:
+    from arneb_core.backlog import BacklogReader
+    from arneb_core.subscription import LogSubscription
+    from arneb_core.tally import Tally
+
+LET_GO_MAX: Final = 2_048
+"""Entries that depart before others get their turn."""
+
+OUTSTANDING_MAX: Final = 1_024
+"""Entries at the heir; a commit holds a few thousand at the most, so more would only wait."""
+
+TIMES: Final = Struct(">Q8xQ")
+TIMES_OFFSET: Final = 8
+"""Publish time and expiry in an entry's header."""
+
+NO_LIMITS: Final = Limits()
+NEVER: Final = 1 << 63
+
+
+class NoSink:
+    """The estate is never assigned anything."""
+
+    def deliver(self, run: Deliveries) -> None:
+        raise AssertionError("the estate has no permits")
+
+    def closed_by_core(self, reason: str) -> None:
+        """The subscription ends, and the estate with it."""
+
+
+class Departures:
+    """What departs from one subscription."""
+
+    tally: "Tally"
+
+    def __init__(self, subscription: "LogSubscription") -> None:
+        self._subscription = subscription
+        self.limits = NO_LIMITS
+        self.heir: DeadLetters | None = None
+        self.estate = self._new_estate()
+        self._waiting: dict[Departure, ReplaySet] = {}
+        self._parts: dict[Position, int] = {}
+        """Of the batches that wait, and of which only some messages depart: these."""
+        self.departed_total = 0
+
+    def __repr__(self) -> str:
+        waiting = sum(map(len, self._waiting.values()))
+        return f"<Departures {self.estate.entries_in_flight} in the estate, {waiting} waiting>"
+
+    @property
+    def is_active(self) -> bool:
+        """Something may have to depart though nobody consumes."""
+        return self.limits is not NO_LIMITS or bool(self._waiting)
+
+    def limit(self, limits: Limits, heir: DeadLetters | None) -> None:
+        """From now on these rules hold."""
+        self.limits, self.heir = limits, heir
+
+    def forget(self) -> None:
+        """A seek: what was on its way to the heir is the log's again."""
+        self.estate = self._new_estate()
+        self._waiting.clear()
+        self._parts.clear()
+
+    @property
+    def room(self) -> int:
+        """Entries that may depart now."""
+        if self.heir is None:
+            return OUTSTANDING_MAX
+        return max(0, OUTSTANDING_MAX - self.estate.entries_in_flight)
+
+    # What departs
+
+    def reject(self, reason: Departure, positions: Sequence[Position]) -> None:
+        """Entries that were in flight and are not ready: read them, then hand them over."""
+        if self.heir is None:
+            self._subscription.settlement.acknowledge(positions, None, elsewhere=False)
+            return
+        self.estate.whole.update(positions)
+        self._read(reason, positions)
+
+    def _read(self, reason: Departure, positions: Sequence[Position]) -> None:
+        known = self._waiting.get(reason)
+        if known is None:
+            log, wake = self._subscription.topic.log, self._subscription.wake
+            known = ReplaySet(log, Fetch(log, wake, self._subscription.unreadable_by))
+            self._waiting[reason] = known
+        known.add(positions)
+        self._subscription.wake()
+
+    def reject_messages(self, reason: Departure, place: Position, mask: int) -> None:
+        """As :meth:`reject`, for messages of a batch that was divided."""
+        self.estate.masks[place] = self.estate.masks.get(place, 0) | mask
+        self._parts[place] = self._parts.get(place, 0) | mask
+        self._read(reason, [place])
+
+    def depart(self, reason: Departure, positions: list[Position], entries: list[bytes]) -> None:
+        """Entries taken from the front of what was ready."""
+        self.departed_total += len(positions)
+        if self.heir is None:
+            self._subscription.settlement.acknowledge(positions, None, elsewhere=False)
+            return
+        self._hand_over(self.heir, reason, positions, entries)
+
+    def step(self) -> None:
+        """Hand over what has been read meanwhile."""
+        for reason, known in list(self._waiting.items()):
+            while self.heir is not None:
+                at_hand = known.peek()
+                if at_hand is None:
+                    break
+                positions, entries = at_hand
+                known.take(positions)
+                self.departed_total += len(positions)
+                if self._parts:
+                    positions, entries = self._hand_parts(self.heir, reason, positions, entries)
+                if positions:
+                    self._hand_over(self.heir, reason, positions, entries)
+            if not known:
+                del self._waiting[reason]
+
+    def let_go(self, next_source: "Callable[[], ReplaySet | BacklogReader]") -> int:
+        """Let what has expired or is too much go; how many entries those were."""
+        subscription = self._subscription
+        expiring = subscription.is_expiring
+        total = 0
+        while total < LET_GO_MAX and not subscription.is_fenced:
+            source = next_source()
+            gone: int | None = 0
+            if expiring:
+                gone = self.take_expired(source, subscription.topic.engine.now_ms())
+            if not gone:
+                gone = self.take_excess(source)
+            if gone is None and isinstance(source, ReplaySet) and not source:
+                continue  # the log had none of them any more
+            if not gone:
+                break
+            total += gone
+        return total
+
+    def retry(self) -> None:
+        """Try once more to read what could not be read."""
+        for known in self._waiting.values():
+            known.fetch.retry()
+
+    # When entries depart by themselves
+
+    def expires_ms(self, entry: bytes) -> int:
+        """When ``entry`` expires; :data:`NEVER` if it does not."""
+        published, expires = TIMES.unpack_from(entry, TIMES_OFFSET)
+        ttl = self.limits.message_ttl_ms
+        own: int = expires or NEVER
+        return own if ttl is None else min(own, published + ttl)
+
+    def is_fresh(self, entry: bytes) -> bool:
+        """It lives no time at all, but whoever is there to take it may have it."""
+        published: int = TIMES.unpack_from(entry, TIMES_OFFSET)[0]
+        return self.expires_ms(entry) <= published
+
+    def count_expired(self, entries: Sequence[bytes], now_ms: int) -> int:
+        """How many of ``entries``, from the first on, have expired."""
+        for index, entry in enumerate(entries):
+            if self.expires_ms(entry) > now_ms:
+                return index
+        return len(entries)
+
+    def count_alive(self, entries: Sequence[bytes], now_ms: int) -> int:
+        """How many of ``entries``, from the first on, may be delivered."""
+        for index, entry in enumerate(entries):
+            if self.expires_ms(entry) <= now_ms and not self.is_fresh(entry):
+                return index
+        return len(entries)
+
+    def take_expired(self, source: "ReplaySet | BacklogReader", now_ms: int) -> int | None:
+        """Let what has expired at the front of ``source`` depart; how many entries those were, or
+        None when the front is not at hand. Says when the next one expires."""
+        at_hand = source.peek() if self.room else None
+        if at_hand is None:
+            return None
+        positions, entries = at_hand
+        count = min(self.count_expired(entries, now_ms), self.room)
+        if count:
+            self._take(source, Departure.EXPIRED, positions[:count], entries[:count])
+        elif (when_ms := self.expires_ms(entries[0])) < NEVER:
+            self._subscription.topic.engine.wake_at(self._subscription, when_ms)
+        return count
+
+    def take_excess(self, source: "ReplaySet | BacklogReader") -> int | None:
+        """Let what is too much depart from the front of ``source``, as :meth:`take_expired`."""
+        if not self._may_be_too_much():
+            return 0
+        at_hand = source.peek() if self.room else None
+        if at_hand is None:
+            return None
+        positions, entries = at_hand
+        messages, count = self._excess(entries[0]), 0
+        while messages > 0 and count < min(len(entries), self.room):
+            messages -= messages_in(entries[count])
+            count += 1
+        if count:
+            self._take(source, Departure.MAX_LENGTH, positions[:count], entries[:count])
+        return count
+
+    def _may_be_too_much(self) -> bool:
+        limits, tally = self.limits, self.tally
+        messages_max, bytes_max = limits.ready_messages_max, limits.ready_bytes_max
+        if messages_max is not None and tally.ready_messages > messages_max:
+            return True
+        return bytes_max is not None and tally.ready_bytes > bytes_max
+
+    def _excess(self, sample: bytes) -> int:
+        """Messages that are ready and too many. What of an entry counts is a part of it: the
+        others are taken to have as much besides as ``sample``."""
+        limits, ready = self.limits, self.tally.ready_messages
+        excess = 0
+        if limits.ready_messages_max is not None:
+            excess = ready - limits.ready_messages_max
+        if limits.ready_bytes_max is not None and ready:
+            besides = len(sample) - limits.size_of(sample)
+            size = max(1.0, self.tally.ready_bytes / ready - besides)
+            excess = max(excess, ready - int(limits.ready_bytes_max // size))
+        return excess
+
+    def _take(
+        self,
+        source: "ReplaySet | BacklogReader",
+        reason: Departure,
+        positions: list[Position],
+        entries: list[bytes],
+    ) -> None:
+        source.take(positions)
+        self.depart(reason, positions, entries)
+
+    def _hand_over(
+        self,
+        heir: DeadLetters,
+        reason: Departure,
+        positions: list[Position],
+        entries: list[bytes],
+    ) -> None:
+        sizes = [messages_in(entry) for entry in entries]
+        self.estate.whole.update(positions)
+        pairs = zip(positions, sizes, strict=True)
+        self.estate.sizes.update((place, size) for place, size in pairs if size != 1)
+        masks = self._subscription.acks.masks_of(positions)
+        run = Deliveries(positions, entries, masks=masks or None)
+        call(heir.departed, reason, run, self.estate)
+
+    def _hand_parts(
+        self,
+        heir: DeadLetters,
+        reason: Departure,
+        positions: list[Position],
+        entries: list[bytes],
+    ) -> tuple[list[Position], list[bytes]]:
+        """Hand over the batches of which only some messages depart; the rest of the run."""
+        rest: list[Position] = []
+        kept: list[bytes] = []
+        for place, entry in zip(positions, entries, strict=True):
+            mask = self._parts.pop(place, 0)
+            if mask:
+                run = Deliveries([place], [entry], masks={place: mask})
+                call(heir.departed, reason, run, self.estate)
+            else:
+                rest.append(place)
+                kept.append(entry)
+        return rest, kept
+
+    def _new_estate(self) -> LogConsumer:
+        return LogConsumer(self._subscription, ConsumerSpec(name="estate"), NoSink())

@@ -1,0 +1,332 @@
+"""Departures: what leaves a subscription without an acknowledgement is never lost, never twice."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import trio
+import trio.testing
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arneb_core import departures
+from arneb_core.engine import Engine, open_engine
+from arneb_core.entry import EntryHeader, Origin
+from arneb_core.errors import CommitFailed
+from arneb_core.interface import (
+    Consumer,
+    Deliveries,
+    Departure,
+    InitialPosition,
+    Limits,
+    Subscription,
+    TopicSettings,
+    Unit,
+)
+from arneb_core.store.check import check
+from arneb_core.store.environment import Store
+from arneb_core.testing.engine_kit import append, attach, body_of, quiet
+from arneb_core.testing.faults import FaultyStore
+
+START_MS = 1_000_000
+
+
+@dataclass
+class Heir:
+    """Puts what departs into the topic ``dead``; keeps what could not be put there."""
+
+    engine: Engine
+    departed_as: list[tuple[str, bytes]] = field(default_factory=list)
+    failed: list[tuple[Departure, Deliveries, Consumer]] = field(default_factory=list)
+    outstanding: int = 0
+    most: int = 0
+
+    def departed(self, reason: Departure, run: Deliveries, estate: Consumer) -> None:
+        self.outstanding += len(run.positions)
+        self.most = max(self.most, self.outstanding)
+        unit = Unit([(self.engine.topic("dead"), list(run.entries))], [(estate, run.positions)])
+        self.engine.commit(unit, partial(self._told, reason, run, estate))
+
+    def retry(self) -> None:
+        failed, self.failed = self.failed, []
+        for reason, run, estate in failed:
+            self.departed(reason, run, estate)
+
+    def _told(
+        self, reason: Departure, run: Deliveries, estate: Consumer, error: CommitFailed | None
+    ) -> None:
+        self.outstanding -= len(run.positions)
+        if error is not None:
+            self.failed.append((reason, run, estate))
+        else:
+            self.departed_as += [(reason.value, body_of(entry)) for entry in run.entries]
+
+
+def entry(body: bytes, *, now_ms: int, lives_ms: int | None = None) -> bytes:
+    expires = 0 if lives_ms is None else now_ms + lives_ms
+    header = EntryHeader(Origin.AMQP, publish_time_ms=now_ms, expires_at_ms=expires)
+    return header.pack() + body
+
+
+@dataclass
+class World:
+    """An engine with a clock that is set, a queue, and an heir."""
+
+    engine: Engine
+    now: list[int]
+    heir: Heir
+    subscription: Subscription
+
+    async def publish(self, *bodies: bytes, lives_ms: int | None = None) -> None:
+        if lives_ms is not None:
+            self.engine.expect_expiry(self.engine.topic("q"))
+        made = [entry(body, now_ms=self.now[0], lives_ms=lives_ms) for body in bodies]
+        await append(self.engine, "q", made)
+        await quiet(self.engine)
+
+    async def wait(self, ms: int) -> None:
+        self.now[0] += ms
+        clock = trio.lowlevel.current_clock()
+        assert isinstance(clock, trio.testing.MockClock)
+        clock.jump(ms / 1000)
+        await quiet(self.engine)
+
+    async def dead(self) -> list[bytes]:
+        topic = self.engine.topic("dead")
+        runs = [] if topic.first is None else await topic.read(topic.first, 1 << 30)
+        return [body_of(each) for _, entries in runs for each in entries]
+
+
+async def in_world(path: Path, durable: bool, play, *, committing=None, store=None) -> None:  # type: ignore[no-untyped-def]
+    now = [START_MS]
+    async with open_engine(
+        path, store=store, committing=committing, now_ms=lambda: now[0]
+    ) as engine:
+        for name in ("q", "dead"):
+            await engine.create_topic(name, TopicSettings(durable=durable))
+        subscription = await engine.topic("q").subscribe("s", initial=InitialPosition.EARLIEST)
+        await play(World(engine, now, Heir(engine), subscription))
+
+
+@pytest.fixture(params=[True, False], ids=["durable", "in memory"])
+def durable(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+async def test_the_front_goes_when_there_are_too_many(data_dir: Path, durable: bool) -> None:
+    async def play(world: World) -> None:
+        world.subscription.limit(Limits(ready_messages_max=2), world.heir)
+        await world.publish(b"a", b"b", b"c", b"d")
+        assert world.heir.departed_as == [("maxlen", b"a"), ("maxlen", b"b")]
+        consumer, sink = attach(world.subscription, permits=2)
+        await quiet(world.engine)
+        assert sink.bodies == [b"c", b"d"]
+        await world.publish(b"e", b"f")  # what is in flight does not count
+        assert world.subscription.ready_messages == 2
+        consumer.release(sink.positions, count=False)  # type: ignore[attr-defined]
+        await quiet(world.engine)
+        assert world.heir.departed_as[2:] == [("maxlen", b"c"), ("maxlen", b"d")]
+
+    await in_world(data_dir, durable, play)
+
+
+async def test_bytes_count_as_the_limit_says(data_dir: Path) -> None:
+    async def play(world: World) -> None:
+        world.subscription.limit(
+            Limits(ready_bytes_max=10, size_of=lambda each: len(each) - 40), None
+        )
+        await world.publish(*(b"%04d" % index for index in range(5)))
+        assert world.subscription.ready_messages == 2
+
+    await in_world(data_dir, True, play)
+
+
+async def test_what_has_expired_is_not_delivered(data_dir: Path, durable: bool) -> None:
+    async def play(world: World) -> None:
+        world.subscription.limit(Limits(), world.heir)
+        await world.publish(b"long")
+        await world.publish(b"short", lives_ms=50)
+        await world.publish(b"longer")
+        await world.wait(100)
+        assert world.subscription.ready_messages == 3  # it is not at the front
+        _, sink = attach(world.subscription, permits=10)
+        await quiet(world.engine)
+        assert sink.bodies == [b"long", b"longer"]
+        assert world.heir.departed_as == [("expired", b"short")]
+
+    await in_world(data_dir, durable, play)
+
+
+async def test_the_front_expires_by_itself(data_dir: Path, durable: bool) -> None:
+    async def play(world: World) -> None:
+        world.subscription.limit(Limits(message_ttl_ms=100), world.heir)
+        await world.publish(b"a")
+        await world.wait(60)
+        await world.publish(b"b")
+        await world.wait(60)
+        assert world.heir.departed_as == [("expired", b"a")]
+        await world.wait(60)
+        assert world.heir.departed_as == [("expired", b"a"), ("expired", b"b")]
+
+    await in_world(data_dir, durable, play)
+
+
+async def test_an_expiry_survives_a_restart(data_dir: Path) -> None:
+    async def publish(world: World) -> None:
+        world.subscription.limit(Limits(), None)
+        await world.publish(b"short", lives_ms=50)
+
+    await in_world(data_dir, True, publish)
+    async with open_engine(data_dir, now_ms=lambda: START_MS + 100) as engine:
+        subscription = engine.topic("q").subscriptions["s"]
+        subscription.limit(Limits(), None)
+        await quiet(engine)
+        assert subscription.ready_messages == 0
+
+
+async def test_the_delivery_limit(data_dir: Path) -> None:
+    async def play(world: World) -> None:
+        world.subscription.limit(Limits(delivery_limit=2), world.heir)
+        consumer, sink = attach(world.subscription, permits=100)
+        await world.publish(b"a")
+        for _ in range(3):
+            consumer.release(sink.positions[-1:], count=True)  # type: ignore[attr-defined]
+            await quiet(world.engine)
+        assert len(sink.bodies) == 3
+        assert world.heir.departed_as == [("delivery_limit", b"a")]
+
+    await in_world(data_dir, True, play)
+
+
+async def test_a_million_that_expire_at_once_go_step_by_step(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(departures, "OUTSTANDING_MAX", 10)
+
+    async def play(world: World) -> None:
+        world.subscription.limit(Limits(message_ttl_ms=10), world.heir)
+        await world.publish(*(b"%d" % index for index in range(95)))
+        await world.wait(50)
+        assert [body for _, body in world.heir.departed_as] == [b"%d" % i for i in range(95)]
+        assert world.heir.most <= 20  # those being committed, and as many that wait
+
+    await in_world(data_dir, True, play)
+
+
+async def test_a_failed_commit_loses_nothing(data_dir: Path) -> None:
+    with Store.open(data_dir) as store:
+        faulty = FaultyStore(store)
+
+        async def play(world: World) -> None:
+            world.subscription.limit(Limits(), world.heir)
+            consumer, sink = attach(world.subscription, permits=10)
+            await world.publish(b"a", b"b")
+            faulty.fail_next()
+            consumer.reject(sink.positions)  # type: ignore[attr-defined]
+            await quiet(world.engine)
+            assert (await world.dead(), len(world.heir.failed)) == ([], 1)
+            assert world.subscription.ready_messages == 0
+            world.heir.retry()
+            await quiet(world.engine)
+            assert await world.dead() == [b"a", b"b"]
+
+        await in_world(data_dir, True, play, committing=faulty, store=store)
+
+
+OPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), st.integers(1, 4), st.sampled_from([None, 0, 30, 70])),
+        st.tuples(st.just("wait"), st.integers(1, 60)),
+        st.tuples(st.sampled_from(["ack", "reject", "release"]), st.integers(1, 3)),
+        st.tuples(st.just("flow"), st.integers(1, 4)),
+        st.tuples(st.just("fail")),
+        st.tuples(st.just("retry")),
+        st.tuples(st.just("leave")),
+    ),
+    max_size=30,
+)
+LIMITS = st.builds(
+    Limits,
+    message_ttl_ms=st.sampled_from([None, 0, 50]),
+    ready_messages_max=st.sampled_from([None, 0, 3]),
+    delivery_limit=st.sampled_from([None, 1]),
+)
+
+
+@given(ops=OPS, limits=LIMITS, in_memory=st.booleans())
+@settings(max_examples=15)
+def test_every_message_is_at_exactly_one_place(
+    ops: Sequence[tuple], limits: Limits, in_memory: bool
+) -> None:
+    async def scenario() -> None:
+        with TemporaryDirectory() as place, Store.open(Path(place, "data")) as store:
+            faulty = FaultyStore(store)
+            await in_world(
+                store.path, not in_memory, partial(_play, ops, limits, faulty),
+                committing=faulty, store=store,
+            )  # fmt: skip
+            with store.snapshot() as snapshot:
+                assert check(snapshot) == []
+
+    trio.run(scenario, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+async def _play(ops: Sequence[tuple], limits: Limits, faulty: FaultyStore, world: World) -> None:
+    world.subscription.limit(limits, world.heir)
+    consumer, sink = attach(world.subscription)
+    published: list[bytes] = []
+    acked: set[bytes] = set()
+    seen = 0
+    for op in ops:
+        match op:
+            case ("publish", count, lives_ms):
+                bodies = [b"%d" % (len(published) + index) for index in range(count)]
+                try:
+                    await world.publish(*bodies, lives_ms=lives_ms)
+                    published += bodies
+                except CommitFailed:
+                    published += []
+            case ("wait", ms):
+                await world.wait(ms)
+            case ("flow", count):
+                consumer.flow(count)  # type: ignore[attr-defined]
+            case ("fail",):
+                faulty.fail_next()
+            case ("retry",):
+                world.heir.retry()
+            case ("leave",):
+                consumer.detach()  # type: ignore[attr-defined]
+                consumer, sink = attach(world.subscription)
+                seen = 0
+            case (answer, count):
+                places = sink.positions[seen : seen + count]
+                if answer == "ack":
+                    acked.update(sink.bodies[seen : seen + count])
+                    consumer.acknowledge(places)  # type: ignore[attr-defined]
+                elif answer == "reject":
+                    consumer.reject(places)  # type: ignore[attr-defined]
+                else:
+                    consumer.release(places, count=True)  # type: ignore[attr-defined]
+                seen += len(places)
+        await quiet(world.engine)
+    faulty.heal()
+    consumer.detach()  # type: ignore[attr-defined]
+    while world.heir.failed:
+        world.heir.retry()
+        await quiet(world.engine)
+    await quiet(world.engine)
+    world.subscription.limit(Limits(), world.heir)
+    dead = await world.dead()
+    rest, last = attach(world.subscription, permits=1000)
+    await quiet(world.engine)
+    assert len(set(dead)) == len(dead), "nothing departs twice"
+    departed = {body for _, body in world.heir.departed_as}
+    left = set(last.bodies)
+    assert acked | departed | left == set(published)
+    assert not acked & left
+    assert not departed & left
+    assert not acked & departed
+    del rest
