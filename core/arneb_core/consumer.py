@@ -196,6 +196,11 @@ class LogConsumer:
         """One message outside permits and windows; see the interface."""
         return await self.subscription.pull(self)
 
+    def retire(self) -> None:
+        """Get nothing any more; see the interface."""
+        if self.attached:
+            self.subscription.retired(self)
+
     def detach(self) -> None:
         """Leave; what is in flight goes back without raising redelivery counts."""
         if self.attached:

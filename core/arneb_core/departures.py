@@ -52,6 +52,9 @@ class NoSink:
     def deliver(self, run: Deliveries) -> None:
         raise AssertionError("the estate has no permits")
 
+    def active_changed(self, active: bool) -> None:
+        """Nobody asks."""
+
     def closed_by_core(self, reason: str) -> None:
         """The subscription ends, and the estate with it."""
 

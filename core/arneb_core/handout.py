@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 
 from arneb_core.acks import AckState
 from arneb_core.callbacks import call
-from arneb_core.dispatch import Receiver, SharedDispatcher
+from arneb_core.dispatch import Dispatcher, FailoverDispatcher, Receiver, SharedDispatcher
 from arneb_core.entry import messages_in
 from arneb_core.interface import Deliveries
 from arneb_core.position import BEFORE_ALL, Position
@@ -41,7 +41,7 @@ class HandOut:
     def __init__(self, acks: AckState, suspect_until: Position, settle: Settle) -> None:
         self._acks = acks
         self._settle = settle
-        self._dispatcher = SharedDispatcher()
+        self._dispatcher: Dispatcher = SharedDispatcher()
         self.consumers: dict[Receiver, LogConsumer] = {}
         self._suspect_until = suspect_until
         self._returned = BitMap64()
@@ -59,6 +59,22 @@ class HandOut:
 
     def __repr__(self) -> str:
         return f"<HandOut to {len(self.consumers)} consumers, {len(self._returned)} seen before>"
+
+    @property
+    def active(self) -> "LogConsumer | None":
+        """Of failover consumers, the one that gets everything."""
+        if isinstance(self._dispatcher, FailoverDispatcher) and self._dispatcher.active:
+            return self.consumers[self._dispatcher.active]
+        return None
+
+    def begin(self, dispatcher: Dispatcher) -> None:
+        """The first consumer is about to come; this is how entries are shared out."""
+        assert not self.consumers, "the type is free when nobody is there"
+        self._dispatcher = dispatcher
+
+    def retire(self, consumer: "LogConsumer") -> None:
+        """``consumer`` gets nothing any more, but is there."""
+        self._dispatcher.remove(consumer.receiver)
 
     def add(self, consumer: "LogConsumer") -> None:
         """Let ``consumer`` have its share from now on."""

@@ -43,6 +43,11 @@ class Sink(Protocol):
         is logged and :meth:`closed_by_core` called with ``"failed"``."""
         ...
 
+    def active_changed(self, active: bool) -> None:
+        """A failover consumer has become the active one, or is not (any more). Called once for
+        each change, and when the consumer comes."""
+        ...
+
     def closed_by_core(self, reason: str) -> None:
         """The core detached the consumer: the topic or subscription went away (``"removed"``),
         a seek asks it to attach again (``"seek"``), the core stops (``"shutdown"``), or
@@ -60,6 +65,9 @@ class ConsumerSpec:
     consumer starts with 0 permits and gets them by :meth:`Consumer.flow`.
     ``priority``: lower goes first, as in Pulsar; the AMQP frontend negates ``x-priority``.
     ``entries_per_turn_max``: entries that one consumer may get before the next one's turn.
+    ``first_come``: of failover consumers the first stays active until it leaves (AMQP); else who
+    is active follows from names and, when the topic is one, the ``partition`` (Pulsar), and
+    what the one before had in flight goes to the next.
     ``acks``: False = an entry counts as acknowledged as soon as it is delivered (AMQP no-ack).
     """
 
@@ -70,6 +78,8 @@ class ConsumerSpec:
     priority: int = 0
     entries_per_turn_max: int = 20
     acks: bool = True
+    first_come: bool = False
+    partition: int | None = None
     windows: tuple[Window, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -147,6 +157,10 @@ class Consumer(Protocol):
         in flight here until acknowledged unless ``acks`` is off; None when nothing is ready or
         the consumer has left. Cancelled, it has taken nothing. Raises
         :class:`SubscriptionFenced`, and :class:`StoreFailed` when the message cannot be read."""
+        ...
+
+    def retire(self) -> None:
+        """Get nothing any more, but keep what is in flight, to be answered. Idempotent."""
         ...
 
     def detach(self) -> None:

@@ -16,13 +16,8 @@ from arneb_core.backlog import BacklogReader
 from arneb_core.consumer import LogConsumer
 from arneb_core.cursor import Cursor, CursorChanges
 from arneb_core.departures import Departures
-from arneb_core.errors import (
-    ConsumerBusy,
-    NotAllowed,
-    StoreFailed,
-    SubscriptionFenced,
-    SubscriptionTypeMismatch,
-)
+from arneb_core.dispatch import dispatcher_for
+from arneb_core.errors import StoreFailed, SubscriptionFenced
 from arneb_core.fetch import Fetch
 from arneb_core.handout import HandOut
 from arneb_core.interface import (
@@ -35,6 +30,7 @@ from arneb_core.interface import (
     SubscriptionStatistics,
     SubscriptionType,
 )
+from arneb_core.membership import check_type, tell_active
 from arneb_core.position import BEFORE_ALL, Position, before, render
 from arneb_core.replay import ReplaySet
 from arneb_core.settlement import Settlement
@@ -47,10 +43,6 @@ if TYPE_CHECKING:
 
 DISPATCH_ENTRIES_MAX: Final = 2_048
 """Entries dispatched before other subscriptions and connections get their turn."""
-
-SUPPORTED_TYPES: Final = frozenset({SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED})
-
-ONE_CONSUMER: Final = frozenset({SubscriptionType.EXCLUSIVE})
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +103,10 @@ class LogSubscription:
         return list(self._handout.consumers.values())
 
     @property
+    def active(self) -> LogConsumer | None:
+        return self._handout.active
+
+    @property
     def consumers_attached(self) -> bool:
         """Somebody is there to read."""
         return bool(self._handout.consumers)
@@ -138,25 +134,23 @@ class LogSubscription:
         """Add a consumer; see :meth:`arneb_core.interface.Subscription.attach`."""
         if self.is_fenced or self.topic.fenced:
             raise SubscriptionFenced(f"{self!r} is being reset or removed")
-        if spec.type not in SUPPORTED_TYPES:
-            raise NotAllowed(f"subscription type {spec.type.value} is not supported")
-        if self._handout.consumers:
-            if spec.type is not self.type:
-                raise SubscriptionTypeMismatch(
-                    f"expected the type of {self!r}, got {spec.type.value}"
-                )
-            if spec.type in ONE_CONSUMER:
-                raise ConsumerBusy(f"expected no other consumer on {self!r}")
+        check_type(self, spec)
+        if not self._handout.consumers:
+            self._handout.begin(dispatcher_for(spec, self.topic.name))
         self.type = spec.type
         consumer = LogConsumer(self, spec, sink)
+        before = self.active
         self._handout.add(consumer)
+        tell_active(self, before, consumer)
         self.unused = False
         self.wake()
         return consumer
 
     def detached(self, consumer: LogConsumer) -> None:
         """``consumer`` left; what it held is back already."""
+        before = self.active
         self._handout.remove(consumer)
+        tell_active(self, before, None)
         if not self._handout.consumers:
             self.type = None
             self._reader.rewind(self._reader.after)
@@ -164,6 +158,12 @@ class LogSubscription:
             if not self.lasting and not self.is_fenced:
                 self.topic.forget(self)
             self.topic.has_work(self)  # so that the topic sees that one reader less is there
+        self.wake()
+
+    def retired(self, consumer: LogConsumer) -> None:
+        before = self.active
+        self._handout.retire(consumer)
+        tell_active(self, before, None)
         self.wake()
 
     def wake(self) -> None:

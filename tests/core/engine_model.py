@@ -190,6 +190,9 @@ class ModelSink:
             return
         self.model.took(self.number, run)
 
+    def active_changed(self, active: bool) -> None:
+        """Nobody asks."""
+
     def closed_by_core(self, reason: str) -> None:
         self.model.peers.pop(self.number, None)
         self.model.consumers.pop(self.number, None)

@@ -229,6 +229,7 @@ async def test_a_failed_commit_loses_nothing(data_dir: Path) -> None:
             await quiet(world.engine)
             assert (await world.dead(), len(world.heir.failed)) == ([], 1)
             assert world.subscription.ready_messages == 0
+            assert world.subscription.statistics().backlog_entries == 2
             world.heir.retry()
             await quiet(world.engine)
             assert await world.dead() == [b"a", b"b"]

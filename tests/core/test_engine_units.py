@@ -279,6 +279,9 @@ class BadSink(RecordingSink):
         super().deliver(run)
         raise RuntimeError("a bug of a frontend")
 
+    def active_changed(self, active: bool) -> None:
+        """Nobody asks."""
+
     def closed_by_core(self, reason: str) -> None:
         super().closed_by_core(reason)
         raise RuntimeError("another one")

@@ -16,6 +16,7 @@ BATCH_TESTS: Final = ("tests/core/test_engine_batches.py",)
 START_TESTS: Final = ("tests/core/test_engine_starts.py",)
 DEPARTURE_TESTS: Final = ("tests/core/test_departures.py",)
 DEATH_TESTS: Final = ("tests/amqp_frontend/routing/test_death.py",)
+FAILOVER_TESTS: Final = ("tests/core/test_failover.py",)
 DISPATCH_TESTS: Final = ("tests/core/test_dispatch.py",)
 
 
@@ -99,16 +100,16 @@ MUTANTS: Final = (
     ),
     Mutant(
         "exclusive not enforced",
-        CORE + "subscription.py",
-        "            if spec.type in ONE_CONSUMER:\n",
-        "            if False:\n",
+        CORE + "membership.py",
+        "    if spec.type in ONE_CONSUMER:\n",
+        "    if False:\n",
         ENGINE_TESTS,
     ),
     Mutant(
         "type mismatch allowed",
-        CORE + "subscription.py",
-        "            if spec.type is not self.type:\n",
-        "            if False:\n",
+        CORE + "membership.py",
+        "    if spec.type is not subscription.type:\n",
+        "    if False:\n",
         ENGINE_TESTS,
     ),
     Mutant(
@@ -299,5 +300,26 @@ MUTANTS: Final = (
         "            if death.get(_QUEUE) == name:\n",
         "            if death.get(_QUEUE) is name:\n",
         DEATH_TESTS,
+    ),
+    Mutant(
+        "failover goes by coming, not by name",
+        CORE + "dispatch/failover.py",
+        "key=lambda each: each.name\n",
+        "key=lambda each: 0\n",
+        FAILOVER_TESTS,
+    ),
+    Mutant(
+        "a single active consumer is replaced by a better one",
+        CORE + "dispatch/failover.py",
+        "    return before or min(",
+        "    return min(",
+        FAILOVER_TESTS,
+    ),
+    Mutant(
+        "a cancelled consumer stays active",
+        CORE + "handout.py",
+        "        self._dispatcher.remove(consumer.receiver)\n\n    def add",
+        "        pass\n\n    def add",
+        FAILOVER_TESTS,
     ),
 )

@@ -59,6 +59,9 @@ class _Sink:
     def deliver(self, run: Deliveries) -> None:
         self._receiver.delivered(self._consumer, run)
 
+    def active_changed(self, active: bool) -> None:
+        """Nobody asks."""
+
     def closed_by_core(self, reason: str) -> None:
         self._receiver.consumer_closed(self._consumer, reason)
 

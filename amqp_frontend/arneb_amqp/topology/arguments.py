@@ -71,7 +71,7 @@ WITHOUT_MEANING_HERE: Final = frozenset(
 """They tell RabbitMQ where and how to keep messages, which the log decides for itself; and dead
 letters are never lost here, whichever strategy is asked for."""
 
-NOT_YET_EFFECTIVE: Final = frozenset({"x-max-priority", SINGLE_ACTIVE_CONSUMER, "x-max-age"})
+NOT_YET_EFFECTIVE: Final = frozenset({"x-max-priority", "x-max-age"})
 """Accepted, checked, kept and compared, but not acted on yet. A queue that is declared with
 one of them, or as a quorum queue or a stream, behaves like a classic queue without it."""
 

@@ -17,7 +17,7 @@ from arneb_amqp.topology.arguments import (
 )
 from arneb_amqp.topology.queues import ConnectionId, Queue, Queues
 from arneb_amqp.wire.tables import Table, lookup_bool
-from arneb_core.interface import Consumer, ConsumerSpec, Sink, Window
+from arneb_core.interface import Consumer, ConsumerSpec, Sink, SubscriptionType, Window
 
 GETTER_NAME: Final = "basic.get"
 
@@ -61,10 +61,14 @@ class Attachments:
         _check_stream(queue, wanted)
         priority = consumer_priority(wanted.arguments, str(queue))
         _check_global_window(queue, wanted)
-        if queue.exclusively_consumed or (wanted.exclusive and queue.consumer_count):
+        single = lookup_bool(queue.arguments, SINGLE_ACTIVE_CONSUMER)
+        alone = not queue.consumer_count and not single
+        if queue.exclusively_consumed or (wanted.exclusive and not alone):
             raise _in_exclusive_use(queue)
         spec = ConsumerSpec(
             name=wanted.tag,
+            type=SubscriptionType.FAILOVER if single else SubscriptionType.SHARED,
+            first_come=True,
             message_level=True,
             unlimited=True,
             # In the core lower goes first, in AMQP higher does.
@@ -98,7 +102,7 @@ class Attachments:
         if not attachment.consumer.in_flight:
             await self.detach(attachment)
             return True
-        attachment.consumer.writable = False
+        attachment.consumer.retire()
         attachment.queue.unseen.add(attachment.consumer)
         await self._discount(attachment)
         return False

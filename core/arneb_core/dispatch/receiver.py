@@ -19,9 +19,19 @@ class Receiver:
     consumer that has any permit left (Pulsar, ``PersistentDispatcherMultipleConsumers``).
     """
 
-    __slots__ = ("message_level", "permits", "priority", "turn", "unlimited", "windows", "writable")
+    __slots__ = (
+        "message_level",
+        "name",
+        "permits",
+        "priority",
+        "turn",
+        "unlimited",
+        "windows",
+        "writable",
+    )
 
     def __init__(self, spec: ConsumerSpec) -> None:
+        self.name = spec.name
         self.permits = 0
         self.unlimited = spec.unlimited
         self.windows: tuple[Window, ...] = spec.windows

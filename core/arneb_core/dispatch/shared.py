@@ -89,7 +89,7 @@ class SharedDispatcher:
                     continue
                 without_room = 0
                 turn = entries - start if alone else min(receiver.turn, entries - start)
-                stop, messages = _fill(start, turn, room, costs)
+                stop, messages = fill(start, turn, room, costs)
                 receiver.given(messages)
                 shares.append((receiver, start, stop))
                 start = stop
@@ -98,7 +98,7 @@ class SharedDispatcher:
         return shares
 
 
-def _fill(start: int, turn: int, room: int, costs: Sequence[int] | None) -> tuple[int, int]:
+def fill(start: int, turn: int, room: int, costs: Sequence[int] | None) -> tuple[int, int]:
     """Where a share that begins at ``start`` ends, and the messages in it. The last entry may
     overdraw the room: entries are not divided here."""
     if costs is None:

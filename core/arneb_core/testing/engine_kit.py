@@ -28,9 +28,13 @@ class RecordingSink:
 
     runs: list[Deliveries] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
+    active: list[bool] = field(default_factory=list)
 
     def deliver(self, run: Deliveries) -> None:
         self.runs.append(run)
+
+    def active_changed(self, active: bool) -> None:
+        self.active.append(active)
 
     def closed_by_core(self, reason: str) -> None:
         self.closed.append(reason)

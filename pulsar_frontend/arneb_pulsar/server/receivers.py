@@ -9,7 +9,7 @@ from arneb_core.interface import Consumer, Deliveries, Subscription, Topic
 from arneb_core.position import Position
 from arneb_pulsar.session.effects import Acknowledge, AcknowledgeUntil, ConsumerKey
 from arneb_pulsar.session.errors import Failure, failure_of
-from arneb_pulsar.session.events import ConsumerClosed, Delivered
+from arneb_pulsar.session.events import ActiveChanged, ConsumerClosed, Delivered
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ class PeerSink:
     def deliver(self, run: Deliveries) -> None:
         """Take the run; it leaves with the connection's next flush."""
         self._peer.tell(Delivered(self._key, run))
+
+    def active_changed(self, active: bool) -> None:
+        """A failover consumer has become the active one, or is not."""
+        self._peer.tell(ActiveChanged(self._key, active))
 
     def closed_by_core(self, reason: str) -> None:
         """The core detached the consumer."""

@@ -118,6 +118,7 @@ class Requests:
             name=effect.name,
             type=effect.type,
             priority=effect.priority,
+            partition=effect.topic.partition if effect.topic.partition >= 0 else None,
             properties=effect.properties,
         )
         sink = PeerSink(self._peer, effect.key)

@@ -230,6 +230,8 @@ class Connection:
                 consuming.attached(event)
             case events.ConsumerRefused():
                 consuming.refused(event)
+            case events.ActiveChanged():
+                consuming.active_changed(event)
             case events.ConsumerClosed():
                 consuming.closed_by_core(event)
             case events.SeekDone():

@@ -19,6 +19,7 @@ class Consumer:
     """What the session knows of a consumer. Invariant: ``state`` moves only along the table."""
 
     __slots__ = (
+        "active",
         "consumer_id",
         "frames",
         "key",
@@ -49,6 +50,8 @@ class Consumer:
         self.state = ConsumerState.ATTACHING
         self.frames = MessageFrames(consumer_id, partition, epoch)
         self.unsubscribe_request = 0
+        self.active: bool | None = None
+        """Of a failover consumer, what its client is to be told once it is there."""
 
     def __repr__(self) -> str:
         return f"<Consumer {self.consumer_id} {self.name}, {self.type.value}, {self.state.name}>"

@@ -24,6 +24,7 @@ from arneb_pulsar.session.effects import (
 from arneb_pulsar.session.errors import Failure, Refused
 from arneb_pulsar.session.events import (
     Acknowledged,
+    ActiveChanged,
     ConsumerAttached,
     ConsumerClosed,
     ConsumerDescribed,
@@ -107,6 +108,21 @@ class Consuming:
             return
         consumer.move(ConsumerInput.ATTACHED)
         self._outlet.send(commands.success(consumer.request_id))
+        if consumer.active is not None:
+            self._tell_active(consumer, active=consumer.active)
+
+    def active_changed(self, event: ActiveChanged) -> None:
+        """Another failover consumer is the active one, perhaps this one."""
+        consumer = self._by_key.get(event.key)
+        if consumer is None or consumer.is_detached:
+            return
+        if consumer.state is ConsumerState.ATTACHING:
+            consumer.active = event.active  # a client knows no consumer before SUCCESS
+        else:
+            self._tell_active(consumer, active=event.active)
+
+    def _tell_active(self, consumer: Consumer, *, active: bool) -> None:
+        self._outlet.send(commands.active_consumer_change(consumer.consumer_id, active))
 
     def refused(self, event: ConsumerRefused) -> None:
         """There will be no such consumer."""

@@ -64,6 +64,14 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True)
+class ActiveChanged:
+    """Unasked: a failover consumer gets everything from now on, or nothing."""
+
+    key: ConsumerKey
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerClosed:
     """Unasked: the core detached the consumer."""
 
@@ -145,6 +153,7 @@ Event = (
     | ConsumerAttached
     | ConsumerRefused
     | Delivered
+    | ActiveChanged
     | ConsumerClosed
     | Acknowledged
     | SeekDone

@@ -18,7 +18,9 @@ TYPES: Final = {
     CommandSubscribe.Key_Shared: SubscriptionType.KEY_SHARED,
 }
 
-SUPPORTED: Final = frozenset({SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED})
+SUPPORTED: Final = frozenset(
+    {SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED, SubscriptionType.FAILOVER}
+)
 
 
 def attachment(key: ConsumerKey, command: CommandSubscribe) -> AttachConsumer:

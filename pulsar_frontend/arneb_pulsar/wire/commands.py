@@ -16,6 +16,7 @@ from arneb_pulsar.wire.frame import simple_frame
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     BaseCommand,
     CommandAckResponse,
+    CommandActiveConsumerChange,
     CommandCloseConsumer,
     CommandCloseProducer,
     CommandConnected,
@@ -178,6 +179,14 @@ def close_consumer(consumer_id: int) -> bytes:
     """The broker's own CLOSE_CONSUMER: "subscribe again"."""
     command = CommandCloseConsumer(consumer_id=consumer_id, request_id=NO_REQUEST)
     return _frame(BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=command))
+
+
+def active_consumer_change(consumer_id: int, is_active: bool) -> bytes:
+    """A failover consumer gets everything from now on, or nothing."""
+    change = CommandActiveConsumerChange(consumer_id=consumer_id, is_active=is_active)
+    return _frame(
+        BaseCommand(type=BaseCommand.ACTIVE_CONSUMER_CHANGE, active_consumer_change=change)
+    )
 
 
 def ack_response(

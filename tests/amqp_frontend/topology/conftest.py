@@ -54,6 +54,9 @@ class Box:
     def deliver(self, run: Deliveries) -> None:
         self.runs.append(run)
 
+    def active_changed(self, active: bool) -> None:
+        """Nobody asks."""
+
     def closed_by_core(self, reason: str) -> None:
         self.closed.append(reason)
 

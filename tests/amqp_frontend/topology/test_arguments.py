@@ -133,6 +133,7 @@ def test_every_known_argument_is_effective_or_listed() -> None:
     acted_on = {
         "x-expires", "x-message-ttl", "x-max-length", "x-max-length-bytes", "x-overflow",
         "x-delivery-limit", DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, QUEUE_TYPE,
+        "x-single-active-consumer",
     }  # fmt: skip
     assert known - NOT_YET_EFFECTIVE - WITHOUT_MEANING_HERE == acted_on
     assert not NOT_YET_EFFECTIVE & WITHOUT_MEANING_HERE

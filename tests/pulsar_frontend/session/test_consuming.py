@@ -119,7 +119,6 @@ def test_a_reader_starts_at_its_message_inclusively(
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"subType": CommandSubscribe.Failover}, pb.NotAllowedError),
         ({"subType": CommandSubscribe.Key_Shared}, pb.NotAllowedError),
         ({"read_compacted": True}, pb.NotAllowedError),
         ({"topic": "non-persistent://public/default/t"}, pb.NotAllowedError),
