@@ -196,6 +196,14 @@ def test_a_full_queue_may_refuse(
     assert bodies_in(channel, queue) == [b"d"]
 
 
+def test_payloads_count_for_a_queue_that_refuses(channel: BlockingChannel, name: Named) -> None:
+    queue = declare(channel, name("queue"), max_length_bytes=300, overflow="reject-publish")
+    publish(channel, queue, *(b"%d" % index + bytes(99) for index in range(3)))
+    with pytest.raises(NackError):
+        channel.basic_publish("", queue, b"x", PERSISTENT)
+    assert len(bodies_in(channel, queue)) == 3
+
+
 def test_going_round_counts_and_a_reject_lets_it_go_on(
     channel: BlockingChannel, name: Named
 ) -> None:

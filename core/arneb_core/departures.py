@@ -159,7 +159,7 @@ class Departures:
             source = next_source()
             gone: int | None = 0
             if expiring:
-                gone = self.take_expired(source, subscription.topic.engine.now_ms())
+                gone = self.take_expired(source)
             if not gone:
                 gone = self.take_excess(source)
             if gone is None and isinstance(source, ReplaySet) and not source:
@@ -184,32 +184,35 @@ class Departures:
         return own if ttl is None else min(own, published + ttl)
 
     def is_fresh(self, entry: bytes) -> bool:
-        """It lives no time at all, but whoever is there to take it may have it."""
+        """It lives no time at all, but a consumer that is there to take it may have it once."""
         published: int = TIMES.unpack_from(entry, TIMES_OFFSET)[0]
         return self.expires_ms(entry) <= published
 
-    def count_expired(self, entries: Sequence[bytes], now_ms: int) -> int:
+    def count_expired(self, entries: Sequence[bytes]) -> int:
         """How many of ``entries``, from the first on, have expired."""
+        now_ms = self._subscription.topic.engine.now_ms()
         for index, entry in enumerate(entries):
             if self.expires_ms(entry) > now_ms:
                 return index
         return len(entries)
 
-    def count_alive(self, entries: Sequence[bytes], now_ms: int) -> int:
-        """How many of ``entries``, from the first on, may be delivered."""
+    def count_alive(self, entries: Sequence[bytes], *, is_new: bool) -> int:
+        """How many of ``entries``, from the first on, may be delivered. ``is_new``: nobody had
+        them before."""
+        now_ms = self._subscription.topic.engine.now_ms()
         for index, entry in enumerate(entries):
-            if self.expires_ms(entry) <= now_ms and not self.is_fresh(entry):
+            if self.expires_ms(entry) <= now_ms and not (is_new and self.is_fresh(entry)):
                 return index
         return len(entries)
 
-    def take_expired(self, source: "ReplaySet | BacklogReader", now_ms: int) -> int | None:
+    def take_expired(self, source: "ReplaySet | BacklogReader") -> int | None:
         """Let what has expired at the front of ``source`` depart; how many entries those were, or
         None when the front is not at hand. Says when the next one expires."""
         at_hand = source.peek() if self.room else None
         if at_hand is None:
             return None
         positions, entries = at_hand
-        count = min(self.count_expired(entries, now_ms), self.room)
+        count = min(self.count_expired(entries), self.room)
         if count:
             self._take(source, Departure.EXPIRED, positions[:count], entries[:count])
         elif (when_ms := self.expires_ms(entries[0])) < NEVER:

@@ -203,9 +203,9 @@ class LogSubscription:
                 break
             positions, entries = at_hand
             if self.is_expiring:
-                alive = self.departures.count_alive(entries, self.topic.engine.now_ms())
+                alive = self.departures.count_alive(entries, is_new=source is self._reader)
                 if not alive:
-                    if not self.departures.take_expired(source, self.topic.engine.now_ms()):
+                    if not self.departures.take_expired(source):
                         break
                     taken_total += 1
                     continue
@@ -235,10 +235,8 @@ class LogSubscription:
             source = self._source()
             at_hand = source.peek()
             if at_hand is not None:
-                if self.is_expiring and not self.departures.count_alive(
-                    at_hand[1][:1], self.topic.engine.now_ms()
-                ):
-                    if not self.departures.take_expired(source, self.topic.engine.now_ms()):
+                if self.is_expiring and self.departures.count_expired(at_hand[1][:1]):
+                    if not self.departures.take_expired(source):
                         await self._pulling.park()  # the heir has its hands full
                     continue
                 place, entry = at_hand[0][0], at_hand[1][0]

@@ -160,6 +160,29 @@ async def test_what_has_expired_is_not_delivered(data_dir: Path, durable: bool) 
     await in_world(data_dir, durable, play)
 
 
+async def test_no_time_at_all_is_enough_once(data_dir: Path, durable: bool) -> None:
+    async def play(world: World) -> None:
+        world.subscription.limit(Limits(message_ttl_ms=0), world.heir)
+        consumer, sink = attach(world.subscription, permits=10)
+        await world.publish(b"a")
+        assert sink.bodies == [b"a"]
+        consumer.release(sink.positions, count=True)  # type: ignore[attr-defined]
+        await quiet(world.engine)
+        assert sink.bodies == [b"a"]
+        assert world.heir.departed_as == [("expired", b"a")]
+
+    await in_world(data_dir, durable, play)
+
+
+async def test_a_pull_never_gets_what_lives_no_time_at_all(data_dir: Path, durable: bool) -> None:
+    async def play(world: World) -> None:
+        await world.publish(b"a", lives_ms=0)
+        consumer, _ = attach(world.subscription)
+        assert await consumer.pull() is None  # type: ignore[attr-defined]
+
+    await in_world(data_dir, durable, play)
+
+
 async def test_the_front_expires_by_itself(data_dir: Path, durable: bool) -> None:
     async def play(world: World) -> None:
         world.subscription.limit(Limits(message_ttl_ms=100), world.heir)

@@ -248,8 +248,8 @@ MUTANTS: Final = (
     Mutant(
         "what has expired is delivered",
         CORE + "departures.py",
-        "            if self.expires_ms(entry) <= now_ms and not self.is_fresh(entry):\n",
-        "            if False:\n",
+        "            if self.expires_ms(entry) <= now_ms and not (is_new",
+        "            if False and not (is_new",
         DEPARTURE_TESTS,
     ),
     Mutant(

@@ -27,8 +27,8 @@ def admit(effect: Append, core: Core, queues: Queues, receiver: Receiver) -> Non
             continue
         if queue is None or queue.keeping is None:
             unit.appends.append((topic, [entry]))
-        elif queue.keeping.takes(queue, size):
-            queue.keeping.let_in(1, len(entry))
+        elif queue.keeping.takes(queue, entry):
+            queue.keeping.let_in(1, size)
             entered.append(queue.keeping)
             unit.appends.append((topic, [entry]))
         else:
@@ -37,7 +37,7 @@ def admit(effect: Append, core: Core, queues: Queues, receiver: Receiver) -> Non
 
     def done(error: CommitFailed | None) -> None:
         for keeping in entered:
-            keeping.let_in(-1, -len(entry))
+            keeping.let_in(-1, -size)
         failure = None if error is None else in_amqp(error)
         receiver.committed(effect.token, failure, refused=refused)
 

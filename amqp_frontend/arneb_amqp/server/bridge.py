@@ -36,7 +36,9 @@ from arneb_amqp.session.effects import (
 )
 from arneb_amqp.session.events import Answered, Pulled, QueueDeclared, Refused
 from arneb_amqp.session.unacked import ConsumerId, Settled
+from arneb_amqp.topology.arguments import QueueType
 from arneb_amqp.topology.attachments import Attachment, Consumption
+from arneb_amqp.topology.counting import counted
 from arneb_amqp.topology.queues import ConnectionId, Declaration
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.errors import CommitFailed, CoreError
@@ -263,7 +265,11 @@ class Bridge:
                 )
             self._attached[request.consumer] = attachment
         run = await attachment.consumer.pull()
-        return None if run is None else Pulled(run, attachment.queue.message_count)
+        if run is None:
+            return None
+        if attachment.queue.type is QueueType.QUORUM:
+            run = counted(run, always=True)
+        return Pulled(run, attachment.queue.message_count)
 
     async def _commit(self, request: Commit) -> None:
         unit = Unit()

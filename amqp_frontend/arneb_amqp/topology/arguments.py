@@ -73,7 +73,7 @@ letters are never lost here, whichever strategy is asked for."""
 
 NOT_YET_EFFECTIVE: Final = frozenset({"x-max-priority", "x-max-age"})
 """Accepted, checked, kept and compared, but not acted on yet. A queue that is declared with
-one of them, or as a quorum queue or a stream, behaves like a classic queue without it."""
+one of them, or as a stream, behaves like a classic queue without it."""
 
 
 def queue_type(arguments: Table) -> QueueType:
@@ -90,7 +90,7 @@ def number(arguments: Table, name: str) -> int | None:
 def not_effective(arguments: Table) -> list[str]:
     """Those of ``arguments`` that the broker keeps but does not act on."""
     names = [name for name in arguments if name in NOT_YET_EFFECTIVE]
-    if queue_type(arguments) is not QueueType.CLASSIC:
+    if queue_type(arguments) is QueueType.STREAM:
         names.append(QUEUE_TYPE)
     return names
 

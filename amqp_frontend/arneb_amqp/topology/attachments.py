@@ -15,6 +15,7 @@ from arneb_amqp.topology.arguments import (
     QueueType,
     consumer_priority,
 )
+from arneb_amqp.topology.counting import CountingSink
 from arneb_amqp.topology.queues import ConnectionId, Queue, Queues
 from arneb_amqp.wire.tables import Table, lookup_bool
 from arneb_core.interface import Consumer, ConsumerSpec, Sink, SubscriptionType, Window
@@ -77,6 +78,8 @@ class Attachments:
             acks=not wanted.no_ack,
             windows=() if wanted.no_ack else wanted.windows,
         )
+        if queue.type is QueueType.QUORUM:
+            sink = CountingSink(sink)
         consumer = queue.subscription.attach(spec, sink)
         queue.exclusively_consumed = wanted.exclusive
         return Attachment(queue, consumer, wanted.exclusive)
@@ -108,7 +111,13 @@ class Attachments:
         return False
 
     async def detach(self, attachment: Attachment) -> None:
-        """Leave; what is in flight goes back. May delete an auto-delete queue."""
+        """Leave; what is in flight goes back. May delete an auto-delete queue.
+
+        A quorum queue counts that, so that a message that kills its consumers comes to its
+        delivery limit.
+        """
+        if attachment.queue.type is QueueType.QUORUM:
+            attachment.consumer.release_all(count=True)
         attachment.consumer.detach()
         attachment.queue.unseen.discard(attachment.consumer)
         await self._discount(attachment)

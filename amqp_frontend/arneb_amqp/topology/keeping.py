@@ -7,7 +7,7 @@ publisher can be told.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from arneb_amqp.routing.router import Router
@@ -58,17 +58,21 @@ class Keeping:
     bytes_max: int | None
     incoming: int = 0
     """Messages that were let in and are not in the queue yet."""
-    incoming_bytes: int = field(default=0)
+    incoming_bytes: int = 0
 
-    def takes(self, queue: "Queue", size: int) -> bool:
-        """Whether the queue has room for one more message, of ``size`` bytes."""
+    def takes(self, queue: "Queue", entry: bytes) -> bool:
+        """Whether the queue has room for one more message. Payloads count; what the messages that
+        are there have besides is taken to be as much as ``entry`` has."""
         subscription = queue.subscription
         ready = subscription.ready_messages + self.incoming
         if self.messages_max is not None and ready >= self.messages_max:
             return False
         if self.bytes_max is None:
             return True
-        return subscription.ready_bytes + self.incoming_bytes + size <= self.bytes_max
+        size = payload_bytes(entry)
+        besides = subscription.ready_messages * (len(entry) - size)
+        stored = max(0, subscription.ready_bytes - besides)
+        return stored + self.incoming_bytes + size <= self.bytes_max
 
     def let_in(self, messages: int, size: int) -> None:
         """So much is on its way into the queue; negative when it has arrived."""
