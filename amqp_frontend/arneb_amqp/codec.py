@@ -74,9 +74,14 @@ def encode_message(message: Message, queue: str) -> bytes:
     else:
         key = b"" if exchange is not None else queue.encode("utf-8", "surrogateescape")
     route = join_route(exchange or "", key.decode("utf-8", "surrogateescape"))
-    properties = _encode(from_strings(strings, message))
-    header = EntryHeader(Origin.AMQP, publish_time_ms=message.publish_time_ms, hint=len(route))
-    return header.pack() + route + compose(_CHANNEL, properties, message.value)
+    properties = from_strings(strings, message)
+    header = EntryHeader(
+        Origin.AMQP,
+        publish_time_ms=message.publish_time_ms,
+        hint=len(route),
+        priority=properties.priority or 0,
+    )
+    return header.pack() + route + compose(_CHANNEL, _encode(properties), message.value)
 
 
 def _encode(properties: Properties) -> bytes:

@@ -29,8 +29,11 @@ from arneb_core.replay import ReplaySet
 
 if TYPE_CHECKING:
     from arneb_core.backlog import BacklogReader
+    from arneb_core.priorities import PrioritySource
     from arneb_core.subscription import LogSubscription
     from arneb_core.tally import Tally
+
+    Source = ReplaySet | PrioritySource | BacklogReader
 
 LET_GO_MAX: Final = 2_048
 """Entries that depart before others get their turn."""
@@ -150,7 +153,7 @@ class Departures:
             if not known:
                 del self._waiting[reason]
 
-    def let_go(self, next_source: "Callable[[], ReplaySet | BacklogReader]") -> int:
+    def let_go(self, next_source: "Callable[[], Source]") -> int:
         """Let what has expired or is too much go; how many entries those were."""
         subscription = self._subscription
         expiring = subscription.is_expiring
@@ -205,7 +208,7 @@ class Departures:
                 return index
         return len(entries)
 
-    def take_expired(self, source: "ReplaySet | BacklogReader") -> int | None:
+    def take_expired(self, source: "Source") -> int | None:
         """Let what has expired at the front of ``source`` depart; how many entries those were, or
         None when the front is not at hand. Says when the next one expires."""
         at_hand = source.peek() if self.room else None
@@ -219,7 +222,7 @@ class Departures:
             self._subscription.topic.engine.wake_at(self._subscription, when_ms)
         return count
 
-    def take_excess(self, source: "ReplaySet | BacklogReader") -> int | None:
+    def take_excess(self, source: "Source") -> int | None:
         """Let what is too much depart from the front of ``source``, as :meth:`take_expired`."""
         if not self._may_be_too_much():
             return 0
@@ -257,7 +260,7 @@ class Departures:
 
     def _take(
         self,
-        source: "ReplaySet | BacklogReader",
+        source: "Source",
         reason: Departure,
         positions: list[Position],
         entries: list[bytes],

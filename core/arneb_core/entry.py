@@ -6,14 +6,16 @@ that speaks the same protocol copies it out; any other reads it through the
 
 An entry is plain ``bytes``; :class:`EntryHeader` is the readable view of its first
 :data:`HEADER_BYTES` bytes. Hot paths build and read the header with the
-precompiled structs below and never make the view.
+precompiled structs below and never make the view. These take priority and flags as one u16,
+``priority << PRIORITY_SHIFT | flags``.
 
 ====== ====== ===================================================================
 offset type   field
 ====== ====== ===================================================================
 0      u8     format version of this header
 1      u8     origin protocol (:class:`Origin`)
-2      u16    flags (:class:`EntryFlag`)
+2      u8     priority: higher goes first on subscriptions that look at it; 0 = none
+3      u8     flags (:class:`EntryFlag`)
 4      u32    messages in the entry (a Pulsar batch holds many)
 8      u64    publish time, ms since the epoch, the broker's clock
 16     u64    deliver-at time, ms; 0 = at once
@@ -35,6 +37,11 @@ ENTRY_FORMAT: Final = 1
 HEADER: Final = Struct(">BBHIQQQIHH")
 HEADER_BYTES: Final = HEADER.size
 assert HEADER_BYTES == 40
+
+PRIORITY_OFFSET: Final = 2
+PRIORITY_SHIFT: Final = 8
+PRIORITY_MAX: Final = 255
+_FLAGS: Final = (1 << PRIORITY_SHIFT) - 1
 
 MESSAGES: Final = Struct(">I")
 MESSAGES_OFFSET: Final = 4
@@ -69,12 +76,13 @@ class EntryHeader:
     expires_at_ms: int = 0
     key_hash: int = 0
     hint: int = 0
+    priority: int = 0
 
     def pack(self) -> bytes:
         """The header as the first :data:`HEADER_BYTES` bytes of an entry."""
         return HEADER.pack(
-            ENTRY_FORMAT, self.origin, self.flags, self.messages, self.publish_time_ms,
-            self.deliver_at_ms, self.expires_at_ms, self.key_hash, self.hint, 0,
+            ENTRY_FORMAT, self.origin, self.priority << PRIORITY_SHIFT | self.flags, self.messages,
+            self.publish_time_ms, self.deliver_at_ms, self.expires_at_ms, self.key_hash, self.hint, 0,
         )  # fmt: skip
 
 
@@ -93,8 +101,9 @@ def read_header(entry: bytes) -> EntryHeader:
     if not messages:
         raise ValueError("expected at least one message in an entry, got 0")
     return EntryHeader(
-        Origin(origin), messages, EntryFlag(flags), published, deliver, expires, key_hash, hint
-    )
+        Origin(origin), messages, EntryFlag(flags & _FLAGS), published, deliver, expires, key_hash,
+        hint, flags >> PRIORITY_SHIFT,
+    )  # fmt: skip
 
 
 def messages_in(entry: bytes) -> int:

@@ -212,6 +212,12 @@ class Subscription(Protocol):
         kept: whoever wants it says so again after a start."""
         ...
 
+    def prioritise(self, highest: int) -> None:
+        """From now on entries with a higher priority go first, those of one priority in log order;
+        what is above ``highest`` counts as that. All that is ready has to be looked through once
+        before the first delivery. Not kept: whoever wants it says so again after a start."""
+        ...
+
     async def purge(self) -> int:
         """Acknowledge every message that is ready, durably; those in flight stay. Returns how
         many messages that were. Raises :class:`CommitFailed`; they are gone all the same, and

@@ -24,6 +24,9 @@ REPLAY_READ_BYTES: Final = 256 * 1024
 class ReplaySet:
     """The replays of one subscription."""
 
+    is_sorting = False
+    """Its front is known at once."""
+
     def __init__(self, log: Log, fetch: Fetch) -> None:
         self._log = log
         self.fetch = fetch
@@ -38,6 +41,11 @@ class ReplaySet:
 
     def __bool__(self) -> bool:
         return bool(self._places)
+
+    @property
+    def first(self) -> Position | None:
+        """The lowest replay."""
+        return Position(self._places.min()) if self._places else None
 
     def add(self, positions: Iterable[Position]) -> None:
         """Have ``positions`` delivered again."""

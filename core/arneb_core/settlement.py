@@ -18,6 +18,7 @@ from arneb_core.handout import HandOut, Past
 from arneb_core.interface import Departure, Done
 from arneb_core.log import Runs
 from arneb_core.position import Position
+from arneb_core.priorities import PrioritySource
 from arneb_core.replay import ReplaySet
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Settlement:
     def __init__(
         self,
         subscription: "LogSubscription",
-        replay: ReplaySet,
+        replay: ReplaySet | PrioritySource,
         reader: BacklogReader,
         handout: HandOut,
     ) -> None:
@@ -69,7 +70,7 @@ class Settlement:
         self._log = subscription.topic.log
         self._cursor: Cursor = subscription.cursor
         self.acks: AckState = subscription.cursor.acks
-        self._replay = replay
+        self.replay = replay
         self._reader = reader
         self._handout = handout
         self.era = 0
@@ -125,7 +126,7 @@ class Settlement:
         place = min(place, last)  # what is appended later was never meant
         self._cursor.settle_until(place)
         self._handout.settled_through(place)
-        self._replay.discard_through(place)
+        self.replay.discard_through(place)
         if place > self._reader.after:
             self._reader.rewind(place)
         self._subscription.wake()
@@ -149,7 +150,7 @@ class Settlement:
 
     def _overtake(self, positions: Sequence[Position]) -> None:
         """What was acknowledged need not be delivered (again)."""
-        self._replay.discard(positions)
+        self.replay.discard(positions)
         self._reader.reread(positions)
 
     def _take_away(self, positions: Sequence[Position]) -> None:
@@ -208,7 +209,7 @@ class Settlement:
                 waiting = self._within_limit(waiting)
             # What lies behind is a batch handed out in part, where the reader still stands.
             after = self._reader.after
-            self._replay.add([place for place in waiting if place <= after])
+            self.replay.add([place for place in waiting if place <= after])
         self._subscription.wake()
 
     def _within_limit(self, positions: list[Position]) -> list[Position]:

@@ -32,6 +32,7 @@ from arneb_core.interface import (
 )
 from arneb_core.membership import check_type, tell_active
 from arneb_core.position import BEFORE_ALL, Position, before, render
+from arneb_core.priorities import PrioritySource
 from arneb_core.replay import ReplaySet
 from arneb_core.settlement import Settlement
 from arneb_core.store.schema import SubscriptionId
@@ -72,7 +73,7 @@ class LogSubscription:
         self.cursor = cursor
         self.acks = acks = cursor.acks
         log, after = topic.log, acks.mark_delete
-        self._replay = ReplaySet(log, Fetch(log, self.wake, self.unreadable_by))
+        self._replay: ReplaySet | PrioritySource = self._new_replays()
         fetch = Fetch(log, self.wake, self.unreadable_by)
         self._reader = BacklogReader(log, acks, after, fetch, topic.engine.ahead)
         self._handout = HandOut(acks, suspect_until, self._settle_delivered)
@@ -123,7 +124,9 @@ class LogSubscription:
     @property
     def read_after(self) -> Position:
         """Everything up to here was handed out at least once or needs no handing out."""
-        return self._reader.after
+        waiting = self._replay.first if isinstance(self._replay, PrioritySource) else None
+        after = self._reader.after
+        return after if waiting is None else min(after, before(waiting))
 
     @property
     def is_fenced(self) -> bool:
@@ -176,6 +179,17 @@ class LogSubscription:
     def limit(self, limits: Limits, heir: DeadLetters | None) -> None:
         self.departures.limit(limits, heir)
         self.wake()
+
+    def prioritise(self, highest: int) -> None:
+        if highest and not isinstance(self._replay, PrioritySource):
+            self._replay = self.settlement.replay = PrioritySource(
+                self._replay, self._reader, highest, self._new_replays, self.wake
+            )
+            self.wake()
+
+    def _new_replays(self) -> ReplaySet:
+        log = self.topic.log
+        return ReplaySet(log, Fetch(log, self.wake, self.unreadable_by))
 
     # Delivering
 
@@ -249,6 +263,8 @@ class LogSubscription:
                     return run
             elif source is self._replay and not self._replay:
                 continue
+            elif source is self._replay and self._replay.is_sorting:
+                await trio.lowlevel.checkpoint()
             elif source.fetch.failure is not None:
                 raise source.fetch.failure
             elif source.fetch.is_under_way:
@@ -271,7 +287,7 @@ class LogSubscription:
         """Where the log could not be read on when that was last tried."""
         return self._replay.fetch.failed_at or self._reader.fetch.failed_at
 
-    def _source(self) -> ReplaySet | BacklogReader:
+    def _source(self) -> ReplaySet | PrioritySource | BacklogReader:
         return self._replay or self._reader
 
     def unreadable_by(self, fetch: Fetch) -> None:
@@ -381,6 +397,8 @@ class LogSubscription:
     @property
     def _furthest(self) -> Position:
         """Nothing behind this was handed out."""
+        if isinstance(self._replay, PrioritySource):
+            return self._handout.furthest  # the reader goes ahead to find what is urgent
         return max(self._reader.after, self._handout.furthest)
 
     # Telling

@@ -40,7 +40,7 @@ from pyspark_arneb.amqp_layout import (
 )
 from pyspark_arneb.times import TYPE, times_of_column, times_of_ms
 
-FLAGS: Final = 2
+FLAGS: Final = 3
 PUBLISHED: Final = 8
 """Places in the entry header."""
 
@@ -162,7 +162,7 @@ class UniformRun:
         return times_of_ms([_timestamp_ms(e, self._at) for e in self._column.to_pylist()])
 
     def flags(self) -> "pa.Array":
-        return self._numbers(FLAGS, 2).cast(pa.int32())
+        return self._numbers(FLAGS, 1).cast(pa.int32())
 
     def kinds(self) -> Iterable[object]:
         close = self._width - BODY_OFFSET + HEADER_END_OFFSET
@@ -182,7 +182,7 @@ class UniformRun:
         step = 1 if sys.byteorder == "big" else -1
         for index, source in enumerate(range(place, place + size)[::step]):
             numbers[index::size] = self._bytes(source)
-        kind = {2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}[size]
+        kind = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}[size]
         return pa.Array.from_buffers(kind, self._rows, [None, pa.py_buffer(numbers)])
 
 
@@ -247,7 +247,7 @@ class MixedRun:
         return times_of_ms(list(map(_timestamp_ms, self._entries, self._places)))
 
     def flags(self) -> "pa.Array":
-        return pa.array([entry[2] for entry in self._headers()], pa.int32())
+        return pa.array([entry[FLAGS] for entry in self._entries], pa.int32())
 
     def kinds(self) -> Iterable[object]:
         for entry, at, route in zip(self._entries, self._places, self._routes, strict=True):

@@ -29,7 +29,7 @@ from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.deliver import encode_return
 from arneb_amqp.wire.items import Publish, PublishRun
 from arneb_amqp.wire.methods import encode_ack, encode_nack
-from arneb_amqp.wire.properties import decode_properties, encode_properties
+from arneb_amqp.wire.properties import decode_properties, encode_properties, priority_of
 from arneb_amqp.wire.tables import Field
 
 DIRECT_REPLY_TO: Final = "amq.rabbitmq.reply-to"
@@ -44,6 +44,7 @@ class _Findings:
     replacement: bytes | None = None
     """The list that receivers see, if it is another one."""
     expiration_ms: int | None = None
+    priority: int = 0
 
 
 _NOTHING: Final = _Findings()
@@ -110,7 +111,12 @@ class Publisher:
             now_ms, expires_at_ms = self._host.now_ms, 0
             if found.expiration_ms is not None:
                 expires_at_ms = now_ms + found.expiration_ms
-            head = route.head(now_ms, persistent=item.persistent, expires_at_ms=expires_at_ms)
+            head = route.head(
+                now_ms,
+                persistent=item.persistent,
+                expires_at_ms=expires_at_ms,
+                priority=found.priority,
+            )
             self._put(queues, [head + body], expiring=expires_at_ms > 0)
         else:
             self._return(item.route, body)
@@ -207,7 +213,8 @@ class Publisher:
     def _look(self, raw: bytes) -> _Findings:
         """What matters in a property list. Raises RabbitMQ's errors for what is wrong there."""
         if is_plain(raw):
-            return _NOTHING
+            priority = priority_of(raw)
+            return _Findings(priority=priority) if priority else _NOTHING
         properties = decode_properties(raw)
         if properties.reply_to == DIRECT_REPLY_TO:
             raise precondition_failed("fast reply consumer does not exist")
@@ -219,7 +226,9 @@ class Publisher:
         expiration_ms = check_expiration(properties.expiration)
         copies, kept = carbon_copies(properties)
         replacement = None if kept is properties else encode_properties(kept)
-        return _Findings(properties.headers, copies, replacement, expiration_ms)
+        return _Findings(
+            properties.headers, copies, replacement, expiration_ms, properties.priority or 0
+        )
 
     def _return(self, route: bytes, body: bytes) -> None:
         if self.transaction is not None:

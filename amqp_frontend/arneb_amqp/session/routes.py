@@ -13,7 +13,7 @@ from arneb_amqp.errors import access_refused, exchange_in_words
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router
 from arneb_amqp.wire.route import routing_key_of, split_route
-from arneb_core.entry import ENTRY_FORMAT, HEADER, EntryFlag, Origin
+from arneb_core.entry import ENTRY_FORMAT, HEADER, PRIORITY_SHIFT, EntryFlag, Origin
 from arneb_core.hashing import key_hash
 
 _AMQP: Final = int(Origin.AMQP)
@@ -35,9 +35,13 @@ class CachedRoute:
     depends_on_headers: bool
     key_hash: int
 
-    def head(self, now_ms: int, *, persistent: bool, expires_at_ms: int = 0) -> bytes:
+    def head(
+        self, now_ms: int, *, persistent: bool, expires_at_ms: int = 0, priority: int = 0
+    ) -> bytes:
         """The beginning of an entry: header and route; the message's own part follows."""
         flags = 0 if persistent else _TRANSIENT
+        if priority:
+            flags |= priority << PRIORITY_SHIFT
         header = HEADER.pack(
             ENTRY_FORMAT, _AMQP, flags, 1, now_ms, 0, expires_at_ms, self.key_hash,
             len(self.raw), 0,

@@ -22,6 +22,7 @@ MESSAGE_TTL: Final = "x-message-ttl"
 MAX_LENGTH: Final = "x-max-length"
 MAX_LENGTH_BYTES: Final = "x-max-length-bytes"
 OVERFLOW: Final = "x-overflow"
+MAX_PRIORITY: Final = "x-max-priority"
 DELIVERY_LIMIT: Final = "x-delivery-limit"
 
 EXPIRY_MS_MAX: Final = 315_360_000_000
@@ -45,7 +46,7 @@ class QueueType(Enum):
 QUEUE_ARGUMENTS: Final[Mapping[QueueType, tuple[str, ...]]] = {
     QueueType.CLASSIC: (
         "x-expires", "x-message-ttl", DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY,
-        "x-max-length", "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode",
+        "x-max-length", "x-max-length-bytes", MAX_PRIORITY, "x-overflow", "x-queue-mode",
         "x-queue-version", SINGLE_ACTIVE_CONSUMER, QUEUE_TYPE, "x-queue-master-locator",
     ),
     QueueType.QUORUM: (
@@ -71,7 +72,7 @@ WITHOUT_MEANING_HERE: Final = frozenset(
 """They tell RabbitMQ where and how to keep messages, which the log decides for itself; and dead
 letters are never lost here, whichever strategy is asked for."""
 
-NOT_YET_EFFECTIVE: Final = frozenset({"x-max-priority", "x-max-age"})
+NOT_YET_EFFECTIVE: Final = frozenset({"x-max-age"})
 """Accepted, checked, kept and compared, but not acted on yet. A queue that is declared with
 one of them, or as a stream, behaves like a classic queue without it."""
 
@@ -280,7 +281,7 @@ _QUEUE_CHECKS: Final[Mapping[str, _Check]] = {
     "x-max-length-bytes": _not_negative,
     "x-max-in-memory-length": _not_negative,
     "x-max-in-memory-bytes": _not_negative,
-    "x-max-priority": _priority,
+    MAX_PRIORITY: _priority,
     "x-overflow": _one_of(
         "drop-head", "reject-publish", "reject-publish-dlx", otherwise="invalid_overflow"
     ),

@@ -18,7 +18,16 @@ from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route, routing_key_of, split_route
 from arneb_core.codec import codecs
-from arneb_core.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, EntryFlag, Origin, read_header
+from arneb_core.entry import (
+    ENTRY_FORMAT,
+    HEADER,
+    HEADER_BYTES,
+    PRIORITY_SHIFT,
+    EntryFlag,
+    EntryHeader,
+    Origin,
+    read_header,
+)
 from arneb_core.errors import CommitFailed
 from arneb_core.hashing import key_hash
 from arneb_core.interface import Consumer, Core, Deliveries, Departure, Topic, Unit
@@ -112,7 +121,7 @@ class DeadLetterOffice:
             )
         except AmqpError:
             return  # the exchange is not there (any more)
-        letter = self._letter(burial, entry[start:], header.flags)
+        letter = self._letter(burial, entry[start:], header)
         for name in found.queues:
             if reason is not Departure.REJECTED and burial.closes_circle(name):
                 continue
@@ -120,10 +129,11 @@ class DeadLetterOffice:
             if topic is not None:
                 appends.setdefault(topic, []).append(letter)
 
-    def _letter(self, burial: Burial, body: bytes, flags: int) -> bytes:
+    def _letter(self, burial: Burial, body: bytes, of: EntryHeader) -> bytes:
+        flags = of.flags | EntryFlag.DEAD_LETTERED | of.priority << PRIORITY_SHIFT
         raw = join_route(self._target.exchange, burial.routing_key)
         head = HEADER.pack(
-            ENTRY_FORMAT, Origin.AMQP, flags | EntryFlag.DEAD_LETTERED, 1, self._now_ms(), 0, 0,
+            ENTRY_FORMAT, Origin.AMQP, flags, 1, self._now_ms(), 0, 0,
             key_hash(routing_key_of(raw)), len(raw), 0,
         )  # fmt: skip
         return head + raw + with_properties(body, encode_properties(burial.properties))

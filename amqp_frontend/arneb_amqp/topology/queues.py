@@ -311,6 +311,9 @@ class Queues:
 
     def _apply_arguments(self, queue: Queue) -> None:
         queue.used_at_ms = wall_clock_ms()
+        queue.subscription.prioritise(
+            queue_arguments.number(queue.arguments, queue_arguments.MAX_PRIORITY) or 0
+        )
         queue.keeping = keeping_of(
             queue.name, queue.arguments, self._core, self._router, self.topic
         )

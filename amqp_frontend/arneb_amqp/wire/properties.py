@@ -220,6 +220,19 @@ def decode_properties(data: bytes) -> Properties:
     return Properties(**found)  # type: ignore[arg-type]
 
 
+def priority_of(data: bytes) -> int:
+    """The priority in a well-formed list, 0 when it has none; reads no further than that."""
+    flags, at = _flags_of(data), 2
+    if not flags & PropertyFlag.PRIORITY:
+        return 0
+    for flag in (PropertyFlag.CONTENT_TYPE, PropertyFlag.CONTENT_ENCODING):
+        if flags & flag:
+            at += 1 + data[at]
+    if flags & PropertyFlag.HEADERS:
+        at = _table_end(data, at)
+    return data[at + 1 if flags & PropertyFlag.DELIVERY_MODE else at]
+
+
 def _read(name: str, data: bytes, at: int) -> tuple[object, int]:
     if name == "headers":
         end = _table_end(data, at)

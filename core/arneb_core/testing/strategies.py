@@ -31,6 +31,7 @@ def entry_headers(messages_max: int = (1 << 32) - 1) -> st.SearchStrategy[EntryH
         origin=st.sampled_from(Origin),
         messages=st.integers(1, messages_max),
         flags=st.sampled_from([EntryFlag.NONE, EntryFlag.TRANSIENT]),
+        priority=st.integers(0, 255),
         publish_time_ms=TIMES_MS,
         deliver_at_ms=TIMES_MS,
         expires_at_ms=TIMES_MS,

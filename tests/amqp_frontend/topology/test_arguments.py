@@ -133,15 +133,15 @@ def test_every_known_argument_is_effective_or_listed() -> None:
     acted_on = {
         "x-expires", "x-message-ttl", "x-max-length", "x-max-length-bytes", "x-overflow",
         "x-delivery-limit", DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, QUEUE_TYPE,
-        "x-single-active-consumer",
+        "x-single-active-consumer", "x-max-priority",
     }  # fmt: skip
     assert known - NOT_YET_EFFECTIVE - WITHOUT_MEANING_HERE == acted_on
     assert not NOT_YET_EFFECTIVE & WITHOUT_MEANING_HERE
 
 
 def test_what_has_no_effect_is_named() -> None:
-    assert not_effective({"x-max-priority": signedint(1), "x-queue-mode": longstr("lazy")}) == [
-        "x-max-priority"
+    assert not_effective({"x-max-age": signedint(1), "x-queue-mode": longstr("lazy")}) == [
+        "x-max-age"
     ]
     assert not_effective({QUEUE_TYPE: longstr("stream")}) == [QUEUE_TYPE]
 

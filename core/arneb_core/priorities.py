@@ -1,0 +1,163 @@
+"""A priority source: the ready entries of a subscription, the most urgent first.
+
+The rule: an entry is ready in one place only: at the reader (not looked at yet), among those
+that came back (not looked at again yet), or in the set of its priority. Nothing is handed out
+before all that is ready has been looked at, so the front is always the most urgent entry, and
+the oldest of those. The sets hold positions, compressed, and no bytes: ten million ready
+entries cost a few megabytes.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from arneb_core.backlog import BacklogReader
+from arneb_core.entry import PRIORITY_OFFSET
+from arneb_core.fetch import Fetch
+from arneb_core.position import Position
+from arneb_core.replay import ReplaySet
+
+SORT_ENTRIES_MAX: Final = 8_192
+"""Entries looked at before others get their turn: some milliseconds."""
+
+HOLDING_MAX: Final = 4
+"""Priorities whose entries are in memory at the same time, each with the bytes of one read.
+A queue with 255 of them must not hold 255 reads."""
+
+
+class PrioritySource:
+    """Stands where the replay set stands otherwise, and in front of the reader.
+
+    ``returned`` and ``reader`` are what the subscription had until now; what is in them is
+    looked at and put into its set.
+    """
+
+    def __init__(
+        self,
+        returned: ReplaySet,
+        reader: BacklogReader,
+        highest: int,
+        new_set: Callable[[], ReplaySet],
+        wake: Callable[[], None],
+    ) -> None:
+        self._returned = returned
+        self._reader = reader
+        self._highest = highest
+        self._new_set = new_set
+        self._wake = wake
+        self._sets: dict[int, ReplaySet] = {}
+        """By priority, the highest first."""
+        self._holding: list[ReplaySet] = []
+        """Sets that may hold entries, the one at the front last."""
+        self.is_sorting = False
+        """There is more to look at, at once."""
+
+    def __repr__(self) -> str:
+        ready = {priority: len(each) for priority, each in self._sets.items() if each}
+        return f"<PrioritySource {ready}, {len(self._returned)} came back>"
+
+    def __bool__(self) -> bool:
+        """It is always asked first, for the reader's entries go through it too."""
+        return True
+
+    @property
+    def fetch(self) -> Fetch:
+        """The read that is waited for, or has failed; any other when there is none."""
+        for each in (self._returned, self._reader, *self._holding[-1:]):
+            if not each.fetch.is_free:
+                return each.fetch
+        return self._returned.fetch
+
+    @property
+    def first(self) -> Position | None:
+        """The lowest entry that has been looked at or came back."""
+        firsts = [each.first for each in (self._returned, *self._sets.values())]
+        return min((each for each in firsts if each is not None), default=None)
+
+    def add(self, positions: Iterable[Position]) -> None:
+        """``positions`` came back."""
+        self._returned.add(positions)
+
+    def discard(self, positions: Iterable[Position]) -> None:
+        """``positions`` were acknowledged."""
+        positions = list(positions)
+        for each in self._all():
+            each.discard(positions)
+
+    def discard_through(self, place: Position) -> None:
+        """Everything up to ``place`` was acknowledged."""
+        for each in self._all():
+            each.discard_through(place)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for each in self._all():
+            each.clear()
+
+    def let_go(self) -> None:
+        """Hold no entries; they are read again when they are needed."""
+        for each in self._all():
+            each.let_go()
+
+    def peek(self) -> tuple[list[Position], list[bytes]] | None:
+        """The first entries of the highest priority; None while they, or entries that may have
+        to go before them, are being read, or when there are none."""
+        if not self._sort():
+            return None
+        for each in self._sets.values():
+            if each:
+                self._hold(each)
+                at_hand = each.peek()
+                if at_hand is not None or each:
+                    return at_hand
+                # The log had none of them any more.
+        return None
+
+    def take(self, positions: list[Position]) -> None:
+        """``positions``, the first of :meth:`peek`, were handed out."""
+        self._holding[-1].take(positions)
+
+    def _sort(self) -> bool:
+        """Put what has not been looked at into its set; True when nothing is left to look at."""
+        self.is_sorting = False
+        left = SORT_ENTRIES_MAX
+        for source in (self._returned, self._reader):
+            while (at_hand := source.peek()) is not None:
+                if left <= 0:
+                    self.is_sorting = True
+                    self._wake()
+                    return False
+                positions, entries = at_hand
+                self._put(positions, entries)
+                source.take(positions)
+                left -= len(positions)
+            if not source.fetch.is_free:
+                return False
+        return True
+
+    def _put(self, positions: list[Position], entries: list[bytes]) -> None:
+        found: dict[int, list[Position]] = {}
+        highest = self._highest
+        for place, entry in zip(positions, entries, strict=True):
+            found.setdefault(min(entry[PRIORITY_OFFSET], highest), []).append(place)
+        for priority, places in found.items():
+            self._set_of(priority).add(places)
+
+    def _set_of(self, priority: int) -> ReplaySet:
+        known = self._sets.get(priority)
+        if known is None:
+            known = self._sets[priority] = self._new_set()
+            self._sets = dict(sorted(self._sets.items(), reverse=True))
+        return known
+
+    def _hold(self, front: ReplaySet) -> None:
+        """``front`` may read; of the others, the one that was at the front longest ago lets go."""
+        if self._holding and self._holding[-1] is front:
+            return
+        if front in self._holding:
+            self._holding.remove(front)
+        self._holding.append(front)
+        if len(self._holding) > HOLDING_MAX:
+            self._holding.pop(0).let_go()
+
+    def _all(self) -> Iterable[ReplaySet]:
+        return (self._returned, *self._sets.values())
