@@ -109,3 +109,17 @@ def test_what_was_deleted_stays_deleted(own_broker: Broker, end: Callable[[Broke
     channel.basic_publish("kept", "order.new", b"nowhere", PERSISTENT)
     assert bodies_in(channel, "orders") == []
     connection.close()
+
+
+def test_priorities_outlive_the_broker(own_broker: Broker, end: Callable[[Broker], None]) -> None:
+    connection = connect(own_broker)
+    channel = connection.channel()
+    channel.queue_declare("urgent", durable=True, arguments={"x-max-priority": 5})
+    channel.confirm_delivery()
+    for priority in (1, 4, 1, 9):
+        properties = pika.BasicProperties(delivery_mode=2, priority=priority)
+        channel.basic_publish("", "urgent", b"%d" % priority, properties)
+    restart(own_broker, end, connection)
+    connection = connect(own_broker)
+    assert bodies_in(connection.channel(), "urgent") == [b"9", b"4", b"1", b"1"]
+    connection.close()

@@ -82,7 +82,8 @@ class EntryHeader:
         """The header as the first :data:`HEADER_BYTES` bytes of an entry."""
         return HEADER.pack(
             ENTRY_FORMAT, self.origin, self.priority << PRIORITY_SHIFT | self.flags, self.messages,
-            self.publish_time_ms, self.deliver_at_ms, self.expires_at_ms, self.key_hash, self.hint, 0,
+            self.publish_time_ms, self.deliver_at_ms, self.expires_at_ms, self.key_hash, self.hint,
+            0,
         )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ async def test_a_get_waits_until_all_is_looked_through(
 ) -> None:
     monkeypatch.setattr(priorities, "SORT_ENTRIES_MAX", 3)
     async with open_engine(data_dir) as engine:
-        subscription = await queue(engine)
+        subscription = await queue(engine, durable=False)
         for _ in range(20):
             await append(engine, "q", [entry(0)])
         last = await append(engine, "q", [entry(1)])

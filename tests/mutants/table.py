@@ -17,6 +17,7 @@ START_TESTS: Final = ("tests/core/test_engine_starts.py",)
 DEPARTURE_TESTS: Final = ("tests/core/test_departures.py",)
 DEATH_TESTS: Final = ("tests/amqp_frontend/routing/test_death.py",)
 FAILOVER_TESTS: Final = ("tests/core/test_failover.py",)
+PRIORITY_TESTS: Final = ("tests/core/test_priorities.py",)
 DISPATCH_TESTS: Final = ("tests/core/test_dispatch.py",)
 
 
@@ -321,5 +322,40 @@ MUTANTS: Final = (
         "        self._dispatcher.remove(consumer.receiver)\n\n    def add",
         "        pass\n\n    def add",
         FAILOVER_TESTS,
+    ),
+    Mutant(
+        "priorities are ignored",
+        CORE + "priorities.py",
+        "            found.setdefault(min(entry[PRIORITY_OFFSET], highest), []).append(place)\n",
+        "            found.setdefault(min(0, highest), []).append(place)\n",
+        PRIORITY_TESTS,
+    ),
+    Mutant(
+        "the least urgent goes first",
+        CORE + "priorities.py",
+        "            self._sets = dict(sorted(self._sets.items(), reverse=True))\n",
+        "            self._sets = dict(sorted(self._sets.items()))\n",
+        PRIORITY_TESTS,
+    ),
+    Mutant(
+        "what came back goes behind its priority",
+        CORE + "priorities.py",
+        "        self._returned.add(positions)\n",
+        "        self._set_of(0).add(positions)\n",
+        PRIORITY_TESTS,
+    ),
+    Mutant(
+        "a priority above the highest is a priority of its own",
+        CORE + "priorities.py",
+        "min(entry[PRIORITY_OFFSET], highest)",
+        "entry[PRIORITY_OFFSET]",
+        PRIORITY_TESTS,
+    ),
+    Mutant(
+        "deliveries begin before all is looked through",
+        CORE + "priorities.py",
+        "                    self.is_sorting = True\n                    self._wake()\n                    return False\n",
+        "                    return True\n",
+        PRIORITY_TESTS,
     ),
 )

@@ -1,5 +1,7 @@
 """Publishing: runs to appends, confirms, returns, transactions."""
 
+from typing import Any
+
 import pytest
 from pamqp.commands import Basic, Channel, Confirm, Connection, Queue, Tx
 from tests.amqp_frontend.session.playbook import (
@@ -197,6 +199,19 @@ def test_a_valid_expiration_and_user_are_fine() -> None:
     with opened() as play:
         play >> publishes(b"a", expiration="0", user_id="guest")
         play.appended()
+
+
+@pytest.mark.parametrize(("properties", "expected"), [
+    ({"priority": 7}, 7),
+    ({"priority": 255, "expiration": "5"}, 255),
+    ({"expiration": "5"}, 0),
+    ({"priority": 0}, 0),
+])  # fmt: skip
+def test_the_core_is_told_the_priority(properties: dict[str, Any], expected: int) -> None:
+    with opened() as play:
+        play >> publishes(b"a", **properties)
+        header = read_header(play.appended().entries[0])
+        assert (header.priority, header.flags) == (expected, EntryFlag.TRANSIENT)
 
 
 def test_immediate_is_not_implemented() -> None:

@@ -18,12 +18,14 @@ from arneb_amqp.wire.properties import (
     PropertyJudge,
     decode_properties,
     encode_properties,
+    priority_of,
 )
 from arneb_amqp.wire.tables import longstr, signedint
 
 
 @given(properties)
 def test_properties_survive_encoding(wanted: Properties) -> None:
+    assert priority_of(encode_properties(wanted)) == (wanted.priority or 0)
     assert decode_properties(encode_properties(wanted)) == wanted
 
 
