@@ -60,6 +60,9 @@ class Chunk:
 class BacklogReader:
     """Reads one subscription's part of a log."""
 
+    is_sorting = False
+    """Its front is known at once."""
+
     def __init__(
         self, log: Log, acks: AckState, after: Position, fetch: Fetch, budget: AheadBudget
     ) -> None:

@@ -213,9 +213,8 @@ class Subscription(Protocol):
         ...
 
     def prioritise(self, highest: int) -> None:
-        """From now on entries with a higher priority go first, those of one priority in log order;
-        what is above ``highest`` counts as that. All that is ready has to be looked through once
-        before the first delivery. Not kept: whoever wants it says so again after a start."""
+        """From now on a higher priority, up to ``highest``, goes first; inside one, log order
+        counts. Deliveries begin when all that is ready was looked through. Not kept either."""
         ...
 
     async def purge(self) -> int:

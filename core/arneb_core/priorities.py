@@ -62,10 +62,9 @@ class PrioritySource:
     @property
     def fetch(self) -> Fetch:
         """The read that is waited for, or has failed; any other when there is none."""
-        for each in (self._returned, self._reader, *self._holding[-1:]):
-            if not each.fetch.is_free:
-                return each.fetch
-        return self._returned.fetch
+        fetches = [self._returned.fetch, self._reader.fetch]
+        fetches += [each.fetch for each in self._holding[-1:]]
+        return next((each for each in fetches if not each.is_free), fetches[0])
 
     @property
     def first(self) -> Position | None:

@@ -10,8 +10,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-import trio
-
 from arneb_core.backlog import BacklogReader
 from arneb_core.consumer import LogConsumer
 from arneb_core.cursor import Cursor, CursorChanges
@@ -33,6 +31,7 @@ from arneb_core.interface import (
 from arneb_core.membership import check_type, tell_active
 from arneb_core.position import BEFORE_ALL, Position, before, render
 from arneb_core.priorities import PrioritySource
+from arneb_core.pulling import Pulling
 from arneb_core.replay import ReplaySet
 from arneb_core.settlement import Settlement
 from arneb_core.store.schema import SubscriptionId
@@ -87,7 +86,7 @@ class LogSubscription:
         self._leaving = False
         self._seeking = False
         self._unreadable_at: Position | None = None
-        self._pulling = trio.lowlevel.ParkingLot()
+        self._pulling = Pulling(self, self._handout, self._source, self._reader.let_go)
 
     def __repr__(self) -> str:
         place = f"at {render(self.acks.mark_delete)}, {self.acks.holes} holes"
@@ -171,8 +170,8 @@ class LogSubscription:
 
     def wake(self) -> None:
         """There may be something to dispatch."""
-        if self._pulling:
-            self._pulling.unpark_all()
+        if self._pulling.parked:
+            self._pulling.parked.unpark_all()
         if self._handout.consumers or self.departures.is_active or self.is_expiring:
             self.topic.has_work(self)
 
@@ -217,7 +216,9 @@ class LogSubscription:
                 break
             positions, entries = at_hand
             if self.is_expiring:
-                alive = self.departures.count_alive(entries, is_new=source is self._reader)
+                alive = self.departures.count_alive(
+                    entries, is_new=not isinstance(source, ReplaySet)
+                )
                 if not alive:
                     if not self.departures.take_expired(source):
                         break
@@ -242,38 +243,7 @@ class LogSubscription:
 
     async def pull(self, consumer: LogConsumer) -> Deliveries | None:
         """One message for ``consumer``, outside permits; None when nothing is ready."""
-        await trio.lowlevel.checkpoint()
-        while consumer.attached:
-            if self.is_fenced:
-                break
-            source = self._source()
-            at_hand = source.peek()
-            if at_hand is not None:
-                if self.is_expiring and self.departures.count_expired(at_hand[1][:1]):
-                    if not self.departures.take_expired(source):
-                        await self._pulling.park()  # the heir has its hands full
-                    continue
-                place, entry = at_hand[0][0], at_hand[1][0]
-                run = self._handout.pull(consumer, place, entry)
-                if self._handout.is_done_with(place, entry):
-                    source.take([place])
-                if self.topic.engine.ahead.is_spent:
-                    self._reader.let_go()
-                if run is not None:
-                    return run
-            elif source is self._replay and not self._replay:
-                continue
-            elif source is self._replay and self._replay.is_sorting:
-                await trio.lowlevel.checkpoint()
-            elif source.fetch.failure is not None:
-                raise source.fetch.failure
-            elif source.fetch.is_under_way:
-                await self._pulling.park()
-            else:
-                return None
-        if self.is_fenced or self.topic.fenced:
-            raise SubscriptionFenced(f"{self!r} is being reset or removed")
-        return None
+        return await self._pulling.pull(consumer)
 
     def retry(self) -> None:
         """Try once more to read what could not be read."""
@@ -342,7 +312,7 @@ class LogSubscription:
             await durable(self.receipt)
         finally:
             self._seeking = False
-            self._pulling.unpark_all()
+            self._pulling.parked.unpark_all()
 
     async def seek_time(self, publish_time_ms: int) -> None:
         """Seek to the first entry published at or after that time, or to the end."""
@@ -358,7 +328,7 @@ class LogSubscription:
         """The subscription is being removed."""
         self._leaving = True
         self.put_out("removed")
-        self._pulling.unpark_all()
+        self._pulling.parked.unpark_all()
 
     def unfence(self) -> None:
         """The removal failed."""

@@ -354,7 +354,8 @@ MUTANTS: Final = (
     Mutant(
         "deliveries begin before all is looked through",
         CORE + "priorities.py",
-        "                    self.is_sorting = True\n                    self._wake()\n                    return False\n",
+        "                    self.is_sorting = True\n                    self._wake()\n"
+        "                    return False\n",
         "                    return True\n",
         PRIORITY_TESTS,
     ),
