@@ -48,6 +48,8 @@ class Pulling:
         await trio.lowlevel.checkpoint()
         while consumer.attached and not subscription.is_fenced:
             source = self._next_source()
+            if departures.is_active and departures.take_excess(source):
+                continue
             at_hand = source.peek()
             if at_hand is not None:
                 if subscription.is_expiring and departures.count_expired(at_hand[1][:1]):
