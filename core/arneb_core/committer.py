@@ -7,7 +7,7 @@ commit leaves neither a gap nor a trace.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -48,7 +48,9 @@ class Request:
 
     told: Finish
     appends: list[tuple["LogTopic", list[bytes], int | None]] = field(default_factory=list)
-    acks: list[tuple["LogConsumer", Sequence[Position]]] = field(default_factory=list)
+    acks: list[tuple["LogConsumer", Sequence[Position], Mapping[Position, int]]] = field(
+        default_factory=list
+    )
     puts: list[tuple[Table, bytes, bytes | None]] = field(default_factory=list)
     prefixes: list[tuple[Table, bytes]] = field(default_factory=list)
     trims: list[Trim] = field(default_factory=list)
@@ -223,8 +225,8 @@ class Committer:
         return taken
 
     def _plan_request(self, request: Request, flight: _Flight, changes: Changes) -> None:
-        for consumer, positions in request.acks:
-            flight.taken.append((consumer, consumer.take_for_unit(positions)))
+        for consumer, positions, masks in request.acks:
+            flight.taken.append((consumer, consumer.take_for_unit(positions, masks)))
         changes.puts.extend(request.puts)
         changes.prefixes.extend(request.prefixes)
         changes.trims.extend(request.trims)

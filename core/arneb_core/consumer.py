@@ -6,7 +6,7 @@ is counted back into the windows exactly once.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from arneb_core.callbacks import call
 from arneb_core.dispatch import Receiver
@@ -24,6 +24,8 @@ from arneb_core.settlement import Held, Taken
 
 if TYPE_CHECKING:
     from arneb_core.subscription import LogSubscription
+
+NO_PARTS: Final[Mapping[Position, int]] = {}
 
 CUMULATIVE_TYPES = frozenset({SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER})
 """On the others, entries before one's own may be somebody else's."""
@@ -125,6 +127,14 @@ class LogConsumer:
             elsewhere = True
         settlement.acknowledge_messages(place, mask, size, done, elsewhere=elsewhere)
 
+    def acknowledge_parts(self, masks: Mapping[Position, int]) -> None:
+        """Acknowledge of batches what is in ``masks`` and in flight here."""
+        for place, mask in masks.items():
+            if place in self.whole:
+                self.acknowledge([place])
+            elif held := self.masks.get(place, 0) & mask:
+                self.acknowledge_messages(place, held)
+
     def acknowledge_until(
         self, place: Position, mask: int | None = None, done: Done | None = None
     ) -> None:
@@ -162,6 +172,8 @@ class LogConsumer:
                 held = self.masks[place]
                 wanted = held if masks is None else held & masks.get(place, held)
                 if self._take_mask(place, wanted):
+                    if count and settlement.exceeds_limit(place, wanted):
+                        continue
                     settlement.undivide(place, wanted)
                     back.append(place)
             elif place in self.whole:
@@ -180,8 +192,9 @@ class LogConsumer:
                 self.acknowledge_messages(place, mask)
             return
         mine = [each for each in positions if each in self.whole]
+        sizes = {each: self.sizes[each] for each in mine if each in self.sizes}
         self._take(mine)
-        departures.reject(Departure.REJECTED, mine)
+        departures.reject(Departure.REJECTED, mine, sizes)
         for place, mask in (masks or {}).items():
             held = self.masks.get(place, 0) & mask
             if held:
@@ -216,16 +229,27 @@ class LogConsumer:
             self.detach()
             call(self.sink.closed_by_core, reason)
 
-    def take_for_unit(self, positions: Sequence[Position]) -> Taken:
+    def take_for_unit(
+        self, positions: Sequence[Position], parts: Mapping[Position, int] = NO_PARTS
+    ) -> Taken:
         """Acknowledge as part of a commit that is about to start; how to undo that."""
         settlement = self.subscription.settlement
-        unacked = [] if self._is_outdated else settlement.acks.only_unacked(positions)
+        if parts:
+            positions = [*positions, *(each for each in parts if each in self.whole)]
+            parts = {each: mask for each, mask in parts.items() if self.masks.get(each, 0) & mask}
+        wanted = [*positions, *parts] if parts else positions
+        unacked = [] if self._is_outdated else settlement.acks.only_unacked(wanted)
         held = Held(
             {each: self.sizes.get(each, 1) for each in unacked if each in self.whole},
-            {each: self.masks[each] for each in unacked if each in self.masks},
+            {
+                each: self.masks[each] & parts.get(each, -1)
+                for each in unacked
+                if each in self.masks
+            },
         )
         taken = settlement.about_to_take(unacked, held)
         self.acknowledge(positions)
+        self.acknowledge_parts(parts)
         return taken
 
     def back_from_unit(self, taken: Taken) -> None:

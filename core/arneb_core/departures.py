@@ -9,7 +9,7 @@ Sources: RabbitMQ's TTL, queue length limit and dead-letter documentation (what 
 which end, and why).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +40,9 @@ LET_GO_MAX: Final = 2_048
 
 OUTSTANDING_MAX: Final = 1_024
 """Entries at the heir; a commit holds a few thousand at the most, so more would only wait."""
+
+OUTSTANDING_BYTES_MAX: Final = 4 * 1024 * 1024
+"""And their bytes; a single entry may be larger."""
 
 TIMES: Final = Struct(">Q8xQ")
 TIMES_OFFSET: Final = 8
@@ -75,6 +78,8 @@ class Departures:
         self._waiting: dict[Departure, ReplaySet] = {}
         self._parts: dict[Position, int] = {}
         """Of the batches that wait, and of which only some messages depart: these."""
+        self._handed: dict[Position, int] = {}
+        """What the heir has, or had when that was last looked at: the sizes in bytes."""
         self.departed_total = 0
 
     def __repr__(self) -> str:
@@ -95,22 +100,43 @@ class Departures:
         self.estate = self._new_estate()
         self._waiting.clear()
         self._parts.clear()
+        self._handed.clear()
 
-    @property
-    def room(self) -> int:
-        """Entries that may depart now."""
+    def _fitting(self, entries: Sequence[bytes]) -> int:
+        """How many of ``entries``, from the first on, may go to the heir now."""
         if self.heir is None:
-            return OUTSTANDING_MAX
-        return max(0, OUTSTANDING_MAX - self.estate.entries_in_flight)
+            return min(len(entries), OUTSTANDING_MAX)
+        left = OUTSTANDING_BYTES_MAX - sum(self._handed.values())
+        if left <= 0 or len(self._handed) >= OUTSTANDING_MAX:
+            held = self.estate.whole, self.estate.masks
+            self._handed = {
+                place: size
+                for place, size in self._handed.items()
+                if place in held[0] or place in held[1]
+            }
+            left = OUTSTANDING_BYTES_MAX - sum(self._handed.values())
+        for index, entry in enumerate(entries[: OUTSTANDING_MAX - len(self._handed)]):
+            if left <= 0:
+                return index
+            left -= len(entry)
+        return min(len(entries), OUTSTANDING_MAX - len(self._handed))
 
     # What departs
 
-    def reject(self, reason: Departure, positions: Sequence[Position]) -> None:
-        """Entries that were in flight and are not ready: read them, then hand them over."""
+    def reject(
+        self,
+        reason: Departure,
+        positions: Sequence[Position],
+        sizes: Mapping[Position, int] | None = None,
+    ) -> None:
+        """Entries that were in flight and are not ready: read them, then hand them over.
+        ``sizes``: of the batches among them, how many messages were in flight."""
         if self.heir is None:
             self._subscription.settlement.acknowledge(positions, None, elsewhere=False)
             return
         self.estate.whole.update(positions)
+        if sizes:
+            self.estate.sizes.update(sizes)
         self._read(reason, positions)
 
     def _read(self, reason: Departure, positions: Sequence[Position]) -> None:
@@ -124,6 +150,10 @@ class Departures:
 
     def reject_messages(self, reason: Departure, place: Position, mask: int) -> None:
         """As :meth:`reject`, for messages of a batch that was divided."""
+        if self.heir is None:
+            settlement = self._subscription.settlement
+            settlement.acknowledge_messages(place, mask, None, None, elsewhere=False)
+            return
         self.estate.masks[place] = self.estate.masks.get(place, 0) | mask
         self._parts[place] = self._parts.get(place, 0) | mask
         self._read(reason, [place])
@@ -131,10 +161,34 @@ class Departures:
     def depart(self, reason: Departure, positions: list[Position], entries: list[bytes]) -> None:
         """Entries taken from the front of what was ready."""
         self.departed_total += len(positions)
+        settlement = self._subscription.settlement
+        if settlement.divided:
+            positions, entries = self._depart_parts(reason, positions, entries)
         if self.heir is None:
-            self._subscription.settlement.acknowledge(positions, None, elsewhere=False)
-            return
-        self._hand_over(self.heir, reason, positions, entries)
+            settlement.acknowledge(positions, None, elsewhere=False)
+        elif positions:
+            self.estate.whole.update(positions)
+            self._hand_over(self.heir, reason, positions, entries)
+
+    def _depart_parts(
+        self, reason: Departure, positions: list[Position], entries: list[bytes]
+    ) -> tuple[list[Position], list[bytes]]:
+        """Of divided batches only what nobody holds departs. Returns the other entries."""
+        settlement = self._subscription.settlement
+        rest: list[Position] = []
+        kept: list[bytes] = []
+        for place, entry in zip(positions, entries, strict=True):
+            if place not in settlement.divided:
+                rest.append(place)
+                kept.append(entry)
+                continue
+            free, size = settlement.divide_rest(place)
+            if self.heir is None:
+                settlement.acknowledge_messages(place, free, size, None, elsewhere=False)
+            elif free:
+                self.estate.masks[place] = self.estate.masks.get(place, 0) | free
+                self._hand_over(self.heir, reason, [place], [entry], {place: free})
+        return rest, kept
 
     def step(self) -> None:
         """Hand over what has been read meanwhile."""
@@ -144,8 +198,12 @@ class Departures:
                 if at_hand is None:
                     break
                 positions, entries = at_hand
+                count = self._fitting(entries)
+                if not count:
+                    return  # the heir's commits wake us
+                positions, entries = positions[:count], entries[:count]
                 known.take(positions)
-                self.departed_total += len(positions)
+                self.departed_total += count
                 if self._parts:
                     positions, entries = self._hand_parts(self.heir, reason, positions, entries)
                 if positions:
@@ -191,6 +249,19 @@ class Departures:
         published: int = TIMES.unpack_from(entry, TIMES_OFFSET)[0]
         return self.expires_ms(entry) <= published
 
+    def must_go(self, entries: Sequence[bytes]) -> bool:
+        """The first of ``entries``, which stand at the front, has to depart."""
+        if self._may_be_too_much() and self._excess(entries[0]) > 0:
+            return True
+        return self._subscription.is_expiring and self.count_expired(entries[:1]) > 0
+
+    def staying(self, ready: int) -> int:
+        """How many of so many ready messages stay: what is too much is as good as gone."""
+        if self.limits.message_ttl_ms == 0:
+            return 0
+        most = self.limits.ready_messages_max
+        return ready if most is None else min(ready, most)
+
     def count_expired(self, entries: Sequence[bytes]) -> int:
         """How many of ``entries``, from the first on, have expired."""
         now_ms = self._subscription.topic.engine.now_ms()
@@ -211,11 +282,14 @@ class Departures:
     def take_expired(self, source: "Source") -> int | None:
         """Let what has expired at the front of ``source`` depart; how many entries those were, or
         None when the front is not at hand. Says when the next one expires."""
-        at_hand = source.peek() if self.room else None
+        at_hand = source.peek()
         if at_hand is None:
             return None
         positions, entries = at_hand
-        count = min(self.count_expired(entries), self.room)
+        expired = self.count_expired(entries)
+        count = self._fitting(entries[:expired]) if expired else 0
+        if expired and not count:
+            return None
         if count:
             self._take(source, Departure.EXPIRED, positions[:count], entries[:count])
         elif (when_ms := self.expires_ms(entries[0])) < NEVER:
@@ -226,12 +300,12 @@ class Departures:
         """Let what is too much depart from the front of ``source``, as :meth:`take_expired`."""
         if not self._may_be_too_much():
             return 0
-        at_hand = source.peek() if self.room else None
+        at_hand = source.peek()
         if at_hand is None:
             return None
         positions, entries = at_hand
-        messages, count = self._excess(entries[0]), 0
-        while messages > 0 and count < min(len(entries), self.room):
+        messages, count, fitting = self._excess(entries[0]), 0, self._fitting(entries)
+        while messages > 0 and count < fitting:
             messages -= messages_in(entries[count])
             count += 1
         if count:
@@ -274,13 +348,17 @@ class Departures:
         reason: Departure,
         positions: list[Position],
         entries: list[bytes],
+        parts: dict[Position, int] | None = None,
     ) -> None:
-        sizes = [messages_in(entry) for entry in entries]
-        self.estate.whole.update(positions)
-        pairs = zip(positions, sizes, strict=True)
-        self.estate.sizes.update((place, size) for place, size in pairs if size != 1)
-        masks = self._subscription.acks.masks_of(positions)
+        self._handed.update(zip(positions, map(len, entries), strict=True))
+        masks = parts or self._subscription.acks.masks_of(positions)
         run = Deliveries(positions, entries, masks=masks or None)
+        if parts is None and self._subscription.topic.log.has_batches:
+            sizes = {
+                place: masks[place].bit_count() if place in masks else messages_in(entry)
+                for place, entry in zip(positions, entries, strict=True)
+            }
+            self.estate.sizes.update((each, size) for each, size in sizes.items() if size != 1)
         call(heir.departed, reason, run, self.estate)
 
     def _hand_parts(
@@ -296,8 +374,7 @@ class Departures:
         for place, entry in zip(positions, entries, strict=True):
             mask = self._parts.pop(place, 0)
             if mask:
-                run = Deliveries([place], [entry], masks={place: mask})
-                call(heir.departed, reason, run, self.estate)
+                self._hand_over(heir, reason, [place], [entry], {place: mask})
             else:
                 rest.append(place)
                 kept.append(entry)

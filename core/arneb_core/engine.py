@@ -224,6 +224,7 @@ class Engine:
     def forget(self, subscription: LogSubscription) -> None:
         """The subscription is gone: nothing of it is to be written or dispatched any more."""
         subscription.gone = True
+        self._upkeep.alarms.forget(subscription)
         self._committer.forget_cursor(subscription)
         self._ready.pop(subscription, None)
 
@@ -259,9 +260,15 @@ class Engine:
         for consumer, positions in unit.acks:
             assert isinstance(consumer, LogConsumer), "consumers come from this engine"
             if consumer.subscription.durable:
-                request.acks.append((consumer, positions))
+                request.acks.append((consumer, positions, {}))
             else:
                 afterwards.append(partial(consumer.acknowledge, positions))
+        for consumer, masks in unit.parts:
+            assert isinstance(consumer, LogConsumer), "consumers come from this engine"
+            if consumer.subscription.durable:
+                request.acks.append((consumer, [], masks))
+            else:
+                afterwards.append(partial(consumer.acknowledge_parts, masks))
         for key, value in unit.metadata:
             request.puts.append((Table.CATALOG, frontend_key(key), value))
         if unit.metadata:

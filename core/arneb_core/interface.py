@@ -20,6 +20,7 @@ from arneb_core.limits import DeadLetters as DeadLetters
 from arneb_core.limits import Departure as Departure
 from arneb_core.limits import Limits as Limits
 from arneb_core.position import Position
+from arneb_core.settings import TopicSettings as TopicSettings
 from arneb_core.statistics import SubscriptionStatistics as SubscriptionStatistics
 from arneb_core.statistics import SubscriptionType as SubscriptionType
 from arneb_core.statistics import TopicStatistics as TopicStatistics
@@ -298,18 +299,6 @@ class Topic(Protocol):
     def statistics(self) -> TopicStatistics: ...
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSettings:
-    """What a topic is made with. ``retention_*`` keep acknowledged entries: -1 without end, 0
-    not at all, both 0 what the broker keeps by default; an entry goes when it is over either
-    bound."""
-
-    durable: bool = True
-    retention_ms: int = 0
-    retention_bytes: int = 0
-    properties: Mapping[str, str] = field(default_factory=dict)
-
-
 @dataclass(slots=True)
 class Unit:
     """Changes that become durable together or not at all.
@@ -326,6 +315,9 @@ class Unit:
     topic that is not durable are taken out when it has succeeded."""
     metadata: list[tuple[str, bytes | None]] = field(default_factory=list)
     """Frontend metadata by key (``"amqp/exchange/%2F/orders"``); None removes it."""
+    parts: list[tuple[Consumer, Mapping[Position, int]]] = field(default_factory=list)
+    """As :attr:`acks`, for single messages of divided batches: of those that the consumer has in
+    flight, the ones in the mask."""
 
 
 Done = Callable[[CommitFailed | None], None]

@@ -47,6 +47,7 @@ class DeadLetters(Protocol):
     def departed(self, reason: Departure, run: Deliveries, estate: "Consumer") -> None:
         """Find a place for the entries of ``run``, which are in flight at ``estate``, then
         acknowledge them there, best in the same :class:`~arneb_core.interface.Unit` that puts
-        them elsewhere. Called in the event loop; must not block or raise. Until then nothing is
-        lost: after a crash the entries are where they were."""
+        them elsewhere: those in ``run.masks`` as its parts, the others whole. Called in the
+        event loop; must not block or raise. Until then nothing is lost: after a crash the
+        entries are where they were."""
         ...

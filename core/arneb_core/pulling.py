@@ -48,12 +48,10 @@ class Pulling:
         await trio.lowlevel.checkpoint()
         while consumer.attached and not subscription.is_fenced:
             source = self._next_source()
-            if departures.is_active and departures.take_excess(source):
-                continue
             at_hand = source.peek()
             if at_hand is not None:
-                if subscription.is_expiring and departures.count_expired(at_hand[1][:1]):
-                    if not departures.take_expired(source):
+                if departures.must_go(at_hand[1]):
+                    if not departures.let_go(self._next_source):
                         await self.parked.park()  # the heir has its hands full
                     continue
                 run = self._take(consumer, source, *at_hand)

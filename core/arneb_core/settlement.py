@@ -225,6 +225,22 @@ class Settlement:
             positions = [each for each in positions if each not in gone]
         return positions
 
+    def exceeds_limit(self, place: Position, mask: int) -> bool:
+        """Messages of a divided batch come back once too often, and depart."""
+        departures = self._subscription.departures
+        limit = departures.limits.delivery_limit
+        if limit is None or self._handout.redelivery_count(place) < limit:
+            return False
+        departures.reject_messages(Departure.DELIVERY_LIMIT, place, mask)
+        return True
+
+    def divide_rest(self, place: Position) -> tuple[int, int]:
+        """Put what nobody holds of a divided batch in flight: these messages, and its size."""
+        size = self._handout.sizes[place]
+        free = self._unacked(place, size) & ~self._handout.divided[place]
+        self._handout.divide(place, free, size)
+        return free, size
+
     def undivide(self, place: Position, mask: int) -> None:
         """Messages of a divided batch are no longer in flight."""
         self._handout.undivide(place, mask)

@@ -375,9 +375,7 @@ class LogSubscription:
 
     @property
     def ready_messages(self) -> int:
-        # What is too much has gone for everybody who looks, even while it is being read.
-        ready, most = self.tally.ready_messages, self.departures.limits.ready_messages_max
-        return ready if most is None else min(ready, most)
+        return self.departures.staying(self.tally.ready_messages)
 
     @property
     def ready_bytes(self) -> int:

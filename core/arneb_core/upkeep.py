@@ -6,12 +6,11 @@ by the committer and the pump like everything else.
 
 import logging
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
-from itertools import count
 from typing import Final, NoReturn
 
 import trio
 
+from arneb_core.alarms import Alarms
 from arneb_core.committer import Committer
 from arneb_core.interface import ACK_DURABLE_WITHIN_MS
 from arneb_core.store.environment import Store
@@ -45,9 +44,7 @@ class Upkeep:
         self, committer: Committer, wake: Callable[[], None], now_ms: Callable[[], int]
     ) -> None:
         self._now_ms = now_ms
-        self._alarms: list[tuple[int, int, LogSubscription]] = []
-        self._alarm_ids = count()
-        self._alarmed: dict[LogSubscription, int] = {}
+        self.alarms = Alarms()
         self._earlier = trio.Event()
         self._committer = committer
         self._wake = wake
@@ -65,12 +62,7 @@ class Upkeep:
 
     def wake_at(self, subscription: LogSubscription, when_ms: int) -> None:
         """Wake ``subscription`` at ``when_ms``; of several times only the earliest counts."""
-        known = self._alarmed.get(subscription)
-        if known is not None and known <= when_ms:
-            return
-        self._alarmed[subscription] = when_ms
-        heappush(self._alarms, (when_ms, next(self._alarm_ids), subscription))
-        if self._alarms[0][2] is subscription:
+        if self.alarms.set(subscription, when_ms):
             self._earlier.set()
 
     def unreadable(self, subscription: LogSubscription) -> None:
@@ -113,15 +105,13 @@ class Upkeep:
         while True:
             self._earlier = trio.Event()
             now_ms = self._now_ms()
-            while self._alarms and self._alarms[0][0] <= now_ms:
-                when_ms, _, subscription = heappop(self._alarms)
-                if self._alarmed.get(subscription) == when_ms:
-                    del self._alarmed[subscription]
-                    subscription.wake()
+            for subscription in self.alarms.ring(now_ms):
+                subscription.wake()
             # A wall clock that is set is noticed within this time.
             wait_s = ALARM_WAIT_S_MAX
-            if self._alarms:
-                wait_s = min(wait_s, (self._alarms[0][0] - now_ms) / 1000)
+            soonest_ms = self.alarms.soonest_ms
+            if soonest_ms is not None:
+                wait_s = min(wait_s, (soonest_ms - now_ms) / 1000)
             with trio.move_on_after(wait_s):
                 await self._earlier.wait()
 

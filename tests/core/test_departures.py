@@ -133,6 +133,20 @@ async def test_the_front_goes_when_there_are_too_many(data_dir: Path, durable: b
     await in_world(data_dir, durable, play)
 
 
+async def test_a_pull_gets_nothing_that_is_too_much(data_dir: Path, durable: bool) -> None:
+    async def play(world: World) -> None:
+        await world.publish(b"a", b"b", b"c")
+        consumer, _ = attach(world.subscription)
+        world.subscription.limit(Limits(ready_messages_max=1), world.heir)
+        assert world.subscription.ready_messages == 1, "it is said before it is done"
+        run = await consumer.pull()  # type: ignore[attr-defined]
+        assert [body_of(each) for each in run.entries] == [b"c"]
+        await quiet(world.engine)
+        assert world.heir.departed_as == [("maxlen", b"a"), ("maxlen", b"b")]
+
+    await in_world(data_dir, durable, play)
+
+
 async def test_bytes_count_as_the_limit_says(data_dir: Path) -> None:
     async def play(world: World) -> None:
         world.subscription.limit(

@@ -270,8 +270,8 @@ MUTANTS: Final = (
     Mutant(
         "a rejected message is lost when the commit fails",
         CORE + "consumer.py",
-        "        departures.reject(Departure.REJECTED, mine)\n",
-        "        departures.reject(Departure.REJECTED, mine)\n        self.acknowledge(mine)\n",
+        "        departures.reject(Departure.REJECTED, mine, sizes)\n",
+        "        self.acknowledge(mine)\n",
         DEPARTURE_TESTS,
     ),
     Mutant(

@@ -35,7 +35,7 @@ from arneb_amqp.session.effects import (
     Wake,
 )
 from arneb_amqp.session.events import Answered, Pulled, QueueDeclared, Refused
-from arneb_amqp.session.unacked import ConsumerId, Settled
+from arneb_amqp.session.unacked import ConsumerId
 from arneb_amqp.topology.arguments import QueueType
 from arneb_amqp.topology.attachments import Attachment, Consumption
 from arneb_amqp.topology.counting import counted
@@ -282,12 +282,12 @@ class Bridge:
                     self._core.expect_expiry(topic)
         known = [each for each in request.acknowledged if each.consumer in self._attached]
         for settled in known:
-            if settled.places:
-                unit.acks.append((self._attached[settled.consumer].consumer, settled.places))
+            consumer = self._attached[settled.consumer].consumer
+            unit.acks.append((consumer, settled.places))
+            unit.parts.append((consumer, settled.masks))
         await self._core.committed(unit)
-        for settled in known:
-            # The rest of a batch cannot be part of a unit, so these acks follow it.
-            self.acknowledge(Acknowledge(Settled(settled.consumer, [], settled.masks)))
+        for id_ in {each.consumer for each in known} & self._leaving:
+            self._end_if_answered(id_, self._attached[id_])
 
     async def _leave(self, request: Leave) -> None:
         for id_ in request.consumers:

@@ -68,6 +68,9 @@ class DeadLetterOffice:
 
     def departed(self, reason: Departure, run: Deliveries, estate: Consumer) -> None:
         """Put the run where it belongs, in the commit that takes it out of its queue."""
+        self._commit(reason, run, estate, again=False)
+
+    def _commit(self, reason: Departure, run: Deliveries, estate: Consumer, *, again: bool) -> None:
         appends: dict[Topic, list[bytes]] = {}
         whole: list[Position] = []
         for place, entry in zip(run.positions, run.entries, strict=True):
@@ -76,16 +79,17 @@ class DeadLetterOffice:
                 whole.append(place)
             for message in _messages(entry, mask, self._target.queue):
                 self._address(message, reason, appends)
+        if again:
+            # They kept theirs though the commit failed.
+            appends = {topic: run for topic, run in appends.items() if topic.durable}
         unit = Unit(list(appends.items()), [(estate, whole)] if whole else [])
+        if run.masks:
+            unit.parts.append((estate, run.masks))
 
         def done(error: CommitFailed | None) -> None:
             if error is not None:
                 LOGGER.warning("dead letters of queue %r wait: %s", self._target.queue, error)
                 self._undelivered.append((reason, run, estate))
-                return
-            for place, mask in (run.masks or {}).items():
-                # Messages of a batch cannot be part of a unit, so their acks follow it.
-                estate.acknowledge_messages(place, mask)
 
         self._core.commit(unit, done)
 
@@ -93,7 +97,7 @@ class DeadLetterOffice:
         """Try again what could not be committed."""
         undelivered, self._undelivered = self._undelivered, []
         for reason, run, estate in undelivered:
-            self.departed(reason, run, estate)
+            self._commit(reason, run, estate, again=True)
 
     def address(self, entry: bytes, reason: Departure) -> Mapping[Topic, list[bytes]]:
         """Where one message goes that never got into the queue, and as what."""
