@@ -1,5 +1,6 @@
 """Replies of RabbitMQ 3.10.8, provoked again: codes and texts must be the same."""
 
+import datetime as dt
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,6 @@ NOT_YET = {
     "directreply_ack_mode": "direct reply-to comes later",
     "directreply_twice": "direct reply-to comes later",
     "stream_bad_offset": "reading streams comes later",
-    "x_death_sample": "dead-lettering comes later",
     "_note": "",
 }
 DIFFERENT_ON_PURPOSE = {"server_properties": "see test_server_properties"}
@@ -29,7 +29,7 @@ DIFFERENT_ON_PURPOSE = {"server_properties": "see test_server_properties"}
 Channel = Any
 Act = Callable[[Channel], object]
 ACTS: dict[str, Act] = {}
-SEPARATELY = {"bad_vhost", "bad_password"}
+SEPARATELY = {"bad_vhost", "bad_password", "x_death_sample"}
 
 
 def declare(name: str = "gz3", **arguments: object) -> Act:
@@ -211,6 +211,33 @@ def test_wrong_password_is_refused_in_rabbitmqs_words(broker: Any) -> None:
         broker.connect(credentials=pika.PlainCredentials("guest", "wrong"))
     words = GOLDENS["bad_password"][2].partition(" (host")[0]
     assert words in str(caught.value)
+
+
+def test_a_dead_letter_says_what_rabbitmq_says(broker: Any) -> None:
+    """And, as since 3.13, how it died last; the time is another."""
+    golden = GOLDENS["x_death_sample"]
+    connection = broker.connect()
+    channel = connection.channel()
+    channel.exchange_declare("gdlx", "fanout")
+    channel.queue_declare("gdead")
+    channel.queue_bind("gdead", "gdlx")
+    channel.queue_declare("gsrc", arguments={"x-dead-letter-exchange": "gdlx"})
+    properties = pika.BasicProperties(expiration="50", headers={"CC": ["zz"], "BCC": ["hidden"]})
+    channel.basic_publish("", "gsrc", b"x", properties)
+    method = None
+    while method is None:
+        method, found, _ = channel.basic_get("gdead", auto_ack=True)
+    connection.close()
+    assert (method.exchange, method.routing_key) == (golden["exchange"], golden["routing_key"])
+    for when in ("exchange", "queue", "reason"):
+        last = found.headers.pop(f"x-last-death-{when}")
+        assert last == found.headers[f"x-first-death-{when}"]
+    (death,) = found.headers["x-death"]
+    text = golden["props"].removeprefix('<BasicProperties(["headers=').removesuffix('"])>')
+    wanted = eval(text, {"datetime": dt})
+    death["time"] = wanted["x-death"][0]["time"]
+    assert found.headers == wanted
+    assert found.expiration is None
 
 
 def test_server_properties(broker: Any) -> None:
