@@ -359,4 +359,11 @@ MUTANTS: Final = (
         "                    return True\n",
         PRIORITY_TESTS,
     ),
+    Mutant(
+        "the name to answer to outlives its consumer",
+        "amqp_frontend/arneb_amqp/session/reply_to.py",
+        "        if tag == self.tag:\n",
+        "        if False:\n",
+        ("tests/amqp_frontend/session/test_reply_to.py",),
+    ),
 )

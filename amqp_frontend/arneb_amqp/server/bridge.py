@@ -35,6 +35,7 @@ from arneb_amqp.session.effects import (
     Wake,
 )
 from arneb_amqp.session.events import Answered, Pulled, QueueDeclared, Refused
+from arneb_amqp.session.reply_to import REPLY_TO, is_reply_queue
 from arneb_amqp.session.unacked import ConsumerId
 from arneb_amqp.topology.arguments import QueueType
 from arneb_amqp.topology.attachments import Attachment, Consumption
@@ -240,6 +241,8 @@ class Bridge:
         )
         sink = _Sink(self._receiver, request.consumer)
         async with self._topology.changing():
+            if is_reply_queue(request.queue):
+                await self.vhost.queues.make_reply_queue(request.queue)
             attachment = await self.vhost.attachments.attach(wanted, self._owner, sink)
         attachment.consumer.writable = self.writable
         self._attached[request.consumer] = attachment
@@ -333,6 +336,9 @@ class Bridge:
 
     async def _declare_queue(self, method: QueueMethods.Declare) -> QueueDeclared:
         queues = self.vhost.queues
+        if method.queue == REPLY_TO or is_reply_queue(method.queue):
+            queues.check_reply_queue(method.queue)
+            return QueueDeclared(method.queue, 0, 1)
         if method.passive:
             queue = await queues.access(method.queue, self._owner)
         else:

@@ -27,6 +27,7 @@ from arneb_amqp.session.events import Pulled, QueueDeclared
 from arneb_amqp.session.host import Host
 from arneb_amqp.session.publishing import Publisher
 from arneb_amqp.session.replies import close_channel, make
+from arneb_amqp.session.reply_to import ReplyTo
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.session.transitions import ChannelInput, ChannelState, next_channel_state
 from arneb_amqp.wire.access import Access
@@ -47,8 +48,9 @@ class Channel:
         self._host = host
         self.id = id_
         self.state = ChannelState.OPEN
-        self.publisher = Publisher(host, id_)
-        self.deliverer = Deliverer(host, id_)
+        reply_to = ReplyTo()
+        self.publisher = Publisher(host, id_, reply_to)
+        self.deliverer = Deliverer(host, id_, reply_to)
         self._last_queue = ""
 
     def __repr__(self) -> str:

@@ -15,6 +15,7 @@ from arneb_amqp.codec import encode_message
 from arneb_amqp.errors import not_allowed, precondition_failed
 from arneb_amqp.session.effects import Consume, Leave, Reject, Release
 from arneb_amqp.session.host import Host
+from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo
 from arneb_amqp.session.transaction import Answer, Transaction
 from arneb_amqp.session.unacked import ConsumerId, Unacked
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
@@ -71,10 +72,20 @@ class Deliverer:
     the limit that consumers declared from now on get for themselves.
     """
 
-    __slots__ = ("_getters", "_host", "channel", "consumers", "prefetch", "unacked", "window")
+    __slots__ = (
+        "_getters",
+        "_host",
+        "channel",
+        "consumers",
+        "prefetch",
+        "reply_to",
+        "unacked",
+        "window",
+    )
 
-    def __init__(self, host: Host, channel: ChannelId) -> None:
+    def __init__(self, host: Host, channel: ChannelId, reply_to: ReplyTo) -> None:
         self._host = host
+        self.reply_to = reply_to
         self.channel = channel
         self._getters: dict[tuple[str, bool], ConsumerId] = {}
         self.consumers: dict[str, ChannelConsumer] = {}
@@ -88,7 +99,11 @@ class Deliverer:
         """A new consumer and the request that attaches it. Raises 530 for a tag in use."""
         if tag in self.consumers:
             raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
+        if queue == REPLY_TO:
+            self.reply_to.check(no_ack=no_ack)
         tag = tag or f"amq.ctag-{self._host.new_name()}"
+        if queue == REPLY_TO:
+            queue = self.reply_to.begin(self._host.new_name(), tag)
         consumer = ChannelConsumer(
             self._host.next_consumer(), self, tag, queue, no_ack,
             DeliverEncoder(self.channel, tag, self._host.frame_bytes_max),
@@ -112,6 +127,7 @@ class Deliverer:
     def remove(self, consumer: ChannelConsumer) -> None:
         """The consumer is gone; what it delivered may still be answered."""
         consumer.state = ConsumerState.CANCELLED
+        self.reply_to.ended(consumer.tag)
         if self.consumers.get(consumer.tag) is consumer:
             del self.consumers[consumer.tag]
         self._host.forget(consumer.id)

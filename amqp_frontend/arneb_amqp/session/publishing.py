@@ -6,7 +6,7 @@ done once per run, and consecutive runs to the same queues are merged into one a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from operator import add
 from typing import Final
@@ -22,6 +22,7 @@ from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.session.checks import carbon_copies, check_expiration, is_plain
 from arneb_amqp.session.confirms import Confirms
 from arneb_amqp.session.host import Host
+from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo
 from arneb_amqp.session.routes import CachedRoute
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
@@ -31,8 +32,6 @@ from arneb_amqp.wire.items import Publish, PublishRun
 from arneb_amqp.wire.methods import encode_ack, encode_nack
 from arneb_amqp.wire.properties import decode_properties, encode_properties, priority_of
 from arneb_amqp.wire.tables import Field
-
-DIRECT_REPLY_TO: Final = "amq.rabbitmq.reply-to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,8 @@ class _Findings:
     replacement: bytes | None = None
     """The list that receivers see, if it is another one."""
     expiration_ms: int | None = None
+    is_fleeting: bool = False
+    """Not to be relied on for the next message."""
     priority: int = 0
 
 
@@ -67,12 +68,14 @@ class Publisher:
         "_host",
         "_looked_at",
         "_queues",
+        "_reply_to",
         "confirms",
         "transaction",
     )
 
-    def __init__(self, host: Host, channel: ChannelId) -> None:
+    def __init__(self, host: Host, channel: ChannelId, reply_to: ReplyTo) -> None:
         self._host = host
+        self._reply_to = reply_to
         self._channel = channel
         self._queues: tuple[str, ...] = ()
         self._entries: list[bytes] = []
@@ -99,7 +102,8 @@ class Publisher:
         route = self._host.routes.find(item.route)
         if item.properties != self._looked_at:
             self._findings = self._look(item.properties)
-            self._looked_at = item.properties
+            # The name in the pseudo-queue's place may change from one message to the next.
+            self._looked_at = b"" if self._findings.is_fleeting else item.properties
         found = self._findings
         body = item.body
         if found.replacement is not None:
@@ -216,8 +220,6 @@ class Publisher:
             priority = priority_of(raw)
             return _Findings(priority=priority) if priority else _NOTHING
         properties = decode_properties(raw)
-        if properties.reply_to == DIRECT_REPLY_TO:
-            raise precondition_failed("fast reply consumer does not exist")
         if properties.user_id is not None and properties.user_id != self._host.user:
             raise precondition_failed(
                 f"user_id property set to '{properties.user_id}' "
@@ -225,9 +227,16 @@ class Publisher:
             )
         expiration_ms = check_expiration(properties.expiration)
         copies, kept = carbon_copies(properties)
+        if properties.reply_to == REPLY_TO:
+            kept = replace(kept, reply_to=self._reply_to.current)
         replacement = None if kept is properties else encode_properties(kept)
         return _Findings(
-            properties.headers, copies, replacement, expiration_ms, properties.priority or 0
+            properties.headers,
+            copies,
+            replacement,
+            expiration_ms,
+            is_fleeting=properties.reply_to == REPLY_TO,
+            priority=properties.priority or 0,
         )
 
     def _return(self, route: bytes, body: bytes) -> None:

@@ -20,6 +20,7 @@ from arneb_amqp.errors import (
     resource_locked,
 )
 from arneb_amqp.routing.router import Router
+from arneb_amqp.session.reply_to import is_reply_queue
 from arneb_amqp.topology import arguments as queue_arguments
 from arneb_amqp.topology.arguments import (
     QUEUE_ARGUMENTS,
@@ -198,7 +199,11 @@ class Queues:
         return queue
 
     async def access(self, name: str, owner: ConnectionId) -> Queue:
-        """As :meth:`find`, for a connection that must be allowed to use it."""
+        """As :meth:`find`, for a connection that must be allowed to use it. Where answers for a
+        channel go is for nobody to use but who consumes there already."""
+        known = self._queues.get(name)
+        if is_reply_queue(name) and (known is None or known.consumer_count):
+            raise not_found(f"no {queue_in_words(name, self.vhost)}")
         queue = await self.find(name)
         queue.check_access(owner)
         queue.used_at_ms = wall_clock_ms()
@@ -224,11 +229,23 @@ class Queues:
             queue.adopted = False
         return queue
 
+    async def make_reply_queue(self, name: str) -> None:
+        """Where answers for one channel go; it goes with its consumer."""
+        topic = await self._core.create_topic(
+            topic_of(self.vhost, name), TopicSettings(durable=False)
+        )
+        await self._enter(Queue(name, self.vhost, topic, auto_delete=True))
+
+    def check_reply_queue(self, name: str) -> None:
+        """Raise 404 unless it is the pseudo-queue, or some channel listens there."""
+        if is_reply_queue(name) and name not in self._queues:
+            raise not_found(f"no {queue_in_words(name, self.vhost)}")
+
     async def delete_by_name(
         self, name: str, owner: ConnectionId, *, if_unused: bool, if_empty: bool
     ) -> int:
         """What ``queue.delete`` asks for; a queue that is not there is deleted already."""
-        queue = await self._find(name)
+        queue = None if is_reply_queue(name) else await self._find(name)
         if queue is None:
             return 0
         queue.check_access(owner)

@@ -19,8 +19,6 @@ GOLDENS = json.loads((Path(__file__).parent.parent / "goldens/rabbitmq-3.10.8.js
 
 NOT_YET = {
     "consistent_hash_bad_weight": "the exchange type x-consistent-hash comes later",
-    "directreply_ack_mode": "direct reply-to comes later",
-    "directreply_twice": "direct reply-to comes later",
     "stream_bad_offset": "reading streams comes later",
     "_note": "",
 }
@@ -151,6 +149,11 @@ ACTS |= {
     "headers_bad_xmatch": bind({"x-match": "wrong"}),
     "headers_xmatch_type": bind({"x-match": 5}),
     "empty_queue_name_no_last": lambda ch: ch.queue_purge(""),
+    "directreply_ack_mode": lambda ch: ch.basic_consume("amq.rabbitmq.reply-to", lambda *_: None),
+    "directreply_twice": lambda ch: (
+        ch.basic_consume("amq.rabbitmq.reply-to", lambda *_: None, auto_ack=True),
+        ch.basic_consume("amq.rabbitmq.reply-to", lambda *_: None, auto_ack=True),
+    ),
     "sac_get": lambda ch: ch.basic_get("gsac"),
 }
 
@@ -252,4 +255,4 @@ def test_server_properties(broker: Any) -> None:
     assert "Arneb" in properties["platform"]
     assert "Arneb" in properties["information"]
     for capability in eval(golden["capabilities"]):
-        assert properties["capabilities"][capability] is (capability != "direct_reply_to")
+        assert properties["capabilities"][capability] is True
