@@ -154,10 +154,31 @@ async def test_a_failed_part_is_not_taken_along_by_another(data_dir: Path) -> No
             consumer.reject([], {place: 0b10})
             await quiet(engine)
             assert await dead(engine) == [(b"a", 1)]
-            heir.retry()
+        async with open_engine(data_dir, store=store) as engine:
+            subscription = engine.topic("q").subscriptions["s"]
+            assert await dead(engine) == [(b"a", 1)]
+            assert subscription.ready_messages == 1, "as after a crash: what failed is not lost"
+
+
+async def test_a_message_that_came_back_too_often_leaves_the_rest_of_its_batch(
+    data_dir: Path,
+) -> None:
+    async with open_engine(data_dir) as engine:
+        subscription = await make(engine)
+        subscription.limit(Limits(delivery_limit=1), Heir(engine))
+        await append(engine, "q", [entry(b"a", 2, START_MS, None)])
+        consumer, sink = join(subscription, 2)
+        await quiet(engine)
+        (place,) = set(sink.positions)
+        for _ in range(2):
+            assert consumer.masks == {place: 0b11}
+            consumer.release([place], count=True, masks={place: 0b01})
             await quiet(engine)
-            assert await dead(engine) == [(b"a", 1), (b"a", 0)]
-            assert subscription.ready_messages == 0
+        assert consumer.masks == {place: 0b10}
+        assert await dead(engine) == [(b"a", 0)]
+        consumer.acknowledge_messages(place, 0b10)
+        await quiet(engine)
+        assert (await dead(engine), subscription.ready_messages) == ([(b"a", 0)], 0)
 
 
 @pytest.mark.parametrize("how", ["expired", "rejected"])

@@ -17,6 +17,8 @@ START_TESTS: Final = ("tests/core/test_engine_starts.py",)
 DEPARTURE_TESTS: Final = ("tests/core/test_departures.py",)
 DEATH_TESTS: Final = ("tests/amqp_frontend/routing/test_death.py",)
 FAILOVER_TESTS: Final = ("tests/core/test_failover.py",)
+PARTS_TESTS: Final = ("tests/core/test_departures_batches.py",)
+KEEPING_TESTS: Final = ("tests/amqp_frontend/topology/test_keeping.py",)
 PRIORITY_TESTS: Final = ("tests/core/test_priorities.py",)
 DISPATCH_TESTS: Final = ("tests/core/test_dispatch.py",)
 
@@ -280,6 +282,77 @@ MUTANTS: Final = (
         "redelivery_count(each) > limit]",
         "redelivery_count(each) >= limit]",
         DEPARTURE_TESTS,
+    ),
+    Mutant(
+        "the end expires instead of the front",
+        CORE + "departures.py",
+        "Departure.EXPIRED, positions[:count], entries[:count]",
+        "Departure.EXPIRED, positions[-count:], entries[-count:]",
+        DEPARTURE_TESTS,
+    ),
+    Mutant(
+        "a full queue drops its end",
+        CORE + "departures.py",
+        "Departure.MAX_LENGTH, positions[:count], entries[:count]",
+        "Departure.MAX_LENGTH, positions[-count:], entries[-count:]",
+        DEPARTURE_TESTS,
+    ),
+    Mutant(
+        "no time to live at all is time enough again after a requeue",
+        CORE + "departures.py",
+        "not (is_new and self.is_fresh(entry))",
+        "not self.is_fresh(entry)",
+        DEPARTURE_TESTS,
+    ),
+    Mutant(
+        "what is out of a batch departs with the rest",
+        CORE + "departures.py",
+        "        if settlement.divided:\n",
+        "        if False:\n",
+        PARTS_TESTS,
+    ),
+    Mutant(
+        "the bytes at the heir are not bounded",
+        CORE + "departures.py",
+        "            if left <= 0:\n                return index\n",
+        "",
+        PARTS_TESTS,
+    ),
+    Mutant(
+        "a unit takes more of a batch than its part",
+        CORE + "consumer.py",
+        "            elif held := self.masks.get(place, 0) & mask:\n",
+        "            elif held := self.masks.get(place, 0):\n",
+        PARTS_TESTS,
+    ),
+    Mutant(
+        "a message of a batch comes back without end",
+        CORE + "settlement.py",
+        "        departures.reject_messages(Departure.DELIVERY_LIMIT, place, mask)\n"
+        "        return True\n",
+        "        return False\n",
+        PARTS_TESTS,
+    ),
+    Mutant(
+        "a consumer that dies is not counted",
+        "amqp_frontend/arneb_amqp/topology/attachments.py",
+        "release_all(count=True)",
+        "release_all(count=False)",
+        KEEPING_TESTS,
+    ),
+    Mutant(
+        "a transient queue gets a dead letter again with every try",
+        "amqp_frontend/arneb_amqp/topology/dead_letters.py",
+        "        if again:\n",
+        "        if False:\n",
+        KEEPING_TESTS,
+    ),
+    Mutant(
+        "headers count for the length of a queue that refuses",
+        "amqp_frontend/arneb_amqp/topology/keeping.py",
+        "        stored = max(0, subscription.ready_bytes - besides)\n",
+        "        stored = subscription.ready_bytes\n",
+        KEEPING_TESTS,
     ),
     Mutant(
         "x-death does not count",

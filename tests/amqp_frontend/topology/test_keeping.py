@@ -1,0 +1,147 @@
+"""Keeping: what leaves a queue by itself, and that it gets where it belongs, once."""
+
+from tests.amqp_frontend.topology.conftest import ME, Box, Opener, Place
+
+from arneb_amqp.topology.attachments import Attachment, Consumption
+from arneb_amqp.topology.queues import Queue
+from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.content import compose
+from arneb_amqp.wire.properties import Properties, encode_properties
+from arneb_amqp.wire.route import join_route
+from arneb_amqp.wire.tables import Field, long, longstr
+from arneb_core.entry import EntryHeader, Origin
+from arneb_core.interface import Window
+from arneb_core.testing.engine_kit import append, quiet
+
+PROPERTIES = encode_properties(Properties(content_type="text/plain"))
+
+
+def entry(payload: bytes, queue: str = "q") -> bytes:
+    route = join_route("", queue)
+    head = EntryHeader(Origin.AMQP, publish_time_ms=1, hint=len(route)).pack()
+    return head + route + compose(ChannelId(1), PROPERTIES, payload)
+
+
+async def put(place: Place, queue: Queue, *payloads: bytes) -> None:
+    await append(place.engine, queue.topic.name, [entry(each, queue.name) for each in payloads])
+    await quiet(place.engine)
+
+
+async def attach(place: Place, box: Box) -> Attachment:
+    async with place.topology.changing():
+        wanted = Consumption("q", "tag", False, False, {}, (Window(0), Window()))
+        attachment = await place.vhost.attachments.attach(wanted, ME, box)
+    await quiet(place.engine)
+    return attachment
+
+
+async def detach(place: Place, attachment: Attachment) -> None:
+    async with place.topology.changing():
+        await place.vhost.attachments.detach(attachment)
+    await quiet(place.engine)
+
+
+def to_dead(**more: Field) -> dict[str, Field]:
+    named = {f"x-{key.replace('_', '-')}": value for key, value in more.items()}
+    return {
+        "x-dead-letter-exchange": longstr(""),
+        "x-dead-letter-routing-key": longstr("dead"),
+        **named,
+    }
+
+
+async def test_a_quorum_queue_counts_consumers_that_leave(broker: Opener) -> None:
+    async with broker() as place:
+        dead = await place.declare("dead")
+        queue = await place.declare(
+            arguments=to_dead(queue_type=longstr("quorum"), delivery_limit=long(1))
+        )
+        await put(place, queue, b"a")
+        for lives in (0, 1):
+            assert (queue.message_count, dead.message_count) == (1, 0), lives
+            box = Box()
+            await detach(place, await attach(place, box))
+            assert len(box.runs) == 1
+        assert (queue.message_count, dead.message_count) == (0, 1)
+
+
+async def test_a_classic_queue_does_not_count(broker: Opener) -> None:
+    async with broker() as place:
+        await place.declare("dead")
+        queue = await place.declare(arguments=to_dead())
+        await put(place, queue, b"a")
+        for _ in range(5):
+            box = Box()
+            await detach(place, await attach(place, box))
+            assert box.runs[0].redelivery_counts is None
+        assert queue.message_count == 1
+
+
+async def test_a_dead_letter_is_there_once_though_its_commit_failed(broker: Opener) -> None:
+    """In a transient queue, which takes it at once, and in a durable one."""
+    for durable in (True, False):
+        async with broker() as place:
+            dead = await place.declare("dead", durable=durable)
+            queue = await place.declare(arguments=to_dead())
+            await put(place, queue, b"a")
+            box = Box()
+            attachment = await attach(place, box)
+            place.faults.fail_next()
+            attachment.consumer.reject(box.runs[0].positions)
+            await quiet(place.engine)
+            assert dead.message_count == (0 if durable else 1)
+            assert attachment.consumer.in_flight == 0
+            place.vhost.queues.retry_dead_letters()
+            await quiet(place.engine)
+            assert (queue.message_count, dead.message_count) == (0, 1)
+            await detach(place, attachment)
+            assert queue.message_count == 0
+            async with place.topology.changing():
+                await place.vhost.queues.delete(queue)
+                await place.vhost.queues.delete(dead)
+
+
+async def test_a_queue_that_is_deleted_takes_its_dead_letters_along(broker: Opener) -> None:
+    async with broker() as place:
+        dead = await place.declare("dead")
+        queue = await place.declare(arguments=to_dead())
+        await put(place, queue, b"a")
+        box = Box()
+        attachment = await attach(place, box)
+        place.faults.fail_next()
+        attachment.consumer.reject(box.runs[0].positions)
+        await quiet(place.engine)
+        async with place.topology.changing():
+            await place.vhost.queues.delete(queue)
+        place.vhost.queues.retry_dead_letters()
+        await quiet(place.engine)
+        assert dead.message_count == 0
+
+
+async def test_payloads_count_for_a_queue_that_refuses(broker: Opener) -> None:
+    async with broker() as place:
+        arguments = {"x-max-length-bytes": long(300), "x-overflow": longstr("reject-publish")}
+        queue = await place.declare(arguments=arguments)
+        keeping = queue.keeping
+        assert keeping is not None
+        await put(place, queue, bytes(100), bytes(100))
+        assert keeping.takes(queue, entry(bytes(100)))
+        assert not keeping.takes(queue, entry(bytes(101)))
+        keeping.let_in(1, 50)
+        assert keeping.takes(queue, entry(bytes(50)))
+        assert not keeping.takes(queue, entry(bytes(51)))
+
+
+async def test_a_queue_goes_when_nobody_has_used_it(broker: Opener) -> None:
+    async with broker() as place:
+        queue = await place.declare(arguments={"x-expires": long(1_000)})
+        attachment = await attach(place, Box())
+        begun_ms = queue.used_at_ms
+        async with place.topology.changing():
+            assert await place.vhost.queues.delete_expired(begun_ms + 5_000) == 1_000
+        await detach(place, attachment)
+        async with place.topology.changing():
+            assert await place.vhost.queues.delete_expired(begun_ms + 5_400) == 600
+            assert place.vhost.queues.has(queue)
+            await place.vhost.queues.delete_expired(begun_ms + 6_000)
+            assert not place.vhost.queues.has(queue)
