@@ -8,15 +8,10 @@ that the core has closed) is passed over, because then there is nothing left to 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from pamqp.base import Frame as Command
-from pamqp.commands import Exchange as ExchangeMethods
-from pamqp.commands import Queue as QueueMethods
-
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.routing.exchange import Exchange
 from arneb_amqp.server.admission import admit
-from arneb_amqp.server.bindings import as_table, exchange_binding, queue_binding
 from arneb_amqp.server.core_errors import in_amqp
+from arneb_amqp.server.methods import Methods
 from arneb_amqp.server.receiver import Receiver
 from arneb_amqp.session.effects import (
     Acknowledge,
@@ -34,13 +29,13 @@ from arneb_amqp.session.effects import (
     Token,
     Wake,
 )
-from arneb_amqp.session.events import Answered, Pulled, QueueDeclared, Refused
-from arneb_amqp.session.reply_to import REPLY_TO, is_reply_queue
+from arneb_amqp.session.events import Answered, Pulled, Refused
+from arneb_amqp.session.reply_to import is_reply_queue
 from arneb_amqp.session.unacked import ConsumerId
 from arneb_amqp.topology.arguments import QueueType
 from arneb_amqp.topology.attachments import Attachment, Consumption
 from arneb_amqp.topology.counting import counted
-from arneb_amqp.topology.queues import ConnectionId, Declaration
+from arneb_amqp.topology.queues import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.errors import CommitFailed, CoreError
 from arneb_core.interface import Core, Deliveries, Unit
@@ -87,7 +82,7 @@ class Bridge:
         self._attached: dict[ConsumerId, Attachment] = {}
         self._leaving: set[ConsumerId] = set()
         self._consumes: dict[ConsumerId, Consume] = {}
-        self._has_exclusive = False
+        self._methods = Methods(owner)
         self.writable = True
 
     def __repr__(self) -> str:
@@ -217,14 +212,14 @@ class Bridge:
         """The connection is over: detach everything, delete exclusive queues. Idempotent."""
         self._consumes.clear()
         await self._leave(Leave(tuple(self._attached)))
-        if self._has_exclusive:
-            self._has_exclusive = False
+        if self._methods.made_exclusive:
+            self._methods.made_exclusive = False
             async with self._topology.changing():
                 await self.vhost.queues.delete_exclusive(self._owner)
 
     async def _perform(self, request: Perform) -> object:
         async with self._topology.changing():
-            return await _METHODS[type(request.command)](self, request.command)
+            return await self._methods.perform(self.vhost, request.command)
 
     async def _consume(self, request: Consume) -> None:
         await self._attach(request)
@@ -308,67 +303,6 @@ class Bridge:
     async def _end(self, _: EndConnection) -> None:
         await self.end()
 
-    # Methods of the exchange and queue classes.
-
-    async def _declare_exchange(self, method: ExchangeMethods.Declare) -> None:
-        if method.passive:
-            self.vhost.exchanges.find(method.exchange)
-            return
-        await self.vhost.exchanges.declare(
-            Exchange(
-                method.exchange,
-                method.exchange_type,
-                durable=method.durable,
-                auto_delete=method.auto_delete,
-                internal=method.internal,
-                arguments=as_table(method.arguments),
-            )
-        )
-
-    async def _delete_exchange(self, method: ExchangeMethods.Delete) -> None:
-        await self.vhost.exchanges.delete(method.exchange, if_unused=method.if_unused)
-
-    async def _bind_exchange(self, method: ExchangeMethods.Bind) -> None:
-        await self.vhost.exchanges.bind(exchange_binding(method), self._owner)
-
-    async def _unbind_exchange(self, method: ExchangeMethods.Unbind) -> None:
-        await self.vhost.exchanges.unbind(exchange_binding(method), self._owner)
-
-    async def _declare_queue(self, method: QueueMethods.Declare) -> QueueDeclared:
-        queues = self.vhost.queues
-        if method.queue == REPLY_TO or is_reply_queue(method.queue):
-            queues.check_reply_queue(method.queue)
-            return QueueDeclared(method.queue, 0, 1)
-        if method.passive:
-            queue = await queues.access(method.queue, self._owner)
-        else:
-            wanted = Declaration(
-                self._owner,
-                method.queue,
-                durable=method.durable and not method.exclusive,
-                exclusive=method.exclusive,
-                auto_delete=method.auto_delete,
-                arguments=as_table(method.arguments),
-            )
-            queue = await queues.declare(wanted)
-            self._has_exclusive = self._has_exclusive or method.exclusive
-        return QueueDeclared(queue.name, queue.message_count, queue.consumer_count)
-
-    async def _delete_queue(self, method: QueueMethods.Delete) -> int:
-        return await self.vhost.queues.delete_by_name(
-            method.queue, self._owner, if_unused=method.if_unused, if_empty=method.if_empty
-        )
-
-    async def _purge_queue(self, method: QueueMethods.Purge) -> int:
-        queue = await self.vhost.queues.access(method.queue, self._owner)
-        return await queue.purge()
-
-    async def _bind_queue(self, method: QueueMethods.Bind) -> None:
-        await self.vhost.exchanges.bind(queue_binding(method), self._owner)
-
-    async def _unbind_queue(self, method: QueueMethods.Unbind) -> None:
-        await self.vhost.exchanges.unbind(queue_binding(method), self._owner)
-
     # Helpers.
 
     def _done(self, token: Token, error: CommitFailed | None) -> None:
@@ -390,16 +324,4 @@ _REQUESTS: Final[Mapping[type[Request], Callable[[Bridge, Any], Awaitable[object
     Commit: Bridge._commit,
     Leave: Bridge._leave,
     EndConnection: Bridge._end,
-}
-
-_METHODS: Final[Mapping[type[Command], Callable[[Bridge, Any], Awaitable[object]]]] = {
-    ExchangeMethods.Declare: Bridge._declare_exchange,
-    ExchangeMethods.Delete: Bridge._delete_exchange,
-    ExchangeMethods.Bind: Bridge._bind_exchange,
-    ExchangeMethods.Unbind: Bridge._unbind_exchange,
-    QueueMethods.Declare: Bridge._declare_queue,
-    QueueMethods.Delete: Bridge._delete_queue,
-    QueueMethods.Purge: Bridge._purge_queue,
-    QueueMethods.Bind: Bridge._bind_queue,
-    QueueMethods.Unbind: Bridge._unbind_queue,
 }

@@ -339,29 +339,6 @@ class Queues:
             if queue.keeping.refuses:
                 self.refusing[queue.name] = queue
 
-    async def delete_expired(self, now_ms: int) -> float:
-        """Remove queues that nobody has used for as long as they said; ms until the next may
-        have to go."""
-        soonest = float("inf")
-        for queue in self:
-            keeping = queue.keeping
-            if keeping is None or keeping.expires_ms is None:
-                continue
-            if queue.subscription.consumers:
-                queue.used_at_ms = now_ms
-            left_ms = queue.used_at_ms + keeping.expires_ms - now_ms
-            if left_ms <= 0:
-                await self.delete(queue)
-            else:
-                soonest = min(soonest, left_ms)
-        return soonest
-
-    def retry_dead_letters(self) -> None:
-        """Try again what could not be committed."""
-        for queue in self:
-            if queue.keeping is not None and queue.keeping.office is not None:
-                queue.keeping.office.retry()
-
     async def _keep(self, queue: Queue) -> None:
         if queue.durable:
             record = queue.record

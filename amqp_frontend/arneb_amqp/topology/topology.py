@@ -19,6 +19,7 @@ from arneb_amqp.routing.router import Router
 from arneb_amqp.session.routes import Routes
 from arneb_amqp.topology.attachments import Attachments
 from arneb_amqp.topology.exchanges import Exchanges
+from arneb_amqp.topology.housekeeping import delete_expired, retry_dead_letters
 from arneb_amqp.topology.keeping import wall_clock_ms
 from arneb_amqp.topology.queues import Queues
 from arneb_amqp.topology.records import (
@@ -102,8 +103,10 @@ class Topology:
             soonest_ms = float("inf")
             async with self.changing():
                 for vhost in self._vhosts.values():
-                    soonest_ms = min(soonest_ms, await vhost.queues.delete_expired(wall_clock_ms()))
-                    vhost.queues.retry_dead_letters()
+                    soonest_ms = min(
+                        soonest_ms, await delete_expired(vhost.queues, wall_clock_ms())
+                    )
+                    retry_dead_letters(vhost.queues)
             await trio.sleep(min(HOUSEKEEPING_S, max(soonest_ms / 1000, HOUSEKEEPING_S_MIN)))
 
     async def _load(self) -> None:

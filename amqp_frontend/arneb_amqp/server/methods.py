@@ -1,0 +1,106 @@
+"""Methods of the exchange and queue classes, carried into the topology.
+
+The rule: one call a method; names are expanded already. Whoever calls holds the topology's lock.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from pamqp.base import Frame as Command
+from pamqp.commands import Exchange as ExchangeMethods
+from pamqp.commands import Queue as QueueMethods
+
+from arneb_amqp.routing.exchange import Exchange
+from arneb_amqp.server.bindings import as_table, exchange_binding, queue_binding
+from arneb_amqp.session.events import QueueDeclared
+from arneb_amqp.session.reply_to import REPLY_TO, is_reply_queue
+from arneb_amqp.topology.queues import ConnectionId, Declaration
+from arneb_amqp.topology.topology import Vhost
+
+
+class Methods:
+    """What one connection asks of the topology."""
+
+    def __init__(self, owner: ConnectionId) -> None:
+        self._owner = owner
+        self.made_exclusive = False
+        """It has declared exclusive queues."""
+
+    def __repr__(self) -> str:
+        return f"<Methods of connection {self._owner}>"
+
+    async def perform(self, vhost: Vhost, method: Command) -> object:
+        """Carry ``method`` out; what its ok says. Raises RabbitMQ's errors."""
+        return await _METHODS[type(method)](self, vhost, method)
+
+    async def _declare_exchange(self, vhost: Vhost, method: ExchangeMethods.Declare) -> None:
+        if method.passive:
+            vhost.exchanges.find(method.exchange)
+            return
+        await vhost.exchanges.declare(
+            Exchange(
+                method.exchange,
+                method.exchange_type,
+                durable=method.durable,
+                auto_delete=method.auto_delete,
+                internal=method.internal,
+                arguments=as_table(method.arguments),
+            )
+        )
+
+    async def _delete_exchange(self, vhost: Vhost, method: ExchangeMethods.Delete) -> None:
+        await vhost.exchanges.delete(method.exchange, if_unused=method.if_unused)
+
+    async def _bind_exchange(self, vhost: Vhost, method: ExchangeMethods.Bind) -> None:
+        await vhost.exchanges.bind(exchange_binding(method), self._owner)
+
+    async def _unbind_exchange(self, vhost: Vhost, method: ExchangeMethods.Unbind) -> None:
+        await vhost.exchanges.unbind(exchange_binding(method), self._owner)
+
+    async def _declare_queue(self, vhost: Vhost, method: QueueMethods.Declare) -> QueueDeclared:
+        queues = vhost.queues
+        if method.queue == REPLY_TO or is_reply_queue(method.queue):
+            queues.check_reply_queue(method.queue)
+            return QueueDeclared(method.queue, 0, 1)
+        if method.passive:
+            queue = await queues.access(method.queue, self._owner)
+        else:
+            wanted = Declaration(
+                self._owner,
+                method.queue,
+                durable=method.durable and not method.exclusive,
+                exclusive=method.exclusive,
+                auto_delete=method.auto_delete,
+                arguments=as_table(method.arguments),
+            )
+            queue = await queues.declare(wanted)
+            self.made_exclusive = self.made_exclusive or method.exclusive
+        return QueueDeclared(queue.name, queue.message_count, queue.consumer_count)
+
+    async def _delete_queue(self, vhost: Vhost, method: QueueMethods.Delete) -> int:
+        return await vhost.queues.delete_by_name(
+            method.queue, self._owner, if_unused=method.if_unused, if_empty=method.if_empty
+        )
+
+    async def _purge_queue(self, vhost: Vhost, method: QueueMethods.Purge) -> int:
+        queue = await vhost.queues.access(method.queue, self._owner)
+        return await queue.purge()
+
+    async def _bind_queue(self, vhost: Vhost, method: QueueMethods.Bind) -> None:
+        await vhost.exchanges.bind(queue_binding(method), self._owner)
+
+    async def _unbind_queue(self, vhost: Vhost, method: QueueMethods.Unbind) -> None:
+        await vhost.exchanges.unbind(queue_binding(method), self._owner)
+
+
+_METHODS: Final[Mapping[type[Command], Callable[[Methods, Vhost, Any], Awaitable[object]]]] = {
+    ExchangeMethods.Declare: Methods._declare_exchange,
+    ExchangeMethods.Delete: Methods._delete_exchange,
+    ExchangeMethods.Bind: Methods._bind_exchange,
+    ExchangeMethods.Unbind: Methods._unbind_exchange,
+    QueueMethods.Declare: Methods._declare_queue,
+    QueueMethods.Delete: Methods._delete_queue,
+    QueueMethods.Purge: Methods._purge_queue,
+    QueueMethods.Bind: Methods._bind_queue,
+    QueueMethods.Unbind: Methods._unbind_queue,
+}
