@@ -1,0 +1,131 @@
+"""One program on two brokers, step by step, until they differ.
+
+The rule: each step is over only when both brokers have nothing more to say about it, and what
+they said is then equal once that is evened out which may differ (:mod:`.evening`). Unequal
+observations are given time: only one that stays is a difference.
+"""
+
+import itertools
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from conformance.brokers.process import Address
+from conformance.differential.evening import Evened, even, interleaved_otherwise
+from conformance.differential.player import Player
+from conformance.differential.program import Program, Step
+
+QUIET_ROUNDS: Final = 2
+"""Equal in so many rounds on end. One would take two brokers that are both late for equal."""
+
+PATIENCE_S: Final = 2.0
+"""How long an unequal observation may stay unequal: a flush and a monitor's notice are
+milliseconds, on a busy machine some tens of them."""
+
+_numbers = itertools.count(1)
+
+
+class Verdict(Enum):
+    """How a program ended."""
+
+    EQUAL = "equal"
+    UNDECIDED = "undecided"
+    """Consumers of one channel got messages interleaved otherwise: the tags are not the same."""
+    DIFFERENT = "different"
+
+
+@dataclass(slots=True)
+class Line:
+    """A step and what each broker said."""
+
+    step: Step
+    tag: int | None
+    said: tuple[Evened, Evened]
+
+
+@dataclass(slots=True)
+class Report:
+    """A played program."""
+
+    program: Program
+    verdict: Verdict = Verdict.EQUAL
+    lines: list[Line] = field(default_factory=list)
+    error: str = ""
+
+    def __str__(self) -> str:
+        text = ["program = ["]
+        text += [f"    {step!r}," for step in self.program]
+        text.append("]")
+        for number, line in enumerate(self.lines, 1):
+            tag = "" if line.tag is None else f"  [tag {line.tag}]"
+            text.append(f"{number:3} {line.step!r}{tag}")
+            if line.said[0] == line.said[1]:
+                text += _shown("both", line.said[0])
+            else:
+                text += _shown("rabbitmq", line.said[0]) + _shown("arneb   ", line.said[1])
+        return "\n".join([*text, self.error]).rstrip()
+
+
+def duel(program: Program, addresses: tuple[Address, Address]) -> Report:
+    """Play ``program`` on both; stops at the first difference."""
+    report = Report(program)
+    prefix = f"p{next(_numbers)}-{time.monotonic_ns() % 1_000_000}."
+    players = (Player(addresses[0], prefix), Player(addresses[1], prefix))
+    try:
+        for step in program:
+            if not _play(report, step, players):
+                break
+    except (TimeoutError, AssertionError, OSError) as error:
+        report.verdict, report.error = Verdict.DIFFERENT, f"at {step!r}: {error!r}"
+    finally:
+        for player in players:
+            player.end(program)
+    return report
+
+
+def _play(report: Report, step: Step, players: tuple[Player, Player]) -> bool:
+    tag = None
+    if "which" in step.args:
+        tag = _tag(step.args["which"], players[0].unacked.get(step.on, []))
+        if tag is None:
+            return True
+    for player in players:
+        player.play(step, tag)
+    said = _settled(players)
+    report.lines.append(Line(step, tag, said))
+    if said[0] == said[1]:
+        for player in players:
+            player.next_step()
+        return True
+    undecided = interleaved_otherwise(said)
+    report.verdict = Verdict.UNDECIDED if undecided else Verdict.DIFFERENT
+    return False
+
+
+def _settled(players: tuple[Player, Player]) -> tuple[Evened, Evened]:
+    end = time.monotonic() + PATIENCE_S
+    equal = 0
+    while True:
+        for player in players:
+            player.settle()
+        first, second = (even(player.observation(), player.prefix) for player in players)
+        equal = equal + 1 if first == second and not any(p.waiting for p in players) else 0
+        late = time.monotonic() > end
+        if late and any(player.waiting for player in players):
+            raise TimeoutError("a confirm is missing")
+        if equal >= QUIET_ROUNDS or late:
+            return first, second
+        if not equal:
+            time.sleep(0.002)
+
+
+def _tag(which: int, unacked: list[int]) -> int | None:
+    """Which delivery is meant: below 0 one that never was; None = there is nothing to answer."""
+    if which < 0:
+        return 1000 - which
+    return unacked[which % len(unacked)] if unacked else None
+
+
+def _shown(who: str, said: Evened) -> list[str]:
+    return [f"      {who} {place}: {what!r}" for place, what in said.items()] or [f"      {who} -"]

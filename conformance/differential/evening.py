@@ -1,0 +1,120 @@
+"""What may differ between two brokers that behave the same, and nothing else, is evened out.
+
+The rule: every function here has the name of what differs and says why it may. A difference
+of ``conformance/DIFFERENCES.md`` that random programs can meet has its function here too.
+"""
+
+import re
+from datetime import datetime
+from typing import Any, Final
+
+from conformance.differential.link import Event
+
+Evened = dict[str, Any]
+
+GENERATED_NAME: Final = re.compile(r"amq\.(gen|ctag)-[\w-]+")
+CLOSES: Final = ("Channel.Close", "Connection.Close")
+
+
+def even(observation: dict[str, Any], prefix: str) -> Evened:
+    """An observation in which equal behaviour is equal."""
+    seen: Evened = {}
+    for place, events in observation.items():
+        if place == "queues":
+            seen[place] = events
+        else:
+            seen[place] = by_kind([_plain(event, prefix) for event in events])
+    return seen
+
+
+def by_kind(events: list[Event]) -> dict[str, Any]:
+    """What comes unasked is ordered by its own kind only: each has its own process in RabbitMQ.
+
+    Answers and returns stay in one order, deliveries in one order for each consumer. Confirms
+    are a set: RabbitMQ confirms out of order.
+    """
+    kinds: dict[str, Any] = {}
+    for event in events:
+        match event.name:
+            case "Basic.Deliver":
+                consumer = f"to {event.fields.pop('consumer_tag')}"
+                kinds.setdefault(consumer, []).append(_content(event))
+            case "Basic.Ack" | "Basic.Nack":
+                confirm = event.name, event.fields["delivery_tag"]
+                kinds.setdefault("confirms", []).append(confirm)
+            case "Basic.Cancel":
+                kinds.setdefault("cancelled", []).append(event.fields["consumer_tag"])
+            case "Basic.GetOk" | "Basic.Return":
+                kinds.setdefault("said", []).append((event.name, *_content(event)))
+            case _:
+                kinds.setdefault("said", []).append((event.name, event.fields))
+    if "confirms" in kinds:
+        kinds["confirms"].sort()
+    if "cancelled" in kinds:
+        kinds["cancelled"].sort()
+    return kinds
+
+
+def interleaved_otherwise(said: tuple[Evened, Evened]) -> bool:
+    """Whether only the order differs in which several consumers of one channel got messages.
+
+    Those of different queues are independent of each other in RabbitMQ too. Those of one queue
+    stand in ``DIFFERENCES.md``: Arneb gives each consumer its share of a run in one piece.
+    """
+    if said[0].keys() != said[1].keys():
+        return False
+    return all(
+        first == second or (_untagged(first) == _untagged(second) and _consumers(first) > 1)
+        for first, second in zip(said[0].values(), said[1].values(), strict=True)
+    )
+
+
+def _consumers(kinds: Any) -> int:
+    return sum(kind.startswith("to ") for kind in kinds) if isinstance(kinds, dict) else 0
+
+
+def _untagged(kinds: Any) -> Any:
+    if _consumers(kinds) < 2:
+        return kinds
+    return {
+        kind: [content[1:] for content in what] if kind.startswith("to ") else what
+        for kind, what in kinds.items()
+    }
+
+
+def without_last_deaths(properties: Any) -> Any:
+    """RabbitMQ has the ``x-last-death-*`` headers since 3.13, which is what Arneb says it is."""
+    if not properties or "headers" not in properties:
+        return properties
+    headers = properties["headers"].items()
+    kept = {name: value for name, value in headers if not name.startswith("x-last-death-")}
+    return properties | {"headers": kept}
+
+
+def _content(event: Event) -> tuple[Any, ...]:
+    fields = dict(event.fields)
+    data = event.body.decode()
+    if len(data) > 40:
+        data = f"{data[:10]}... ({len(data)})"
+    return fields.pop("delivery_tag", None), data, fields, without_last_deaths(event.properties)
+
+
+def _plain(event: Event, prefix: str) -> Event:
+    """Names that a program or a broker made up, and times, are none of its behaviour."""
+    return Event(
+        event.name, _made_up(event.fields, prefix), _made_up(event.properties, prefix), event.body
+    )
+
+
+def _made_up(value: Any, prefix: str) -> Any:
+    match value:
+        case str():
+            return GENERATED_NAME.sub(r"<\1>", value.replace(prefix, ""))
+        case dict():
+            return {key: _made_up(inner, prefix) for key, inner in value.items()}
+        case list():
+            return [_made_up(inner, prefix) for inner in value]
+        case datetime():
+            return "<time>"
+        case _:
+            return value

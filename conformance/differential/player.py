@@ -1,0 +1,356 @@
+"""Plays steps on one broker through raw connections and tells what each of them led to.
+
+The rule: a channel that a step needs is opened, and an answer that a step has is waited for.
+What comes without being asked for (deliveries, confirms, returns, closes) is collected by
+:meth:`Player.settle`, which asks round after round for something that cannot be answered
+before everything older is.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from conformance.brokers.process import Address
+from conformance.differential.link import Event, Link
+from conformance.differential.program import CHANNELS, EXCHANGES, QUEUES, Program, Step
+from pamqp import base, commands
+
+PLACES: Final = ((0, 1), (0, 2), (1, 1))
+"""Where channel 0, 1 and 2 of a program are: connection and channel number."""
+
+OWN_NAME: Final = re.compile(r"[qe]\d")
+GONE: Final = "gone"
+CONFIRMS: Final = ("Basic.Ack", "Basic.Nack")
+
+
+class Player:
+    """One program on one broker. ``prefix`` keeps its names from those of other programs."""
+
+    def __init__(self, address: Address, prefix: str) -> None:
+        self.prefix = prefix
+        self._address = address
+        self._links: dict[int, Link] = {}
+        self._observer = Link(address)
+        self._observed: set[str] = set()
+        self._queues: dict[str, Any] = {}
+        self._generated = ""
+        self._seen: dict[tuple[int, int], int] = {}
+        self._published = 0
+        self.unacked: dict[int, list[int]] = {}
+        """Delivery tags of each channel that nobody has answered yet."""
+        self._automatic: set[tuple[int, str]] = set()
+        self._confirms: dict[int, int] = {}
+        """Publishes of each channel that confirms; a channel that does not is not in it."""
+        self.unconfirmed: dict[int, set[int]] = {}
+
+    def play(self, step: Step, tag: int | None) -> None:
+        """Do ``step``, and wait for its answer. ``tag`` is what an acknowledgement names."""
+        if step.do in ("close_connection", "drop_connection"):
+            self._end_connection(step)
+            return
+        link, number = self._channel(step.on)
+        args = {name: self._named(value) for name, value in step.args.items()}
+        if tag is not None:
+            args["which"] = tag
+        getattr(self, f"_{step.do}")(link, number, step, args)
+
+    def settle(self) -> None:
+        """One round: what each open channel and then each queue has done until now is here."""
+        self._pass_channels()
+        self._observe()
+        self._pass_channels()
+
+    def observation(self) -> dict[str, Any]:
+        """What has come since :meth:`next_step`, per channel, and how the queues are."""
+        seen: dict[str, Any] = {}
+        for connection, link in self._links.items():
+            for number, events in link.events.items():
+                new = events[self._seen.get((connection, number), 0) :]
+                if new:
+                    place = self._place(connection, number)
+                    seen[place] = self._singly(connection, number, new)
+        seen["queues"] = dict(self._queues)
+        return seen
+
+    def next_step(self) -> None:
+        """Account for what has come, and begin a new observation."""
+        for connection, link in self._links.items():
+            for number, events in link.events.items():
+                start = self._seen.get((connection, number), 0)
+                self._account(connection, number, events[start:])
+                self._seen[connection, number] = len(events)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a confirm is still to come."""
+        return any(
+            expected - self._confirmed(on)
+            for on, expected in self.unconfirmed.items()
+            if self._is_open(on)
+        )
+
+    def end(self, program: Program) -> None:
+        """Close everything and delete all that the program may have left."""
+        for link in self._links.values():
+            link.close()
+        for name in QUEUES:
+            self._forget(commands.Queue.Delete(queue=self.prefix + name), "Queue.DeleteOk")
+        if self._generated:
+            self._forget(commands.Queue.Delete(queue=self._generated), "Queue.DeleteOk")
+        for name in EXCHANGES:
+            self._forget(commands.Exchange.Delete(exchange=self.prefix + name), "Exchange.DeleteOk")
+        self._observer.close()
+
+    # ---- Steps -------------------------------------------------------------------------
+
+    def _queue_declare(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
+        reply = link.call(number, commands.Queue.Declare(**args), "Queue.DeclareOk")
+        if reply is None:
+            return
+        if step.args["queue"] == "":
+            self._generated = reply.fields["queue"]
+        elif step.args["queue"] in QUEUES:
+            self._observed.add(step.args["queue"])
+
+    def _queue_bind(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
+        link.call(number, commands.Queue.Bind(**args), "Queue.BindOk")
+
+    def _queue_unbind(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
+        link.call(number, commands.Queue.Unbind(**args), "Queue.UnbindOk")
+
+    def _queue_delete(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
+        link.call(number, commands.Queue.Delete(**args), "Queue.DeleteOk")
+
+    def _purge(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
+        link.call(number, commands.Queue.Purge(**args), "Queue.PurgeOk")
+
+    def _exchange_declare(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
+        link.call(number, commands.Exchange.Declare(**args), "Exchange.DeclareOk")
+
+    def _exchange_delete(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
+        link.call(number, commands.Exchange.Delete(**args), "Exchange.DeleteOk")
+
+    def _exchange_bind(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
+        link.call(number, commands.Exchange.Bind(**args), "Exchange.BindOk")
+
+    def _exchange_unbind(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
+        link.call(number, commands.Exchange.Unbind(**args), "Exchange.UnbindOk")
+
+    def _publish(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
+        properties = commands.Basic.Properties(**args.pop("properties", {}))
+        size, many = args.pop("size", None), args.pop("many", 1)
+        for _ in range(many):
+            self._published += 1
+            data = f"m{self._published}".encode()
+            if size is not None:
+                data = (data * (size // len(data) + 1))[:size]
+            if step.on in self._confirms:
+                self._confirms[step.on] += 1
+                self.unconfirmed[step.on].add(self._confirms[step.on])
+            link.publish(number, commands.Basic.Publish(**args), properties, data)
+
+    def _consume(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
+        reply = link.call(number, commands.Basic.Consume(**args), "Basic.ConsumeOk")
+        if reply is not None:
+            consumer = step.on, reply.fields["consumer_tag"]
+            (self._automatic.add if args.get("no_ack") else self._automatic.discard)(consumer)
+
+    def _cancel(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
+        link.call(number, commands.Basic.Cancel(**args), "Basic.CancelOk")
+
+    def _get(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
+        reply = link.call(number, commands.Basic.Get(**args), "Basic.GetOk", "Basic.GetEmpty")
+        if reply is not None and reply.name == "Basic.GetOk" and not args.get("no_ack"):
+            self.unacked.setdefault(step.on, []).append(reply.fields["delivery_tag"])
+
+    def _ack(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
+        self._answered(step.on, args)
+        link.send(number, commands.Basic.Ack(args["which"], args.get("multiple", False)))
+
+    def _nack(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
+        self._answered(step.on, args)
+        multiple = args.get("multiple", False)
+        link.send(number, commands.Basic.Nack(args["which"], multiple, args["requeue"]))
+
+    def _reject(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
+        self._answered(step.on, args)
+        link.send(number, commands.Basic.Reject(args["which"], args["requeue"]))
+
+    def _recover(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
+        self.unacked[step.on] = []
+        link.call(number, commands.Basic.Recover(args["requeue"]), "Basic.RecoverOk")
+
+    def _qos(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
+        link.call(number, commands.Basic.Qos(**args), "Basic.QosOk")
+
+    def _flow(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
+        link.call(number, commands.Channel.Flow(**args), "Channel.FlowOk")
+
+    def _confirm_select(self, link: Link, number: int, step: Step, _: dict[str, Any]) -> None:
+        if link.call(number, commands.Confirm.Select(), "Confirm.SelectOk"):
+            self._confirms.setdefault(step.on, 0)
+            self.unconfirmed.setdefault(step.on, set())
+
+    def _tx_select(self, link: Link, number: int, _: Step, __: dict[str, Any]) -> None:
+        link.call(number, commands.Tx.Select(), "Tx.SelectOk")
+
+    def _tx_commit(self, link: Link, number: int, _: Step, __: dict[str, Any]) -> None:
+        link.call(number, commands.Tx.Commit(), "Tx.CommitOk")
+
+    def _tx_rollback(self, link: Link, number: int, _: Step, __: dict[str, Any]) -> None:
+        link.call(number, commands.Tx.Rollback(), "Tx.RollbackOk")
+
+    def _close_channel(self, link: Link, number: int, step: Step, _: dict[str, Any]) -> None:
+        link.call(number, commands.Channel.Close(200, "bye", 0, 0), "Channel.CloseOk")
+        self._forget_channel(step.on)
+
+    def _end_connection(self, step: Step) -> None:
+        connection = PLACES[step.on][0]
+        if link := self._links.get(connection):
+            (link.close if step.do == "close_connection" else link.drop)()
+
+    # ---- What is open ------------------------------------------------------------------
+
+    def _channel(self, on: int) -> tuple[Link, int]:
+        connection, number = PLACES[on]
+        link = self._links.get(connection)
+        if link is None or not link.alive:
+            link = self._links[connection] = Link(self._address)
+            for other, (its_connection, its_number) in enumerate(PLACES):
+                if its_connection == connection:
+                    self._forget_channel(other)
+                    self._seen.pop((connection, its_number), None)
+            self._seen.pop((connection, 0), None)
+        if not link.is_open(number):
+            self._forget_channel(on)
+            link.open_channel(number)
+        return link, number
+
+    def _is_open(self, on: int) -> bool:
+        connection, number = PLACES[on]
+        return connection in self._links and self._links[connection].is_open(number)
+
+    def _forget_channel(self, on: int) -> None:
+        self.unacked.pop(on, None)
+        self._confirms.pop(on, None)
+        self.unconfirmed.pop(on, None)
+        self._automatic = {key for key in self._automatic if key[0] != on}
+
+    def _place(self, connection: int, number: int) -> str:
+        if not number:
+            return f"connection {connection}"
+        return f"channel {PLACES.index((connection, number))}"
+
+    # ---- What has come -----------------------------------------------------------------
+
+    def _account(self, connection: int, number: int, events: list[Event]) -> None:
+        if not number:
+            return
+        on = PLACES.index((connection, number))
+        for event in events:
+            if (
+                event.name == "Basic.Deliver"
+                and (on, event.fields["consumer_tag"]) not in self._automatic
+            ):
+                self.unacked.setdefault(on, []).append(event.fields["delivery_tag"])
+            elif event.name in CONFIRMS:
+                open_ = self.unconfirmed.get(on, set())
+                open_ -= confirmed(event, open_)
+
+    def _singly(self, connection: int, number: int, events: list[Event]) -> list[Event]:
+        """Cumulative confirms as one of each publish."""
+        if not any(event.fields.get("multiple") for event in events):
+            return events
+        open_ = set(self.unconfirmed.get(PLACES.index((connection, number)), ()))
+        single: list[Event] = []
+        for event in events:
+            if event.name not in CONFIRMS:
+                single.append(event)
+                continue
+            tags = confirmed(event, open_) or {event.fields["delivery_tag"]}
+            open_ -= tags
+            single += (
+                Event(event.name, {"delivery_tag": tag, "multiple": False}) for tag in sorted(tags)
+            )
+        return single
+
+    def _confirmed(self, on: int) -> set[int]:
+        connection, number = PLACES[on]
+        events = self._links[connection].events[number][self._seen.get((connection, number), 0) :]
+        open_ = self.unconfirmed[on]
+        names = ("Basic.Ack", "Basic.Nack")
+        return {tag for event in events if event.name in names for tag in confirmed(event, open_)}
+
+    def _answered(self, on: int, args: dict[str, Any]) -> None:
+        tag, open_ = args["which"], self.unacked.get(on, [])
+        if args.get("multiple"):
+            self.unacked[on] = [other for other in open_ if other > tag]
+        elif tag in open_:
+            open_.remove(tag)
+
+    def _pass_channels(self) -> None:
+        """A synchronous method on each channel: its answer comes behind all that came before."""
+        barrier = commands.Exchange.Declare(exchange="amq.direct", passive=True)
+        asked = []
+        for link in self._links.values():
+            for number in sorted(link.open_channels):
+                asked.append((link, number, len(link.events[number])))
+                link.send(number, barrier)
+        for link, number, seen in asked:
+            answer = link.answer(number, seen, "Exchange.DeclareOk")
+            if answer is not None:
+                events = link.events[number]
+                del events[next(n for n, event in enumerate(events) if event is answer)]
+
+    def _observe(self) -> None:
+        """Ask how each queue is, on a connection of our own, one channel for each queue."""
+        observer = self._observer
+        asked = []
+        for name in sorted(self._observed):
+            number = QUEUES.index(name) + 1
+            if number not in observer.open_channels:
+                observer.open_channel(number)
+            method = commands.Queue.Declare(queue=self.prefix + name, passive=True)
+            asked.append((name, number))
+            observer.events[number].clear()
+            observer.send(number, method)
+        for name, number in asked:
+            answer = observer.answer(number, 0, "Queue.DeclareOk")
+            self._queues[name] = _state(answer, observer.events[number])
+            if self._queues[name] == GONE:
+                self._observed.discard(name)
+
+    def _forget(self, method: base.Frame, answer: str) -> None:
+        if 1 not in self._observer.open_channels:
+            self._observer.open_channel(1)
+        self._observer.call(1, method, answer)
+
+    def _named(self, value: Any) -> Any:
+        """``value`` with the small fixed names of programs made this program's own."""
+        match value:
+            case "gen":
+                return self._generated or self.prefix + "gen"
+            case str() if OWN_NAME.fullmatch(value):
+                return self.prefix + value
+            case dict():
+                return {key: self._named(inner) for key, inner in value.items()}
+            case list():
+                return [self._named(inner) for inner in value]
+            case _:
+                return value
+
+
+def confirmed(event: Event, open_: Iterable[int]) -> set[int]:
+    """The publishes among ``open_`` that one confirm answers."""
+    tag = event.fields["delivery_tag"]
+    return {other for other in open_ if other == tag or (event.fields["multiple"] and other < tag)}
+
+
+def _state(answer: Event | None, events: list[Event]) -> Any:
+    if answer is not None:
+        return answer.fields["message_count"], answer.fields["consumer_count"]
+    code = next((event.fields.get("reply_code") for event in events), None)
+    return GONE if code == 404 else code
+
+
+assert len(PLACES) == CHANNELS

@@ -1,0 +1,260 @@
+"""Random programs: what a step is, and how Hypothesis draws a list of them.
+
+The rule: a step names things by small fixed names (``q0``, ``e1``, channel 2, "the third
+message that is not acked yet"), never by what a broker said, so that any part of a program is
+a program again and can be played alone.
+"""
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+QUEUES: Final = ("q0", "q1", "q2")
+EXCHANGES: Final = ("e0", "e1", "e2")
+CHANNELS: Final = 3
+"""0 and 1 share the first connection, 2 has the second for itself."""
+
+STANDARD_EXCHANGES: Final = (("e0", "direct"), ("e1", "fanout"), ("e2", "topic"))
+KEYS: Final = ("a", "a.b", "b", "a.b.c", "", *QUEUES)
+PATTERNS: Final = ("a", "a.*", "#", "*.b", "a.#", "", "b")
+LONG: Final = 60_000_000
+"""An expiry that never comes."""
+
+
+class Step:
+    """One thing that a client does. ``repr`` is the source of it."""
+
+    def __init__(self, do: str, on: int = 0, /, **args: Any) -> None:
+        self.do = do
+        self.on = on
+        self.args = args
+
+    def __repr__(self) -> str:
+        args = "".join(f", {name}={value!r}" for name, value in self.args.items())
+        return f"Step({self.do!r}, {self.on}{args})"
+
+
+Program = list[Step]
+
+queues = st.sampled_from((*(QUEUES * 7), "gen", "q9"))
+exchanges = st.sampled_from((*(EXCHANGES * 5), "amq.direct", "amq.topic", "e9"))
+# Sampled and not compared with a drawn number: Hypothesis likes the edges of ranges.
+rarely = st.sampled_from((False,) * 9 + (True,))
+seldom = st.sampled_from((False,) * 29 + (True,))
+never_nearly = st.sampled_from((False,) * 199 + (True,))
+flag = st.booleans()
+
+PLAIN_QUEUE: Final[dict[str, Any]] = {}
+QUEUE_ARGUMENTS: Final[tuple[dict[str, Any], ...]] = (
+    {"x-max-length": 2},
+    {"x-max-length": 2, "x-overflow": "reject-publish"},
+    {"x-max-length-bytes": 20},
+    {"x-message-ttl": LONG},
+    {"x-message-ttl": 0},
+    {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q1"},
+    {"x-dead-letter-exchange": "e0"},
+    {"x-dead-letter-exchange": "e1", "x-max-length": 1},
+    {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q2", "x-message-ttl": 0},
+    {"x-queue-mode": "lazy"},
+    {"x-queue-type": "classic"},
+    {"x-unknown": "anything"},
+)
+WRONG_QUEUE_ARGUMENTS: Final[tuple[dict[str, Any], ...]] = (
+    {"x-message-ttl": "1"},
+    {"x-message-ttl": -1},
+    {"x-expires": 0},
+    {"x-max-length": -3},
+    {"x-max-length": "many"},
+    {"x-overflow": "sideways"},
+    {"x-max-priority": -1},
+    {"x-dead-letter-exchange": 7},
+    {"x-dead-letter-routing-key": "q1"},
+    {"x-queue-type": "best"},
+    {"x-queue-mode": "busy"},
+)
+HEADERS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"h": 1},
+    {"h": 1, "k": "v"},
+    {"k": "v", "n": None, "t": {"deep": [1, 2, "three"]}},
+    {"CC": ["q1", "a"]},
+    {"BCC": ["q2"], "h": 2},
+    {"CC": "q1"},
+)
+HEADER_BINDINGS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"x-match": "all", "h": 1},
+    {"x-match": "any", "h": 1, "k": "v"},
+    {"x-match": "all", "h": 1, "k": None},
+    {"h": 1, "k": "v"},
+    {"x-match": "some", "h": 1},
+)
+
+
+@st.composite
+def properties(draw: st.DrawFn) -> dict[str, Any]:
+    """Nothing at all in most messages; wrong ones rarely."""
+    given: dict[str, Any] = {}
+    if draw(flag):
+        given["delivery_mode"] = draw(st.sampled_from((1, 2)))
+    if draw(rarely):
+        given |= {"content_type": "text/plain", "message_id": "m", "app_id": "a", "priority": 3}
+    if draw(rarely):
+        given |= {"reply_to": "me", "correlation_id": "c", "message_type": "t"}
+    if draw(rarely):
+        given["expiration"] = draw(st.sampled_from((str(LONG), "0", "soon", "-1")))
+    if draw(seldom):
+        given["user_id"] = draw(st.sampled_from(("guest", "somebody")))
+    if headers := draw(st.sampled_from((*([HEADERS[0]] * 4), *HEADERS))):
+        given["headers"] = headers
+    return given
+
+
+def step(do: str, **args: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
+    """Steps of one kind on any channel; arguments that draw None are left out."""
+    return st.builds(
+        lambda on, given: Step(
+            do, on, **{name: value for name, value in given.items() if value is not None}
+        ),
+        st.integers(0, CHANNELS - 1),
+        st.fixed_dictionaries(args),
+    )
+
+
+def or_left_out(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+def true_rarely(strategy: st.SearchStrategy[bool] = rarely) -> st.SearchStrategy[bool | None]:
+    return strategy.map(lambda drawn: drawn or None)
+
+
+right_arguments = st.sampled_from(QUEUE_ARGUMENTS)
+wrong_or_right_arguments = st.sampled_from(
+    (st.none(),) * 12 + (right_arguments,) * 17 + (st.sampled_from(WRONG_QUEUE_ARGUMENTS),)
+).flatmap(lambda chosen: chosen)
+declare_queue = step(
+    "queue_declare",
+    queue=st.sampled_from((*QUEUES, *QUEUES, *QUEUES, "", "amq.mine")),
+    durable=true_rarely(flag),
+    exclusive=true_rarely(),
+    auto_delete=true_rarely(),
+    arguments=wrong_or_right_arguments,
+)
+# Nearly always the same flags, so that a queue is mostly found and not refused.
+declare_plain_queue = step("queue_declare", queue=st.sampled_from(QUEUES))
+declare_passively = step("queue_declare", queue=queues, passive=st.just(True))
+declare_exchange = step(
+    "exchange_declare",
+    exchange=st.sampled_from((*EXCHANGES, *EXCHANGES, *EXCHANGES, "amq.direct", "amq.new", "")),
+    exchange_type=st.sampled_from(("direct", "fanout", "topic", "headers", "direct", "odd")),
+    durable=true_rarely(),
+    auto_delete=true_rarely(),
+    internal=true_rarely(),
+    passive=true_rarely(),
+    arguments=or_left_out(
+        st.sampled_from(({"alternate-exchange": "e2"}, {"alternate-exchange": "amq.fanout"}))
+    ),
+)
+declare_plain_exchange = st.builds(
+    lambda on, named: Step("exchange_declare", on, exchange=named[0], exchange_type=named[1]),
+    st.integers(0, CHANNELS - 1),
+    st.sampled_from(STANDARD_EXCHANGES),
+)
+binding: Final[dict[str, st.SearchStrategy[Any]]] = {
+    "routing_key": st.sampled_from(PATTERNS),
+    "arguments": or_left_out(st.sampled_from(HEADER_BINDINGS)),
+}
+publish = step(
+    "publish",
+    exchange=st.sampled_from(("", "")) | exchanges,
+    routing_key=st.sampled_from(KEYS),
+    mandatory=true_rarely(flag),
+    immediate=true_rarely(never_nearly),
+    properties=properties(),
+    size=st.sampled_from((None, None, None, None, 0, 5000, 200_000)),
+)
+publish_straight = step(
+    "publish", routing_key=st.sampled_from(QUEUES), mandatory=true_rarely(), many=st.integers(1, 4)
+)
+consume = step(
+    "consume",
+    queue=queues,
+    consumer_tag=st.sampled_from(("c0", "c1", "c2", "")),
+    no_ack=true_rarely(),
+    exclusive=true_rarely(),
+    arguments=or_left_out(st.sampled_from(({"x-priority": 5}, {"x-priority": -1}, {}))),
+)
+which = st.integers(0, 5)
+acks = (
+    step("ack", which=which, multiple=true_rarely(flag)),
+    step("nack", which=which, multiple=true_rarely(flag), requeue=flag),
+    step("reject", which=which, requeue=flag),
+)
+delete_queue = step(
+    "queue_delete", queue=queues, if_unused=true_rarely(flag), if_empty=true_rarely(flag)
+)
+bind = step("queue_bind", queue=queues, exchange=exchanges, **binding)
+tags_that_never_were = st.sampled_from((-1, -2, -3))
+rare = (
+    step("ack", which=tags_that_never_were, multiple=true_rarely(flag)),
+    step("nack", which=tags_that_never_were, requeue=flag),
+    delete_queue,
+    delete_queue,
+    step("exchange_delete", exchange=exchanges, if_unused=true_rarely(flag)),
+    step("close_channel"),
+    step("close_connection"),
+    step("drop_connection"),
+    step("exchange_unbind", destination=exchanges, source=exchanges, **binding),
+    step("confirm_select"),
+    step("confirm_select"),
+    step("flow", active=st.just(True)),
+    step("recover", requeue=st.sampled_from((True, True, True, False))),
+)
+usual = (
+    declare_queue,
+    declare_passively,
+    declare_exchange,
+    declare_plain_queue,
+    declare_plain_exchange,
+    bind,
+    step("queue_unbind", queue=queues, exchange=exchanges, **binding),
+    step("exchange_bind", destination=exchanges, source=exchanges, **binding),
+    step("purge", queue=queues),
+    step("cancel", consumer_tag=st.sampled_from(("c0", "c1", "c2", "c9"))),
+    step("qos", prefetch_count=st.integers(0, 3), global_=true_rarely(flag)),
+    step("recover", requeue=st.just(True)),
+)
+often = (
+    publish,
+    publish,
+    publish_straight,
+    publish_straight,
+    consume,
+    step("get", queue=queues, no_ack=true_rarely(flag)),
+    *acks,
+)
+transactions = (step("tx_select"), step("tx_commit"), step("tx_commit"), step("tx_rollback"))
+
+
+def beginning(draw: st.DrawFn) -> Program:
+    """Queues, exchanges and bindings, for the rest to be about something."""
+    steps = []
+    for queue in QUEUES:
+        arguments = draw(st.sampled_from((None, None, None, *QUEUE_ARGUMENTS)))
+        durable = draw(flag)
+        given = {"queue": queue, "durable": durable or None, "arguments": arguments}
+        steps.append(Step("queue_declare", 0, **{n: v for n, v in given.items() if v is not None}))
+    for exchange, kind in STANDARD_EXCHANGES:
+        steps.append(Step("exchange_declare", 0, exchange=exchange, exchange_type=kind))
+    return [*steps, *(draw(bind) for _ in QUEUES)]
+
+
+@st.composite
+def programs(draw: st.DrawFn, steps: int, *, tx: bool) -> Program:
+    """Programs of exactly ``steps`` steps."""
+    kinds = st.sampled_from(
+        [*(often * 6), *(usual * 2), *rare, *(transactions * 4 if tx and draw(rarely) else ())]
+    )
+    begun = beginning(draw) if draw(flag) or draw(flag) else []
+    return [*begun, *(draw(draw(kinds)) for _ in range(steps - len(begun)))]

@@ -1,0 +1,60 @@
+"""Draws programs from a seed and plays them until one differs.
+
+The rule: the same seed draws the same programs. Hypothesis draws; shortening is done by
+:mod:`.shrink`, which leaves out steps and so stays on programs that are played in a second.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from conformance.brokers.process import Address
+from conformance.differential.duel import Report, Verdict, duel
+from conformance.differential.program import Program, programs
+from conformance.differential.shrink import shrunk
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+Verdicts = Counter[Verdict]
+
+
+class Different(Exception):
+    """Two brokers differ; the message is the shortest program found and both transcripts."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(str(report))
+
+
+def run(
+    count: int,
+    steps: int,
+    from_seed: int,
+    addresses: tuple[Address, Address],
+    *,
+    tx: bool = True,
+    after_each: Callable[[Verdicts], None] = lambda verdicts: None,
+) -> Verdicts:
+    """Play ``count`` programs. Raises :class:`Different`."""
+    verdicts = Verdicts()
+    found: list[Report] = []
+
+    @seed(from_seed)
+    @settings(
+        max_examples=count,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(programs(steps, tx=tx))
+    def play(program: Program) -> None:
+        report = duel(program, addresses)
+        verdicts[report.verdict] += 1
+        after_each(verdicts)
+        if report.verdict is Verdict.DIFFERENT:
+            found.append(report)
+            raise Different(report)
+
+    try:
+        play()
+    except Different:
+        raise Different(shrunk(found[0], lambda program: duel(program, addresses))) from None
+    return verdicts
