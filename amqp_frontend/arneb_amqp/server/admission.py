@@ -28,8 +28,10 @@ def admit(effect: Append, core: Core, queues: Queues, receiver: Receiver) -> Non
         if queue is None or queue.keeping is None:
             unit.appends.append((topic, [entry]))
         elif queue.keeping.takes(queue, entry):
-            queue.keeping.let_in(1, size)
-            entered.append(queue.keeping)
+            # What is kept in memory only is in the queue, and counted there, at once.
+            if topic.durable:
+                queue.keeping.let_in(1, size)
+                entered.append(queue.keeping)
             unit.appends.append((topic, [entry]))
         else:
             refused = True

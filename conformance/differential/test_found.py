@@ -1,0 +1,29 @@
+"""Programs on which the two brokers differed once. Each is as short as it was found."""
+
+import pytest
+from conformance.differential.conftest import Both
+from conformance.differential.duel import Verdict, duel
+from conformance.differential.program import Program, Step
+
+FOUND: dict[str, Program] = {
+    "cumulative confirms are one for each publish": [
+        Step("confirm_select", 1),
+        Step("publish", 1, routing_key="q2", many=3),
+    ],
+    "a run that just fits is not refused": [
+        Step(
+            "queue_declare",
+            0,
+            queue="q2",
+            arguments={"x-max-length": 2, "x-overflow": "reject-publish"},
+        ),
+        Step("publish", 0, routing_key="q2", many=2),
+        Step("publish", 0, routing_key="q2", many=3),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_is_answered_alike(name: str, both: Both) -> None:
+    report = duel(FOUND[name], both)
+    assert report.verdict is Verdict.EQUAL, str(report)
