@@ -17,6 +17,10 @@ from arneb_core.position import Position, before
 REPLAY_RUN_MAX: Final = 256
 """Replays handed out at a time."""
 
+REPLAY_RUN_MIN: Final = 8
+"""Looked at when few are taken at a time: a consumer with a prefetch of one must not cost a look at
+hundreds for each."""
+
 REPLAY_READ_BYTES: Final = 256 * 1024
 """One read for replays; they are often scattered, so this is less than a backlog read."""
 
@@ -32,6 +36,7 @@ class ReplaySet:
         self.fetch = fetch
         self._places = BitMap64()
         self._fetched: dict[Position, bytes] = {}
+        self._run_max = REPLAY_RUN_MIN
 
     def __repr__(self) -> str:
         return f"<ReplaySet {len(self._places)} entries>"
@@ -84,7 +89,7 @@ class ReplaySet:
         while self._places and self.fetch.is_free:
             positions: list[Position] = []
             entries: list[bytes] = []
-            for number in self._places[:REPLAY_RUN_MAX]:
+            for number in self._places[: self._run_max]:
                 place = Position(number)
                 entry = self._fetched.get(place)
                 if entry is None:
@@ -101,6 +106,7 @@ class ReplaySet:
 
     def take(self, positions: list[Position]) -> None:
         """``positions`` were handed out."""
+        self._run_max = min(REPLAY_RUN_MAX, max(REPLAY_RUN_MIN, 2 * len(positions)))
         for place in positions:
             self._fetched.pop(place, None)
         self.discard(positions)
