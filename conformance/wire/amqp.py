@@ -147,6 +147,9 @@ class AmqpClient:
     def requeue(self, tag: int) -> None:
         self._send(1, commands.Basic.Nack(tag, False, True))
 
+    def reject(self, tag: int) -> None:
+        self._send(1, commands.Basic.Reject(tag, False))
+
     async def round_trip(self) -> None:
         """Returns when the broker has read everything that was sent before."""
         await self.call(commands.Basic.Qos(prefetch_count=0), commands.Basic.QosOk)
