@@ -3,6 +3,7 @@
 from tests.amqp_frontend.topology.conftest import ME, Box, Opener, Place
 
 from arneb_amqp.topology.attachments import Attachment, Consumption
+from arneb_amqp.topology.housekeeping import delete_expired, retry_dead_letters
 from arneb_amqp.topology.queues import Queue
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose
@@ -91,7 +92,7 @@ async def test_a_dead_letter_is_there_once_though_its_commit_failed(broker: Open
             await quiet(place.engine)
             assert dead.message_count == (0 if durable else 1)
             assert attachment.consumer.in_flight == 0
-            place.vhost.queues.retry_dead_letters()
+            retry_dead_letters(place.vhost.queues)
             await quiet(place.engine)
             assert (queue.message_count, dead.message_count) == (0, 1)
             await detach(place, attachment)
@@ -113,7 +114,7 @@ async def test_a_queue_that_is_deleted_takes_its_dead_letters_along(broker: Open
         await quiet(place.engine)
         async with place.topology.changing():
             await place.vhost.queues.delete(queue)
-        place.vhost.queues.retry_dead_letters()
+        retry_dead_letters(place.vhost.queues)
         await quiet(place.engine)
         assert dead.message_count == 0
 
@@ -138,10 +139,10 @@ async def test_a_queue_goes_when_nobody_has_used_it(broker: Opener) -> None:
         attachment = await attach(place, Box())
         begun_ms = queue.used_at_ms
         async with place.topology.changing():
-            assert await place.vhost.queues.delete_expired(begun_ms + 5_000) == 1_000
+            assert await delete_expired(place.vhost.queues, begun_ms + 5_000) == 1_000
         await detach(place, attachment)
         async with place.topology.changing():
-            assert await place.vhost.queues.delete_expired(begun_ms + 5_400) == 600
+            assert await delete_expired(place.vhost.queues, begun_ms + 5_400) == 600
             assert place.vhost.queues.has(queue)
-            await place.vhost.queues.delete_expired(begun_ms + 6_000)
+            await delete_expired(place.vhost.queues, begun_ms + 6_000)
             assert not place.vhost.queues.has(queue)
