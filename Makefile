@@ -11,7 +11,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test check demo bench conformance mutants clean java compiler broker-tools
+.PHONY: help run test check demo bench conformance mutants clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run          a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), data in ./arneb-data"
@@ -42,7 +42,7 @@ demo: $(VENV)/.dev java
 bench: $(VENV)/.dev broker-tools
 	$(BIN)/python -m bench $(ARGS)
 
-conformance: $(VENV)/.dev java broker-tools
+conformance: $(VENV)/.dev java broker-tools client-tools
 	$(BIN)/pytest conformance $(ARGS)
 
 # The known mistakes, one after the other, in a copy of the code: the tests must see each.
@@ -82,3 +82,9 @@ compiler:
 broker-tools: compiler
 	@test -x /usr/sbin/rabbitmq-server -a -e /usr/include/amqp.h -a -x /usr/bin/amqp-publish || \
 		{ $(APT) update && $(APT) install rabbitmq-server librabbitmq-dev amqp-tools >/dev/null; }
+
+# For the clients of other languages in conformance/clients; their libraries come with them.
+client-tools:
+	@command -v npm >/dev/null || { $(APT) update && $(APT) install nodejs npm >/dev/null; }
+	@command -v go >/dev/null || test -x /usr/local/go/bin/go || \
+		{ $(APT) update && $(APT) install golang-go >/dev/null; }

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final
 
 from conformance.brokers.process import Address
-from conformance.differential.evening import Evened, even, interleaved_otherwise
+from conformance.differential.evening import Evened, even, shared_out_otherwise
 from conformance.differential.player import Player
 from conformance.differential.program import Program, Step
 
@@ -31,7 +31,7 @@ class Verdict(Enum):
 
     EQUAL = "equal"
     UNDECIDED = "undecided"
-    """Consumers of one channel got messages interleaved otherwise: the tags are not the same."""
+    """Consumers shared the same messages otherwise: the delivery tags are not the same."""
     DIFFERENT = "different"
 
 
@@ -98,7 +98,7 @@ def _play(report: Report, step: Step, players: tuple[Player, Player]) -> bool:
         for player in players:
             player.next_step()
         return True
-    undecided = interleaved_otherwise(said)
+    undecided = shared_out_otherwise(said)
     report.verdict = Verdict.UNDECIDED if undecided else Verdict.DIFFERENT
     return False
 

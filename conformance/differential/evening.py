@@ -55,31 +55,35 @@ def by_kind(events: list[Event]) -> dict[str, Any]:
     return kinds
 
 
-def interleaved_otherwise(said: tuple[Evened, Evened]) -> bool:
-    """Whether only the order differs in which several consumers of one channel got messages.
+def shared_out_otherwise(said: tuple[Evened, Evened]) -> bool:
+    """Whether only the order differs in which several consumers got the same messages.
 
-    Those of different queues are independent of each other in RabbitMQ too. Those of one queue
-    stand in ``DIFFERENCES.md``: Arneb gives each consumer its share of a run in one piece.
+    Consumers of different queues are independent of each other in RabbitMQ too. For those of
+    one queue ``DIFFERENCES.md`` says it: Arneb gives each its share of a run in one piece, and
+    may begin the round with another. Nobody may get more or less than in RabbitMQ, though.
     """
-    if said[0].keys() != said[1].keys():
+    (shares, rest), (other_shares, other_rest) = map(_shares, said)
+    if rest != other_rest or len(shares) < 2:
         return False
-    return all(
-        first == second or (_untagged(first) == _untagged(second) and _consumers(first) > 1)
-        for first, second in zip(said[0].values(), said[1].values(), strict=True)
-    )
+    sizes, other_sizes = sorted(map(len, shares)), sorted(map(len, other_shares))
+    return sizes == other_sizes and _pooled(shares) == _pooled(other_shares)
 
 
-def _consumers(kinds: Any) -> int:
-    return sum(kind.startswith("to ") for kind in kinds) if isinstance(kinds, dict) else 0
+def _shares(said: Evened) -> tuple[list[list[Any]], Evened]:
+    """What each consumer got, and all else."""
+    shares: list[list[Any]] = []
+    rest: Evened = {}
+    for place, kinds in said.items():
+        rest[place] = kinds
+        if place != "queues":
+            shares += (what for kind, what in kinds.items() if kind.startswith("to "))
+            rest[place] = {kind: what for kind, what in kinds.items() if kind[:3] != "to "}
+    return shares, {place: kinds for place, kinds in rest.items() if kinds}
 
 
-def _untagged(kinds: Any) -> Any:
-    if _consumers(kinds) < 2:
-        return kinds
-    return {
-        kind: [content[1:] for content in what] if kind.startswith("to ") else what
-        for kind, what in kinds.items()
-    }
+def _pooled(shares: list[list[Any]]) -> list[str]:
+    """All deliveries, without their tags."""
+    return sorted(repr(content[1:]) for share in shares for content in share)
 
 
 def without_last_deaths(properties: Any) -> Any:

@@ -1,0 +1,270 @@
+// Everyday and edge scenarios for amqp091-go. One line per scenario: "ok name" or "FAILED name: why".
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"reflect"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+const patience = 10 * time.Second
+
+var (
+	url     = os.Args[1]
+	numbers int
+)
+
+func fresh() string {
+	numbers++
+	return fmt.Sprintf("amqp091-go-%d-%d", os.Getpid(), numbers)
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func expect(got, wanted any, what string) {
+	if !reflect.DeepEqual(got, wanted) {
+		panic(fmt.Sprintf("%s: expected %v, got %v", what, wanted, got))
+	}
+}
+
+func next[T any](channel <-chan T, what string) T {
+	select {
+	case value := <-channel:
+		return value
+	case <-time.After(patience):
+		panic(what + " did not come")
+	}
+}
+
+func publish(channel *amqp.Channel, queue string, message amqp.Publishing) {
+	check(channel.PublishWithContext(context.Background(), "", queue, false, false, message))
+}
+
+func text(body string) amqp.Publishing { return amqp.Publishing{Body: []byte(body)} }
+
+func queueOf(channel *amqp.Channel) string {
+	return must(channel.QueueDeclare(fresh(), true, false, false, false, nil)).Name
+}
+
+func confirmed(connection *amqp.Connection) {
+	channel := must(connection.Channel())
+	check(channel.Confirm(false))
+	queue := queueOf(channel)
+	var waiting []*amqp.DeferredConfirmation
+	for n := 0; n < 200; n++ {
+		waiting = append(waiting, must(channel.PublishWithDeferredConfirm(
+			"", queue, false, false, text(fmt.Sprint(n)))))
+	}
+	for _, each := range waiting {
+		expect(each.Wait(), true, "confirm")
+	}
+	deliveries := must(channel.Consume(queue, "", false, false, false, false, nil))
+	for n := 0; n < 200; n++ {
+		delivery := next(deliveries, "a message")
+		expect(string(delivery.Body), fmt.Sprint(n), "order")
+		check(delivery.Ack(false))
+	}
+	must(channel.QueueDelete(queue, false, false, false))
+}
+
+func requeued(connection *amqp.Connection) {
+	channel := must(connection.Channel())
+	queue := queueOf(channel)
+	publish(channel, queue, text("again"))
+	deliveries := must(channel.Consume(queue, "", false, false, false, false, nil))
+	first := next(deliveries, "the message")
+	expect(first.Redelivered, false, "redelivered at first")
+	check(first.Nack(false, true))
+	second := next(deliveries, "the message again")
+	expect(second.Redelivered, true, "redelivered")
+	check(second.Ack(false))
+	must(channel.QueueDelete(queue, false, false, false))
+}
+
+func prefetch(connection *amqp.Connection) {
+	channel := must(connection.Channel())
+	queue := queueOf(channel)
+	for n := 0; n < 5; n++ {
+		publish(channel, queue, text(fmt.Sprint(n)))
+	}
+	check(channel.Qos(2, 0, false))
+	deliveries := must(channel.Consume(queue, "", false, false, false, false, nil))
+	next(deliveries, "the first")
+	second := next(deliveries, "the second")
+	state := must(channel.QueueDeclarePassive(queue, true, false, false, false, nil))
+	expect(state.Messages, 3, "ready")
+	check(second.Ack(true))
+	next(deliveries, "the third")
+	must(channel.QueueDelete(queue, false, false, false))
+}
+
+func returned(connection *amqp.Connection) {
+	channel := must(connection.Channel())
+	check(channel.Confirm(false))
+	returns := channel.NotifyReturn(make(chan amqp.Return, 1))
+	waiting := must(channel.PublishWithDeferredConfirm("", fresh(), true, false, text("back")))
+	back := next(returns, "the return")
+	expect(int(back.ReplyCode), 312, "code")
+	expect(back.ReplyText, "NO_ROUTE", "text")
+	expect(waiting.Wait(), true, "confirm")
+}
+
+func allTypes(connection *amqp.Connection) {
+	channel := must(connection.Channel())
+	queue := queueOf(channel)
+	now := time.Unix(1700000000, 0)
+	headers := amqp.Table{
+		"bool": true, "int8": int8(-1), "int16": int16(-300), "int32": int32(-70000),
+		"int64": int64(1) << 40, "float32": float32(1.5), "float64": 2.5, "text": "grün",
+		"bytes": []byte("b"), "time": now, "decimal": amqp.Decimal{Scale: 2, Value: 12345},
+		"list": []interface{}{int32(1), "two"}, "table": amqp.Table{"deep": "x"}, "nothing": nil,
+	}
+	check(headers.Validate())
+	publish(channel, queue, amqp.Publishing{
+		Headers: headers, ContentType: "text/plain", ContentEncoding: "utf-8", DeliveryMode: 2,
+		Priority: 4, CorrelationId: "c", ReplyTo: "r", Expiration: "60000", MessageId: "m",
+		Timestamp: now, Type: "t", UserId: "guest", AppId: "a",
+	})
+	got, found, err := channel.Get(queue, true)
+	check(err)
+	expect(found, true, "found")
+	expect(got.Headers, headers, "headers")
+	expect([]string{got.ContentType, got.ContentEncoding, got.CorrelationId, got.ReplyTo,
+		got.Expiration, got.MessageId, got.Type, got.UserId, got.AppId},
+		[]string{"text/plain", "utf-8", "c", "r", "60000", "m", "t", "guest", "a"}, "properties")
+	expect(got.Timestamp.Unix(), now.Unix(), "timestamp")
+	must(channel.QueueDelete(queue, false, false, false))
+}
+
+func large(connection *amqp.Connection) {
+	channel := must(connection.Channel())
+	queue := queueOf(channel)
+	body := bytes.Repeat([]byte("0123456789"), 100_001)
+	publish(channel, queue, amqp.Publishing{Body: body})
+	got, found, err := channel.Get(queue, true)
+	check(err)
+	expect(found && bytes.Equal(got.Body, body), true, "body")
+	must(channel.QueueDelete(queue, false, false, false))
+}
+
+func transaction(connection *amqp.Connection) {
+	channel := must(connection.Channel())
+	queue := queueOf(channel)
+	check(channel.Tx())
+	publish(channel, queue, text("taken back"))
+	check(channel.TxRollback())
+	publish(channel, queue, text("kept"))
+	check(channel.TxCommit())
+	got, found, err := channel.Get(queue, false)
+	check(err)
+	expect(found, true, "found")
+	expect(string(got.Body), "kept", "body")
+	check(got.Ack(false))
+	check(channel.TxCommit())
+	must(channel.QueueDelete(queue, false, false, false))
+}
+
+func mistake(connection *amqp.Connection) {
+	channel := must(connection.Channel())
+	_, err := channel.QueueDeclarePassive(fresh(), true, false, false, false, nil)
+	var refused *amqp.Error
+	expect(errors.As(err, &refused), true, "kind of error")
+	expect(refused.Code, amqp.NotFound, "code")
+	check(must(connection.Channel()).Close())
+}
+
+func cancelled(connection *amqp.Connection) {
+	channel := must(connection.Channel())
+	queue := queueOf(channel)
+	cancels := channel.NotifyCancel(make(chan string, 1))
+	must(channel.Consume(queue, "mine", false, false, false, false, nil))
+	must(channel.QueueDelete(queue, false, false, false))
+	expect(next(cancels, "the cancel"), "mine", "consumer tag")
+}
+
+func lost(*amqp.Connection) {
+	var socket net.Conn
+	config := amqp.Config{Dial: func(network, address string) (net.Conn, error) {
+		var err error
+		socket, err = net.DialTimeout(network, address, patience)
+		return socket, err
+	}}
+	first := must(amqp.DialConfig(url, config))
+	channel := must(first.Channel())
+	queue := queueOf(channel)
+	publish(channel, queue, amqp.Publishing{Body: []byte("kept"), DeliveryMode: 2})
+	next(must(channel.Consume(queue, "", false, false, false, false, nil)), "the message")
+	closed := first.NotifyClose(make(chan *amqp.Error, 1))
+	check(socket.Close())
+	next(closed, "the close")
+	second := must(amqp.Dial(url))
+	defer second.Close()
+	channel = must(second.Channel())
+	deliveries := must(channel.Consume(queue, "", false, false, false, false, nil))
+	expect(next(deliveries, "the message again").Redelivered, true, "redelivered")
+	must(channel.QueueDelete(queue, false, false, false))
+}
+
+func heartbeats(*amqp.Connection) {
+	idle := must(amqp.DialConfig(url, amqp.Config{Heartbeat: time.Second}))
+	time.Sleep(3500 * time.Millisecond)
+	check(must(idle.Channel()).Close())
+	check(idle.Close())
+}
+
+func run(name string, scenario func(*amqp.Connection)) (ok bool) {
+	connection := must(amqp.Dial(url))
+	defer connection.Close()
+	defer func() {
+		if problem := recover(); problem != nil {
+			fmt.Printf("FAILED %s: %v\n", name, problem)
+			ok = false
+		}
+	}()
+	scenario(connection)
+	fmt.Println("ok", name)
+	return true
+}
+
+func main() {
+	failed := false
+	for _, each := range []struct {
+		name     string
+		scenario func(*amqp.Connection)
+	}{
+		{"confirmed publishes come back in order", confirmed},
+		{"a rejected message comes again, redelivered", requeued},
+		{"a prefetch holds back what is too much", prefetch},
+		{"an unroutable mandatory message is returned", returned},
+		{"headers of all types and every property come back", allTypes},
+		{"a body of many frames comes back whole", large},
+		{"a transaction is kept or taken back", transaction},
+		{"a mistake closes its channel only", mistake},
+		{"a deleted queue cancels its consumer", cancelled},
+		{"what a lost connection held comes again on a new one", lost},
+		{"heartbeats keep an idle connection", heartbeats},
+	} {
+		failed = !run(each.name, each.scenario) || failed
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
