@@ -67,7 +67,12 @@ class Heir:
 
 def entry(body: bytes, *, now_ms: int, lives_ms: int | None = None) -> bytes:
     expires = 0 if lives_ms is None else now_ms + lives_ms
-    header = EntryHeader(Origin.AMQP, publish_time_ms=now_ms, expires_at_ms=expires)
+    header = EntryHeader(
+        Origin.AMQP,
+        publish_time_ms=now_ms,
+        expires_at_ms=expires,
+        priority=len(body) + sum(body) % 3,
+    )
     return header.pack() + body
 
 
@@ -294,16 +299,16 @@ LIMITS = st.builds(
 )
 
 
-@given(ops=OPS, limits=LIMITS, in_memory=st.booleans())
-@settings(max_examples=15)
+@given(ops=OPS, limits=LIMITS, in_memory=st.booleans(), highest=st.sampled_from([0, 3]))
+@settings(max_examples=20)
 def test_every_message_is_at_exactly_one_place(
-    ops: Sequence[tuple], limits: Limits, in_memory: bool
+    ops: Sequence[tuple], limits: Limits, in_memory: bool, highest: int
 ) -> None:
     async def scenario() -> None:
         with TemporaryDirectory() as place, Store.open(Path(place, "data")) as store:
             faulty = FaultyStore(store)
             await in_world(
-                store.path, not in_memory, partial(_play, ops, limits, faulty),
+                store.path, not in_memory, partial(_play, ops, limits, faulty, highest),
                 committing=faulty, store=store,
             )  # fmt: skip
             with store.snapshot() as snapshot:
@@ -312,7 +317,10 @@ def test_every_message_is_at_exactly_one_place(
     trio.run(scenario, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-async def _play(ops: Sequence[tuple], limits: Limits, faulty: FaultyStore, world: World) -> None:
+async def _play(
+    ops: Sequence[tuple], limits: Limits, faulty: FaultyStore, highest: int, world: World
+) -> None:
+    world.subscription.prioritise(highest)
     world.subscription.limit(limits, world.heir)
     consumer, sink = attach(world.subscription)
     published: list[bytes] = []
