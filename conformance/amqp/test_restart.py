@@ -1,10 +1,11 @@
 """What outlives the broker: durable things and persistent messages, and nothing else."""
 
+import time
 from collections.abc import Callable
 
 import pika
 import pytest
-from conformance.amqp.helpers import PERSISTENT, Inbox, bodies_in, publish
+from conformance.amqp.helpers import PERSISTENT, Inbox, bodies_in, publish, take
 from conformance.brokers.process import Broker
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError, ChannelClosedByBroker
@@ -122,4 +123,31 @@ def test_priorities_outlive_the_broker(own_broker: Broker, end: Callable[[Broker
     restart(own_broker, end, connection)
     connection = connect(own_broker)
     assert bodies_in(connection.channel(), "urgent") == [b"9", b"4", b"1", b"1"]
+    connection.close()
+
+
+def test_what_expires_meanwhile_is_dead_lettered(
+    own_broker: Broker, end: Callable[[Broker], None]
+) -> None:
+    connection = connect(own_broker)
+    channel = connection.channel()
+    channel.exchange_declare("dlx", "direct", durable=True)
+    channel.queue_declare("grave", durable=True)
+    channel.queue_bind("grave", "dlx", "short")
+    arguments = {"x-dead-letter-exchange": "dlx", "x-dead-letter-routing-key": "short"}
+    channel.queue_declare("own", durable=True, arguments=arguments)
+    channel.queue_declare("all", durable=True, arguments={**arguments, "x-message-ttl": 700})
+    channel.confirm_delivery()
+    properties = pika.BasicProperties(delivery_mode=2, expiration="700")
+    channel.basic_publish("", "own", b"own", properties)
+    channel.basic_publish("", "all", b"all", PERSISTENT)
+    assert channel.queue_declare("grave", passive=True).method.message_count == 0
+    end(own_broker)
+    with pytest.raises(AMQPError):
+        connection.sleep(5)
+    time.sleep(0.8)
+    own_broker.start()
+    connection = connect(own_broker)
+    channel = connection.channel()
+    assert sorted(body for _, _, body in take(channel, "grave", 2)) == [b"all", b"own"]
     connection.close()

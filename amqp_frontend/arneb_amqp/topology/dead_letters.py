@@ -13,6 +13,7 @@ from typing import Final
 from arneb_amqp.codec import encode_message
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.death import Burial, bury
+from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
@@ -125,8 +126,11 @@ class DeadLetterOffice:
             )
         except AmqpError:
             return  # the exchange is not there (any more)
+        queues = found.queues
+        if not queues and target.exchange == DEFAULT_EXCHANGE:
+            queues = (burial.routing_key,)  # a topic that a Pulsar client made, perhaps
         letter = self._letter(burial, entry[start:], header)
-        for name in found.queues:
+        for name in queues:
             if reason is not Departure.REJECTED and burial.closes_circle(name):
                 continue
             topic = self._topic_of_queue(name)

@@ -280,14 +280,20 @@ class Queues:
                 await self.delete(queue)
 
     async def restore(self, record: QueueRecord) -> None:
-        """Take up a queue that was declared before the broker started."""
+        """Take up a queue that was declared before the broker started. What it asks for counts
+        from :meth:`begin` on, for its dead letters must find every binding."""
         topic = self._core.topics.get(topic_of(self.vhost, record.name))
         if topic is None:
             LOGGER.warning("the topic of queue %r is gone; forgetting the queue", record.name)
             await self._core.committed(Unit(metadata=[(record.key, None)]))
             return
         queue = Queue(record.name, self.vhost, topic, record.auto_delete, record.arguments)
-        await self._enter(queue)
+        await self._enter(queue, begin=False)
+
+    def begin(self) -> None:
+        """All that was declared before is here."""
+        for queue in self:
+            self._apply_arguments(queue)
 
     async def _find(self, name: str) -> Queue | None:
         queue = self._queues.get(name)
@@ -319,11 +325,12 @@ class Queues:
             LOGGER.warning("%s: accepted without effect: %s", queue, ", ".join(ignored))
         return queue
 
-    async def _enter(self, queue: Queue) -> None:
+    async def _enter(self, queue: Queue, *, begin: bool = True) -> None:
         if SUBSCRIPTION not in queue.topic.subscriptions:
             await queue.topic.subscribe(SUBSCRIPTION, initial=InitialPosition.EARLIEST)
         self._queues[queue.name] = queue
-        self._apply_arguments(queue)
+        if begin:
+            self._apply_arguments(queue)
         self._router.add_queue(queue.name)
 
     def _apply_arguments(self, queue: Queue) -> None:

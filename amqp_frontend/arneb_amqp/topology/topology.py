@@ -129,3 +129,5 @@ class Topology:
                 vhost.router.bind(binding)
             except AmqpError as error:
                 LOGGER.warning("leaving out %s: %s", binding, error)
+        for vhost in self._vhosts.values():
+            vhost.queues.begin()

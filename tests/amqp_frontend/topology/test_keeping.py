@@ -4,6 +4,7 @@ from tests.amqp_frontend.topology.conftest import ME, Box, Opener, Place
 
 from arneb_amqp.topology.attachments import Attachment, Consumption
 from arneb_amqp.topology.housekeeping import delete_expired, retry_dead_letters
+from arneb_amqp.topology.names import topic_of
 from arneb_amqp.topology.queues import Queue
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose
@@ -146,3 +147,16 @@ async def test_a_queue_goes_when_nobody_has_used_it(broker: Opener) -> None:
             assert place.vhost.queues.has(queue)
             await delete_expired(place.vhost.queues, begun_ms + 6_000)
             assert not place.vhost.queues.has(queue)
+
+
+async def test_a_topic_that_no_queue_was_declared_for_takes_dead_letters(broker: Opener) -> None:
+    """A Pulsar client made it; publishes to the default exchange find it too."""
+    async with broker() as place:
+        queue = await place.declare(arguments=to_dead())
+        topic = await place.engine.create_topic(topic_of("/", "dead"))
+        await put(place, queue, b"a")
+        box = Box()
+        attachment = await attach(place, box)
+        attachment.consumer.reject(box.runs[0].positions)
+        await quiet(place.engine)
+        assert topic.statistics().messages == 1
