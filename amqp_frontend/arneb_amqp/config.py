@@ -48,6 +48,8 @@ class AmqpConfig:
     """Above this much the connection is not read either. Far above what deliveries can reach: a
     client with one thread may publish for long before it reads what it has asked for, and must
     not wait for us while we wait for it. What is bounded here are answers that nobody reads."""
+    consumer_timeout_s: float = 1800.0
+    """A delivery that is unanswered for so long closes its channel; 0 = none does."""
     cluster_name: str = "arneb"
 
     def __post_init__(self) -> None:
@@ -55,6 +57,10 @@ class AmqpConfig:
             raise ValueError(
                 f"expected frame_bytes_max of at least {FRAME_BYTES_MIN} or 0, "
                 f"got {self.frame_bytes_max}"
+            )
+        if self.consumer_timeout_s < 0:
+            raise ValueError(
+                f"expected consumer_timeout_s of at least 0, got {self.consumer_timeout_s}"
             )
         if not 0 <= self.outbox_bytes_low < self.outbox_bytes_high < self.outbox_bytes_max:
             raise ValueError("expected outbox_bytes_low below _high below _max")

@@ -439,4 +439,11 @@ MUTANTS: Final = (
         "        if False:\n",
         ("tests/amqp_frontend/session/test_reply_to.py",),
     ),
+    Mutant(
+        "answers are never overdue",
+        "amqp_frontend/arneb_amqp/session/answers.py",
+        "        return notes[0][1] + timeout_s <= now\n",
+        "        return False\n",
+        ("tests/amqp_frontend/session/test_answers.py",),
+    ),
 )

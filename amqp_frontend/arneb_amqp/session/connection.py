@@ -18,6 +18,7 @@ from pamqp.commands import Channel as ChannelMethods
 
 from arneb_amqp.errors import AmqpError, ChannelException, channel_error, not_allowed
 from arneb_amqp.session.agenda import Collecting
+from arneb_amqp.session.answers import look_s
 from arneb_amqp.session.channel import Channel
 from arneb_amqp.session.delivering import ChannelConsumer
 from arneb_amqp.session.effects import Effect
@@ -59,6 +60,8 @@ class ConnectionSession(Lifecycle):
         self._consumer_ids = 0
         self._consumers: dict[ConsumerId, ChannelConsumer] = {}
         self._confirming: dict[Collecting, None] = {}
+        self._timeout_s = around.config.consumer_timeout_s
+        self._next_look = now + look_s(self._timeout_s)
 
     def __repr__(self) -> str:
         return (
@@ -107,6 +110,26 @@ class ConnectionSession(Lifecycle):
         consumer = self._consumers.get(id_)
         if consumer is not None:
             consumer.deliver(run)
+
+    # Time.
+
+    def next_timer(self) -> float:
+        """When :meth:`handle_timer` should be called at the latest."""
+        due = super().next_timer()
+        return min(due, self._next_look) if self.state is ConnectionState.OPEN else due
+
+    def handle_timer(self, now: float) -> None:
+        """As the lifecycle's; and close channels whose clients do not answer."""
+        super().handle_timer(now)
+        if now < self._next_look:
+            return
+        self._next_look = now + look_s(self._timeout_s)
+        for channel in list(self._channels.values()):
+            try:
+                if channel.state is ChannelState.OPEN:
+                    channel.deliverer.check_answers(now, self._timeout_s)
+            except AmqpError as error:
+                self.failed(channel.id, error)
 
     # Output.
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from arneb_amqp.codec import encode_message
 from arneb_amqp.errors import not_allowed, precondition_failed
+from arneb_amqp.session.answers import Answers, timed_out
 from arneb_amqp.session.effects import Consume, Leave, Reject, Release
 from arneb_amqp.session.host import Host
 from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo
@@ -73,6 +74,7 @@ class Deliverer:
     """
 
     __slots__ = (
+        "_answers",
         "_getters",
         "_host",
         "channel",
@@ -91,6 +93,7 @@ class Deliverer:
         self.consumers: dict[str, ChannelConsumer] = {}
         self.prefetch = 0
         self.unacked = Unacked()
+        self._answers = Answers()
         self.window = Window()
 
     def begin(
@@ -189,6 +192,12 @@ class Deliverer:
             raise unknown_tag(unknown)
         for settled in groups:
             self._host.agenda.emit(Release(settled) if requeue else Reject(settled))
+
+    def check_answers(self, now: float, timeout_s: float) -> None:
+        """Raise 406 when a delivery has waited for its answer for too long."""
+        unacked = self.unacked
+        if self._answers.overdue(unacked.oldest, unacked.next_tag, now, timeout_s):
+            raise timed_out(self.channel, timeout_s)
 
     def recover(self) -> None:
         """Give everything unanswered back."""

@@ -74,6 +74,11 @@ class Unacked:
     def __contains__(self, tag: int) -> bool:
         return tag in self._places
 
+    @property
+    def oldest(self) -> int | None:
+        """A tag that is unanswered, the first that was given out unless answers were undone."""
+        return next(iter(self._places), None)
+
     def skip(self, count: int) -> int:
         """Use up ``count`` tags for deliveries that need no answer; returns the first."""
         first = self.next_tag

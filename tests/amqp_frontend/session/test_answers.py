@@ -1,0 +1,92 @@
+"""Answers that are due: against the time of each delivery, and closing the channel."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pamqp.commands import Basic, Channel
+from tests.amqp_frontend.session.playbook import (
+    Delivered,
+    Playbook,
+    Tick,
+    client,
+    connected,
+    opened,
+    run_of,
+    sent,
+)
+from tests.amqp_frontend.session.test_delivering import acknowledged, consuming
+
+from arneb_amqp.config import AmqpConfig
+from arneb_amqp.session.answers import LOOK_S_MAX, Answers, look_s
+from arneb_amqp.session.effects import Leave
+
+TIMEOUT_S = 100.0
+LOOK_S = look_s(TIMEOUT_S)
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("deliver"), st.integers(1, 3)),
+        st.tuples(st.just("answer"), st.integers(0, 5)),
+        st.tuples(st.just("look"), st.floats(1, LOOK_S)),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_a_delivery_is_overdue_at_most_one_look_late_and_never_early(
+    steps: list[tuple[str, float]],
+) -> None:
+    answers, now, next_tag = Answers(), 0.0, 1
+    out: dict[int, float] = {}
+    for step, detail in steps:
+        if step == "deliver":
+            for _ in range(int(detail)):
+                out[next_tag] = now
+                next_tag += 1
+        elif step == "answer":
+            for tag in sorted(out)[int(detail) : int(detail) + 1]:
+                del out[tag]
+        else:
+            now += detail
+            oldest = min(out, default=None)
+            waited = now - min(out.values(), default=now)
+            overdue = answers.overdue(oldest, next_tag, now, TIMEOUT_S)
+            assert not (overdue and waited < TIMEOUT_S), "early"
+            assert overdue or waited <= TIMEOUT_S + LOOK_S, "late"
+
+
+def test_how_often_is_looked() -> None:
+    assert look_s(0) == float("inf")
+    assert look_s(1.0) == 0.25
+    assert look_s(1800.0) == LOOK_S_MAX
+
+
+TEXT = (
+    "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value used: "
+    "4000 ms. This timeout value can be configured, see consumers doc guide to learn more"
+)
+
+
+def test_a_channel_whose_client_does_not_answer_is_closed() -> None:
+    config = AmqpConfig(consumer_timeout_s=4.0)
+    with consuming(opened(connected(Playbook(config)))) as play:
+        start = play.now
+        play >> Delivered(1, run_of(0, 2)) << sent(Basic.Deliver) << sent(Basic.Deliver)
+        play >> Tick(start + 1) >> Tick(start + 4)
+        play >> client(Basic.Ack, delivery_tag=1)
+        play << acknowledged(1, 0)
+        play >> Tick(start + 5)
+        play << sent(Channel.Close, reply_code=406, reply_text=TEXT)
+        play.effect(Leave)
+
+
+def test_who_answers_in_time_is_left_alone() -> None:
+    config = AmqpConfig(consumer_timeout_s=4.0)
+    with consuming(opened(connected(Playbook(config)))) as play:
+        start = play.now
+        for second in range(1, 20):
+            play >> Delivered(1, run_of(second, 1)) << sent(Basic.Deliver)
+            if second > 2:
+                play >> client(Basic.Ack, delivery_tag=second - 2)
+                play << acknowledged(1, second - 2)
+            play >> Tick(start + second)
