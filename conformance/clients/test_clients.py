@@ -65,7 +65,20 @@ def amqp091_go(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(made)]
 
 
-@pytest.mark.parametrize("client", ["amqplib", "amqp091_go"])
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The program in Java."""
+    started, maven = tool("java", "default-jdk-headless"), tool("mvn", "maven")
+    made = shutil.copytree(
+        HERE / "java",
+        tmp_path_factory.mktemp("java") / "scenarios",
+        ignore=shutil.ignore_patterns("target"),
+    )
+    finished([maven, "--quiet", "--batch-mode", "package"], made, BUILD_WITHIN_S)
+    return [started, "-cp", f"{made}/target/classes:{made}/target/dependency/*", "Scenarios"]
+
+
+@pytest.mark.parametrize("client", ["amqplib", "amqp091_go", "java"])
 def test_everyday_and_edge_scenarios(
     client: str, broker: Target, request: pytest.FixtureRequest
 ) -> None:
