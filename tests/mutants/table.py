@@ -446,4 +446,11 @@ MUTANTS: Final = (
         "        return False\n",
         ("tests/amqp_frontend/session/test_answers.py",),
     ),
+    Mutant(
+        "a dead letter loses its priority",
+        "amqp_frontend/arneb_amqp/topology/dead_letters.py",
+        "of.flags | EntryFlag.DEAD_LETTERED | of.priority << PRIORITY_SHIFT",
+        "of.flags | EntryFlag.DEAD_LETTERED",
+        ("tests/amqp_frontend/topology/test_keeping.py",),
+    ),
 )

@@ -1,5 +1,7 @@
 """Keeping: what leaves a queue by itself, and that it gets where it belongs, once."""
 
+from dataclasses import replace
+
 from tests.amqp_frontend.topology.conftest import ME, Box, Opener, Place
 
 from arneb_amqp.topology.attachments import Attachment, Consumption
@@ -11,7 +13,7 @@ from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import Field, long, longstr
-from arneb_core.entry import EntryHeader, Origin
+from arneb_core.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
 from arneb_core.interface import Window
 from arneb_core.testing.engine_kit import append, quiet
 
@@ -160,3 +162,19 @@ async def test_a_topic_that_no_queue_was_declared_for_takes_dead_letters(broker:
         attachment.consumer.reject(box.runs[0].positions)
         await quiet(place.engine)
         assert topic.statistics().messages == 1
+
+
+async def test_a_dead_letter_keeps_its_priority(broker: Opener) -> None:
+    async with broker() as place:
+        dead = await place.declare("dead")
+        queue = await place.declare(arguments=to_dead(max_priority=long(9)))
+        urgent = replace(read_header(entry(b"a")), priority=7).pack() + entry(b"a")[HEADER_BYTES:]
+        await append(place.engine, queue.topic.name, [urgent])
+        box = Box()
+        attachment = await attach(place, box)
+        attachment.consumer.reject(box.runs[0].positions)
+        await quiet(place.engine)
+        last = await dead.topic.last_entry()
+        assert last is not None
+        header = read_header(last[1])
+        assert (header.priority, header.flags) == (7, EntryFlag.DEAD_LETTERED)
