@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Source = ReplaySet | PrioritySource | BacklogReader
 
-LET_GO_MAX: Final = 2_048
+LET_GO_MAX: Final = 512
 """Entries that depart before others get their turn."""
 
 OUTSTANDING_MAX: Final = 1_024

@@ -6,13 +6,13 @@ queue takes, or that would go round in a circle by itself, is gone, as in Rabbit
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from arneb_amqp.codec import encode_message
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.routing.death import Burial, bury
+from arneb_amqp.routing.death import bury
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router
 from arneb_amqp.wire.content import properties_of, with_properties
@@ -25,7 +25,6 @@ from arneb_core.entry import (
     HEADER_BYTES,
     PRIORITY_SHIFT,
     EntryFlag,
-    EntryHeader,
     Origin,
     read_header,
 )
@@ -44,6 +43,21 @@ class Target:
     queue: str
     exchange: str
     routing_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Where messages of one kind go, and as what: their letters differ in the payload only."""
+
+    head: bytes
+    """Header and route."""
+    properties: bytes
+    topics: Sequence[Topic]
+
+
+_Kind = tuple[int, int, bytes, bytes]
+"""Flags, priority, route and properties of a message. Most runs are of one kind, and to bury a
+message costs a hundred times as much as to write the letter."""
 
 
 class DeadLetterOffice:
@@ -73,13 +87,14 @@ class DeadLetterOffice:
 
     def _commit(self, reason: Departure, run: Deliveries, estate: Consumer, *, again: bool) -> None:
         appends: dict[Topic, list[bytes]] = {}
+        ways: dict[_Kind, Way | None] = {}
         whole: list[Position] = []
         for place, entry in zip(run.positions, run.entries, strict=True):
             mask = None if run.masks is None else run.masks.get(place)
             if mask is None:
                 whole.append(place)
             for message in _messages(entry, mask, self._target.queue):
-                self._address(message, reason, appends)
+                self._address(message, reason, appends, ways)
         if again:
             # They kept theirs though the commit failed.
             appends = {topic: run for topic, run in appends.items() if topic.durable}
@@ -104,47 +119,61 @@ class DeadLetterOffice:
         """Where one message goes that never got into the queue, and as what."""
         appends: dict[Topic, list[bytes]] = {}
         for message in _messages(entry, None, self._target.queue):
-            self._address(message, reason, appends)
+            self._address(message, reason, appends, {})
         return appends
 
-    def _address(self, entry: bytes, reason: Departure, appends: dict[Topic, list[bytes]]) -> None:
-        target, router = self._target, self._router
+    def _address(
+        self,
+        entry: bytes,
+        reason: Departure,
+        appends: dict[Topic, list[bytes]],
+        ways: dict[_Kind, Way | None],
+    ) -> None:
         header = read_header(entry)
         start = HEADER_BYTES + header.hint
+        kind = header.flags, header.priority, entry[HEADER_BYTES:start], properties_of(entry, start)
+        if kind not in ways:
+            ways[kind] = self._way(kind, reason)
+        way = ways[kind]
+        if way is not None:
+            letter = way.head + with_properties(entry[start:], way.properties)
+            for topic in way.topics:
+                appends.setdefault(topic, []).append(letter)
+
+    def _way(self, kind: _Kind, reason: Departure) -> Way | None:
+        flags, priority, route, properties = kind
+        target, now_ms = self._target, self._now_ms()
         burial = bury(
-            decode_properties(properties_of(entry, start)),
-            split_route(entry[HEADER_BYTES:start]),
+            decode_properties(properties),
+            split_route(route),
             queue=target.queue,
             reason=reason,
-            now_s=self._now_ms() // 1000,
+            now_s=now_ms // 1000,
             routing_key=target.routing_key,
-            died_before=bool(header.flags & EntryFlag.DEAD_LETTERED),
+            died_before=bool(flags & EntryFlag.DEAD_LETTERED),
         )
         try:
-            found = router.route(
+            found = self._router.route(
                 target.exchange, burial.routing_key, burial.properties.headers, burial.copies
             )
         except AmqpError:
-            return  # the exchange is not there (any more)
+            return None  # the exchange is not there (any more)
         queues = found.queues
         if not queues and target.exchange == DEFAULT_EXCHANGE:
             queues = (burial.routing_key,)  # a topic that a Pulsar client made, perhaps
-        letter = self._letter(burial, entry[start:], header)
-        for name in queues:
-            if reason is not Departure.REJECTED and burial.closes_circle(name):
-                continue
-            topic = self._topic_of_queue(name)
-            if topic is not None:
-                appends.setdefault(topic, []).append(letter)
-
-    def _letter(self, burial: Burial, body: bytes, of: EntryHeader) -> bytes:
-        flags = of.flags | EntryFlag.DEAD_LETTERED | of.priority << PRIORITY_SHIFT
-        raw = join_route(self._target.exchange, burial.routing_key)
+        raw = join_route(target.exchange, burial.routing_key)
         head = HEADER.pack(
-            ENTRY_FORMAT, Origin.AMQP, flags, 1, self._now_ms(), 0, 0,
-            key_hash(routing_key_of(raw)), len(raw), 0,
+            ENTRY_FORMAT, Origin.AMQP,
+            flags | EntryFlag.DEAD_LETTERED | priority << PRIORITY_SHIFT,
+            1, now_ms, 0, 0, key_hash(routing_key_of(raw)), len(raw), 0,
         )  # fmt: skip
-        return head + raw + with_properties(body, encode_properties(burial.properties))
+        topics = [
+            self._topic_of_queue(name)
+            for name in queues
+            if reason is Departure.REJECTED or not burial.closes_circle(name)
+        ]
+        present = [topic for topic in topics if topic is not None]
+        return Way(head + raw, encode_properties(burial.properties), present)
 
 
 def _messages(entry: bytes, mask: int | None, queue: str) -> list[bytes]:
