@@ -20,6 +20,14 @@ FOUND: dict[str, Program] = {
         Step("publish", 0, routing_key="q2", many=2),
         Step("publish", 0, routing_key="q2", many=3),
     ],
+    "a queue in use that is not empty is refused as not empty": [
+        Step("queue_declare", 0, queue="q2"),
+        Step("qos", 2, prefetch_count=1),
+        Step("consume", 2, queue="q2", consumer_tag="c0"),
+        Step("publish", 1, many=2, routing_key="q2"),
+        Step("queue_delete", 2, queue="q2", if_unused=True, if_empty=True),
+        Step("queue_delete", 1, queue="q2", if_unused=True),
+    ],
 }
 
 

@@ -249,10 +249,10 @@ class Queues:
         if queue is None:
             return 0
         queue.check_access(owner)
-        if if_unused and queue.consumer_count:
-            raise precondition_failed(f"{queue} in use")
         if if_empty and queue.message_count:
             raise precondition_failed(f"{queue} not empty")
+        if if_unused and queue.consumer_count:
+            raise precondition_failed(f"{queue} in use")
         return await self.delete(queue)
 
     async def delete(self, queue: Queue) -> int:
