@@ -1,7 +1,7 @@
 """RabbitMQ as Debian packages it, on a free loopback port with throw-away data.
 
 Everything it listens on is bound to 127.0.0.1: AMQP, Erlang distribution and its own
-epmd. No plugin runs, so there is no management listener.
+epmd. One plugin runs, for an exchange type; there is no management listener.
 """
 
 import secrets
@@ -69,7 +69,7 @@ class RabbitMQ:
         if not cookie.exists():
             cookie.write_text(secrets.token_hex(16))
             cookie.chmod(0o400)
-            (home / "plugins").write_text("[].\n")
+            (home / "plugins").write_text("[rabbitmq_consistent_hash_exchange].\n")
             (home / "empty.conf").touch()
         environment = self._environment()
         self._epmd = Process(

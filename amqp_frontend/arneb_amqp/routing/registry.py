@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from arneb_amqp.routing.consistent_hash import ConsistentHash
 from arneb_amqp.routing.direct import Direct
 from arneb_amqp.routing.exchange_type import ExchangeType
 from arneb_amqp.routing.fanout import Fanout
@@ -10,5 +11,5 @@ from arneb_amqp.routing.headers import HeadersType
 from arneb_amqp.routing.topic import Topic
 
 EXCHANGE_TYPES: Final[Mapping[str, ExchangeType]] = {
-    kind.name: kind for kind in (Direct(), Fanout(), Topic(), HeadersType())
+    kind.name: kind for kind in (Direct(), Fanout(), Topic(), HeadersType(), ConsistentHash())
 }

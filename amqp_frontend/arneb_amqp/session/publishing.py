@@ -18,6 +18,7 @@ from arneb_amqp.errors import (
     not_implemented,
     precondition_failed,
 )
+from arneb_amqp.routing.consistent_hash import seen_by_exchanges
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.session.checks import carbon_copies, check_expiration, is_plain
 from arneb_amqp.session.confirms import Confirms
@@ -110,7 +111,8 @@ class Publisher:
             body = with_properties(body, found.replacement)
         queues = self._queues_of(route)
         if found.copies or route.depends_on_headers:
-            queues = self._routed(route, found.headers, found.copies)
+            headers = seen_by_exchanges(decode_properties(item.properties))
+            queues = self._routed(route, headers, found.copies)
         if queues or not item.mandatory:
             now_ms, expires_at_ms = self._host.now_ms, 0
             if found.expiration_ms is not None:
@@ -205,7 +207,7 @@ class Publisher:
     def _publish_by_headers(self, route: CachedRoute, run: PublishRun) -> None:
         head = route.head(self._host.now_ms, persistent=run.persistent)
         for body in run.bodies:
-            headers = decode_properties(properties_of(body)).headers
+            headers = seen_by_exchanges(decode_properties(properties_of(body)))
             self._put(self._routed(route, headers, ()), [head + body])
 
     def _routed(
