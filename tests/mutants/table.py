@@ -449,8 +449,8 @@ MUTANTS: Final = (
     Mutant(
         "a dead letter loses its priority",
         "amqp_frontend/arneb_amqp/topology/dead_letters.py",
-        "of.flags | EntryFlag.DEAD_LETTERED | of.priority << PRIORITY_SHIFT",
-        "of.flags | EntryFlag.DEAD_LETTERED",
+        "flags | EntryFlag.DEAD_LETTERED | priority << PRIORITY_SHIFT",
+        "flags | EntryFlag.DEAD_LETTERED",
         ("tests/amqp_frontend/topology/test_keeping.py",),
     ),
 )
