@@ -6,7 +6,7 @@ from typing import Any
 import pika
 import pytest
 from conformance.amqp.conftest import Named
-from conformance.amqp.helpers import Inbox, bodies_in, refused, settle, take
+from conformance.amqp.helpers import Inbox, bodies_in, refused, settle, take, wait_until
 from pika.adapters.blocking_connection import BlockingChannel
 
 HIGHEST = 5
@@ -104,6 +104,11 @@ def test_a_dead_letter_keeps_its_priority(channel: BlockingChannel, name: Named)
     put(channel, queue, 1, 3, 2)
     for method, _, _ in reversed(take(channel, queue, 3)):
         channel.basic_reject(method.delivery_tag, requeue=False)
+
+    def all_there() -> bool:
+        return bool(channel.queue_declare(grave, passive=True).method.message_count == 3)
+
+    wait_until(channel.connection, all_there)
     assert [body for _, _, body in take(channel, grave, 3)] == [b"3.1", b"2.2", b"1.0"]
 
 
