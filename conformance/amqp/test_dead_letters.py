@@ -133,6 +133,16 @@ def test_no_time_at_all_is_enough_for_who_is_there(connect: Connect, name: Named
     assert inbox.wait(1) == [b"somebody"]
 
 
+def test_no_time_is_not_enough_for_who_comes_later(connect: Connect, name: Named) -> None:
+    channel = connect().channel()
+    queue = declare(channel, name("queue"))
+    publish(channel, queue, b"waits")
+    channel.basic_publish("", queue, b"missed", pika.BasicProperties(expiration="0"))
+    inbox = Inbox(channel, queue)
+    publish(channel, queue, b"comes")
+    assert inbox.wait(2) == [b"waits", b"comes"]
+
+
 def test_a_requeued_message_keeps_its_expiry(
     channel: BlockingChannel, name: Named, grave: tuple[str, str]
 ) -> None:

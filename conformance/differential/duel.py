@@ -109,7 +109,9 @@ def _settled(players: tuple[Player, Player]) -> tuple[Evened, Evened]:
     while True:
         for player in players:
             player.settle()
-        first, second = (even(player.observation(), player.prefix) for player in players)
+        first, second = (
+            even(player.observation(), player.prefix, player.connection_of) for player in players
+        )
         equal = equal + 1 if first == second and not any(p.waiting for p in players) else 0
         late = time.monotonic() > end
         if late and any(player.waiting for player in players):

@@ -5,6 +5,7 @@ of ``conformance/DIFFERENCES.md`` that random programs can meet has its function
 """
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
@@ -16,15 +17,36 @@ GENERATED_NAME: Final = re.compile(r"amq\.(gen|ctag)-[\w-]+")
 CLOSES: Final = ("Channel.Close", "Connection.Close")
 
 
-def even(observation: dict[str, Any], prefix: str) -> Evened:
-    """An observation in which equal behaviour is equal."""
+def even(observation: dict[str, Any], prefix: str, connection_of: Callable[[str], str]) -> Evened:
+    """An observation in which equal behaviour is equal. ``connection_of``: a channel's place to
+    that of its connection."""
     seen: Evened = {}
+    observation = without_late_deliveries(observation, connection_of)
     for place, events in observation.items():
         if place == "queues":
             seen[place] = events
         else:
             seen[place] = by_kind([_plain(event, prefix) for event in events])
     return seen
+
+
+def without_late_deliveries(
+    observation: dict[str, Any], connection_of: Callable[[str], str]
+) -> dict[str, Any]:
+    """A connection that the broker closes may still get what comes back from its own channels,
+    while these go down one after the other; the client has no use for it."""
+    closed = {
+        place
+        for place, events in observation.items()
+        if place != "queues" and any(event.name == "Connection.Close" for event in events)
+    }
+    kept: dict[str, Any] = {}
+    for place, events in observation.items():
+        if place != "queues" and closed and connection_of(place) in closed:
+            events = [event for event in events if event.name != "Basic.Deliver"]
+        if place == "queues" or events:
+            kept[place] = events
+    return kept
 
 
 def by_kind(events: list[Event]) -> dict[str, Any]:

@@ -241,6 +241,11 @@ class Player:
             return f"connection {connection}"
         return f"channel {PLACES.index((connection, number))}"
 
+    def connection_of(self, place: str) -> str:
+        """The connection's place, of a channel's or its own."""
+        kind, _, number = place.partition(" ")
+        return f"connection {PLACES[int(number)][0]}" if kind == "channel" else place
+
     # ---- What has come -----------------------------------------------------------------
 
     def _account(self, connection: int, number: int, events: list[Event]) -> None:

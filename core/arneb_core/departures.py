@@ -9,6 +9,7 @@ Sources: RabbitMQ's TTL, queue length limit and dead-letter documentation (what 
 which end, and why).
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final
@@ -24,7 +25,7 @@ from arneb_core.interface import (
     Departure,
     Limits,
 )
-from arneb_core.position import Position
+from arneb_core.position import BEFORE_ALL, Position
 from arneb_core.replay import ReplaySet
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Departures:
         self._handed: dict[Position, int] = {}
         """What the heir has, or had when that was last looked at: the sizes in bytes."""
         self.departed_total = 0
+        self.judged_through = subscription.topic.log.ledgers.last or BEFORE_ALL
+        """What stands up to here was there when consumers were looked at before."""
 
     def __repr__(self) -> str:
         waiting = sum(map(len, self._waiting.values()))
@@ -228,6 +231,7 @@ class Departures:
             if not gone:
                 break
             total += gone
+        self.judged_through = subscription.topic.log.ledgers.last or BEFORE_ALL
         return total
 
     def retry(self) -> None:
@@ -269,6 +273,15 @@ class Departures:
             if self.expires_ms(entry) > now_ms:
                 return index
         return len(entries)
+
+    def of_one_age(
+        self, positions: list[Position], entries: list[bytes]
+    ) -> tuple[list[Position], list[bytes]]:
+        """The first part of a run: either all of it was there before, or nothing was."""
+        cut = bisect_right(positions, self.judged_through)
+        return (
+            (positions[:cut], entries[:cut]) if 0 < cut < len(positions) else (positions, entries)
+        )
 
     def count_alive(self, entries: Sequence[bytes], *, is_new: bool) -> int:
         """How many of ``entries``, from the first on, may be delivered. ``is_new``: nobody had

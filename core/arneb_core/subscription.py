@@ -216,8 +216,10 @@ class LogSubscription:
                 break
             positions, entries = at_hand
             if self.is_expiring:
+                positions, entries = self.departures.of_one_age(positions, entries)
+                is_new = positions[0] > self.departures.judged_through
                 alive = self.departures.count_alive(
-                    entries, is_new=not isinstance(source, ReplaySet)
+                    entries, is_new=is_new and not isinstance(source, ReplaySet)
                 )
                 if not alive:
                     if not self.departures.take_expired(source):

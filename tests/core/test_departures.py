@@ -202,6 +202,21 @@ async def test_a_pull_never_gets_what_lives_no_time_at_all(data_dir: Path, durab
     await in_world(data_dir, durable, play)
 
 
+async def test_what_lives_no_time_is_only_for_who_was_there(data_dir: Path, durable: bool) -> None:
+    async def play(world: World) -> None:
+        world.subscription.limit(Limits(), world.heir)
+        await world.publish(b"waits")
+        await world.publish(b"missed", lives_ms=0)
+        _, sink = attach(world.subscription, permits=10)
+        await quiet(world.engine)
+        assert sink.bodies == [b"waits"]
+        await world.publish(b"caught", lives_ms=0)
+        assert sink.bodies == [b"waits", b"caught"]
+        assert world.heir.departed_as == [("expired", b"missed")]
+
+    await in_world(data_dir, durable, play)
+
+
 async def test_the_front_expires_by_itself(data_dir: Path, durable: bool) -> None:
     async def play(world: World) -> None:
         world.subscription.limit(Limits(message_ttl_ms=100), world.heir)
