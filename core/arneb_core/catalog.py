@@ -14,7 +14,7 @@ from arneb_core.cursor import Cursor
 from arneb_core.errors import TopicExists, TopicNotFound
 from arneb_core.interface import Done, TopicSettings, Unit
 from arneb_core.ledgers import LedgerIndex
-from arneb_core.log import DurableLog, MemoryLog
+from arneb_core.log import LEDGER_BYTES_MAX, DurableLog, MemoryLog
 from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position
 from arneb_core.recovery import recover
 from arneb_core.store.changes import Trim
@@ -202,7 +202,13 @@ class Catalog:
     ) -> LogTopic:
         log: DurableLog | MemoryLog
         if settings.durable:
-            log = DurableLog(topic_id, ledgers, self._engine.reader, self._engine.budget)
+            log = DurableLog(
+                topic_id,
+                ledgers,
+                self._engine.reader,
+                self._engine.budget,
+                ledger_bytes_max=settings.ledger_bytes_max or LEDGER_BYTES_MAX,
+            )
         else:
             log = MemoryLog()
         return LogTopic(self._engine, topic_id, name, settings, log)
@@ -218,5 +224,6 @@ def _record_of(topic: LogTopic) -> tuple[Table, bytes, bytes | None]:
         settings.retention_bytes,
         dict(settings.properties),
         topic.log.has_expiring,
+        settings.ledger_bytes_max,
     )
     return Table.CATALOG, topic_key(topic.name), record.pack()

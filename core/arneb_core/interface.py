@@ -19,7 +19,7 @@ from arneb_core.errors import CommitFailed
 from arneb_core.limits import DeadLetters as DeadLetters
 from arneb_core.limits import Departure as Departure
 from arneb_core.limits import Limits as Limits
-from arneb_core.position import Position
+from arneb_core.position import LedgerId, Position
 from arneb_core.settings import TopicSettings as TopicSettings
 from arneb_core.statistics import SubscriptionStatistics as SubscriptionStatistics
 from arneb_core.statistics import SubscriptionType as SubscriptionType
@@ -265,6 +265,31 @@ class Topic(Protocol):
     @property
     def first(self) -> Position | None:
         """The first entry that the log still has."""
+        ...
+
+    @property
+    def messages(self) -> int:
+        """How many messages the log has."""
+        ...
+
+    def first_offset(self, ledger: LedgerId) -> int | None:
+        """The offset of that ledger's first message. Offsets count a topic's messages from 0,
+        without gaps and for ever; a ledger that is not there (any more) has None."""
+        ...
+
+    async def offset_of(self, place: Position) -> int:
+        """The offset of the first message of the entry at ``place``, or of the next that comes.
+        Raises :class:`StoreFailed`."""
+        ...
+
+    async def find_offset(self, offset: int) -> Position | None:
+        """The entry that has the message of that offset, or the first one that the log still has
+        if that is later; None when the message has not come yet. Raises :class:`StoreFailed`."""
+        ...
+
+    async def first_published(self, publish_time_ms: int) -> Position | None:
+        """The first entry published at or after that time; None when there is none. Raises
+        :class:`StoreFailed`."""
         ...
 
     async def last_entry(self) -> tuple[Position, bytes] | None:

@@ -34,6 +34,9 @@ class LedgerInfo:
     created_ms: int = 0
     closed_ms: int = 0
     """0 = open: entries may still come."""
+    messages_before: int = 0
+    """Messages in all ledgers that the topic ever had below this one: what numbers a message for
+    ever, although ledgers go."""
 
     @property
     def last(self) -> Position:
@@ -65,7 +68,7 @@ class LedgerIndex:
 
         Raises :class:`ValueError` when another one is open or the id does not ascend.
         """
-        info = LedgerInfo(ledger, created_ms=now_ms)
+        info = LedgerInfo(ledger, created_ms=now_ms, messages_before=self.messages_ever)
         self._add(info)
         return info
 
@@ -80,6 +83,8 @@ class LedgerIndex:
             info.messages + messages,
             info.bytes + bytes,
             info.created_ms,
+            0,
+            info.messages_before,
         )
         self._sizes[info.id] = info.entries + entries
         return first
@@ -198,6 +203,19 @@ class LedgerIndex:
     def messages(self) -> int:
         """How many messages those entries hold."""
         return sum(info.messages for info in self._ledgers)
+
+    @property
+    def messages_ever(self) -> int:
+        """How many messages the topic ever had."""
+        if not self._ledgers:
+            return 0
+        info = self._ledgers[-1]
+        return info.messages_before + info.messages
+
+    def at(self, ledger: int) -> LedgerInfo | None:
+        """That ledger; None for one that is not there."""
+        index = bisect_left(self._ids, ledger)
+        return self._ledgers[index] if self._sizes.get(ledger) is not None else None
 
     @property
     def bytes(self) -> int:

@@ -68,9 +68,16 @@ class DurableLog:
     durable: Final = True
 
     def __init__(
-        self, topic_id: TopicId, ledgers: LedgerIndex, reader: ColdReader, budget: CacheBudget
+        self,
+        topic_id: TopicId,
+        ledgers: LedgerIndex,
+        reader: ColdReader,
+        budget: CacheBudget,
+        *,
+        ledger_bytes_max: int = LEDGER_BYTES_MAX,
     ) -> None:
         self.topic_id = topic_id
+        self._ledger_bytes_max = ledger_bytes_max
         self.ledgers = ledgers
         self.tail = TailCache(budget)
         self._reader = reader
@@ -88,7 +95,9 @@ class DurableLog:
         size = sum(map(len, entries))
         if messages is None:
             messages = sum(map(messages_in, entries))
-        first, new_ledger = plan_place(self.ledgers, now_ms, roll=not self._goes_on)
+        first, new_ledger = plan_place(
+            self.ledgers, now_ms, roll=not self._goes_on, bytes_max=self._ledger_bytes_max
+        )
         return PlannedRun(first, entries, messages, size, now_ms, new_ledger)
 
     def ledger_puts(self, run: PlannedRun) -> list[tuple[Table, bytes, bytes]]:
@@ -103,7 +112,8 @@ class DurableLog:
         key = ledger_key(self.topic_id, run.new_ledger)
         # The counts of an open ledger are not kept up to date on disk: that would be one more
         # page written by every commit. Opening the log counts its blocks instead.
-        puts.append((Table.LEDGERS, key, LedgerRecord(run.now_ms).pack()))
+        opened = LedgerRecord(run.now_ms, messages_before=self.ledgers.messages_ever)
+        puts.append((Table.LEDGERS, key, opened.pack()))
         return puts
 
     def confirm(self, run: PlannedRun, *, cache: bool) -> None:
@@ -205,14 +215,14 @@ Log = DurableLog | MemoryLog
 
 
 def plan_place(
-    ledgers: LedgerIndex, now_ms: int, *, roll: bool
+    ledgers: LedgerIndex, now_ms: int, *, roll: bool, bytes_max: int = LEDGER_BYTES_MAX
 ) -> tuple[Position, LedgerId | None]:
     """The place of the next entry, and the ledger that it opens, if it opens one. ``roll``:
     it opens one in any case."""
     current = ledgers.current
     if current is None:
         return ledgers.next_append, ledger_of(ledgers.next_append)
-    if not (roll or _is_full(current, now_ms)):
+    if not (roll or _is_full(current, now_ms, bytes_max)):
         return ledgers.next_append, None
     opened = LedgerId(current.id + 1)
     return position(opened, 0), opened
@@ -231,13 +241,18 @@ def confirm_place(ledgers: LedgerIndex, run: PlannedRun) -> None:
 def closed_record(ledger: LedgerInfo, closed_ms: int) -> LedgerRecord:
     """The record of a ledger that takes no more entries."""
     return LedgerRecord(
-        ledger.created_ms, max(closed_ms, 1), ledger.entries, ledger.messages, ledger.bytes
+        ledger.created_ms,
+        max(closed_ms, 1),
+        ledger.entries,
+        ledger.messages,
+        ledger.bytes,
+        ledger.messages_before,
     )
 
 
-def _is_full(ledger: LedgerInfo, now_ms: int) -> bool:
+def _is_full(ledger: LedgerInfo, now_ms: int, bytes_max: int) -> bool:
     return (
         ledger.entries >= LEDGER_ENTRIES_MAX
-        or ledger.bytes >= LEDGER_BYTES_MAX
+        or ledger.bytes >= bytes_max
         or now_ms - ledger.created_ms >= LEDGER_AGE_MS_MAX
     )

@@ -99,6 +99,7 @@ def _recover_topic(snapshot: Snapshot, name: str, record: TopicRecord) -> Stored
         durable=record.durable,
         retention_ms=record.retention_ms,
         retention_bytes=record.retention_bytes,
+        ledger_bytes_max=record.ledger_bytes_max,
         properties=record.properties,
     )
     ledgers = LedgerIndex(
@@ -134,7 +135,15 @@ def _recover_ledger(
             assert end is not None, "there is the damaged block at least"
             entries = entry_of(end) + 1
             messages = max(messages, entries) + 1
-    return LedgerInfo(ledger, entries, messages, size, record.created_ms, record.closed_ms)
+    return LedgerInfo(
+        ledger,
+        entries,
+        messages,
+        size,
+        record.created_ms,
+        record.closed_ms,
+        record.messages_before,
+    )
 
 
 def _recover_cursor(

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 class TopicSettings:
     """What a topic is made with. ``retention_*`` keep acknowledged entries: -1 without end, 0
     not at all, both 0 what the broker keeps by default; an entry goes when it is over either
-    bound."""
+    bound. ``ledger_bytes_max``: from what size on the log goes on in a new ledger, which is the
+    grain of retention; 0 = as the broker does."""
 
     durable: bool = True
     retention_ms: int = 0
     retention_bytes: int = 0
+    ledger_bytes_max: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)

@@ -21,6 +21,7 @@ from arneb_core.errors import (
 )
 from arneb_core.interface import InitialPosition, TopicSettings, TopicStatistics
 from arneb_core.log import DurableLog, Log, PlannedRun, Runs
+from arneb_core.offsets import find_offset, offset_of
 from arneb_core.position import (
     BEFORE_ALL,
     LedgerId,
@@ -191,6 +192,22 @@ class LogTopic:
             return None
         runs = await self.read(last, 1)
         return (runs[0][0], runs[0][1][0]) if runs else None
+
+    @property
+    def messages(self) -> int:
+        return self.log.ledgers.messages
+
+    def first_offset(self, ledger: LedgerId) -> int | None:
+        info = self.log.ledgers.at(ledger)
+        return None if info is None else info.messages_before
+
+    async def offset_of(self, place: Position) -> int:
+        """The number of the first message at ``place``; see the interface."""
+        return await offset_of(self, place)
+
+    async def find_offset(self, offset: int) -> Position | None:
+        """Where the message of that number is; see the interface."""
+        return await find_offset(self, offset)
 
     async def first_published(self, publish_time_ms: int) -> Position | None:
         """The first entry published at or after that time; None when there is none."""

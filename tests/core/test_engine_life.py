@@ -462,7 +462,7 @@ async def test_after_a_clean_stop_a_batch_that_was_out_in_part_counts_as_redeliv
 async def test_ledgers_roll_by_size_and_by_age(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.log.LEDGER_BYTES_MAX", 1_000)
+    monkeypatch.setattr("arneb_core.catalog.LEDGER_BYTES_MAX", 1_000)
     now = 1_000
     async with open_engine(data_dir, now_ms=lambda: now) as engine:
         await make_queue(engine)

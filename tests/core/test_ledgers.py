@@ -53,6 +53,7 @@ class LedgersAgainstAList(RuleBasedStateMachine):
         self.ids: list[int] = []
         self.used = 0
         self.open = False
+        self.extended = 0
         self.now_ms = 10
 
     @precondition(lambda self: not self.open)
@@ -60,7 +61,10 @@ class LedgersAgainstAList(RuleBasedStateMachine):
     def begin(self, gap: int) -> None:
         self.used += gap
         info = self.index.open(LedgerId(self.used), self.now_ms)
-        assert info == LedgerInfo(LedgerId(self.used), created_ms=self.now_ms)
+        assert info == LedgerInfo(
+            LedgerId(self.used), created_ms=self.now_ms, messages_before=2 * self.extended
+        )
+        assert self.index.at(self.used) == info
         self.ids.append(self.used)
         self.open = True
 
@@ -71,6 +75,8 @@ class LedgersAgainstAList(RuleBasedStateMachine):
         assert self.index.extend(count, 2 * count, 30 * count) == first
         self.entries += [Position(first + i) for i in range(count)]
         assert self.index.last == self.entries[-1]
+        self.extended += count
+        assert self.index.messages_ever == 2 * self.extended
 
     @precondition(lambda self: self.open)
     @rule()

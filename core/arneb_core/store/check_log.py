@@ -37,8 +37,22 @@ def check_ledgers(inventory: Inventory) -> None:
         except ValueError as problem:
             inventory.add(FindingKind.LEDGER_RECORD, where, problem)
             record = LedgerRecord(0)
+        else:
+            _check_offset(inventory, where, topic, record)
         _check_order(inventory, where, topic, ledger)
         topic.ledgers[ledger] = LedgerCount(record)
+
+
+def _check_offset(
+    inventory: Inventory, where: str, topic: TopicInventory, record: LedgerRecord
+) -> None:
+    if not topic.ledgers:
+        return
+    below = topic.ledgers[next(reversed(topic.ledgers))].record
+    expected = below.messages_before + below.messages
+    if below.closed_ms and record.messages_before != expected:
+        detail = f"expected {expected} messages before it, got {record.messages_before}"
+        inventory.add(FindingKind.LEDGER_OFFSET, where, detail)
 
 
 def _check_order(inventory: Inventory, where: str, topic: TopicInventory, ledger: int) -> None:

@@ -28,6 +28,7 @@ class FindingKind(Enum):
     LEDGER_GAP = "ledgers-not-contiguous"
     LEDGER_OPEN = "open-ledger-not-last"
     LEDGER_COUNTS = "ledger-counts-wrong"
+    LEDGER_OFFSET = "ledger-offset-wrong"
     BLOCK_KEY = "bad-block-key"
     BLOCK_CORRUPT = "block-corrupt"
     BLOCK_PLACE = "block-under-wrong-key"

@@ -17,7 +17,7 @@ from arneb_core.position import Position
 from arneb_core.store.changes import Trim
 from arneb_core.store.schema import U32, U64, SubscriptionId, TopicId
 
-LEDGER_RECORD: Final = Struct(">QQIQQ")
+LEDGER_RECORD: Final = Struct(">QQIQQQ")
 CURSOR_RECORD: Final = Struct(">QQ")
 TRIM_RECORD: Final = Struct(">IQQ")
 
@@ -33,6 +33,8 @@ class TopicRecord:
     properties: Mapping[str, str] = field(default_factory=dict)
     expiring: bool = False
     """Some entry may have an expiry of its own."""
+    ledger_bytes_max: int = 0
+    """0 = what the broker does by itself."""
 
     def pack(self) -> bytes:
         return _to_json(
@@ -42,6 +44,7 @@ class TopicRecord:
             retention_bytes=self.retention_bytes,
             properties=dict(self.properties),
             expiring=self.expiring,
+            ledger_bytes_max=self.ledger_bytes_max,
         )
 
     @classmethod
@@ -54,6 +57,7 @@ class TopicRecord:
             row.number("retention_bytes"),
             row.strings("properties"),
             row.flag("expiring", absent=False),
+            row.number("ledger_bytes_max", absent=0),
         )
 
 
@@ -84,10 +88,17 @@ class LedgerRecord:
     messages: int = 0
     bytes_total: int = 0
     """Bytes of the entries, headers included."""
+    messages_before: int = 0
+    """Messages in all ledgers below it, those that are gone included; true from the first day."""
 
     def pack(self) -> bytes:
         return LEDGER_RECORD.pack(
-            self.created_ms, self.closed_ms, self.entries, self.messages, self.bytes_total
+            self.created_ms,
+            self.closed_ms,
+            self.entries,
+            self.messages,
+            self.bytes_total,
+            self.messages_before,
         )
 
     @classmethod
@@ -190,8 +201,8 @@ class _Row:
             raise ValueError(f"expected a JSON object, got {type(fields).__name__}")
         self._fields: dict[str, object] = fields
 
-    def number(self, name: str) -> int:
-        value = self._fields.get(name)
+    def number(self, name: str, *, absent: int | None = None) -> int:
+        value = self._fields.get(name, absent)
         if type(value) is not int:
             raise ValueError(f"expected a number in field {name!r}, got {value!r}")
         return value

@@ -24,7 +24,7 @@ from typing import Final, NewType
 
 from arneb_core.position import LedgerId, Position
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 """Raised whenever an older version could misread what this one writes."""
 
 TopicId = NewType("TopicId", int)

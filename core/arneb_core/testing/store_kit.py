@@ -46,6 +46,7 @@ class LedgerModel:
     entries: list[bytes] = field(default_factory=list)
     created_ms: int = 1
     closed_ms: int = 0
+    messages_before: int = 0
 
     def record(self) -> bytes:
         return LedgerRecord(
@@ -54,6 +55,7 @@ class LedgerModel:
             len(self.entries),
             sum(map(messages_in, self.entries)),
             sum(map(len, self.entries)),
+            self.messages_before,
         ).pack()
 
 
@@ -79,6 +81,13 @@ class TopicModel:
         if self.ledgers[newest].closed_ms:
             return position(newest + 1, 0)
         return position(newest, len(self.ledgers[newest].entries))
+
+    @property
+    def messages_ever(self) -> int:
+        if not self.ledgers:
+            return 0
+        newest = self.ledgers[max(self.ledgers)]
+        return newest.messages_before + sum(map(messages_in, newest.entries))
 
     def entries(self) -> dict[Position, bytes]:
         """The whole log by position."""
@@ -137,7 +146,8 @@ class StoreModel:
         """A run into the open ledger, or into a new one."""
         topic = self.topics[name]
         first = topic.next_append
-        ledger = topic.ledgers.setdefault(first >> 32, LedgerModel())
+        made = LedgerModel(messages_before=topic.messages_ever)
+        ledger = topic.ledgers.setdefault(first >> 32, made)
         if not ledger.entries:
             changes.puts.append(
                 (Table.LEDGERS, ledger_key(topic.id, ledger_of(first)), ledger.record())

@@ -194,16 +194,24 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
         Kind.LEDGER_GAP,
     ),
     "open ledger in the middle": (
-        put(Table.LEDGERS, ledger_key(T, LedgerId(3)), LedgerRecord(1).pack()),
+        put(
+            Table.LEDGERS,
+            ledger_key(T, LedgerId(3)),
+            LedgerRecord(1, messages_before=20).pack(),
+        ),
         Kind.LEDGER_OPEN,
     ),
     "wrong number of entries": (
-        put(Table.LEDGERS, ledger_key(T, LedgerId(2)), LedgerRecord(1, 2, 7, 10, 245).pack()),
+        put(Table.LEDGERS, ledger_key(T, LedgerId(2)), LedgerRecord(1, 2, 7, 10, 245, 10).pack()),
         Kind.LEDGER_COUNTS,
     ),
     "wrong number of messages": (
-        put(Table.LEDGERS, ledger_key(T, LedgerId(2)), LedgerRecord(1, 2, 6, 9, 245).pack()),
+        put(Table.LEDGERS, ledger_key(T, LedgerId(2)), LedgerRecord(1, 2, 6, 9, 245, 11).pack()),
         Kind.LEDGER_COUNTS,
+    ),
+    "wrong number of messages before": (
+        put(Table.LEDGERS, ledger_key(T, LedgerId(4)), LedgerRecord(1, messages_before=31).pack()),
+        Kind.LEDGER_OFFSET,
     ),
     "last block of a closed ledger gone": (
         drop(Table.ENTRIES, entry_key(T, position(3, 5))),
@@ -455,8 +463,8 @@ def test_damage_below_lmdb_is_found_too(sound: Store) -> None:
 def test_what_is_no_store_is_refused_and_not_checked(sound: Store, tmp_path: Path) -> None:
     with pytest.raises(StoreUnusable):
         check(tmp_path)
-    sound.commit(put(Table.META, META_FORMAT, pack_number(2)))
+    sound.commit(put(Table.META, META_FORMAT, pack_number(3)))
     path = sound.path
     sound.close()
-    with pytest.raises(FormatMismatch, match="format 2"):
+    with pytest.raises(FormatMismatch, match="format 3"):
         check(path)
