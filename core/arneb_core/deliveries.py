@@ -26,3 +26,5 @@ class Deliveries:
     masks: dict[Position, int] | None = None
     """For batches: bit *i* set = message *i* is delivered now (bit set = still unacked, for an
     entry-level consumer). A position that is absent is delivered whole."""
+    offsets: list[int] | None = None
+    """The offset of each entry's first message, where a frontend's sink put it."""

@@ -31,11 +31,12 @@ from arneb_amqp.session.effects import (
 )
 from arneb_amqp.session.events import Answered, Pulled, Refused
 from arneb_amqp.session.reply_to import is_reply_queue
+from arneb_amqp.session.stream import Reading
 from arneb_amqp.session.unacked import ConsumerId
 from arneb_amqp.topology.arguments import QueueType
 from arneb_amqp.topology.attachments import Attachment, Consumption
 from arneb_amqp.topology.counting import counted
-from arneb_amqp.topology.queues import ConnectionId
+from arneb_amqp.topology.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.errors import CommitFailed, CoreError
 from arneb_core.interface import Core, Deliveries, Unit
@@ -110,8 +111,7 @@ class Bridge:
         topics = [self.vhost.queues.topic(name) for name in effect.queues]
         present = [topic for topic in topics if topic is not None]
         if effect.expiring:
-            for topic in present:
-                self._core.expect_expiry(topic)
+            self.vhost.queues.expect_expiry(effect.queues)
         if not present:
             self._receiver.committed(token, None)
         elif len(present) == 1:
@@ -221,11 +221,12 @@ class Bridge:
         async with self._topology.changing():
             return await self._methods.perform(self.vhost, request.command)
 
-    async def _consume(self, request: Consume) -> None:
-        await self._attach(request)
+    async def _consume(self, request: Consume) -> Reading | None:
+        reading = await self._attach(request)
         self._consumes[request.consumer] = request
+        return reading
 
-    async def _attach(self, request: Consume) -> None:
+    async def _attach(self, request: Consume) -> Reading | None:
         wanted = Consumption(
             request.queue,
             request.tag,
@@ -241,6 +242,7 @@ class Bridge:
             attachment = await self.vhost.attachments.attach(wanted, self._owner, sink)
         attachment.consumer.writable = self.writable
         self._attached[request.consumer] = attachment
+        return attachment.reading
 
     async def _cancel(self, request: Cancel) -> None:
         self._consumes.pop(request.consumer, None)
@@ -276,8 +278,7 @@ class Bridge:
             present = [topic for topic in topics if topic is not None]
             unit.appends += [(topic, entries) for topic in present]
             if any(entry[EXPIRY] != NO_EXPIRY for entry in entries):
-                for topic in present:
-                    self._core.expect_expiry(topic)
+                self.vhost.queues.expect_expiry(queues)
         known = [each for each in request.acknowledged if each.consumer in self._attached]
         for settled in known:
             consumer = self._attached[settled.consumer].consumer

@@ -39,7 +39,7 @@ from arneb_amqp.session.effects import (
 from arneb_amqp.session.events import Committed, ConsumerClosed, Shutdown
 from arneb_amqp.session.surroundings import Surroundings
 from arneb_amqp.session.unacked import ConsumerId
-from arneb_amqp.topology.queues import ConnectionId
+from arneb_amqp.topology.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology, new_name
 from arneb_core.errors import SubscriptionFenced
 from arneb_core.interface import Core, Deliveries
@@ -166,6 +166,9 @@ class Connection:
         except Exception as error:
             self._break_down(error)
         self._services.flusher.add(self.flush)
+        if self.session.agenda.has_orders:
+            # Not at once: whoever delivers must not be called back.
+            self._services.flusher.add(self._answer)
 
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
         """The core has detached a consumer."""
@@ -201,6 +204,14 @@ class Connection:
                 self.link.finish()
             elif not self.bridge.writable and self.link.waiting_bytes <= self._low:
                 self.bridge.set_writable(True)
+        except Exception as error:
+            self._break_down(error)
+
+    def _answer(self) -> None:
+        """Carry out what deliveries have brought about: answers to messages of a stream that the
+        consumer did not ask for."""
+        try:
+            self._act()
         except Exception as error:
             self._break_down(error)
 

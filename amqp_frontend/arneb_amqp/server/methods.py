@@ -14,7 +14,7 @@ from arneb_amqp.routing.exchange import Exchange
 from arneb_amqp.server.bindings import as_table, exchange_binding, queue_binding
 from arneb_amqp.session.events import QueueDeclared
 from arneb_amqp.session.reply_to import REPLY_TO, is_reply_queue
-from arneb_amqp.topology.queues import ConnectionId, Declaration
+from arneb_amqp.topology.queue import ConnectionId, Declaration
 from arneb_amqp.topology.topology import Vhost
 
 

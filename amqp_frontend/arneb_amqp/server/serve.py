@@ -14,7 +14,7 @@ from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server.connection import Connection, Services
 from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.timers import Timers
-from arneb_amqp.topology.queues import ConnectionId
+from arneb_amqp.topology.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology
 from arneb_core.interface import Core
 

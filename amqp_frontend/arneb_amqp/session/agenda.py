@@ -48,6 +48,11 @@ class Agenda:
         return f"<Agenda {len(self._effects)} effects, {len(self._appends)} appends under way>"
 
     @property
+    def has_orders(self) -> bool:
+        """There is something to be taken."""
+        return bool(self._effects or self._acknowledged)
+
+    @property
     def is_waiting(self) -> bool:
         """Appends are under way."""
         return bool(self._appends)

@@ -28,6 +28,7 @@ from arneb_amqp.session.host import Host
 from arneb_amqp.session.publishing import Publisher
 from arneb_amqp.session.replies import close_channel, make
 from arneb_amqp.session.reply_to import ReplyTo
+from arneb_amqp.session.stream import Reading, StreamReader
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.session.transitions import ChannelInput, ChannelState, next_channel_state
 from arneb_amqp.wire.access import Access
@@ -238,8 +239,10 @@ class Channel:
             exclusive=method.exclusive, arguments=_table(method.arguments),
         )  # fmt: skip
 
-        def attached(_: object) -> None:
+        def attached(reading: object) -> None:
             self._send_unless(method.nowait, Basic.ConsumeOk, consumer_tag=consumer.tag)
+            if isinstance(reading, Reading):
+                consumer.stream = StreamReader(reading)
             self.deliverer.attached(consumer)
 
         self._host.ask(request, attached)

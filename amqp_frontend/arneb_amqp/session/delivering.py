@@ -12,13 +12,14 @@ from operator import itemgetter
 from typing import Final
 
 from arneb_amqp.codec import encode_message
-from arneb_amqp.errors import not_allowed, precondition_failed
+from arneb_amqp.errors import not_allowed, not_implemented, precondition_failed
 from arneb_amqp.session.answers import Answers, timed_out
 from arneb_amqp.session.effects import Consume, Leave, Reject, Release
 from arneb_amqp.session.host import Host
 from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo
+from arneb_amqp.session.stream import StreamReader
 from arneb_amqp.session.transaction import Answer, Transaction
-from arneb_amqp.session.unacked import ConsumerId, Unacked
+from arneb_amqp.session.unacked import ConsumerId, Settled, Unacked
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
 from arneb_amqp.wire.tables import Table
@@ -57,6 +58,8 @@ class ChannelConsumer:
     state: ConsumerState
     early: list[Deliveries]
     """Came before the answer to ``basic.consume``."""
+    stream: StreamReader | None = None
+    """Its queue is a stream."""
 
     def deliver(self, run: Deliveries) -> None:
         """Send the run to the client."""
@@ -77,6 +80,7 @@ class Deliverer:
         "_answers",
         "_getters",
         "_host",
+        "_streams",
         "channel",
         "consumers",
         "prefetch",
@@ -91,6 +95,7 @@ class Deliverer:
         self.channel = channel
         self._getters: dict[tuple[str, bool], ConsumerId] = {}
         self.consumers: dict[str, ChannelConsumer] = {}
+        self._streams: dict[ConsumerId, str] = {}
         self.prefetch = 0
         self.unacked = Unacked()
         self._answers = Answers()
@@ -123,6 +128,8 @@ class Deliverer:
         if consumer.state is not ConsumerState.ATTACHING:
             return
         consumer.state = ConsumerState.ACTIVE
+        if consumer.stream is not None:
+            self._streams[consumer.id] = consumer.stream.reading.queue
         early, consumer.early = consumer.early, []
         for run in early:
             self.deliver(consumer, run)
@@ -149,12 +156,50 @@ class Deliverer:
         masks: dict[int, int] = {}
         if bytes(map(_ORIGIN, entries)).strip(_AMQP):
             positions, entries, masks = _taken_apart(run, consumer.queue)
+        if consumer.stream is not None:
+            positions, entries, masks = self._of_stream(
+                consumer.id, consumer.stream, run, positions, entries, masks
+            )
+            if not entries:
+                return
         redelivered: bool | list[bool] = False
         if run.redelivered:
             redelivered = [place in run.redelivered for place in positions]
         first = self._tags(consumer.id, positions, masks, no_ack=consumer.no_ack)
         chunks = consumer.encoder.encode_run(DeliveryTag(first), entries, redelivered)
         self._host.outbox.send_chunks(chunks)
+
+    def _of_stream(
+        self,
+        owner: ConsumerId,
+        stream: StreamReader,
+        run: Deliveries,
+        positions: list[Position],
+        entries: list[bytes],
+        masks: dict[int, int],
+    ) -> tuple[list[Position], list[bytes], dict[int, int]]:
+        """Of the run's messages those that the consumer wants, with their offsets; the others are
+        answered."""
+        assert run.offsets is not None, "a stream's sink numbers what it passes on"
+        first = dict(zip(run.positions, run.offsets, strict=True))
+        offsets = [first[place] for place in positions]
+        for index, mask in masks.items():
+            offsets[index] += mask.bit_length() - 1
+        chosen = stream.chosen(entries, offsets)
+        if chosen is None:
+            return positions, stream.stamp(entries, offsets), masks
+        passed = Settled(owner, [])
+        for index in set(range(len(positions))).difference(chosen):
+            place = positions[index]
+            if index in masks:
+                passed.masks[place] = passed.masks.get(place, 0) | masks[index]
+            else:
+                passed.places.append(place)
+        if passed.messages:
+            self._host.agenda.acknowledge(passed)
+        wanted = stream.stamp([entries[i] for i in chosen], [offsets[i] for i in chosen])
+        left = {new: masks[old] for new, old in enumerate(chosen) if old in masks}
+        return [positions[i] for i in chosen], wanted, left
 
     def acknowledge(self, tags: Sequence[int], transaction: Transaction | None) -> None:
         """The client is done with these deliveries. Raises 406 for an unknown tag, and then
@@ -190,6 +235,7 @@ class Deliverer:
         groups, unknown = self.unacked.take(tags)
         if unknown is not None:
             raise unknown_tag(unknown)
+        self._check_no_stream(groups)
         for settled in groups:
             self._host.agenda.emit(Release(settled) if requeue else Reject(settled))
 
@@ -201,7 +247,9 @@ class Deliverer:
 
     def recover(self) -> None:
         """Give everything unanswered back."""
-        for settled in self.unacked.take_all():
+        groups = self.unacked.take_all()
+        self._check_no_stream(groups)
+        for settled in groups:
             self._host.agenda.emit(Release(settled))
 
     def getter(self, queue: str, *, no_ack: bool) -> ConsumerId:
@@ -246,7 +294,18 @@ class Deliverer:
         groups, unknown = self.unacked.take(tags)
         if unknown is not None:
             raise unknown_tag(unknown)
+        if answer is not Answer.ACKNOWLEDGE:
+            self._check_no_stream(groups)
         transaction.settle(groups, pending, answer)
+
+    def _check_no_stream(self, groups: Sequence[Settled]) -> None:
+        """What a stream has delivered can be acknowledged and nothing else. Raises 540."""
+        for settled in groups if self._streams else ():
+            queue = self._streams.get(settled.consumer)
+            if queue is not None:
+                raise not_implemented(
+                    f"basic.nack and basic.reject not supported by stream queues {queue}"
+                )
 
     def rollback(self, transaction: Transaction) -> None:
         """The answers of the transaction were never given."""

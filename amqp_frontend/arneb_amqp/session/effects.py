@@ -81,7 +81,8 @@ class Perform(Request):
 
 @dataclass(frozen=True, slots=True)
 class Consume(Request):
-    """Attach a consumer. Deliveries for it may arrive before the answer does."""
+    """Attach a consumer. Deliveries for it may arrive before the answer does, which is a
+    :class:`~arneb_amqp.session.stream.Reading` if the queue is a stream, or else None."""
 
     consumer: ConsumerId
     queue: str

@@ -1,8 +1,8 @@
 """Queue and consumer arguments: which there are, and what RabbitMQ says to wrong ones.
 
 The rule: every argument that RabbitMQ knows is checked here and kept with the queue, in its
-wire type, because a later declaration is compared with it. What the broker does not act on
-yet is listed in :data:`NOT_YET_EFFECTIVE`, so that nothing is claimed in silence.
+wire type, because a later declaration is compared with it. What has
+no meaning here is listed in :data:`WITHOUT_MEANING_HERE`.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,6 +28,8 @@ DELIVERY_LIMIT: Final = "x-delivery-limit"
 EXPIRY_MS_MAX: Final = 315_360_000_000
 """Ten years, RabbitMQ's bound for times to live."""
 PRIORITY_MAX: Final = 255
+SEGMENT_BYTES_MAX: Final = 3_000_000_000
+"""RabbitMQ's bound for one segment of a stream."""
 
 
 class QueueType(Enum):
@@ -57,24 +59,27 @@ QUEUE_ARGUMENTS: Final[Mapping[QueueType, tuple[str, ...]]] = {
     ),
     QueueType.STREAM: (
         "x-max-length-bytes", QUEUE_TYPE, "x-max-age", "x-stream-max-segment-size-bytes",
-        "x-initial-cluster-size", "x-queue-leader-locator",
+        "x-stream-filter-size-bytes", "x-initial-cluster-size", "x-queue-leader-locator",
     ),
 }  # fmt: skip
 """The arguments that mean something to each type, in the order in which they are compared."""
+
+CONSUMER_ARGUMENTS: Final[Mapping[QueueType, tuple[str, ...]]] = {
+    QueueType.CLASSIC: (CONSUMER_PRIORITY, "x-cancel-on-ha-failover"),
+    QueueType.QUORUM: (CONSUMER_PRIORITY,),
+    QueueType.STREAM: ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered"),
+}
+"""What a consumer may ask of each type. Arguments that no type knows are passed over."""
 
 WITHOUT_MEANING_HERE: Final = frozenset(
     {
         "x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-queue-leader-locator",
         "x-max-in-memory-length", "x-max-in-memory-bytes", "x-quorum-initial-group-size",
-        "x-initial-cluster-size", "x-stream-max-segment-size-bytes", "x-dead-letter-strategy",
+        "x-initial-cluster-size", "x-stream-filter-size-bytes", "x-dead-letter-strategy",
     }
 )  # fmt: skip
 """They tell RabbitMQ where and how to keep messages, which the log decides for itself; and dead
 letters are never lost here, whichever strategy is asked for."""
-
-NOT_YET_EFFECTIVE: Final = frozenset({"x-max-age"})
-"""Accepted, checked, kept and compared, but not acted on yet. A queue that is declared with
-one of them, or as a stream, behaves like a classic queue without it."""
 
 
 def queue_type(arguments: Table) -> QueueType:
@@ -86,14 +91,6 @@ def number(arguments: Table, name: str) -> int | None:
     """The integer argument of that name; None when it is not there."""
     field = arguments.get(name)
     return field.value if field is not None and isinstance(field.value, int) else None
-
-
-def not_effective(arguments: Table) -> list[str]:
-    """Those of ``arguments`` that the broker keeps but does not act on."""
-    names = [name for name in arguments if name in NOT_YET_EFFECTIVE]
-    if queue_type(arguments) is QueueType.STREAM:
-        names.append(QUEUE_TYPE)
-    return names
 
 
 def check_queue_arguments(arguments: Table, queue: str) -> None:
@@ -123,9 +120,20 @@ def check_exchange_name_argument(arguments: Table, name: str, owner: str) -> Non
         raise precondition_failed(f"invalid type '{kind}' for arg '{name}' in {owner}")
 
 
-def consumer_priority(arguments: Table, queue: str) -> int:
+def check_consumer_arguments(arguments: Table, queue: str, kind: QueueType) -> None:
+    """Raise RabbitMQ's 406 for an argument that is wrong, or is for consumers of other queues."""
+    known = CONSUMER_ARGUMENTS[kind]
+    for names in CONSUMER_ARGUMENTS.values():
+        for name in names:
+            if name in arguments and name not in known:
+                raise precondition_failed(
+                    f"invalid arg '{name}' for {queue} of queue type {kind.in_words}"
+                )
+    _check(arguments, queue, [name for name in known if name in _CHECKS])
+
+
+def consumer_priority(arguments: Table) -> int:
     """``x-priority`` of a consumer, 0 when it has none. Higher goes first."""
-    _check(arguments, queue, (CONSUMER_PRIORITY, "x-cancel-on-ha-failover"))
     field = arguments.get(CONSUMER_PRIORITY)
     return field.value if field is not None and isinstance(field.value, int) else 0
 
@@ -255,6 +263,20 @@ def _max_age(field: Field, arguments: Table) -> str | None:
     return fault
 
 
+def _segment_size(field: Field, arguments: Table) -> str | None:
+    fault = _not_negative(field, arguments)
+    if fault is None and _number(field) > SEGMENT_BYTES_MAX:
+        raise precondition_failed("Exceeded max value for x-stream-max-segment-size-bytes")
+    return fault
+
+
+def _filter_size(field: Field, arguments: Table) -> str | None:
+    fault = _not_negative(field, arguments)
+    if fault is None and not 16 <= _number(field) <= 255:
+        return f"{{value_out_of_range,{_number(field)}}}"
+    return fault
+
+
 def _one_of(*allowed: str, otherwise: str) -> _Check:
     def check(field: Field, arguments: Table) -> str | None:
         fault = _string(field, arguments)
@@ -294,7 +316,8 @@ _QUEUE_CHECKS: Final[Mapping[str, _Check]] = {
     "x-delivery-limit": _not_negative,
     "x-quorum-initial-group-size": _positive,
     "x-max-age": _max_age,
-    "x-stream-max-segment-size-bytes": _not_negative,
+    "x-stream-max-segment-size-bytes": _segment_size,
+    "x-stream-filter-size-bytes": _filter_size,
     "x-initial-cluster-size": _positive,
     "x-queue-leader-locator": _one_of(
         "client-local", "balanced", "random", "least-leaders", "min-masters",

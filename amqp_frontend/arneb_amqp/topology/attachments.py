@@ -10,15 +10,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb_amqp.errors import access_refused, not_implemented, precondition_failed
+from arneb_amqp.session.stream import Reading
 from arneb_amqp.topology.arguments import (
     SINGLE_ACTIVE_CONSUMER,
     QueueType,
+    check_consumer_arguments,
     consumer_priority,
 )
 from arneb_amqp.topology.counting import CountingSink
-from arneb_amqp.topology.queues import ConnectionId, Queue, Queues
+from arneb_amqp.topology.keeping import wall_clock_ms
+from arneb_amqp.topology.queue import ConnectionId, Queue
+from arneb_amqp.topology.queues import Queues
+from arneb_amqp.topology.stream_arguments import start_of
+from arneb_amqp.topology.streams import StreamSink, reading_of, subscribe
 from arneb_amqp.wire.tables import Table, lookup_bool
 from arneb_core.interface import Consumer, ConsumerSpec, Sink, SubscriptionType, Window
+from arneb_core.position import Position
 
 GETTER_NAME: Final = "basic.get"
 
@@ -36,6 +43,8 @@ class Attachment:
     exclusive: bool = False
     counted: bool = True
     """It is a consumer in AMQP's eyes; False for getters and after ``basic.cancel``."""
+    reading: Reading | None = None
+    """What it sees, if the queue is a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +68,9 @@ class Attachments:
     async def attach(self, wanted: Consumption, owner: ConnectionId, sink: Sink) -> Attachment:
         """Begin to consume. Raises RabbitMQ's errors."""
         queue = await self._queues.access(wanted.queue, owner)
-        _check_stream(queue, wanted)
-        priority = consumer_priority(wanted.arguments, str(queue))
+        check_consumer_arguments(wanted.arguments, str(queue), queue.type)
+        if queue.type is QueueType.STREAM:
+            return await self._attach_to_stream(queue, wanted, sink)
         _check_global_window(queue, wanted)
         single = lookup_bool(queue.arguments, SINGLE_ACTIVE_CONSUMER)
         alone = not queue.consumer_count and not single
@@ -73,7 +83,7 @@ class Attachments:
             message_level=True,
             unlimited=True,
             # In the core lower goes first, in AMQP higher does.
-            priority=-priority,
+            priority=-consumer_priority(wanted.arguments),
             entries_per_turn_max=TURN_ENTRIES,
             acks=not wanted.no_ack,
             windows=() if wanted.no_ack else wanted.windows,
@@ -83,6 +93,23 @@ class Attachments:
         consumer = queue.subscription.attach(spec, sink)
         queue.exclusively_consumed = wanted.exclusive
         return Attachment(queue, consumer, wanted.exclusive)
+
+    async def _attach_to_stream(self, queue: Queue, wanted: Consumption, sink: Sink) -> Attachment:
+        starts_at = start_of(wanted.arguments, str(queue), wall_clock_ms())
+        reading = reading_of(wanted.arguments, str(queue), starts_at)
+        _check_stream(queue, wanted)
+        _check_global_window(queue, wanted)
+        subscription, offset = await subscribe(queue.topic, starts_at, self._queues.new_name)
+        spec = ConsumerSpec(
+            name=wanted.tag,
+            type=SubscriptionType.EXCLUSIVE,
+            message_level=True,
+            unlimited=True,
+            windows=wanted.windows,
+        )
+        first = Position(subscription.mark_delete + 1)
+        consumer = subscription.attach(spec, StreamSink(sink, queue.topic, first, offset))
+        return Attachment(queue, consumer, reading=reading)
 
     async def attach_getter(
         self, name: str, owner: ConnectionId, sink: Sink, *, no_ack: bool
@@ -138,15 +165,13 @@ def _in_exclusive_use(queue: Queue) -> Exception:
 
 
 def _check_stream(queue: Queue, wanted: Consumption) -> None:
-    if queue.type is not QueueType.STREAM:
-        return
+    if not wanted.windows[0].limit:
+        raise precondition_failed(f"consumer prefetch count is not set for '{queue}'")
     if wanted.no_ack:
         raise not_implemented(f"automatic acknowledgement not supported by stream queues {queue}")
-    if not any(window.limit for window in wanted.windows):
-        raise precondition_failed(f"consumer prefetch count is not set for '{queue}'")
 
 
 def _check_global_window(queue: Queue, wanted: Consumption) -> None:
     channel_window = wanted.windows[-1]
-    if queue.type is QueueType.QUORUM and channel_window.limit:
+    if queue.type is not QueueType.CLASSIC and channel_window.limit:
         raise not_implemented(f"{queue} does not support global qos")

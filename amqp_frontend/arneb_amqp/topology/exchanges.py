@@ -24,7 +24,8 @@ from arneb_amqp.topology.arguments import (
     check_exchange_name_argument,
     inequivalent,
 )
-from arneb_amqp.topology.queues import RESERVED_PREFIX, ConnectionId, Queues, reserved
+from arneb_amqp.topology.queue import ConnectionId
+from arneb_amqp.topology.queues import RESERVED_PREFIX, Queues, reserved
 from arneb_amqp.topology.records import (
     binding_key,
     encode_binding,

@@ -31,7 +31,7 @@ from arneb_core.entry import HEADER_BYTES, Origin, read_header
 from arneb_core.interface import Core, Departure, Limits, Topic
 
 if TYPE_CHECKING:
-    from arneb_amqp.topology.queues import Queue
+    from arneb_amqp.topology.queue import Queue
 
 REJECT: Final = "reject-publish"
 REJECT_DLX: Final = "reject-publish-dlx"

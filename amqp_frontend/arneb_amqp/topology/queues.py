@@ -6,157 +6,32 @@ names it: the topic decides, the record follows.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Final, NewType
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from arneb_amqp.errors import (
     ChannelException,
     access_refused,
     not_found,
-    not_implemented,
     precondition_failed,
     queue_in_words,
-    resource_locked,
 )
 from arneb_amqp.routing.router import Router
 from arneb_amqp.session.reply_to import is_reply_queue
 from arneb_amqp.topology import arguments as queue_arguments
-from arneb_amqp.topology.arguments import (
-    QUEUE_ARGUMENTS,
-    QueueType,
-    assert_equivalent,
-    inequivalent,
-    queue_type,
-)
-from arneb_amqp.topology.keeping import Keeping, keeping_of, wall_clock_ms
+from arneb_amqp.topology.arguments import QueueType, inequivalent, queue_type
+from arneb_amqp.topology.keeping import keeping_of, wall_clock_ms
 from arneb_amqp.topology.names import topic_of
+from arneb_amqp.topology.queue import SUBSCRIPTION, ConnectionId, Declaration, Queue
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.topology.removal import removal
-from arneb_amqp.wire.tables import Table
+from arneb_amqp.topology.stream_arguments import stream_settings
 from arneb_core.errors import TopicNotFound
-from arneb_core.interface import (
-    Consumer,
-    Core,
-    InitialPosition,
-    Subscription,
-    Topic,
-    TopicSettings,
-    Unit,
-)
+from arneb_core.interface import Core, InitialPosition, Topic, TopicSettings, Unit
 
 LOGGER: Final = logging.getLogger(__name__)
 
-SUBSCRIPTION: Final = "amqp"
-"""The subscription that all AMQP consumers of a queue share; Pulsar's may join them."""
-
-ConnectionId = NewType("ConnectionId", int)
-"""Names a connection as owner of its exclusive queues."""
-
 RESERVED_PREFIX: Final = "amq."
-
-
-@dataclass(slots=True, eq=False)
-class Queue:
-    """One queue as it stands.
-
-    ``adopted``: a Pulsar client made the topic and nobody has declared the queue, so its
-    arguments are open. ``unseen``: consumers of the subscription that AMQP does not count,
-    because they only serve ``basic.get`` or were cancelled with messages unanswered.
-    """
-
-    name: str
-    vhost: str
-    topic: Topic
-    auto_delete: bool = False
-    arguments: Table = field(default_factory=dict)
-    owner: ConnectionId | None = None
-    adopted: bool = False
-    exclusively_consumed: bool = False
-    keeping: Keeping | None = None
-    used_at_ms: int = 0
-    """When it was last used, other than by consumers that are there."""
-    unseen: set[Consumer] = field(default_factory=set)
-
-    @property
-    def durable(self) -> bool:
-        """It outlives the broker."""
-        return self.topic.durable
-
-    @property
-    def subscription(self) -> Subscription:
-        """Where AMQP's consumers attach."""
-        return self.topic.subscriptions[SUBSCRIPTION]
-
-    @property
-    def type(self) -> QueueType:
-        """Classic unless its arguments say something else."""
-        return queue_type(self.arguments)
-
-    @property
-    def message_count(self) -> int:
-        """Messages ready for delivery."""
-        return self.subscription.ready_messages
-
-    @property
-    def consumer_count(self) -> int:
-        """Consumers, those of Pulsar clients on the same subscription included."""
-        return sum(consumer not in self.unseen for consumer in self.subscription.consumers)
-
-    @property
-    def record(self) -> QueueRecord:
-        """The queue as kept."""
-        return QueueRecord(self.vhost, self.name, self.auto_delete, self.arguments)
-
-    def __str__(self) -> str:
-        return queue_in_words(self.name, self.vhost)
-
-    def closed(self, consumer: Consumer, *, exclusive: bool) -> None:
-        """A consumer was detached by the core."""
-        self.unseen.discard(consumer)
-        if exclusive:
-            self.exclusively_consumed = False
-
-    async def purge(self) -> int:
-        """Drop every message that is ready; returns how many those were."""
-        if self.type is QueueType.STREAM:
-            raise not_implemented(f"queue.purge not supported by stream queues {self}")
-        return await self.subscription.purge()
-
-    def check_access(self, owner: ConnectionId) -> None:
-        """Raise 405 if it is exclusive to another connection."""
-        if self.owner is not None and self.owner != owner:
-            raise self._locked()
-
-    def check_equivalent(self, wanted: "Declaration") -> None:
-        """Raise RabbitMQ's error unless ``wanted`` describes this queue."""
-        if self.owner != (wanted.owner if wanted.exclusive else None):
-            raise self._locked()
-        _same(self.durable, wanted.durable, "durable", str(self))
-        if self.adopted:
-            return
-        _same(self.auto_delete, wanted.auto_delete, "auto_delete", str(self))
-        for name in QUEUE_ARGUMENTS[self.type]:
-            assert_equivalent(self.arguments, wanted.arguments, name, str(self))
-
-    def _locked(self) -> ChannelException:
-        return resource_locked(
-            f"cannot obtain exclusive access to locked {self}. It could be originally declared "
-            "on another connection or the exclusive property value does not match that of the "
-            "original declaration."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """What ``queue.declare`` asks for. An exclusive queue is never durable, as in RabbitMQ 3."""
-
-    owner: ConnectionId
-    name: str
-    durable: bool = False
-    exclusive: bool = False
-    auto_delete: bool = False
-    arguments: Table = field(default_factory=dict)
 
 
 class Queues:
@@ -170,7 +45,7 @@ class Queues:
         self.vhost = vhost
         self._core = core
         self._router = router
-        self._new_name = new_name
+        self.new_name = new_name
         self._queues: dict[str, Queue] = {}
         self.refusing: dict[str, Queue] = {}
         """Those that refuse a publish when they are full."""
@@ -182,6 +57,13 @@ class Queues:
         """Where messages for the queue are appended; None when it went meanwhile."""
         queue = self._queues.get(name)
         return queue.topic if queue is not None else self.foreign_topic(name)
+
+    def expect_expiry(self, names: Iterable[str]) -> None:
+        """Messages that expire are about to come into these queues. In a stream nothing does."""
+        for name in names:
+            queue = self._queues.get(name)
+            if queue is not None and queue.type is not QueueType.STREAM:
+                self._core.expect_expiry(queue.topic)
 
     def foreign_topic(self, name: str) -> Topic | None:
         """The topic of that queue's name, whoever made it."""
@@ -223,6 +105,9 @@ class Queues:
         queue.used_at_ms = wall_clock_ms()
         if queue.adopted:
             self._check(wanted, name)
+            if queue_type(wanted.arguments) is QueueType.STREAM:
+                # How long its log is kept was settled by who made the topic.
+                raise inequivalent(queue_arguments.QUEUE_TYPE, str(queue), "'stream'", "none")
             queue.arguments, queue.auto_delete = wanted.arguments, wanted.auto_delete
             await self._keep(queue)
             self._apply_arguments(queue)
@@ -249,7 +134,8 @@ class Queues:
         if queue is None:
             return 0
         queue.check_access(owner)
-        if if_empty and queue.message_count:
+        # RabbitMQ deletes a stream whatever conditions are named.
+        if if_empty and queue.message_count and queue.type is not QueueType.STREAM:
             raise precondition_failed(f"{queue} not empty")
         if if_unused and queue.consumer_count:
             raise precondition_failed(f"{queue} in use")
@@ -257,7 +143,7 @@ class Queues:
 
     async def delete(self, queue: Queue) -> int:
         """Remove it with its messages and bindings; returns how many messages were ready."""
-        count = queue.message_count
+        count = 0 if queue.type is QueueType.STREAM else queue.message_count
         self._queues.pop(queue.name, None)
         self.refusing.pop(queue.name, None)
         removed = self._router.remove_queue(queue.name)
@@ -299,7 +185,7 @@ class Queues:
         queue = self._queues.get(name)
         topic = self.foreign_topic(name)
         if queue is not None and queue.topic is topic:
-            if SUBSCRIPTION not in topic.subscriptions:
+            if not queue.is_complete:
                 await self._enter(queue)
             return queue
         if queue is not None:
@@ -314,19 +200,18 @@ class Queues:
         durable = wanted.durable
         record = QueueRecord(self.vhost, name, wanted.auto_delete, wanted.arguments)
         unit = Unit(metadata=[(record.key, record.encode())]) if durable else None
-        topic = await self._core.create_topic(
-            topic_of(self.vhost, name), TopicSettings(durable=durable), unit=unit
-        )
+        is_stream = queue_type(wanted.arguments) is QueueType.STREAM
+        settings = TopicSettings(durable=durable)
+        if is_stream:
+            settings = stream_settings(wanted.arguments)
+        topic = await self._core.create_topic(topic_of(self.vhost, name), settings, unit=unit)
         owner = wanted.owner if wanted.exclusive else None
         queue = Queue(name, self.vhost, topic, wanted.auto_delete, wanted.arguments, owner)
         await self._enter(queue)
-        ignored = queue_arguments.not_effective(wanted.arguments)
-        if ignored:
-            LOGGER.warning("%s: accepted without effect: %s", queue, ", ".join(ignored))
         return queue
 
     async def _enter(self, queue: Queue, *, begin: bool = True) -> None:
-        if SUBSCRIPTION not in queue.topic.subscriptions:
+        if not queue.is_complete:
             await queue.topic.subscribe(SUBSCRIPTION, initial=InitialPosition.EARLIEST)
         self._queues[queue.name] = queue
         if begin:
@@ -335,6 +220,8 @@ class Queues:
 
     def _apply_arguments(self, queue: Queue) -> None:
         queue.used_at_ms = wall_clock_ms()
+        if queue.type is QueueType.STREAM:
+            return
         queue.subscription.prioritise(
             queue_arguments.number(queue.arguments, queue_arguments.MAX_PRIORITY) or 0
         )
@@ -359,7 +246,7 @@ class Queues:
                 raise precondition_failed(
                     f"Cannot declare a server-named queue for type {kind.in_words}"
                 )
-        return f"amq.gen-{self._new_name()}"
+        return f"amq.gen-{self.new_name()}"
 
     def _check(self, wanted: Declaration, name: str) -> None:
         words = queue_in_words(name, self.vhost)
@@ -384,9 +271,3 @@ def _check_replicated(wanted: Declaration, words: str) -> None:
     for name, present in faults.items():
         if present:
             raise precondition_failed(f"invalid property '{name}' for {words}")
-
-
-def _same(current: bool, received: bool, name: str, resource: str) -> None:
-    if current is not received:
-        words = {True: "'true'", False: "'false'"}
-        raise inequivalent(name, resource, words[received], words[current])

@@ -6,14 +6,14 @@ from arneb_amqp.errors import ChannelException
 from arneb_amqp.topology.arguments import (
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
-    NOT_YET_EFFECTIVE,
     QUEUE_ARGUMENTS,
     QUEUE_TYPE,
     WITHOUT_MEANING_HERE,
+    QueueType,
     assert_equivalent,
+    check_consumer_arguments,
     check_queue_arguments,
     consumer_priority,
-    not_effective,
 )
 from arneb_amqp.wire.tables import Field, FieldType, boolean, long, longstr, signedint
 
@@ -133,21 +133,31 @@ def test_every_known_argument_is_effective_or_listed() -> None:
     acted_on = {
         "x-expires", "x-message-ttl", "x-max-length", "x-max-length-bytes", "x-overflow",
         "x-delivery-limit", DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, QUEUE_TYPE,
-        "x-single-active-consumer", "x-max-priority",
+        "x-single-active-consumer", "x-max-priority", "x-max-age",
+        "x-stream-max-segment-size-bytes",
     }  # fmt: skip
-    assert known - NOT_YET_EFFECTIVE - WITHOUT_MEANING_HERE == acted_on
-    assert not NOT_YET_EFFECTIVE & WITHOUT_MEANING_HERE
-
-
-def test_what_has_no_effect_is_named() -> None:
-    assert not_effective({"x-max-age": signedint(1), "x-queue-mode": longstr("lazy")}) == [
-        "x-max-age"
-    ]
-    assert not_effective({QUEUE_TYPE: longstr("stream")}) == [QUEUE_TYPE]
+    assert known - WITHOUT_MEANING_HERE == acted_on
 
 
 def test_consumer_priorities() -> None:
-    assert consumer_priority({}, WORDS) == 0
-    assert consumer_priority({"x-priority": signedint(-3)}, WORDS) == -3
+    assert consumer_priority({}) == 0
+    assert consumer_priority({"x-priority": signedint(-3)}) == -3
     with pytest.raises(ChannelException, match="expected integer, got longstr"):
-        consumer_priority({"x-priority": longstr("x")}, WORDS)
+        check_consumer_arguments({"x-priority": longstr("x")}, WORDS, QueueType.CLASSIC)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (QueueType.CLASSIC, "x-stream-offset"),
+        (QueueType.QUORUM, "x-stream-offset"),
+        (QueueType.QUORUM, "x-cancel-on-ha-failover"),
+        (QueueType.STREAM, "x-priority"),
+        (QueueType.STREAM, "x-cancel-on-ha-failover"),
+    ],
+)
+def test_consumer_arguments_of_another_queue_type(kind: QueueType, name: str) -> None:
+    words = f"invalid arg '{name}' for {WORDS} of queue type {kind.in_words}"
+    with pytest.raises(ChannelException, match=words):
+        check_consumer_arguments({name: signedint(1)}, WORDS, kind)
+    check_consumer_arguments({"x-credit": signedint(1)}, WORDS, kind)

@@ -7,7 +7,7 @@ from tests.amqp_frontend.topology.conftest import ME, Box, Opener, Place
 from arneb_amqp.topology.attachments import Attachment, Consumption
 from arneb_amqp.topology.housekeeping import delete_expired, retry_dead_letters
 from arneb_amqp.topology.names import topic_of
-from arneb_amqp.topology.queues import Queue
+from arneb_amqp.topology.queue import Queue
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, encode_properties

@@ -8,7 +8,7 @@ from arneb_amqp.errors import ChannelException, ReplyCode
 from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.topology.attachments import Attachment, Consumption
 from arneb_amqp.topology.names import topic_of
-from arneb_amqp.topology.queues import SUBSCRIPTION
+from arneb_amqp.topology.queue import SUBSCRIPTION
 from arneb_amqp.wire.tables import signedint
 from arneb_core.entry import EntryHeader, Origin
 from arneb_core.errors import StoreFailed
