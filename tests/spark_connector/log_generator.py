@@ -127,7 +127,10 @@ class LogWriter:
     def adopt(self, name: str, *, ledger: int, entries: int) -> None:
         """Go on with the first topic of an existing log: its open ledger has ``entries``."""
         topic = _Topic(TopicId(1), position(ledger, entries), fresh=False)
-        topic.record = replace(topic.record, entries=entries, messages=entries)
+        with self._store.snapshot() as snapshot:
+            stored = snapshot.get(Table.LEDGERS, self._key(topic))
+        assert stored is not None, f"expected ledger {ledger} of {name}, got none"
+        topic.record = replace(LedgerRecord.unpack(stored), entries=entries, messages=entries)
         self._topics[full_topic(name)] = topic
 
     def append(self, name: str, entries: Sequence[bytes]) -> Position:
@@ -154,7 +157,8 @@ class LogWriter:
         closed = replace(topic.record, closed_ms=now_ms)
         self._store.commit(Changes(puts=[(Table.LEDGERS, self._key(topic), closed.pack())]))
         topic.next = position(ledger_of(topic.next) + 1, 0)
-        topic.record, topic.fresh = LedgerRecord(now_ms), True
+        ever = topic.record.messages_before + topic.record.messages
+        topic.record, topic.fresh = LedgerRecord(now_ms, messages_before=ever), True
 
     def trim(self, name: str, ledger: int, *, keep_record: bool = False) -> None:
         """Remove a closed ledger; with ``keep_record`` only its blocks."""
