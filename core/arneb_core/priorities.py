@@ -23,6 +23,10 @@ HOLDING_MAX: Final = 4
 """Priorities whose entries are in memory at the same time, each with the bytes of one read.
 A queue with 255 of them must not hold 255 reads."""
 
+KEPT_BYTES_MAX: Final = 64 * 1024
+"""Of what was read to be looked at, kept in all sets together. So a short queue is read once and
+goes out in one turn, whatever the number of its priorities."""
+
 
 class PrioritySource:
     """Stands where the replay set stands otherwise, and in front of the reader.
@@ -134,12 +138,16 @@ class PrioritySource:
         return True
 
     def _put(self, positions: list[Position], entries: list[bytes]) -> None:
-        found: dict[int, list[Position]] = {}
+        found: dict[int, list[tuple[Position, bytes]]] = {}
         highest = self._highest
         for place, entry in zip(positions, entries, strict=True):
-            found.setdefault(min(entry[PRIORITY_OFFSET], highest), []).append(place)
-        for priority, places in found.items():
-            self._set_of(priority).add(places)
+            found.setdefault(min(entry[PRIORITY_OFFSET], highest), []).append((place, entry))
+        kept_bytes = sum(map(len, entries)) + sum(each.kept_bytes for each in self._sets.values())
+        for priority, group in found.items():
+            into = self._set_of(priority)
+            into.add(place for place, _ in group)
+            if kept_bytes <= KEPT_BYTES_MAX:
+                into.keep(group)
 
     def _set_of(self, priority: int) -> ReplaySet:
         known = self._sets.get(priority)

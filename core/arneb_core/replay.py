@@ -36,6 +36,8 @@ class ReplaySet:
         self.fetch = fetch
         self._places = BitMap64()
         self._fetched: dict[Position, bytes] = {}
+        self.kept_bytes = 0
+        """What of that came by :meth:`keep`, at most."""
         self._run_max = REPLAY_RUN_MIN
 
     def __repr__(self) -> str:
@@ -55,6 +57,12 @@ class ReplaySet:
     def add(self, positions: Iterable[Position]) -> None:
         """Have ``positions`` delivered again."""
         self._places.update(positions)
+
+    def keep(self, entries: Iterable[tuple[Position, bytes]]) -> None:
+        """Whoever added these has read them already."""
+        for place, entry in entries:
+            self._fetched[place] = entry
+            self.kept_bytes += len(entry)
 
     def discard(self, positions: Iterable[Position]) -> None:
         """``positions`` were acknowledged, or handed out."""
@@ -78,6 +86,7 @@ class ReplaySet:
     def let_go(self) -> None:
         """Hold no entries; they are read again when they are needed."""
         self._fetched.clear()
+        self.kept_bytes = 0
         self.fetch.forget()
 
     def peek(self) -> tuple[list[Position], list[bytes]] | None:
@@ -119,7 +128,7 @@ class ReplaySet:
         self.fetch.ask(place, REPLAY_READ_BYTES, lambda runs: self._read(place, runs))
 
     def _read(self, place: Position, runs: Runs) -> None:
-        self._fetched = {}
+        self._fetched, self.kept_bytes = {}, 0
         for first, entries in runs:
             wanted = self._places & BitMap64(range(first, first + len(entries)))
             self._fetched.update((Position(each), entries[each - first]) for each in wanted)

@@ -92,7 +92,37 @@ async def test_a_get_waits_until_all_is_looked_through(
         assert run.positions == [last]
 
 
-async def test_many_priorities_do_not_hold_many_reads(data_dir: Path) -> None:
+async def test_a_short_queue_goes_out_in_one_turn(data_dir: Path) -> None:
+    """What had to be read to find the most urgent is not read again, one priority at a time."""
+    async with open_engine(data_dir) as engine:
+        subscription = await queue(engine)
+        await append(engine, "q", [entry(n) for n in [1, 3, 0, 2]])
+    async with open_engine(data_dir) as engine:
+        subscription = engine.topic("q").subscriptions["s"]
+        subscription.prioritise(HIGHEST)
+        _, sink = attach(subscription, permits=10)
+        with trio.fail_after(10):
+            while not sink.positions:
+                await trio.testing.wait_all_tasks_blocked(0.001)
+        assert [place & 0xFF for place in sink.positions] == [1, 3, 0, 2]
+
+
+async def test_little_of_what_was_looked_at_is_kept(data_dir: Path) -> None:
+    async with open_engine(data_dir) as engine:
+        subscription = await queue(engine)
+        getter, _ = attach(subscription)
+        body = bytes(priorities.KEPT_BYTES_MAX // 10)
+        for n in range(60):
+            await append(engine, "q", [entry(n % 4, body)])
+        await getter.pull()  # type: ignore[attr-defined]
+        sets = subscription._replay._sets.values()  # type: ignore[attr-defined]
+        assert 0 < sum(each.kept_bytes for each in sets) <= priorities.KEPT_BYTES_MAX
+
+
+async def test_many_priorities_do_not_hold_many_reads(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(priorities, "KEPT_BYTES_MAX", 0)
     async with open_engine(data_dir) as engine:
         await engine.create_topic("q")
         subscription = await engine.topic("q").subscribe("s", initial=InitialPosition.EARLIEST)

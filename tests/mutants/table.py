@@ -399,8 +399,8 @@ MUTANTS: Final = (
     Mutant(
         "priorities are ignored",
         CORE + "priorities.py",
-        "            found.setdefault(min(entry[PRIORITY_OFFSET], highest), []).append(place)\n",
-        "            found.setdefault(min(0, highest), []).append(place)\n",
+        "found.setdefault(min(entry[PRIORITY_OFFSET], highest), [])",
+        "found.setdefault(min(0, highest), [])",
         PRIORITY_TESTS,
     ),
     Mutant(
@@ -431,6 +431,27 @@ MUTANTS: Final = (
         "                    return False\n",
         "                    return True\n",
         PRIORITY_TESTS,
+    ),
+    Mutant(
+        "a short queue with priorities is read once for each of them",
+        CORE + "priorities.py",
+        "            if kept_bytes <= KEPT_BYTES_MAX:\n",
+        "            if not kept_bytes:\n",
+        PRIORITY_TESTS,
+    ),
+    Mutant(
+        "everything that was looked at stays in memory",
+        CORE + "priorities.py",
+        "            if kept_bytes <= KEPT_BYTES_MAX:\n",
+        "            if kept_bytes:\n",
+        PRIORITY_TESTS,
+    ),
+    Mutant(
+        "who deletes a queue hears of its consumers first",
+        "amqp_frontend/arneb_amqp/session/channel.py",
+        "        self._late = []\n",
+        "        pass\n",
+        ("tests/amqp_frontend/session/test_delivering.py",),
     ),
     Mutant(
         "the name to answer to outlives its consumer",

@@ -43,7 +43,7 @@ class Channel:
     Invariant: when ``state`` is not OPEN the channel has no consumers and nothing unanswered.
     """
 
-    __slots__ = ("_host", "_last_queue", "deliverer", "id", "publisher", "state")
+    __slots__ = ("_host", "_last_queue", "_late", "deliverer", "id", "publisher", "state")
 
     def __init__(self, host: Host, id_: ChannelId) -> None:
         self._host = host
@@ -53,6 +53,9 @@ class Channel:
         self.publisher = Publisher(host, id_, reply_to)
         self.deliverer = Deliverer(host, id_, reply_to)
         self._last_queue = ""
+        self._late: list[str] | None = None
+        """Consumers to be told after the ``queue.delete-ok`` that is due. Clients wait for that,
+        and some fail when they hear of the end of a consumer in between."""
 
     def __repr__(self) -> str:
         return f"<Channel {self.id} {self.state.value}, {len(self.deliverer.unacked)} unacked>"
@@ -182,11 +185,22 @@ class Channel:
 
     def _delete_queue(self, method: Queue.Delete) -> None:
         method.queue = _stripped(self._expanded(method.queue))
-        self._perform_counted(method, Queue.DeleteOk, method.nowait)
+
+        def deleted(count: object) -> None:
+            self._send_unless(method.nowait, Queue.DeleteOk, message_count=count)
+            late, self._late = self._late or (), None
+            for tag in late:
+                self._send(Basic.Cancel, consumer_tag=tag, nowait=True)
+
+        self._late = []
+        self._host.ask(Perform(method), deleted)
 
     def _purge_queue(self, method: Queue.Purge) -> None:
         method.queue = self._expanded(method.queue)
-        self._perform_counted(method, Queue.PurgeOk, method.nowait)
+        self._host.ask(
+            Perform(method),
+            lambda count: self._send_unless(method.nowait, Queue.PurgeOk, message_count=count),
+        )
 
     def _bind_queue(self, method: Queue.Bind) -> None:
         self._expand_binding(method)
@@ -204,11 +218,6 @@ class Channel:
 
     def _perform(self, method: Command, ok: type[Command], nowait: bool) -> None:
         self._host.ask(Perform(method), lambda _: self._send_unless(nowait, ok))
-
-    def _perform_counted(self, method: Command, ok: type[Command], nowait: bool) -> None:
-        self._host.ask(
-            Perform(method), lambda count: self._send_unless(nowait, ok, message_count=count)
-        )
 
     def _expanded(self, queue: str) -> str:
         """An empty name is the queue that was declared last on this channel."""
@@ -337,8 +346,12 @@ class Channel:
         """The queue of a consumer went away."""
         known = self.deliverer.consumers.get(consumer.tag) is consumer
         self.deliverer.remove(consumer)
-        if known and self._host.cancel_notify:
+        if not (known and self._host.cancel_notify):
+            return
+        if self._late is None:
             self._send(Basic.Cancel, consumer_tag=consumer.tag, nowait=True)
+        else:
+            self._late.append(consumer.tag)
 
 
 def _stripped(name: str) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from pamqp.commands import Basic, Channel, Connection
+from pamqp.commands import Basic, Channel, Connection, Queue
 from tests.amqp_frontend.session.playbook import (
     Delivered,
     Playbook,
@@ -23,6 +23,7 @@ from arneb_amqp.session.effects import (
     EndConnection,
     Get,
     Leave,
+    Perform,
     Reject,
     Release,
     Wake,
@@ -217,6 +218,16 @@ def test_the_client_is_told_when_a_queue_goes() -> None:
         play >> ConsumerClosed(FIRST) << sent(Basic.Cancel, consumer_tag="c", nowait=True)
         play >> client(Basic.Ack, delivery_tag=1) << acknowledged(1, 0)
         play >> ConsumerClosed(FIRST)
+        consuming(play)
+
+
+def test_who_deletes_a_queue_is_told_of_its_consumers_last() -> None:
+    with consuming() as play:
+        play >> client(Queue.Delete, queue="q")
+        play.effect(Perform)
+        play >> ConsumerClosed(FIRST)
+        play >> Answered(3) << sent(Queue.DeleteOk, message_count=3)
+        play << sent(Basic.Cancel, consumer_tag="c", nowait=True)
         consuming(play)
 
 
