@@ -65,7 +65,9 @@ def run_arneb(*arguments: str, timeout_s: float = 120.0) -> subprocess.Completed
 class Arneb:
     """One Arneb broker. The same object can be started again on the same data.
 
-    ``prefix`` is a command to run it under (a resource limit, say) and ``extra`` environment.
+    ``prefix`` is a command to run it under (a resource limit, say) and ``extra`` environment;
+    ``ports`` of listeners that must come back where they were, ``settings`` its configuration
+    file.
     """
 
     name = "arneb"
@@ -77,12 +79,16 @@ class Arneb:
         listeners: Sequence[str] = PROTOCOLS,
         prefix: Sequence[str] = (),
         extra: Mapping[str, str] | None = None,
+        ports: Mapping[str, int] | None = None,
+        settings: str = "",
     ) -> None:
         self.directory = directory
         self.data = directory / "data"
         self._listeners = tuple(listeners)
         self._prefix = list(prefix)
         self._extra = dict(extra or {})
+        self._ports = dict(ports or {})
+        self._settings = settings
         self._addresses: dict[str, Address] = {}
         self._process: Process | None = None
         self._log_offset = 0
@@ -134,8 +140,12 @@ class Arneb:
         self._log_offset = self._log_path.stat().st_size if self._log_path.exists() else 0
         command = [*self._prefix, *arneb_command(), "serve", "--data-dir", str(self.data)]
         for protocol in PROTOCOLS:
-            wanted = "127.0.0.1:0" if protocol in self._listeners else "off"
-            command += [f"--{protocol}", wanted]
+            wanted = f"127.0.0.1:{self._ports.get(protocol, 0)}"
+            command += [f"--{protocol}", wanted if protocol in self._listeners else "off"]
+        if self._settings:
+            file = self.directory / "arneb.toml"
+            file.write_text(self._settings)
+            command += ["--config", str(file)]
         environment = arneb_environment() | self._extra
         self._process = Process(command, environment, self._log_path)
 

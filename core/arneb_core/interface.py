@@ -110,6 +110,12 @@ class Topic(Protocol):
     """One log and its subscriptions."""
 
     @property
+    def id(self) -> int:
+        """Tells the topic from every other durable one, also from one of the same name that was
+        deleted before."""
+        ...
+
+    @property
     def name(self) -> str: ...
 
     @property

@@ -20,6 +20,8 @@ FAILOVER_TESTS: Final = ("tests/core/test_failover.py",)
 PARTS_TESTS: Final = ("tests/core/test_departures_batches.py",)
 KEEPING_TESTS: Final = ("tests/amqp_frontend/topology/test_keeping.py",)
 PRIORITY_TESTS: Final = ("tests/core/test_priorities.py",)
+PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
+ACCESS_TESTS: Final = ("tests/pulsar_frontend/server/test_access.py",)
 DISPATCH_TESTS: Final = ("tests/core/test_dispatch.py",)
 
 
@@ -508,5 +510,27 @@ MUTANTS: Final = (
         "flags | EntryFlag.DEAD_LETTERED | priority << PRIORITY_SHIFT",
         "flags | EntryFlag.DEAD_LETTERED",
         ("tests/amqp_frontend/topology/test_keeping.py",),
+    ),
+    Mutant(
+        "an epoch is told before it is on disk",
+        PULSAR + "server/producers.py",
+        "        self._core.commit(unit, partial(self._epoch_stored, claim, epoch))\n",
+        "        self._core.commit(unit, lambda error: None)\n"
+        "        self._epoch_stored(claim, epoch, None)\n",
+        ACCESS_TESTS,
+    ),
+    Mutant(
+        "a producer that was fenced out may come back",
+        PULSAR + "producers/access.py",
+        "        if claim.epoch is not None and claim.epoch < self.epoch:\n",
+        "        if False and claim.epoch is not None:\n",
+        ACCESS_TESTS,
+    ),
+    Mutant(
+        "nobody who waits is let in when the owner goes",
+        PULSAR + "producers/access.py",
+        "        if self.owners or not self.waiting:\n",
+        "        if self.owners or True:\n",
+        ACCESS_TESTS,
     ),
 )

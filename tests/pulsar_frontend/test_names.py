@@ -1,11 +1,10 @@
-"""Topic names, as Pulsar completes and refuses them; producers' names."""
+"""Topic names, as Pulsar completes and refuses them."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_pulsar.names import InvalidTopicName, parse_namespace, parse_topic
-from arneb_pulsar.server.names import ProducerNames
 
 
 @pytest.mark.parametrize(
@@ -56,21 +55,3 @@ def test_a_namespace_is_a_tenant_and_a_name(name: str) -> None:
     assert parse_namespace("public/default") == "public/default"
     with pytest.raises(InvalidTopicName):
         parse_namespace(name)
-
-
-def test_a_producers_name_is_unique_on_its_topic() -> None:
-    names: ProducerNames[str] = ProducerNames("token")
-    first = names.claim("t", "me", "connection 1")
-    assert names.holder("t", "me") == "connection 1"
-    assert names.holder("other", "me") is None
-    names.release(first)
-    second = names.claim("t", "me", "connection 2")
-    names.release(first)
-    assert names.holder("t", "me") == "connection 2", "released by who no longer held it"
-    names.release(second)
-    assert names.holder("t", "me") is None
-
-
-def test_found_names_are_new() -> None:
-    names: ProducerNames[str] = ProducerNames("token")
-    assert len({names.new_name() for _ in range(100)}) == 100

@@ -8,7 +8,7 @@ from arneb_core.errors import TopicExists, TopicNotFound
 from arneb_core.interface import Core, Topic
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.names import PERSISTENT, TopicName
-from arneb_pulsar.server.names import ProducerNames
+from arneb_pulsar.server.producers import Producers
 from arneb_pulsar.session.effects import ListTopics
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 
@@ -26,7 +26,7 @@ class Door:
         self.core = core
         self.config = config
         self.server_version = server_version
-        self.names: ProducerNames[Peer] = ProducerNames(token)
+        self.producers = Producers(core, token)
         self._attached: dict[tuple[str, str], Counter[Peer]] = {}
         """Connections with the number of their consumers, by topic and subscription."""
 

@@ -17,8 +17,8 @@ from arneb_core.errors import CoreError, TopicNotFound
 from arneb_core.interface import Topic
 from arneb_core.position import Position
 from arneb_pulsar.server.door import Door
-from arneb_pulsar.server.names import Claim
 from arneb_pulsar.server.outbox import Outbox
+from arneb_pulsar.server.producers import ProducerClaim
 from arneb_pulsar.server.receivers import Receiver
 from arneb_pulsar.server.requests import Requests
 from arneb_pulsar.session import effects, events
@@ -46,7 +46,7 @@ class Peer:
         self.service_url = service_url
         """Where this client reached us."""
         self.address = address
-        self.producers: dict[ProducerKey, tuple[Topic, Claim[Peer]]] = {}
+        self.producers: dict[ProducerKey, tuple[Topic, ProducerClaim]] = {}
         self.receivers: dict[ConsumerKey, Receiver] = {}
         self._stream = stream
         self._session = Connection(door.config, door.server_version, trio.current_time())
@@ -122,6 +122,25 @@ class Peer:
         receiver = self.receivers.pop(key, None)
         if receiver is not None:
             self.door.consumer_left(receiver.topic.name, receiver.subscription.name, self)
+
+    # What becomes of producers
+
+    def producer_claimed(self, claim: ProducerClaim) -> None:
+        """It has its name, or a place in the queue; it must be given back."""
+        self.producers[claim.holder.key] = claim.holder.topic, claim
+
+    def producer_queued(self, claim: ProducerClaim) -> None:
+        """It waits for its turn."""
+        self.tell(events.ProducerQueued(claim.holder.key, claim.name))
+
+    def producer_admitted(self, claim: ProducerClaim, epoch: int | None) -> None:
+        """It may send."""
+        self.tell(events.ProducerOpened(claim.holder.key, claim.name, epoch))
+
+    def producer_lost(self, claim: ProducerClaim, failure: Failure) -> None:
+        """Another has the topic for itself now, or this one never got it."""
+        del self.producers[claim.holder.key]
+        self.tell(events.ProducerLost(claim.holder.key, failure))
 
     # Reading
 
@@ -261,7 +280,7 @@ class Peer:
     def _leave_producer(self, effect: effects.LeaveProducer) -> None:
         opened = self.producers.pop(effect.key, None)
         if opened is not None:
-            self.door.names.release(opened[1])
+            self.door.producers.release(opened[1])
 
     def _detach(self, effect: effects.DetachConsumer) -> None:
         receiver = self.receivers.get(effect.key)
@@ -320,6 +339,5 @@ class Peer:
         for key in list(self.receivers):
             self.receivers[key].consumer.detach()
             self.forget_consumer(key)
-        for _, claim in self.producers.values():
-            self.door.names.release(claim)
-        self.producers.clear()
+        for held in list(self.producers):
+            self._leave_producer(effects.LeaveProducer(held))

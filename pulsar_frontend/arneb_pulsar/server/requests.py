@@ -1,6 +1,7 @@
 """Requests of a connection that wait for the core, each in a task of its own."""
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import trio
@@ -14,8 +15,9 @@ from arneb_core.interface import (
     Subscription,
     Topic,
 )
+from arneb_pulsar.producers.access import Claim, ClaimRefused
 from arneb_pulsar.server.door import AMQP_SUBSCRIPTION
-from arneb_pulsar.server.names import Claim
+from arneb_pulsar.server.producers import CODES, Place, ProducerClaim
 from arneb_pulsar.server.receivers import PeerSink, Receiver
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.errors import Failure, Refused, failure_of
@@ -54,24 +56,33 @@ class Requests:
             if effect.initial_subscription:
                 initial = InitialPosition.EARLIEST
                 await topic.subscribe(effect.initial_subscription, initial=initial)
-            claim = await self._claim(topic, effect.name)
+            await self._claim(topic, effect)
         except (CoreError, Refused) as error:
             self._peer.tell(events.ProducerRefused(effect.key, _failure(error)))
-            return
-        self._peer.producers[effect.key] = topic, claim
-        self._peer.tell(events.ProducerOpened(effect.key, claim.name))
 
-    async def _claim(self, topic: Topic, name: str) -> "Claim[Peer]":
-        """Take ``name``, from its holder if that one's connection is dead."""
-        names = self._door.names
-        if not name:
-            return names.claim(topic.name, names.new_name(), self._peer)
-        while (holder := names.holder(topic.name, name)) is not None:
-            if holder is self._peer or await holder.is_alive():
-                text = f"Producer with name '{name}' is already connected to topic"
-                raise Refused(pb.ProducerBusy, text)
-            holder.kill()
-        return names.claim(topic.name, name, self._peer)
+    async def _claim(self, topic: Topic, effect: effects.OpenProducer) -> None:
+        """Have the producer take its name. Whoever is in the way on a dead connection goes."""
+        producers, peer = self._door.producers, self._peer
+        name = effect.name or producers.new_name()
+        place = Place(peer, effect.key, topic)
+        claim: ProducerClaim = Claim(name, effect.mode, effect.topic_epoch, place)
+        while True:
+            try:
+                producers.claim(claim)
+            except ClaimRefused as refused:
+                if await self._bury(producers.in_the_way(topic, name)):
+                    continue
+                raise Refused(CODES[refused.refusal], str(refused)) from refused
+            return
+
+    async def _bury(self, holders: Iterable["Peer"]) -> bool:
+        """End the connections among ``holders`` that show no sign of life; were there any?"""
+        found = False
+        for holder in holders:
+            if holder is not self._peer and not await holder.is_alive():
+                holder.kill()
+                found = True
+        return found
 
     # Consumers
 

@@ -41,7 +41,9 @@ async def serve_pulsar(
 
 def make_door(core: Core, config: PulsarConfig) -> Door:
     """What the connections of one server share."""
-    return Door(core, config, _server_version(), token=secrets.token_hex(4))
+    door = Door(core, config, _server_version(), token=secrets.token_hex(4))
+    door.producers.sweep()
+    return door
 
 
 async def serve_connection(

@@ -222,8 +222,12 @@ class Connection:
                 consuming.acknowledged(event)
             case events.ProducerOpened():
                 producing.opened(event)
+            case events.ProducerQueued():
+                producing.queued(event)
             case events.ProducerRefused():
                 producing.refused(event)
+            case events.ProducerLost():
+                producing.lost(event)
             case events.ProducerExpelled():
                 producing.expelled(event)
             case events.ConsumerAttached():

@@ -11,6 +11,7 @@ from typing import NewType
 from arneb_core.interface import InitialPosition, SubscriptionType
 from arneb_core.position import Position
 from arneb_pulsar.names import TopicName
+from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.session.outcome import Outcome
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 
@@ -20,14 +21,17 @@ ConsumerKey = NewType("ConsumerKey", int)
 
 @dataclass(frozen=True, slots=True)
 class OpenProducer:
-    """Find or make the topic and take the name; answered by ``ProducerOpened``."""
+    """Find or make the topic and take the name; answered by ``ProducerOpened``, or by
+    ``ProducerQueued`` first."""
 
     key: ProducerKey
     producer_id: int
     topic: TopicName
     name: str
     """Empty = find one."""
-    epoch: int
+    mode: AccessMode
+    topic_epoch: int | None
+    """The one that it had before, if it comes back."""
     initial_subscription: str
 
 

@@ -20,10 +20,28 @@ class ProducerOpened:
 
     key: ProducerKey
     name: str
+    epoch: int | None = None
+    """The topic's, if it ever had an exclusive producer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerQueued:
+    """The producer waits to be exclusive; ``ProducerOpened`` follows when it is its turn."""
+
+    key: ProducerKey
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerRefused:
+    key: ProducerKey
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerLost:
+    """Unasked: another producer fenced this one out, or its turn could not come."""
+
     key: ProducerKey
     failure: Failure
 
@@ -147,7 +165,9 @@ class TopicsListed:
 
 Event = (
     ProducerOpened
+    | ProducerQueued
     | ProducerRefused
+    | ProducerLost
     | ProducerExpelled
     | Appended
     | ConsumerAttached

@@ -11,6 +11,7 @@ from typing import Final
 from arneb_core.entry import messages_in
 from arneb_core.position import Position
 from arneb_pulsar.names import TopicName
+from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.session.effects import (
     AppendRun,
     LeaveProducer,
@@ -21,7 +22,9 @@ from arneb_pulsar.session.errors import Failure, Refused, RemoteProtocolError, f
 from arneb_pulsar.session.events import (
     Appended,
     ProducerExpelled,
+    ProducerLost,
     ProducerOpened,
+    ProducerQueued,
     ProducerRefused,
 )
 from arneb_pulsar.session.fields import text_of, topic_of
@@ -82,7 +85,7 @@ class Producing:
         self._by_id: dict[int, Producer] = {}
         self._by_key: dict[ProducerKey, Producer] = {}
         self._ready: dict[int, Producer] = {}
-        self._names: dict[ProducerKey, str] = {}
+        self._opened: dict[ProducerKey, ProducerOpened] = {}
         self._runs: dict[str, AppendRun] = {}
         self._expelled: dict[int, float] = {}
         self._next_key = 1
@@ -93,14 +96,10 @@ class Producing:
         """PRODUCER: the broker is asked for the topic and the name."""
         present = self._by_id.get(command.producer_id)
         if present is not None and present.state is ProducerState.READY:
-            name = self._names[present.key]
-            self._outlet.send(commands.producer_success(command.request_id, name))
+            self._say_opened(command.request_id, self._opened[present.key])
             return
         if present is not None:
             raise Refused(pb.ServiceNotReady, "Producer is already present on the connection")
-        if command.producer_access_mode != pb.Shared:
-            mode = pb.ProducerAccessMode.Name(command.producer_access_mode)
-            raise Refused(pb.NotAllowedError, f"Producer access mode {mode} is not supported")
         if len(self._by_id) >= PRODUCERS_MAX:
             raise Refused(pb.TooManyRequests, f"At most {PRODUCERS_MAX} producers a connection")
         topic = topic_of(command.topic)
@@ -114,7 +113,8 @@ class Producing:
                 producer_id=command.producer_id,
                 topic=topic,
                 name=text_of(command.producer_name, "producer_name"),
-                epoch=command.epoch,
+                mode=AccessMode(command.producer_access_mode),
+                topic_epoch=command.topic_epoch if command.HasField("topic_epoch") else None,
                 initial_subscription=text_of(
                     command.initial_subscription_name, "initial_subscription_name"
                 ),
@@ -157,13 +157,15 @@ class Producing:
             return
         if producer.state is ProducerState.CLOSING:
             raise Refused(pb.ServiceNotReady, "Producer is being closed already")
-        was_opening = producer.state is ProducerState.OPENING
+        was = producer.state
         producer.move(ProducerInput.CLOSE)
         producer.close_request = command.request_id
         self._ready.pop(producer.producer_id, None)
-        if was_opening:
+        if was in (ProducerState.OPENING, ProducerState.WAITING):
             # What the shell still opens is given up when it reports it; see opened().
             self._forget(producer)
+            if was is ProducerState.WAITING:
+                self._outlet.do(LeaveProducer(producer.key))
             self._outlet.send(commands.success(command.request_id))
         else:
             self._drain(producer)
@@ -193,9 +195,19 @@ class Producing:
             return
         producer.move(ProducerInput.OPENED)
         self._ready[producer.producer_id] = producer
-        self._names[producer.key] = event.name
+        self._opened[producer.key] = event
         self._expelled.pop(producer.producer_id, None)
-        self._outlet.send(commands.producer_success(producer.request_id, event.name))
+        self._say_opened(producer.request_id, event)
+
+    def queued(self, event: ProducerQueued) -> None:
+        """The client is told that its turn comes, with the request's id a second time."""
+        producer = self._by_key.get(event.key)
+        if producer is None:
+            self._outlet.do(LeaveProducer(event.key))
+            return
+        producer.move(ProducerInput.QUEUED)
+        reply = commands.producer_success(producer.request_id, event.name, ready=False)
+        self._outlet.send(reply)
 
     def refused(self, event: ProducerRefused) -> None:
         """There will be no such producer."""
@@ -206,6 +218,21 @@ class Producing:
         self._forget(producer)
         failure = event.failure
         self._outlet.send(commands.error(producer.request_id, failure.code, failure.text))
+
+    def lost(self, event: ProducerLost) -> None:
+        """Another has the topic for itself. One that could send already is told nothing: its
+        next SEND ends the connection, and when it comes back it hears why."""
+        producer = self._by_key.get(event.key)
+        if producer is None:
+            return
+        was = producer.state
+        producer.move(ProducerInput.LOST)
+        self._forget(producer)
+        failure = event.failure
+        if was is ProducerState.CLOSING:
+            self._outlet.send(commands.success(producer.close_request))
+        elif was is not ProducerState.READY:
+            self._outlet.send(commands.error(producer.request_id, failure.code, failure.text))
 
     def expelled(self, event: ProducerExpelled) -> None:
         """The topic is gone: the client is told to come again, and sends all of it again."""
@@ -253,7 +280,10 @@ class Producing:
     def _forget(self, producer: Producer) -> None:
         del self._by_id[producer.producer_id], self._by_key[producer.key]
         self._ready.pop(producer.producer_id, None)
-        self._names.pop(producer.key, None)
+        self._opened.pop(producer.key, None)
+
+    def _say_opened(self, request_id: int, event: ProducerOpened) -> None:
+        self._outlet.send(commands.producer_success(request_id, event.name, epoch=event.epoch))
 
     def _send_of_nobody(self, producer_id: int) -> None:
         """A SEND without a producer ends the connection, as the Java broker does it, unless

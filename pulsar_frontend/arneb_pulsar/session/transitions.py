@@ -62,6 +62,8 @@ class ProducerState(Enum):
     """A producer; see the table."""
 
     OPENING = auto()
+    WAITING = auto()
+    """It has been told that it is not its turn to be exclusive yet."""
     READY = auto()
     CLOSING = auto()
     """Closed by the client; its last receipts are still to come."""
@@ -71,8 +73,10 @@ class ProducerState(Enum):
 class ProducerInput(Enum):
     """What happens to a producer."""
 
+    QUEUED = auto()
     OPENED = auto()
     REFUSED = auto()
+    LOST = auto()
     SEND = auto()
     CLOSE = auto()
     DRAINED = auto()
@@ -83,6 +87,13 @@ PRODUCER_MOVES: Final[Mapping[tuple[ProducerState, ProducerInput], ProducerState
     (ProducerState.OPENING, ProducerInput.OPENED): ProducerState.READY,
     (ProducerState.OPENING, ProducerInput.REFUSED): ProducerState.CLOSED,
     (ProducerState.OPENING, ProducerInput.CLOSE): ProducerState.CLOSED,
+    (ProducerState.OPENING, ProducerInput.QUEUED): ProducerState.WAITING,
+    (ProducerState.OPENING, ProducerInput.LOST): ProducerState.CLOSED,
+    (ProducerState.WAITING, ProducerInput.OPENED): ProducerState.READY,
+    (ProducerState.WAITING, ProducerInput.LOST): ProducerState.CLOSED,
+    (ProducerState.WAITING, ProducerInput.CLOSE): ProducerState.CLOSED,
+    (ProducerState.READY, ProducerInput.LOST): ProducerState.CLOSED,
+    (ProducerState.CLOSING, ProducerInput.LOST): ProducerState.CLOSED,
     (ProducerState.READY, ProducerInput.SEND): ProducerState.READY,
     (ProducerState.READY, ProducerInput.CLOSE): ProducerState.CLOSING,
     (ProducerState.READY, ProducerInput.EXPELLED): ProducerState.CLOSED,

@@ -155,10 +155,22 @@ def _topics(reply: CommandGetTopicsOfNamespaceResponse) -> bytes:
     return _frame(BaseCommand(type=kind, getTopicsOfNamespaceResponse=reply))
 
 
-def producer_success(request_id: int, name: str, last_sequence_id: int = -1) -> bytes:
+def producer_success(
+    request_id: int,
+    name: str,
+    last_sequence_id: int = -1,
+    *,
+    epoch: int | None = None,
+    ready: bool = True,
+) -> bytes:
+    """The answer to PRODUCER; not ``ready`` = it is queued, and another answer follows."""
     reply = CommandProducerSuccess(
         request_id=request_id, producer_name=name, last_sequence_id=last_sequence_id
     )
+    if epoch is not None:
+        reply.topic_epoch = epoch
+    if not ready:
+        reply.producer_ready = False
     return _frame(BaseCommand(type=BaseCommand.PRODUCER_SUCCESS, producer_success=reply))
 
 

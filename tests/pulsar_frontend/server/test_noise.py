@@ -114,7 +114,7 @@ async def test_bad_clients_end_alone(open_door: OpenDoor, caplog: pytest.LogCapt
                 if number % 20 == 0:
                     await still_served(good, number)
         assert not running.door._attached
-        assert not running.door.names._claims
+        assert not running.door.producers._accesses
     assert "failed" not in caplog.text, "a defect of ours"
 
 

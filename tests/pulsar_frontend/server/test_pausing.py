@@ -22,6 +22,9 @@ class FakeCore:
         self.crowded = False
         self._room = trio.Event()
 
+    def metadata(self, prefix: str) -> dict[str, bytes]:
+        return {}
+
     async def room(self) -> None:
         if self.crowded:
             await self._room.wait()

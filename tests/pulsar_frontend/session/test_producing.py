@@ -9,12 +9,15 @@ from arneb_core.entry import HEADER_BYTES, read_header
 from arneb_core.errors import StoreFailed
 from arneb_core.position import position
 from arneb_pulsar.names import parse_topic
+from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.session.effects import AppendRun, Close, LeaveProducer, OpenProducer
 from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.session.events import (
     Appended,
     ProducerExpelled,
+    ProducerLost,
     ProducerOpened,
+    ProducerQueued,
     ProducerRefused,
 )
 from arneb_pulsar.session.producing import Producer
@@ -79,10 +82,13 @@ def test_a_producer_is_opened_by_the_shell() -> None:
             request_id=5,
             producer_name="me",
             epoch=2,
+            topic_epoch=7,
+            producer_access_mode=pb.WaitForExclusive,
             initial_subscription_name="dead",
         )
     )
-    play << OpenProducer(1, 3, parse_topic("orders"), "me", 2, "dead")
+    mode = AccessMode.WAIT_FOR_EXCLUSIVE
+    play << OpenProducer(1, 3, parse_topic("orders"), "me", mode, 7, "dead")
     play.over()
     (
         play
@@ -102,15 +108,70 @@ def test_a_refused_producer_is_told_why() -> None:
     play.take(OpenProducer)
 
 
+def queued_producer() -> tuple[Playbook, int]:
+    """A producer that waits to be exclusive."""
+    mode = pb.WaitForExclusive
+    command = CommandProducer(topic="t", producer_id=3, request_id=5, producer_access_mode=mode)
+    play = Playbook() >> received(command)
+    key = play.take(OpenProducer).key
+    play >> ProducerQueued(key, "me")
+    play << said(
+        pb.CommandProducerSuccess(
+            request_id=5, producer_name="me", last_sequence_id=-1, producer_ready=False
+        )
+    )
+    return play, key
+
+
+def test_a_producer_that_waited_is_answered_twice() -> None:
+    play, key = queued_producer()
+    play.over()
+    play >> ProducerOpened(key, "me", 4)
+    play << said(
+        pb.CommandProducerSuccess(
+            request_id=5, producer_name="me", last_sequence_id=-1, topic_epoch=4
+        )
+    )
+    play.over()
+
+
+def test_a_producer_that_waits_may_leave_or_lose_its_place() -> None:
+    play, key = queued_producer()
+    play >> received(pb.CommandCloseProducer(producer_id=3, request_id=6))
+    play << LeaveProducer(key) << said(pb.CommandSuccess(request_id=6))
+    play.over()
+    play, key = queued_producer()
+    play >> ProducerLost(key, Failure(pb.ProducerFenced, "out"))
+    play << said(pb.CommandError(request_id=5, error=pb.ProducerFenced, message="out"))
+    play.over()
+
+
+def test_a_producer_that_was_fenced_out_hears_of_it_when_it_sends() -> None:
+    play = Playbook()
+    key = open_producer(play)
+    play >> ProducerLost(key, Failure(pb.ProducerFenced, "out"))
+    play.over()
+    play >> sends((1, 0, body()))
+    play.take(Close)
+
+
+def test_a_producer_that_was_fenced_out_while_closing_is_closed() -> None:
+    play = Playbook()
+    key = open_producer(play)
+    play >> sends((1, 0, body()))
+    play.take(AppendRun)
+    play >> received(pb.CommandCloseProducer(producer_id=1, request_id=6))
+    play >> ProducerLost(key, Failure(pb.ProducerFenced, "out"))
+    play << said(pb.CommandSuccess(request_id=6))
+    play.over()
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
         ({"topic": "non-persistent://public/default/t"}, pb.NotAllowedError),
         ({"topic": ""}, pb.InvalidTopicName),
         ({"topic": "a/b/c/d"}, pb.TopicNotFound),
-        ({"producer_access_mode": pb.Exclusive}, pb.NotAllowedError),
-        ({"producer_access_mode": pb.WaitForExclusive}, pb.NotAllowedError),
-        ({"producer_access_mode": pb.ExclusiveWithFencing}, pb.NotAllowedError),
     ],
 )
 def test_what_there_is_not_is_refused_at_once(fields: dict[str, object], code: int) -> None:

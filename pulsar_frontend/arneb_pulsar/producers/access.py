@@ -1,0 +1,149 @@
+"""Access: who may produce on one topic, and in which epoch.
+
+The rule: names are unique, and beside an exclusive producer there is no other. Every new
+exclusive owner begins an epoch; one that comes back with an older epoch was replaced meanwhile
+and is fenced. What an epoch starts with is for the caller to make durable before it admits.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+NO_EPOCH: Final = -1
+"""Nobody ever had the topic for itself."""
+
+Holder = TypeVar("Holder")
+
+
+class AccessMode(Enum):
+    """How a producer wants to have its topic."""
+
+    SHARED = 0
+    EXCLUSIVE = 1
+    """Alone, or not at all."""
+    WAIT_FOR_EXCLUSIVE = 2
+    """Alone, when its turn comes."""
+    EXCLUSIVE_WITH_FENCING = 3
+    """Alone, now: whoever is there has to go."""
+
+
+class Refusal(Enum):
+    """Why a claim is refused: BUSY may be tried again, FENCED is for good."""
+
+    BUSY = "busy"
+    FENCED = "fenced"
+
+
+class ClaimRefused(Exception):
+    """The claim cannot be had; nothing has changed."""
+
+    def __init__(self, refusal: Refusal, text: str) -> None:
+        super().__init__(text)
+        self.refusal = refusal
+
+
+@dataclass(slots=True, eq=False)
+class Claim(Generic[Holder]):
+    """One producer's claim to a name on a topic."""
+
+    name: str
+    mode: AccessMode
+    epoch: int | None
+    """The epoch that it had before, if it comes back."""
+    holder: Holder
+
+
+@dataclass(frozen=True, slots=True)
+class Admission(Generic[Holder]):
+    """What became of a claim, and of others by it."""
+
+    epoch: int | None = None
+    """The epoch that begins or goes on with it; None for shared producers."""
+    queued: bool = False
+    fenced: Sequence[Claim[Holder]] = ()
+    """Those who had the topic, or waited for it, and are out."""
+
+
+@dataclass(slots=True)
+class Access(Generic[Holder]):
+    """The claims on one topic.
+
+    Invariants: while ``exclusive`` is set it is the only owner; nobody waits while there is no
+    owner.
+    """
+
+    epoch: int = NO_EPOCH
+    owners: dict[str, Claim[Holder]] = field(default_factory=dict)
+    exclusive: Claim[Holder] | None = None
+    waiting: deque[Claim[Holder]] = field(default_factory=deque)
+
+    @property
+    def unused(self) -> bool:
+        """Nobody is here."""
+        return not (self.owners or self.waiting)
+
+    def claim(self, claim: Claim[Holder]) -> Admission[Holder]:
+        """Take the claim in, or in its queue. Raises :class:`ClaimRefused`."""
+        match claim.mode:
+            case AccessMode.SHARED:
+                return self._share(claim)
+            case AccessMode.WAIT_FOR_EXCLUSIVE if self.owners:
+                self.waiting.append(claim)
+                return Admission(queued=True)
+            case AccessMode.EXCLUSIVE if self.exclusive is not None:
+                text = f"Topic has an existing exclusive producer: {self.exclusive.name}"
+                raise ClaimRefused(Refusal.FENCED, text)
+            case AccessMode.EXCLUSIVE if self.owners:
+                raise ClaimRefused(Refusal.FENCED, "Topic has existing shared producers")
+        self._check_epoch(claim)
+        fenced = [*self.waiting, *self.owners.values()]
+        self.waiting.clear()
+        self.owners.clear()
+        return Admission(self._own(claim), fenced=fenced)
+
+    def release(self, claim: Claim[Holder]) -> Claim[Holder] | None:
+        """Let a claim go, wherever it stands; the one that has the topic now instead, if any."""
+        if self.owners.get(claim.name) is claim:
+            del self.owners[claim.name]
+            if self.exclusive is claim:
+                self.exclusive = None
+        elif claim in self.waiting:
+            self.waiting.remove(claim)
+        if self.owners or not self.waiting:
+            return None
+        promoted = self.waiting.popleft()
+        self._own(promoted)
+        return promoted
+
+    def holds(self, claim: Claim[Holder]) -> bool:
+        """Is it an owner?"""
+        return self.owners.get(claim.name) is claim
+
+    def _share(self, claim: Claim[Holder]) -> Admission[Holder]:
+        if self.exclusive is not None:
+            text = f"Topic has an existing exclusive producer: {self.exclusive.name}"
+            raise ClaimRefused(Refusal.BUSY, text)
+        if self.waiting:
+            raise ClaimRefused(Refusal.BUSY, "Topic has producers that wait to be exclusive")
+        if claim.name in self.owners:
+            text = f"Producer with name '{claim.name}' is already connected to topic"
+            raise ClaimRefused(Refusal.BUSY, text)
+        self.owners[claim.name] = claim
+        return Admission()
+
+    def _check_epoch(self, claim: Claim[Holder]) -> None:
+        if claim.epoch is not None and claim.epoch < self.epoch:
+            text = (
+                f"Topic epoch has already moved. Current epoch: {self.epoch},"
+                f" Producer epoch: {claim.epoch}"
+            )
+            raise ClaimRefused(Refusal.FENCED, text)
+
+    def _own(self, claim: Claim[Holder]) -> int:
+        """Make it the only owner. The present epoch goes on if it comes back with it."""
+        if claim.epoch != self.epoch:
+            self.epoch += 1
+        self.owners[claim.name] = self.exclusive = claim
+        return self.epoch

@@ -1,0 +1,157 @@
+"""The producers of every topic, over all connections, and the epochs of those that are alone.
+
+The rule: an epoch is on disk before anybody hears of it, so no crash lets a fenced producer
+come back. What is kept of a topic goes by its id: a topic deleted and made again is another.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from arneb_core.errors import CommitFailed
+from arneb_core.interface import Core, Topic, Unit
+from arneb_pulsar.producers.access import NO_EPOCH, Access, AccessMode, Claim, ClaimRefused, Refusal
+from arneb_pulsar.session.effects import ProducerKey
+from arneb_pulsar.session.errors import Failure, failure_of
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+if TYPE_CHECKING:
+    from arneb_pulsar.server.peer import Peer
+
+TOPICS: Final = "pulsar/topic/"
+"""Metadata about single topics: their ids follow, then what it is."""
+
+EPOCH: Final = "epoch"
+
+CODES: Final = {Refusal.BUSY: pb.ProducerBusy, Refusal.FENCED: pb.ProducerFenced}
+
+FENCED_OUT: Final = Failure(pb.ProducerFenced, "Fenced out")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a producer stands: its connection, and its key there."""
+
+    peer: "Peer"
+    key: ProducerKey
+    topic: Topic
+
+
+ProducerClaim = Claim[Place]
+
+
+def metadata_key(topic: Topic, what: str) -> str:
+    """The key of something that is kept about ``topic``."""
+    return f"{TOPICS}{topic.id}/{what}"
+
+
+class Producers:
+    """Who produces where. ``token`` makes names that the broker finds differ from those of its
+    earlier runs."""
+
+    def __init__(self, core: Core, token: str) -> None:
+        self._core = core
+        self._token = token
+        self._count = 0
+        self._accesses: dict[int, Access[Place]] = {}
+        """By the id of the topic; only those in use."""
+        self._epochs = {
+            int(key.split("/")[2]): int(value)
+            for key, value in core.metadata(TOPICS).items()
+            if key.endswith(f"/{EPOCH}")
+        }
+        """As they are on disk, by the id of the topic."""
+
+    def new_name(self) -> str:
+        """A name that nobody has."""
+        self._count += 1
+        return f"arneb-{self._token}-{self._count}"
+
+    def of(self, topic: Topic) -> list[ProducerClaim]:
+        """The producers of ``topic``, those that wait included."""
+        access = self._accesses.get(topic.id)
+        return [] if access is None else [*access.owners.values(), *access.waiting]
+
+    def in_the_way(self, topic: Topic, name: str) -> Iterator["Peer"]:
+        """The connections of those that keep a claim to ``name`` from being taken."""
+        access = self._accesses.get(topic.id)
+        if access is None:
+            return
+        for claim in list(access.owners.values()):
+            if claim.name == name or claim.mode is not AccessMode.SHARED:
+                yield claim.holder.peer
+
+    def claim(self, claim: ProducerClaim) -> None:
+        """Take the claim in; its connection is told what becomes of it, now or later. Raises
+        :class:`ClaimRefused`."""
+        topic = claim.holder.topic
+        access = self._accesses.get(topic.id)
+        if access is None:
+            epoch = self._epochs.get(topic.id, NO_EPOCH)
+            access = self._accesses[topic.id] = Access(epoch)
+        try:
+            admission = access.claim(claim)
+        except ClaimRefused:
+            self._forget_unused(topic)
+            raise
+        claim.holder.peer.producer_claimed(claim)
+        for each in admission.fenced:
+            each.holder.peer.producer_lost(each, FENCED_OUT)
+        if admission.queued:
+            claim.holder.peer.producer_queued(claim)
+        else:
+            self._admit(claim, admission.epoch)
+
+    def release(self, claim: ProducerClaim) -> None:
+        """Let a claim go; who waited has its turn. Idempotent."""
+        topic = claim.holder.topic
+        access = self._accesses.get(topic.id)
+        if access is not None:
+            promoted = access.release(claim)
+            self._forget_unused(topic)
+            if promoted is not None:
+                self._admit(promoted, access.epoch)
+
+    def sweep(self) -> None:
+        """Remove what is kept of topics that are gone."""
+        ids = {str(topic.id) for topic in self._core.topics.values()}
+        stale = [
+            key
+            for key in self._core.metadata(TOPICS)
+            if key.removeprefix(TOPICS).partition("/")[0] not in ids
+        ]
+        if stale:
+            # If it fails, the next start sweeps again.
+            self._core.commit(Unit(metadata=[(key, None) for key in stale]), lambda error: None)
+
+    # Inside
+
+    def _admit(self, claim: ProducerClaim, epoch: int | None) -> None:
+        """Let the producer in once its epoch is durable; shared ones begin none."""
+        topic = claim.holder.topic
+        present = self._epochs.get(topic.id)
+        if epoch is None or epoch == present:
+            claim.holder.peer.producer_admitted(claim, present)
+            return
+        unit = Unit()
+        if topic.durable:
+            unit.metadata.append((metadata_key(topic, EPOCH), b"%d" % epoch))
+        self._core.commit(unit, partial(self._epoch_stored, claim, epoch))
+
+    def _epoch_stored(self, claim: ProducerClaim, epoch: int, error: CommitFailed | None) -> None:
+        topic = claim.holder.topic
+        if error is None:
+            self._epochs[topic.id] = max(epoch, self._epochs.get(topic.id, NO_EPOCH))
+        access = self._accesses.get(topic.id)
+        if access is None or not access.holds(claim):
+            return  # it left, or was fenced out and heard of that
+        if error is None:
+            claim.holder.peer.producer_admitted(claim, epoch)
+        else:
+            claim.holder.peer.producer_lost(claim, failure_of(error))
+            self.release(claim)
+
+    def _forget_unused(self, topic: Topic) -> None:
+        if self._accesses[topic.id].unused:
+            del self._accesses[topic.id]
