@@ -240,10 +240,10 @@ async def test_a_getter_takes_single_messages_and_is_no_consumer(broker: Opener)
 async def test_a_getter_is_never_the_single_active_consumer(broker: Opener) -> None:
     async with broker() as place:
         await place.declare(arguments={"x-single-active-consumer": Field(FieldType.BOOL, True)})
-        await put(place, 2)
         async with place.topology.changing():
             getter = await place.vhost.attachments.attach_getter("q", ME, Box(), no_ack=False)
         await attach(place, box := Box(), prefetch=1)
+        await put(place, 2)
         await trio.testing.wait_all_tasks_blocked()
         assert len(box.runs) == 1
         assert await getter.consumer.pull() is not None
