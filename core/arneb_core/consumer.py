@@ -264,7 +264,7 @@ class LogConsumer:
         self.sizes.update((place, size) for place, size in held.whole.items() if size != 1)
         for place, mask in held.masks.items():
             self.masks[place] = self.masks.get(place, 0) | mask
-        for window in self.spec.windows:
+        for window in self.receiver.windows:
             window.in_flight += held.messages
 
     def discard(self, positions: Sequence[Position]) -> None:
@@ -331,10 +331,14 @@ class LogConsumer:
 
     def _freed(self, messages: int) -> None:
         """``messages`` are no longer in flight here. Who shares a window that was full may go
-        on, on whatever subscription that is."""
-        full = [each for each in self.spec.windows if 0 < each.limit <= each.in_flight]
+        on, on whatever subscription that is; this one last, so that none is left behind."""
+        full = [each for each in self.receiver.windows if 0 < each.limit <= each.in_flight]
         self.receiver.freed(messages)
         for window in full:
-            if len(window.sharers) > 1:
-                for other in window.sharers:
+            sharers = window.sharers
+            if len(sharers) > 1:
+                if self in sharers:
+                    del sharers[self]
+                    sharers[self] = None
+                for other in sharers:
                     other.wake()

@@ -15,7 +15,8 @@ class Window:
     AMQP's channel-wide prefetch is one window for all consumers of the channel, its
     per-consumer prefetch one window each. ``limit`` 0 means no limit. The core counts
     ``in_flight`` up when it assigns and down when messages are acknowledged or come back, and
-    wakes all who share a window that was full.
+    wakes all who share a window that was full. A consumer that does not acknowledge has
+    nothing in flight, but gets nothing while its windows are full of others' messages.
     """
 
     __slots__ = ("in_flight", "limit", "sharers")
@@ -24,7 +25,7 @@ class Window:
         self.limit = limit
         self.in_flight = 0
         self.sharers: dict[Consumer, None] = {}
-        """The attached consumers that name it; the core's business."""
+        """The attached consumers that name it, in the order of their turns; the core's business."""
 
     def __repr__(self) -> str:
         return f"<Window {self.in_flight}/{self.limit or 'no limit'}>"

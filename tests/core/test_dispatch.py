@@ -10,11 +10,12 @@ from arneb_core.interface import ConsumerSpec, Window
 
 def receiver(
     permits: int = 0, *, priority: int = 0, turn: int = 20, unlimited: bool = False,
-    windows: tuple[Window, ...] = (),
+    windows: tuple[Window, ...] = (), acks: bool = True,
 ) -> Receiver:  # fmt: skip
     spec = ConsumerSpec(
-        "c", priority=priority, entries_per_turn_max=turn, unlimited=unlimited, windows=windows
-    )
+        "c", priority=priority, entries_per_turn_max=turn, unlimited=unlimited, windows=windows,
+        acks=acks,
+    )  # fmt: skip
     made = Receiver(spec)
     made.permits = permits
     return made
@@ -61,6 +62,18 @@ def test_a_shared_window_bounds_all_who_share_it() -> None:
     assert window.in_flight == 2
 
 
+def test_who_does_not_acknowledge_waits_while_others_fill_the_window() -> None:
+    window = Window(2)
+    taker = receiver(unlimited=True, windows=(window,), acks=False)
+    holder = receiver(unlimited=True, windows=(window,))
+    assert dispatcher(taker).share(5) == [(taker, 0, 5)]
+    assert window.in_flight == 0
+    assert dispatcher(holder).share(5) == [(holder, 0, 2)]
+    assert not dispatcher(taker).has_room and dispatcher(taker).share(5) == []
+    holder.freed(1)
+    assert dispatcher(taker).share(5) == [(taker, 0, 5)]
+
+
 def test_nobody_gets_anything_while_not_writable() -> None:
     one = receiver(10)
     one.writable = False
@@ -75,22 +88,6 @@ def test_the_turn_goes_on_where_it_was() -> None:
     assert order == [*receivers, receivers[0]]
     made.remove(receivers[0])
     assert made.share(1)[0][0] is receivers[1]
-
-
-def test_who_was_full_at_his_turn_stands_last_when_he_has_room_again() -> None:
-    one, two, three = (receiver(permits, turn=1) for permits in (1, 9, 9))
-    made = dispatcher(one, two, three)
-    assert [each for each, _, _ in made.share(5)] == [one, two, three, two, three]
-    one.permits = 9
-    assert [each for each, _, _ in made.share(4)] == [two, three, one, two]
-
-
-def test_who_got_room_before_his_turn_came_keeps_his_place() -> None:
-    one, two = (receiver(permits, turn=1) for permits in (1, 9))
-    made = dispatcher(one, two)
-    assert [each for each, _, _ in made.share(2)] == [one, two]
-    one.permits = 1
-    assert [each for each, _, _ in made.share(2)] == [one, two]
 
 
 @pytest.mark.parametrize("leaving", range(3))

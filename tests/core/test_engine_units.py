@@ -426,3 +426,20 @@ async def test_a_step_is_bounded_however_many_subscriptions_are_ready(
             now = sum(len(sink.positions) for sink in sinks)
             most, before, steps = max(most, now - before), now, steps + 1
         assert 0 < most <= 110 and steps >= 15
+
+
+async def test_no_queue_is_left_behind_under_a_shared_window(data_dir: Path) -> None:
+    """Each acknowledgement lets the next queue have its turn."""
+    async with open_engine(data_dir) as engine:
+        window = Window(1)
+        pairs = []
+        for name in ("one", "two", "three"):
+            queue = await make_queue(engine, name)
+            pairs.append(attach(queue, unlimited=True, windows=(window,)))
+        for name in ("one", "two", "three"):
+            await publish(engine, name, [b"%d" % number for number in range(4)])
+        for _ in range(9):
+            await quiet(engine)
+            ((consumer, sink),) = [each for each in pairs if each[0].in_flight]
+            consumer.acknowledge(sink.positions[-1:])
+        assert [len(sink.bodies) for _, sink in pairs] == [3, 3, 3]

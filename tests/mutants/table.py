@@ -132,6 +132,20 @@ MUTANTS: Final = (
         ENGINE_TESTS,
     ),
     Mutant(
+        "one queue starves the others under a channel's prefetch",
+        CORE + "consumer.py",
+        "                    sharers[self] = None\n",
+        "                    window.sharers = {self: None, **sharers}\n",
+        ("tests/core/test_engine_units.py",),
+    ),
+    Mutant(
+        "a consumer without acks takes from a channel that has its fill",
+        CORE + "dispatch/receiver.py",
+        "            if 0 < gate.limit <= gate.in_flight:\n",
+        "            if False:\n",
+        DISPATCH_TESTS,
+    ),
+    Mutant(
         "a half-acknowledged batch costs its whole size",
         CORE + "handout.py",
         "                    masks[place], sizes[index] = free, free.bit_count()\n",
@@ -232,8 +246,8 @@ MUTANTS: Final = (
     Mutant(
         "every other message goes to the same consumer",
         CORE + "dispatch/shared.py",
-        "                waiting.rotate(-1)\n",
-        "                pass\n",
+        "                level.next = 0 if alone else (level.next + 1) % len(receivers)\n",
+        "                level.next = 0\n",
         ENGINE_TESTS,
     ),
     Mutant(

@@ -20,6 +20,7 @@ class Receiver:
     """
 
     __slots__ = (
+        "gates",
         "message_level",
         "name",
         "permits",
@@ -34,7 +35,9 @@ class Receiver:
         self.name = spec.name
         self.permits = 0
         self.unlimited = spec.unlimited
-        self.windows: tuple[Window, ...] = spec.windows
+        self.windows: tuple[Window, ...] = spec.windows if spec.acks else ()
+        self.gates: tuple[Window, ...] = () if spec.acks else spec.windows
+        """Nothing stays in flight here; but while others fill one of these, it waits like them."""
         self.priority = spec.priority
         self.turn = max(1, spec.entries_per_turn_max)
         self.message_level = spec.message_level
@@ -49,6 +52,9 @@ class Receiver:
         for window in self.windows:
             if window.limit and window.limit - window.in_flight < room:
                 room = window.limit - window.in_flight
+        for gate in self.gates:
+            if 0 < gate.limit <= gate.in_flight:
+                return 0
         return room
 
     def given(self, messages: int) -> None:
