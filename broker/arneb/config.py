@@ -77,6 +77,13 @@ class HttpTable:
 
 
 @dataclass(frozen=True, slots=True)
+class HttpPulsarTable:
+    """The table ``[http_pulsar]``: Pulsar's admin API."""
+
+    listen: Listen = Address("127.0.0.1", 8080)
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionTable:
     """The table ``[retention]``: how long entries stay that every subscription has acknowledged.
 
@@ -111,6 +118,7 @@ class Config:
     amqp: AmqpTable = AmqpTable()
     pulsar: PulsarTable = PulsarTable()
     http: HttpTable = HttpTable()
+    http_pulsar: HttpPulsarTable = HttpPulsarTable()
     retention: RetentionTable = RetentionTable()
 
 
@@ -121,6 +129,7 @@ def load_config(
     amqp: str | None = None,
     pulsar: str | None = None,
     http: str | None = None,
+    http_pulsar: str | None = None,
 ) -> Config:
     """What ``file`` says, with the command line's values in place of the file's.
 
@@ -135,6 +144,9 @@ def load_config(
         config = replace(config, pulsar=replace(config.pulsar, listen=_flag("--pulsar", pulsar)))
     if http is not None:
         config = replace(config, http=replace(config.http, listen=_flag("--http", http)))
+    if http_pulsar is not None:
+        listen = _flag("--http-pulsar", http_pulsar)
+        config = replace(config, http_pulsar=replace(config.http_pulsar, listen=listen))
     return config
 
 

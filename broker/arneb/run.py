@@ -10,9 +10,9 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from functools import partial
+from functools import cached_property, partial
 from threading import Timer
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -20,6 +20,9 @@ from arneb import __version__
 from arneb.config import Config
 from arneb.listeners import Listeners
 from arneb_core.engine import Engine, open_engine
+
+if TYPE_CHECKING:
+    from arneb_pulsar.server.door import Door
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -65,6 +68,7 @@ async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) ->
         "amqp": config.amqp.listen,
         "pulsar": config.pulsar.listen,
         "http": config.http.listen,
+        "http-pulsar": config.http_pulsar.listen,
     }
     listeners = await Listeners.bind(wanted)
     async with trio.open_nursery() as watch:
@@ -82,11 +86,28 @@ async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) ->
         watch.cancel_scope.cancel()
 
 
+class Shared:
+    """What the doors of one broker have in common."""
+
+    def __init__(self, core: Engine, config: Config, listeners: Listeners) -> None:
+        self.core = core
+        self.config = config
+        self.listeners = listeners
+
+    @cached_property
+    def pulsar(self) -> "Door":
+        """Pulsar's door, which its clients come through and its administrators look after."""
+        from arneb_pulsar.server.serving import make_door
+
+        return make_door(self.core, self.config.pulsar)
+
+
 async def _serve_doors(core: Engine, config: Config, listeners: Listeners, say: Say) -> None:
+    shared = Shared(core, config, listeners)
     async with trio.open_nursery() as nursery:
         for door in listeners.by_door:
             addresses = listeners.addresses(door)  # a door may take its sockets over
-            await nursery.start(partial(_DOORS[door], core, config, listeners))
+            await nursery.start(partial(_DOORS[door], shared))
             for address in addresses:
                 say(f"{door} ready on {address}")
         # What start-up left behind stays for good: the collector need not look at it again.
@@ -95,35 +116,43 @@ async def _serve_doors(core: Engine, config: Config, listeners: Listeners, say: 
         await trio.sleep_forever()
 
 
-async def _serve_amqp(
-    core: Engine, config: Config, listeners: Listeners, *, task_status: trio.TaskStatus[Any]
-) -> None:
+async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
     from arneb_amqp.server import serve_amqp
 
-    await serve_amqp(core, listeners.by_door["amqp"], config=config.amqp, task_status=task_status)
+    listeners = shared.listeners.by_door["amqp"]
+    await serve_amqp(shared.core, listeners, config=shared.config.amqp, task_status=task_status)
 
 
-async def _serve_pulsar(
-    core: Engine, config: Config, listeners: Listeners, *, task_status: trio.TaskStatus[Any]
-) -> None:
+async def _serve_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
     from arneb_pulsar.server import serve_pulsar
 
-    await serve_pulsar(
-        core, listeners.by_door["pulsar"], config=config.pulsar, task_status=task_status
-    )
+    listeners = shared.listeners.by_door["pulsar"]
+    await serve_pulsar(shared.core, listeners, door=shared.pulsar, task_status=task_status)
 
 
-async def _serve_http(
-    core: Engine, config: Config, listeners: Listeners, *, task_status: trio.TaskStatus[Any]
-) -> None:
+async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
     from arneb.http.app import http_app
     from arneb.http.server import serve_http
 
-    await serve_http(http_app(core), listeners.by_door["http"], task_status=task_status)
+    app = http_app(shared.core)
+    await serve_http(app, shared.listeners.by_door["http"], task_status=task_status)
+
+
+async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
+    from arneb.http.pulsar_admin import pulsar_admin_app
+    from arneb.http.server import serve_http
+
+    app = pulsar_admin_app(shared.pulsar)
+    await serve_http(app, shared.listeners.by_door["http-pulsar"], task_status=task_status)
 
 
 # Imported only when the door is on: start-up time and memory are for what is used.
-_DOORS: Final = {"amqp": _serve_amqp, "pulsar": _serve_pulsar, "http": _serve_http}
+_DOORS: Final = {
+    "amqp": _serve_amqp,
+    "pulsar": _serve_pulsar,
+    "http": _serve_http,
+    "http-pulsar": _serve_http_pulsar,
+}
 
 
 async def _obey(signals: AsyncIterator[int], serving: trio.CancelScope, say: Say) -> None:

@@ -23,8 +23,10 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 SOURCE_ROOTS: Final = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker")
 
 PROTOCOLS: Final = ("amqp", "pulsar", "http")
+"""What a broker is started with unless told otherwise."""
+ALL_PROTOCOLS: Final = (*PROTOCOLS, "http-pulsar")
 READY_LINE: Final = re.compile(
-    r"\b(?P<protocol>amqp|pulsar|http)\b.*?(?P<host>127\.0\.0\.1|localhost|\[::1\]):(?P<port>\d+)",
+    r"\b(?P<protocol>amqp|http-pulsar|pulsar|http)\b.*?(?P<host>127\.0\.0\.1|localhost|\[::1\]):(?P<port>\d+)",
     re.IGNORECASE,
 )
 """The line that ``arneb serve`` prints when a listener is ready."""
@@ -109,6 +111,11 @@ class Arneb:
         return self._addresses["http"]
 
     @property
+    def admin_url(self) -> str:
+        """Where Pulsar's admin API is."""
+        return f"http://{self._addresses['http-pulsar']}"
+
+    @property
     def url(self) -> str:
         return f"amqp://guest:guest@{self.address}/%2F"
 
@@ -139,7 +146,7 @@ class Arneb:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._log_offset = self._log_path.stat().st_size if self._log_path.exists() else 0
         command = [*self._prefix, *arneb_command(), "serve", "--data-dir", str(self.data)]
-        for protocol in PROTOCOLS:
+        for protocol in ALL_PROTOCOLS:
             wanted = f"127.0.0.1:{self._ports.get(protocol, 0)}"
             command += [f"--{protocol}", wanted if protocol in self._listeners else "off"]
         if self._settings:

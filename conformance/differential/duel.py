@@ -110,7 +110,8 @@ def _settled(players: tuple[Player, Player]) -> tuple[Evened, Evened]:
         for player in players:
             player.settle()
         first, second = (
-            even(player.observation(), player.prefix, player.connection_of) for player in players
+            even(player.observation(), player.prefix, player.connection_of, player.generated)
+            for player in players
         )
         equal = equal + 1 if first == second and not any(p.waiting for p in players) else 0
         late = time.monotonic() > end

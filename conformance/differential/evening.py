@@ -17,16 +17,22 @@ GENERATED_NAME: Final = re.compile(r"amq\.(gen|ctag)-[\w-]+")
 CLOSES: Final = ("Channel.Close", "Connection.Close")
 
 
-def even(observation: dict[str, Any], prefix: str, connection_of: Callable[[str], str]) -> Evened:
+def even(
+    observation: dict[str, Any],
+    prefix: str,
+    connection_of: Callable[[str], str],
+    generated: dict[str, str],
+) -> Evened:
     """An observation in which equal behaviour is equal. ``connection_of``: a channel's place to
-    that of its connection."""
+    that of its connection; ``generated``: what names of the broker's own are called here, which
+    grows as they come."""
     seen: Evened = {}
     observation = without_late_deliveries(observation, connection_of)
     for place, events in observation.items():
         if place == "queues":
             seen[place] = events
         else:
-            seen[place] = by_kind([_plain(event, prefix) for event in events])
+            seen[place] = by_kind([_plain(event, prefix, generated) for event in events])
     return seen
 
 
@@ -125,22 +131,23 @@ def _content(event: Event) -> tuple[Any, ...]:
     return fields.pop("delivery_tag", None), data, fields, without_last_deaths(event.properties)
 
 
-def _plain(event: Event, prefix: str) -> Event:
+def _plain(event: Event, prefix: str, generated: dict[str, str]) -> Event:
     """Names that a program or a broker made up, and times, are none of its behaviour."""
-    return Event(
-        event.name, _made_up(event.fields, prefix), _made_up(event.properties, prefix), event.body
-    )
 
+    def plain(value: Any) -> Any:
+        match value:
+            case str():
+                return GENERATED_NAME.sub(numbered, value.replace(prefix, ""))
+            case dict():
+                return {key: plain(inner) for key, inner in value.items()}
+            case list():
+                return [plain(inner) for inner in value]
+            case datetime():
+                return "<time>"
+            case _:
+                return value
 
-def _made_up(value: Any, prefix: str) -> Any:
-    match value:
-        case str():
-            return GENERATED_NAME.sub(r"<\1>", value.replace(prefix, ""))
-        case dict():
-            return {key: _made_up(inner, prefix) for key, inner in value.items()}
-        case list():
-            return [_made_up(inner, prefix) for inner in value]
-        case datetime():
-            return "<time>"
-        case _:
-            return value
+    def numbered(name: re.Match[str]) -> str:
+        return generated.setdefault(name[0], f"<{name[1]} {len(generated) + 1}>")
+
+    return Event(event.name, plain(event.fields), plain(event.properties), event.body)

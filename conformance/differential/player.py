@@ -34,6 +34,8 @@ class Player:
         self._observed: set[str] = set()
         self._queues: dict[str, Any] = {}
         self._generated = ""
+        self.generated: dict[str, str] = {}
+        """What names that the broker gave are called in observations."""
         self._seen: dict[tuple[int, int], int] = {}
         self._published = 0
         self.unacked: dict[int, list[int]] = {}

@@ -10,11 +10,11 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 QUEUES: Final = ("q0", "q1", "q2")
-EXCHANGES: Final = ("e0", "e1", "e2")
+EXCHANGES: Final = ("e0", "e1", "e2", "e3")
 CHANNELS: Final = 3
 """0 and 1 share the first connection, 2 has the second for itself."""
 
-STANDARD_EXCHANGES: Final = (("e0", "direct"), ("e1", "fanout"), ("e2", "topic"))
+STANDARD_EXCHANGES: Final = (("e0", "direct"), ("e1", "fanout"), ("e2", "topic"), ("e3", "headers"))
 KEYS: Final = ("a", "a.b", "b", "a.b.c", "", *QUEUES)
 PATTERNS: Final = ("a", "a.*", "#", "*.b", "a.#", "", "b")
 LONG: Final = 60_000_000
@@ -44,18 +44,42 @@ seldom = st.sampled_from((False,) * 29 + (True,))
 never_nearly = st.sampled_from((False,) * 199 + (True,))
 flag = st.booleans()
 
-PLAIN_QUEUE: Final[dict[str, Any]] = {}
-QUEUE_ARGUMENTS: Final[tuple[dict[str, Any], ...]] = (
-    {"x-message-ttl": LONG},
-    {"x-message-ttl": 0},
+DEAD_LETTERING: Final[tuple[dict[str, Any], ...]] = (
     {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q1"},
+    {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q2"},
     {"x-dead-letter-exchange": "e0"},
-    {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q2", "x-message-ttl": 0},
-    {"x-queue-mode": "lazy"},
-    {"x-queue-type": "classic"},
-    {"x-unknown": "anything"},
 )
-# Length limits are not among them: they have known differences under bursts and requeues.
+LENGTHS: Final[tuple[dict[str, Any], ...]] = (
+    {"x-max-length": 1},
+    {"x-max-length": 2},
+    {"x-max-length": 3},
+    {"x-max-length": 0},
+    {"x-max-length-bytes": 5},
+    {"x-max-length-bytes": 8},
+    {"x-max-length-bytes": 5003},
+    {"x-max-length": 3, "x-max-length-bytes": 7},
+)
+OVERFLOWS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"x-overflow": "drop-head"},
+    {"x-overflow": "reject-publish"},
+    {"x-overflow": "reject-publish-dlx"},
+)
+QUEUE_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
+    DEAD_LETTERING,
+    ({"x-message-ttl": LONG}, {"x-message-ttl": 0}),
+    LENGTHS,
+    LENGTHS,
+    ({"x-max-priority": 3}, {"x-max-priority": 1}, {"x-max-priority": 0}),
+    ({"x-single-active-consumer": True}, {"x-single-active-consumer": False}),
+    (
+        {"x-expires": LONG},
+        {"x-queue-mode": "lazy"},
+        {"x-queue-type": "classic"},
+        {"x-unknown": "anything"},
+    ),
+)
+"""One of each kind goes together with one of any other."""
 WRONG_QUEUE_ARGUMENTS: Final[tuple[dict[str, Any], ...]] = (
     {"x-message-ttl": "1"},
     {"x-message-ttl": -1},
@@ -99,6 +123,8 @@ def properties(draw: st.DrawFn) -> dict[str, Any]:
     if draw(rarely):
         given |= {"reply_to": "me", "correlation_id": "c", "message_type": "t"}
     if draw(rarely):
+        given["priority"] = draw(st.sampled_from((0, 1, 2, 3, 4, 255)))
+    if draw(rarely):
         given["expiration"] = draw(st.sampled_from((str(LONG), "0", "soon", "-1")))
     if draw(seldom):
         given["user_id"] = draw(st.sampled_from(("guest", "somebody")))
@@ -126,9 +152,19 @@ def true_rarely(strategy: st.SearchStrategy[bool] = rarely) -> st.SearchStrategy
     return strategy.map(lambda drawn: drawn or None)
 
 
-right_arguments = st.sampled_from(QUEUE_ARGUMENTS)
+@st.composite
+def right_arguments(draw: st.DrawFn) -> dict[str, Any]:
+    """What queues may ask for: mostly one thing, sometimes several at once."""
+    arguments: dict[str, Any] = {}
+    for kind in draw(st.lists(st.sampled_from(QUEUE_ARGUMENTS), min_size=1, max_size=3)):
+        arguments |= draw(st.sampled_from(kind))
+        if kind is LENGTHS:
+            arguments |= draw(st.sampled_from(OVERFLOWS))
+    return arguments
+
+
 wrong_or_right_arguments = st.sampled_from(
-    (st.none(),) * 12 + (right_arguments,) * 17 + (st.sampled_from(WRONG_QUEUE_ARGUMENTS),)
+    (st.none(),) * 12 + (right_arguments(),) * 17 + (st.sampled_from(WRONG_QUEUE_ARGUMENTS),)
 ).flatmap(lambda chosen: chosen)
 declare_queue = step(
     "queue_declare",
@@ -238,7 +274,7 @@ def beginning(draw: st.DrawFn) -> Program:
     """Queues, exchanges and bindings, for the rest to be about something."""
     steps = []
     for queue in QUEUES:
-        arguments = draw(st.sampled_from((None, None, None, *QUEUE_ARGUMENTS)))
+        arguments = draw(st.none() | right_arguments())
         durable = draw(flag)
         given = {"queue": queue, "durable": durable or None, "arguments": arguments}
         steps.append(Step("queue_declare", 0, **{n: v for n, v in given.items() if v is not None}))

@@ -28,6 +28,24 @@ FOUND: dict[str, Program] = {
         Step("queue_delete", 2, queue="q2", if_unused=True, if_empty=True),
         Step("queue_delete", 1, queue="q2", if_unused=True),
     ],
+    "basic.get takes what the active consumer has no room for": [
+        Step("queue_declare", 0, queue="q2", arguments={"x-single-active-consumer": True}),
+        Step("get", 2, queue="q2"),
+        Step("qos", 0, prefetch_count=1),
+        Step("consume", 0, queue="q2", consumer_tag="c0"),
+        Step("publish", 1, many=3, routing_key="q2"),
+        Step("get", 2, queue="q2"),
+        Step("ack", 0, which=0),
+    ],
+    "who waits longest begins the round": [
+        Step("queue_declare", 0, queue="q2"),
+        Step("publish", 0, routing_key="q2"),
+        Step("consume", 1, queue="q2", consumer_tag="c2"),
+        Step("get", 1, queue="q2"),
+        Step("reject", 1, which=0, requeue=True),
+        Step("consume", 2, queue="q2", consumer_tag="c1"),
+        Step("publish", 0, routing_key="q2", many=4),
+    ],
 }
 
 

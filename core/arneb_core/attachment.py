@@ -52,6 +52,7 @@ class ConsumerSpec:
     ``first_come``: of failover consumers the first stays active until it leaves (AMQP); else who
     is active follows from names and, when the topic is one, the ``partition`` (Pulsar), and
     what the one before had in flight goes to the next.
+    ``pulls``: it is assigned nothing and is never active; it only pulls (AMQP's basic.get).
     ``acks``: False = an entry counts as acknowledged as soon as it is delivered (AMQP no-ack).
     """
 
@@ -63,6 +64,7 @@ class ConsumerSpec:
     entries_per_turn_max: int = 20
     acks: bool = True
     first_come: bool = False
+    pulls: bool = False
     partition: int | None = None
     windows: tuple[Window, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)

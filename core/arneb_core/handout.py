@@ -79,7 +79,8 @@ class HandOut:
     def add(self, consumer: "LogConsumer") -> None:
         """Let ``consumer`` have its share from now on."""
         self.consumers[consumer.receiver] = consumer
-        self._dispatcher.add(consumer.receiver)
+        if not consumer.spec.pulls:
+            self._dispatcher.add(consumer.receiver)
 
     def remove(self, consumer: "LogConsumer") -> None:
         """``consumer`` gets nothing any more."""

@@ -19,6 +19,7 @@ from arneb_core.attachment import ConsumerSpec as ConsumerSpec
 from arneb_core.attachment import Sink as Sink
 from arneb_core.deliveries import Deliveries as Deliveries
 from arneb_core.errors import CommitFailed
+from arneb_core.inspection import InspectedSubscription, InspectedTopic
 from arneb_core.limits import DeadLetters as DeadLetters
 from arneb_core.limits import Departure as Departure
 from arneb_core.limits import Limits as Limits
@@ -37,7 +38,7 @@ class InitialPosition(Enum):
     LATEST = "latest"
 
 
-class Subscription(Protocol):
+class Subscription(InspectedSubscription, Protocol):
     """A cursor, its consumers and a dispatcher."""
 
     @property
@@ -106,7 +107,7 @@ class Subscription(Protocol):
     def statistics(self) -> SubscriptionStatistics: ...
 
 
-class Topic(Protocol):
+class Topic(InspectedTopic, Protocol):
     """One log and its subscriptions."""
 
     @property

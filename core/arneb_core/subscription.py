@@ -35,6 +35,7 @@ from arneb_core.pulling import Pulling
 from arneb_core.replay import ReplaySet
 from arneb_core.settlement import Settlement
 from arneb_core.store.schema import SubscriptionId
+from arneb_core.survey import SubscriptionSurvey
 from arneb_core.tally import Tally
 from arneb_core.waiting import durable
 
@@ -47,7 +48,7 @@ DISPATCH_ENTRIES_MAX: Final = 2_048
 logger = logging.getLogger(__name__)
 
 
-class LogSubscription:
+class LogSubscription(SubscriptionSurvey):
     """One subscription (:class:`arneb_core.interface.Subscription`)."""
 
     def __init__(

@@ -43,6 +43,7 @@ from arneb_core.store.schema import (
     subscription_key,
 )
 from arneb_core.subscription import LogSubscription
+from arneb_core.survey import TopicSurvey
 
 if TYPE_CHECKING:
     from arneb_core.engine import Engine
@@ -54,7 +55,7 @@ SWEEP_RUNS_MIN: Final = 64
 """Runs of a memory log that are kept before it is looked which of them are done with."""
 
 
-class LogTopic:
+class LogTopic(TopicSurvey):
     """One topic (:class:`arneb_core.interface.Topic`)."""
 
     def __init__(

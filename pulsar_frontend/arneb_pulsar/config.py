@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from arneb_pulsar.names import DEFAULT_NAMESPACE, parse_namespace
+from arneb_pulsar.places.policies import PARTITIONS_MAX, AutoTopicCreation, Policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,15 @@ class PulsarConfig:
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
     """Namespaces (``tenant/namespace``) that exist while no topic stands in them."""
 
+    cluster: str = "standalone"
+    """The name that the admin API gives the cluster that this broker is."""
+
+    allow_auto_topic_creation: bool = True
+    auto_topic_partitions: int = 0
+    """Partitions of topics that come to be by being used; 0 = they are not partitioned."""
+
+    allow_auto_subscription_creation: bool = True
+
     handshake_timeout_s: float = 30.0
     keep_alive_s: float = 30.0
     """A peer silent for so long gets a PING, and is closed when silent as long again."""
@@ -31,6 +41,19 @@ class PulsarConfig:
             parse_namespace(namespace)
         if self.advertised_url and not self.advertised_url.startswith("pulsar://"):
             raise ValueError(f"advertised_url: expected pulsar://…, got {self.advertised_url!r}")
+        if not 0 <= self.auto_topic_partitions <= PARTITIONS_MAX:
+            text = f"expected 0 to {PARTITIONS_MAX}, got {self.auto_topic_partitions}"
+            raise ValueError(f"auto_topic_partitions: {text}")
         for name in ("handshake_timeout_s", "keep_alive_s", "probe_timeout_s"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: expected more than 0, got {getattr(self, name)}")
+
+    @property
+    def policies(self) -> Policies:
+        """What holds where neither a topic nor its namespace says anything."""
+        return Policies(
+            auto_topic=AutoTopicCreation(
+                self.allow_auto_topic_creation, self.auto_topic_partitions
+            ),
+            auto_subscription=self.allow_auto_subscription_creation,
+        )

@@ -20,7 +20,7 @@ queue, percent-encoded, needs about 800."""
 ENTITY: Final = re.compile(r"[-=:.\w]+")
 """Pulsar's rule for the names of tenants and namespaces."""
 
-PARTITION: Final = re.compile(r".*-partition-(0|[1-9][0-9]{0,8})", re.DOTALL)
+PARTITION: Final = re.compile(r".+-partition-(0|[1-9][0-9]{0,8})", re.DOTALL)
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -58,6 +58,18 @@ class TopicName:
         """The index of the partition that the name says it is; -1 if it is none."""
         found = PARTITION.fullmatch(self.local)
         return int(found[1]) if found else -1
+
+    @property
+    def base(self) -> "TopicName":
+        """The partitioned topic that it is a partition of; itself if it is none."""
+        found = PARTITION.fullmatch(self.local)
+        if found is None:
+            return self
+        return TopicName(self.domain, self.namespace, self.local[: -len(f"-partition-{found[1]}")])
+
+    def part(self, index: int) -> "TopicName":
+        """Its partition of that index."""
+        return TopicName(self.domain, self.namespace, f"{self.local}-partition-{index}")
 
 
 def parse_topic(name: str) -> TopicName:

@@ -16,7 +16,7 @@ import pytest
 
 from arneb.demo.process import STOP_WITHIN_S, BrokerProcess
 
-NOTHING_ON = ("--amqp=off", "--pulsar=off", "--http=off")
+NOTHING_ON = ("--amqp=off", "--pulsar=off", "--http=off", "--http-pulsar=off")
 
 
 def arneb(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -46,6 +46,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert str(config.amqp.listen) == "127.0.0.1:5672"
     assert str(config.pulsar.listen) == "127.0.0.1:6650"
     assert str(config.http.listen) == "127.0.0.1:15672"
+    assert str(config.http_pulsar.listen) == "127.0.0.1:8080"
     assert config.data_dir == Path("arneb-data")
 
 

@@ -93,4 +93,5 @@ def test_the_configuration_shown_is_the_default_one(tmp_path: Path) -> None:
     file.write_text(snippet["text"])
     shown, default = load_config(file), load_config(None)
     assert (shown.amqp, shown.pulsar, shown.http) == (default.amqp, default.pulsar, default.http)
+    assert shown.http_pulsar == default.http_pulsar
     assert shown.data_dir == tmp_path / default.data_dir

@@ -90,6 +90,22 @@ def test_the_turn_goes_on_where_it_was() -> None:
     assert made.share(1)[0][0] is receivers[1]
 
 
+def test_who_was_full_at_his_turn_stands_last_when_he_has_room_again() -> None:
+    one, two, three = (receiver(permits, turn=1) for permits in (1, 9, 9))
+    made = dispatcher(one, two, three)
+    assert [each for each, _, _ in made.share(5)] == [one, two, three, two, three]
+    one.permits = 9
+    assert [each for each, _, _ in made.share(4)] == [two, three, one, two]
+
+
+def test_who_got_room_before_his_turn_came_keeps_his_place() -> None:
+    one, two = (receiver(permits, turn=1) for permits in (1, 9))
+    made = dispatcher(one, two)
+    assert [each for each, _, _ in made.share(2)] == [one, two]
+    one.permits = 1
+    assert [each for each, _, _ in made.share(2)] == [one, two]
+
+
 @pytest.mark.parametrize("leaving", range(3))
 def test_a_leaver_does_not_cost_another_its_turn(leaving: int) -> None:
     receivers = [receiver(unlimited=True, turn=1) for _ in range(3)]

@@ -246,8 +246,8 @@ MUTANTS: Final = (
     Mutant(
         "every other message goes to the same consumer",
         CORE + "dispatch/shared.py",
-        "                level.next = 0 if alone else (level.next + 1) % len(receivers)\n",
-        "                level.next = 0\n",
+        "                waiting.rotate(-1)\n",
+        "                pass\n",
         ENGINE_TESTS,
     ),
     Mutant(

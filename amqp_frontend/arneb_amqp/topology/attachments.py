@@ -9,7 +9,12 @@ counted as a consumer of the queue.
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_amqp.errors import access_refused, not_implemented, precondition_failed
+from arneb_amqp.errors import (
+    access_refused,
+    not_implemented,
+    precondition_failed,
+    resource_locked,
+)
 from arneb_amqp.session.stream import Reading
 from arneb_amqp.topology.arguments import (
     SINGLE_ACTIVE_CONSUMER,
@@ -118,10 +123,20 @@ class Attachments:
         queue = await self._queues.access(name, owner)
         if queue.type is QueueType.STREAM:
             raise not_implemented(f"basic.get not supported by stream queues {queue}")
-        if lookup_bool(queue.arguments, SINGLE_ACTIVE_CONSUMER):
-            raise _in_exclusive_use(queue)
-        # No permits are ever given, so the dispatcher has nothing for it.
-        spec = ConsumerSpec(name=GETTER_NAME, message_level=True, acks=not no_ack)
+        single = lookup_bool(queue.arguments, SINGLE_ACTIVE_CONSUMER)
+        if single and queue.type is QueueType.QUORUM:
+            raise resource_locked(
+                f"cannot obtain access to locked {queue}. basic.get operations are not supported "
+                "by quorum queues with single active consumer"
+            )
+        spec = ConsumerSpec(
+            name=GETTER_NAME,
+            type=SubscriptionType.FAILOVER if single else SubscriptionType.SHARED,
+            first_come=True,
+            pulls=True,
+            message_level=True,
+            acks=not no_ack,
+        )
         attachment = Attachment(queue, queue.subscription.attach(spec, sink), counted=False)
         queue.unseen.add(attachment.consumer)
         return attachment

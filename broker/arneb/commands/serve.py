@@ -21,12 +21,15 @@ LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 @click.option("--amqp", metavar=LISTEN, help="For RabbitMQ clients.  [default: 127.0.0.1:5672]")
 @click.option("--pulsar", metavar=LISTEN, help="For Pulsar clients.  [default: 127.0.0.1:6650]")
 @click.option("--http", metavar=LISTEN, help="Health, metrics.  [default: 127.0.0.1:15672]")
+@click.option("--http-pulsar", metavar=LISTEN,
+              help="Pulsar's admin API.  [default: 127.0.0.1:8080]")  # fmt: skip
 def serve(
     file: Path | None,
     data_dir: Path | None,
     amqp: str | None,
     pulsar: str | None,
     http: str | None,
+    http_pulsar: str | None,
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM.
 
@@ -34,7 +37,9 @@ def serve(
     the line names it.
     """
     try:
-        config = load_config(file, data_dir=data_dir, amqp=amqp, pulsar=pulsar, http=http)
+        config = load_config(
+            file, data_dir=data_dir, amqp=amqp, pulsar=pulsar, http=http, http_pulsar=http_pulsar
+        )
     except ConfigInvalid as error:
         raise Refused(str(error)) from error
 

@@ -12,8 +12,9 @@ from typing import Final, Self
 
 from arneb.config import Address
 
-READY: Final = re.compile(r"(amqp|pulsar|http) ready on (\S+):(\d+)")
+READY: Final = re.compile(r"(amqp|pulsar|http|http-pulsar) ready on (\S+):(\d+)")
 DOORS: Final = ("amqp", "pulsar", "http")
+ALL_DOORS: Final = (*DOORS, "http-pulsar")
 STOP_WITHIN_S: Final = 5.0
 
 
@@ -23,7 +24,7 @@ class BrokerProcess:
     def __init__(self, data_dir: Path, doors: Sequence[str] = DOORS) -> None:
         """Start it, and return when every door is open."""
         self.started_in_s = -time.perf_counter()
-        options = [f"--{d}=127.0.0.1:0" if d in doors else f"--{d}=off" for d in DOORS]
+        options = [f"--{d}=127.0.0.1:0" if d in doors else f"--{d}=off" for d in ALL_DOORS]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "arneb", "serve", f"--data-dir={data_dir}", *options],
             stdout=subprocess.PIPE,

@@ -7,13 +7,13 @@ import trio
 from hypercorn.config import Config as HypercornConfig
 from hypercorn.trio import serve
 from hypercorn.typing import ASGIFramework
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 GRACEFUL_S: Final = 1.0
 
 
 async def serve_http(
-    app: Starlette,
+    app: ASGIApp,
     listeners: Sequence[trio.SocketListener],
     *,
     task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED,

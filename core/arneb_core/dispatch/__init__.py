@@ -5,7 +5,7 @@ shares; it reads no log, calls no sink and waits for nothing. The subscription a
 on the answer. One module a subscription type.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from arneb_core.dispatch.failover import FailoverDispatcher, by_name, first_come
@@ -33,6 +33,9 @@ class Dispatcher(Protocol):
 
     @property
     def has_room(self) -> bool: ...
+
+    @property
+    def receivers(self) -> Iterable[Receiver]: ...
 
     def share(self, entries: int, costs: Sequence[int] | None = None) -> list[Share]: ...
 

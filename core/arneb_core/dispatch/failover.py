@@ -55,6 +55,11 @@ class FailoverDispatcher:
         """The active receiver could be given a message now."""
         return self.active is not None and self.active.room > 0
 
+    @property
+    def receivers(self) -> Sequence[Receiver]:
+        """Those who may be given something: the active one."""
+        return [] if self.active is None else [self.active]
+
     def share(self, entries: int, costs: Sequence[int] | None = None) -> list[Share]:
         """As :meth:`.SharedDispatcher.share`."""
         if not self.has_room or self.active is None:

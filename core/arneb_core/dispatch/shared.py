@@ -8,7 +8,8 @@ RabbitMQ consumer priorities (same order, sign reversed at the edge).
 """
 
 from bisect import insort
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 
 from arneb_core.dispatch.receiver import Receiver
 
@@ -17,14 +18,22 @@ Share = tuple[Receiver, int, int]
 
 
 class _Level:
-    """The receivers of one priority, and whose turn it is."""
+    """The receivers of one priority: those that take part in the round, who is next first, and
+    those that had no room when it was their turn."""
 
-    __slots__ = ("next", "priority", "receivers")
+    __slots__ = ("full", "priority", "round")
 
     def __init__(self, priority: int) -> None:
         self.priority = priority
-        self.receivers: list[Receiver] = []
-        self.next = 0
+        self.round: deque[Receiver] = deque()
+        self.full: list[Receiver] = []
+
+    def rejoin(self) -> None:
+        """Who has room again stands last in the round, as in RabbitMQ."""
+        free = [receiver for receiver in self.full if receiver.room > 0]
+        if free:
+            self.full = [receiver for receiver in self.full if receiver not in free]
+            self.round += free
 
 
 class SharedDispatcher:
@@ -34,10 +43,13 @@ class SharedDispatcher:
         self._levels: list[_Level] = []
 
     def __len__(self) -> int:
-        return sum(len(level.receivers) for level in self._levels)
+        return sum(len(level.round) + len(level.full) for level in self._levels)
 
     def __repr__(self) -> str:
-        levels = ", ".join(f"{len(level.receivers)} at {level.priority}" for level in self._levels)
+        levels = ", ".join(
+            f"{len(level.round)} and {len(level.full)} full at {level.priority}"
+            for level in self._levels
+        )
         return f"<SharedDispatcher {levels or 'empty'}>"
 
     def add(self, receiver: Receiver) -> None:
@@ -48,25 +60,31 @@ class SharedDispatcher:
         else:
             level = _Level(receiver.priority)
             insort(self._levels, level, key=lambda each: each.priority)
-        level.receivers.append(receiver)
+        level.round.append(receiver)
 
     def remove(self, receiver: Receiver) -> None:
         """Take ``receiver`` out; whose turn it is does not change for the others."""
         for level in self._levels:
-            if receiver in level.receivers:
-                index = level.receivers.index(receiver)
-                level.receivers.pop(index)
-                if index < level.next:
-                    level.next -= 1
-                if level.next >= len(level.receivers):
-                    level.next = 0
-                break
-        self._levels = [level for level in self._levels if level.receivers]
+            for part in (level.round, level.full):
+                if receiver in part:
+                    part.remove(receiver)
+        self._levels = [level for level in self._levels if level.round or level.full]
 
     @property
     def has_room(self) -> bool:
         """Somebody could be given a message now."""
-        return any(receiver.room > 0 for level in self._levels for receiver in level.receivers)
+        for level in self._levels:
+            if level.full:
+                level.rejoin()
+            for receiver in level.round:
+                if receiver.room > 0:
+                    return True
+        return False
+
+    @property
+    def receivers(self) -> Iterable[Receiver]:
+        """Those who take part."""
+        return (each for level in self._levels for each in (*level.round, *level.full))
 
     def share(self, entries: int, costs: Sequence[int] | None = None) -> list[Share]:
         """Share out a run of ``entries``, in order; counts what is given.
@@ -77,22 +95,22 @@ class SharedDispatcher:
         shares: list[Share] = []
         start = 0
         for level in self._levels:
-            receivers = level.receivers
-            alone = len(receivers) == 1
-            without_room = 0
-            while start < entries and without_room < len(receivers):
-                receiver = receivers[level.next]
-                level.next = 0 if alone else (level.next + 1) % len(receivers)
+            if level.full:
+                level.rejoin()
+            waiting = level.round
+            while start < entries and waiting:
+                receiver = waiting[0]
                 room = receiver.room
                 if room <= 0:
-                    without_room += 1
+                    level.full.append(waiting.popleft())
                     continue
-                without_room = 0
-                turn = entries - start if alone else min(receiver.turn, entries - start)
+                left = entries - start
+                turn = left if len(waiting) == 1 else min(receiver.turn, left)
                 stop, messages = fill(start, turn, room, costs)
                 receiver.given(messages)
                 shares.append((receiver, start, stop))
                 start = stop
+                waiting.rotate(-1)
             if start == entries:
                 break
         return shares

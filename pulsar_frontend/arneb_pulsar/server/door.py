@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from arneb_core.errors import TopicExists, TopicNotFound
-from arneb_core.interface import Core, Topic
+from arneb_core.errors import SubscriptionNotFound
+from arneb_core.interface import Core, Subscription, Topic
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.names import PERSISTENT, TopicName
+from arneb_pulsar.places.registry import Registry
 from arneb_pulsar.server.producers import Producers
+from arneb_pulsar.server.topics import Topics
 from arneb_pulsar.session.effects import ListTopics
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 
@@ -27,36 +29,33 @@ class Door:
         self.config = config
         self.server_version = server_version
         self.producers = Producers(core, token)
+        self.service_url = config.advertised_url
+        """Where clients that asked over HTTP find the door; empty = nowhere."""
+        self.registry = Registry(core, config.namespaces, config.policies)
+        self.all_topics = Topics(core, self.registry)
         self._attached: dict[tuple[str, str], Counter[Peer]] = {}
         """Connections with the number of their consumers, by topic and subscription."""
 
-    def has_namespace(self, namespace: str) -> bool:
-        """It is configured, or a topic stands in it."""
-        if namespace in self.config.namespaces:
-            return True
-        prefix = f"{PERSISTENT}://{namespace}/"
-        return any(name.startswith(prefix) for name in self.core.topics)
-
     def check(self, topic: TopicName, *, create: bool) -> None:
-        """Raise :class:`TopicNotFound` unless the topic is there or may be made."""
-        if topic.core_name in self.core.topics:
-            return
-        if not self.has_namespace(topic.namespace):
-            raise TopicNotFound(f"Namespace {topic.namespace} not found")
-        if not create:
-            raise TopicNotFound(f"Topic {topic} not found")
+        """Raise unless the topic is there or may be made; see :meth:`Topics.check`."""
+        self.all_topics.check(topic, create=create)
 
     async def topic(self, topic: TopicName, *, create: bool) -> Topic:
-        """The topic, made if that is allowed. Raises :class:`TopicNotFound`, and
-        :class:`CommitFailed` if it cannot be made durable."""
-        self.check(topic, create=create)
-        name = topic.core_name
-        if name not in self.core.topics:
-            try:
-                return await self.core.create_topic(name)
-            except TopicExists:
-                pass  # somebody else made it while we waited
-        return self.core.topic(name)
+        """The topic, made if that is allowed; see :meth:`Topics.open`."""
+        return await self.all_topics.open(topic, create=create)
+
+    async def subscribe(
+        self, topic: Topic, name: TopicName, subscription: str, **wanted: Any
+    ) -> Subscription:
+        """The subscription, made if that is allowed: as :meth:`Topic.subscribe`, and
+        :class:`SubscriptionNotFound`."""
+        if (
+            wanted.get("durable", True)
+            and subscription not in topic.subscriptions
+            and not self.registry.policies(name).auto_subscription
+        ):
+            raise SubscriptionNotFound("Subscription does not exist")
+        return await topic.subscribe(subscription, **wanted)
 
     def consumer_came(self, topic: str, subscription: str, peer: "Peer") -> None:
         """A consumer of ``peer`` is attached there."""
@@ -77,6 +76,30 @@ class Door:
                 peer.kill()
                 found = True
         return found
+
+    def connected(self, topic: Topic) -> set["Peer"]:
+        """The connections with producers or consumers on a topic."""
+        producing = {claim.holder.peer for claim in self.producers.of(topic)}
+        consuming = [peers for (name, _), peers in self._attached.items() if name == topic.name]
+        return producing.union(*consuming)
+
+    def disconnect(self, topic: Topic) -> None:
+        """Have the producers and consumers of a topic come again."""
+        for peer in self.connected(topic):
+            peer.disconnect(topic)
+
+    async def drop(self, name: TopicName) -> None:
+        """Remove a topic, whoever uses it. Raises :class:`TopicNotFound`."""
+        topic = self.core.topic(name.core_name)
+        await self.all_topics.drop(name)
+        self.disconnect(topic)
+
+    async def drop_partitioned(self, name: TopicName) -> None:
+        """Remove a partitioned topic, whoever uses it. Raises :class:`TopicNotFound`."""
+        parts = [self.core.topic(each.core_name) for each in self.all_topics.parts(name)]
+        await self.all_topics.drop_partitioned(name)
+        for topic in parts:
+            self.disconnect(topic)
 
     def topics(self, wanted: ListTopics) -> Sequence[str]:
         """The names of a namespace's topics, sorted."""

@@ -117,6 +117,17 @@ class Peer:
         if self._outbox.is_full(self._session.waiting_bytes):
             self._set_writable(writable=False)
 
+    def disconnect(self, topic: Topic) -> None:
+        """Close its producers and consumers on ``topic``; they may come again."""
+        for producer, (each, _) in list(self.producers.items()):
+            if each is topic:
+                self.tell(events.ProducerExpelled(producer))
+        for key, receiver in list(self.receivers.items()):
+            if receiver.topic is topic:
+                receiver.consumer.detach()
+                self.forget_consumer(key)
+                self.tell(events.ConsumerClosed(key))
+
     def forget_consumer(self, key: ConsumerKey) -> None:
         """The core detached it, or it detached itself."""
         receiver = self.receivers.pop(key, None)
@@ -289,13 +300,18 @@ class Peer:
             self.forget_consumer(effect.key)
 
     def _find(self, effect: effects.FindTopic) -> None:
+        door = self.door
+        if not effect.lookup and effect.create and door.all_topics.partitions_to_make(effect.topic):
+            self._spawn(self._requests.count_partitions, effect)
+            return
         failure = None
         try:
-            self.door.check(effect.topic, create=effect.create)
+            door.check(effect.topic, create=effect.create)
         except CoreError as error:
             failure = failure_of(error)
-        url = self.service_url
-        self.tell(events.TopicFound(effect.request_id, effect.lookup, url, failure))
+        url, partitions = self.service_url, door.registry.partitions(effect.topic)
+        found = events.TopicFound(effect.request_id, effect.lookup, url, failure, partitions)
+        self.tell(found)
 
     def _list(self, effect: effects.ListTopics) -> None:
         topics = self.door.topics(effect)

@@ -84,6 +84,19 @@ class Requests:
                 found = True
         return found
 
+    # Topics
+
+    async def count_partitions(self, effect: effects.FindTopic) -> None:
+        """Find out how many partitions the topic has; it may come to be by that."""
+        failure, count = None, 0
+        try:
+            count = await self._door.all_topics.partitions(effect.topic, create=effect.create)
+        except CoreError as error:
+            failure = failure_of(error)
+        url = self._peer.service_url
+        found = events.TopicFound(effect.request_id, effect.lookup, url, failure, count)
+        self._peer.tell(found)
+
     # Consumers
 
     async def attach(self, effect: effects.AttachConsumer) -> None:
@@ -103,7 +116,9 @@ class Requests:
         """The attached consumer. Shielded: a subscription that was made without a trace goes
         with its consumer only, so one must come to be or it must be removed."""
         with trio.CancelScope(shield=True):
-            subscription = await topic.subscribe(
+            subscription = await self._door.subscribe(
+                topic,
+                effect.topic,
                 effect.subscription,
                 durable=effect.durable,
                 initial=effect.initial,

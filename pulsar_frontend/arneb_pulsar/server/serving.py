@@ -21,14 +21,17 @@ async def serve_pulsar(
     listeners: Sequence[trio.SocketListener],
     *,
     config: PulsarConfig | None = None,
+    door: Door | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve Pulsar clients on ``listeners`` until cancelled.
 
     Returns only by cancellation; every connection then sends what it still has to say, for a
-    second at most, and is closed.
+    second at most, and is closed. ``door`` is one that others share; ``config`` is for a new one.
     """
-    door = make_door(core, config or PulsarConfig())
+    door = door or make_door(core, config or PulsarConfig())
+    if not door.service_url:
+        door.service_url = f"pulsar://{_render(listeners[0].socket.getsockname())}"
 
     async def handle(stream: trio.SocketStream) -> None:
         await serve_connection(door, stream, *_addresses(stream))

@@ -154,6 +154,8 @@ class TopicFound:
     lookup: bool
     service_url: str
     failure: Failure | None
+    partitions: int = 0
+    """0 = it is not partitioned."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,6 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandPartitionedTopicMetadata,
 )
 
-NOT_PARTITIONED = 0
-
 
 class Finding:
     """Answers what a client asks before it opens a producer or consumer."""
@@ -64,7 +62,7 @@ class Finding:
         elif event.lookup:
             self._outlet.send(commands.lookup_connect(event.request_id, event.service_url))
         else:
-            self._outlet.send(commands.partitions(event.request_id, NOT_PARTITIONED))
+            self._outlet.send(commands.partitions(event.request_id, event.partitions))
 
     def topics(self, command: CommandGetTopicsOfNamespace) -> None:
         """GET_TOPICS_OF_NAMESPACE; clients apply their pattern themselves."""

@@ -9,7 +9,7 @@ from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.topology.attachments import Attachment, Consumption
 from arneb_amqp.topology.names import topic_of
 from arneb_amqp.topology.queue import SUBSCRIPTION
-from arneb_amqp.wire.tables import signedint
+from arneb_amqp.wire.tables import Field, FieldType, signedint
 from arneb_core.entry import EntryHeader, Origin
 from arneb_core.errors import StoreFailed
 from arneb_core.interface import InitialPosition, TopicSettings, Unit, Window
@@ -235,6 +235,19 @@ async def test_a_getter_takes_single_messages_and_is_no_consumer(broker: Opener)
         assert (queue.message_count, queue.consumer_count) == (1, 0)
         await detach(place, getter)
         assert queue.message_count == 2
+
+
+async def test_a_getter_is_never_the_single_active_consumer(broker: Opener) -> None:
+    async with broker() as place:
+        await place.declare(arguments={"x-single-active-consumer": Field(FieldType.BOOL, True)})
+        async with place.topology.changing():
+            getter = await place.vhost.attachments.attach_getter("q", ME, Box(), no_ack=False)
+        await attach(place, box := Box(), prefetch=1)
+        await put(place, 2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(box.runs) == 1
+        assert await getter.consumer.pull() is not None
+        assert await getter.consumer.pull() is None
 
 
 # Topics of Pulsar clients.

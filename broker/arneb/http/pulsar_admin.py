@@ -1,0 +1,49 @@
+"""Pulsar's admin API on HTTP: carries calls to :mod:`arneb_pulsar.admin` and answers back.
+
+The rule: nothing is decided here but how large a call may be.
+"""
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from arneb_pulsar.admin.api import answer
+from arneb_pulsar.admin.exchange import AdminError, refusal
+from arneb_pulsar.server.door import Door
+
+BODY_BYTES_MAX: Final = 1024 * 1024
+"""Of a call; the largest document is a set of policies or a schema."""
+
+
+def pulsar_admin_app(door: Door) -> ASGIApp:
+    """The application over ``door``."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        response = await _respond(door, Request(scope, receive))
+        await response(scope, receive, send)
+
+    return app
+
+
+async def _respond(door: Door, request: Request) -> Response:
+    # What is between the slashes may itself hold percent-encoded slashes.
+    raw_path = request.scope.get("raw_path") or request.url.path.encode()
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > BODY_BYTES_MAX:
+            reply = refusal(AdminError(413, f"expected at most {BODY_BYTES_MAX} bytes"))
+            break
+    else:
+        path = raw_path.partition(b"?")[0].decode("latin-1")
+        query = dict(request.query_params)
+        host = request.headers.get("host", "localhost")
+        reply = await answer(door, request.method, path, query, bytes(body), host)
+    headers = dict(reply.headers)
+    if reply.body or reply.status != 204:
+        headers["content-type"] = reply.kind
+    return Response(reply.body, status_code=reply.status, headers=headers)

@@ -1,0 +1,54 @@
+"""Inspection: what an administrator may look at and move besides what clients do.
+
+The rule: nothing here is on the way of a message. The protocols are parts of
+:class:`arneb_core.interface.Topic` and ``Subscription``; :mod:`arneb_core.survey` fills them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from arneb_core.position import LedgerId, Position
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerStatistics:
+    """One ledger at one instant; ``closed_ms`` 0 = entries may still come."""
+
+    id: LedgerId
+    entries: int
+    messages: int
+    bytes: int
+    created_ms: int
+    closed_ms: int
+
+
+class InspectedTopic(Protocol):
+    """A topic's log, looked at from outside."""
+
+    def ledgers(self) -> Sequence[LedgerStatistics]:
+        """The ledgers that the log has, in order."""
+        ...
+
+    async def entry_at(self, place: Position) -> bytes | None:
+        """The entry at ``place``, None if there is none. Raises :class:`StoreFailed`."""
+        ...
+
+
+class InspectedSubscription(Protocol):
+    """A subscription's cursor, looked at and moved from outside."""
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Bytes of the entries behind the mark-delete position, acknowledged ones among them
+        and of the first ledger by its average: what the subscription keeps in the log."""
+        ...
+
+    def unacknowledged(self, limit: int) -> Sequence[Position]:
+        """The first ``limit`` entries that are not acknowledged, in flight or not."""
+        ...
+
+    async def skip_through(self, place: Position) -> None:
+        """Acknowledge everything up to ``place``, in flight or not; durable when it returns.
+        Raises :class:`SubscriptionFenced` and :class:`CommitFailed`."""
+        ...

@@ -1,0 +1,91 @@
+"""Surveys: how topics and subscriptions answer an administrator.
+
+The rule: mixins, so that what no message ever passes stands apart from what every one does.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from arneb_core.errors import SubscriptionFenced
+from arneb_core.inspection import LedgerStatistics
+from arneb_core.interface import Done
+from arneb_core.position import Position, before, position
+from arneb_core.waiting import durable
+
+if TYPE_CHECKING:
+    from arneb_core.acks import AckState
+    from arneb_core.consumer import LogConsumer
+    from arneb_core.log import Log, Runs
+    from arneb_core.settlement import Settlement
+    from arneb_core.topic import LogTopic
+
+
+class TopicSurvey:
+    """Fills :class:`arneb_core.inspection.InspectedTopic`."""
+
+    log: "Log"
+
+    async def read(self, place: Position, bytes_max: int) -> "Runs":
+        raise NotImplementedError
+
+    def ledgers(self) -> Sequence[LedgerStatistics]:
+        """See :meth:`InspectedTopic.ledgers`."""
+        return [
+            LedgerStatistics(
+                info.id, info.entries, info.messages, info.bytes, info.created_ms, info.closed_ms
+            )
+            for info in self.log.ledgers
+        ]
+
+    async def entry_at(self, place: Position) -> bytes | None:
+        """See :meth:`InspectedTopic.entry_at`."""
+        if not self.log.ledgers.contains(place):
+            return None
+        runs = await self.read(place, 1)
+        return runs[0][1][0] if runs and runs[0][0] == place else None
+
+
+class SubscriptionSurvey:
+    """Fills :class:`arneb_core.inspection.InspectedSubscription`."""
+
+    topic: "LogTopic"
+    settlement: "Settlement"
+    acks: "AckState"
+
+    @property
+    def consumers(self) -> "Sequence[LogConsumer]":
+        raise NotImplementedError
+
+    @property
+    def is_fenced(self) -> bool:
+        raise NotImplementedError
+
+    def receipt(self, done: Done | None) -> None:
+        raise NotImplementedError
+
+    @property
+    def backlog_bytes(self) -> int:
+        """See :attr:`InspectedSubscription.backlog_bytes`."""
+        ledgers, after = self.topic.log.ledgers, self.acks.mark_delete
+        total = 0
+        for info in ledgers:
+            left = ledgers.count_between(max(before(position(info.id, 0)), after), info.last)
+            if left:
+                total += left * info.bytes // info.entries
+        return total
+
+    def unacknowledged(self, limit: int) -> Sequence[Position]:
+        """See :meth:`InspectedSubscription.unacknowledged`."""
+        last = self.topic.last
+        acks = self.acks
+        return [] if last is None else acks.unacknowledged(acks.mark_delete, last, limit)
+
+    async def skip_through(self, place: Position) -> None:
+        """See :meth:`InspectedSubscription.skip_through`."""
+        if self.is_fenced:
+            raise SubscriptionFenced(f"{self!r} is being reset or removed")
+        for consumer in self.consumers:
+            out = [each for each in (*consumer.whole, *consumer.masks) if each <= place]
+            consumer.acknowledge(out)
+        self.settlement.acknowledge_until(place)
+        await durable(self.receipt)

@@ -1,0 +1,78 @@
+"""The API: every route, and how a call becomes an answer.
+
+The rule: whatever happens, the answer is JSON with a ``reason`` or what was asked for; a defect
+of ours is a 500 in one place.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from arneb_core.errors import (
+    CommitFailed,
+    CoreError,
+    NotAllowed,
+    SubscriptionBusy,
+    SubscriptionFenced,
+    SubscriptionNotFound,
+    TopicExists,
+    TopicFenced,
+    TopicNotFound,
+)
+from arneb_pulsar.admin import clusters, lookup, namespaces, statistics, subscriptions, topics
+from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, refusal
+from arneb_pulsar.admin.router import Router
+from arneb_pulsar.server.door import Door
+
+ROUTER: Final = Router(
+    [
+        *clusters.ROUTES,
+        *namespaces.ROUTES,
+        *topics.ROUTES,
+        *subscriptions.ROUTES,
+        *statistics.ROUTES,
+        *lookup.ROUTES,
+    ]
+)
+
+STATUS: Final[Mapping[type[CoreError], int]] = {
+    TopicNotFound: 404,
+    SubscriptionNotFound: 404,
+    TopicExists: 409,
+    NotAllowed: 409,
+    SubscriptionBusy: 412,
+    SubscriptionFenced: 409,
+    TopicFenced: 409,
+    CommitFailed: 500,
+}
+"""What the core refuses, as HTTP has it."""
+
+logger = logging.getLogger(__name__)
+
+
+async def answer(
+    door: Door, method: str, raw_path: str, query: Mapping[str, str], body: bytes, host: str
+) -> AdminReply:
+    """Answer one call. ``raw_path`` is still percent-encoded. Never raises but to be cancelled."""
+    try:
+        handler, names = ROUTER.find(method, raw_path)
+        return await handler(door, AdminRequest(names, query, body, host))
+    except AdminError as error:
+        reply = refusal(error)
+        if error.status == 405:
+            allowed = ", ".join(ROUTER.methods(raw_path))
+            return AdminReply(reply.status, reply.body, reply.kind, {"Allow": allowed})
+        return reply
+    except CoreError as error:
+        return refusal(AdminError(status_of(error), str(error)))
+    except Exception:
+        logger.exception("%s %s failed", method, raw_path)
+        return refusal(AdminError(500, "Internal error"))
+
+
+def status_of(error: CoreError) -> int:
+    """The HTTP status of what the core refuses."""
+    for cls in type(error).__mro__:
+        if status := STATUS.get(cls):
+            return status
+    return 500

@@ -1,0 +1,142 @@
+"""Documents: what is known of topics, in the fields of Pulsar's statistics.
+
+The rule: a figure that is not known is left out, and rates are not kept: clients count.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from arneb_core.interface import Subscription, SubscriptionType, Topic
+from arneb_core.position import render
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.producers.access import AccessMode
+from arneb_pulsar.server.door import Door
+
+Document = dict[str, Any]
+
+ACCESS_MODES: Final = {
+    AccessMode.SHARED: "Shared",
+    AccessMode.EXCLUSIVE: "Exclusive",
+    AccessMode.WAIT_FOR_EXCLUSIVE: "WaitForExclusive",
+    AccessMode.EXCLUSIVE_WITH_FENCING: "ExclusiveWithFencing",
+}
+
+TYPES: Final = {
+    SubscriptionType.EXCLUSIVE: "Exclusive",
+    SubscriptionType.SHARED: "Shared",
+    SubscriptionType.FAILOVER: "Failover",
+    SubscriptionType.KEY_SHARED: "Key_Shared",
+}
+
+
+def topic_document(door: Door, name: TopicName) -> Document:
+    """``GET …/stats`` of one topic."""
+    topic = door.core.topic(name.core_name)
+    figures = topic.statistics()
+    subscriptions = topic.subscriptions
+    backlog = max((each.backlog_bytes for each in subscriptions.values()), default=0)
+    average = figures.bytes / figures.entries if figures.entries else 0.0
+    return {
+        "msgInCounter": figures.appended_messages_total,
+        "msgOutCounter": sum(each.delivered_messages_total for each in figures.subscriptions),
+        "averageMsgSize": average,
+        "storageSize": figures.bytes,
+        "backlogSize": backlog,
+        "publishers": [
+            {
+                "producerName": claim.name,
+                "address": claim.holder.peer.address,
+                "accessMode": ACCESS_MODES[claim.mode],
+            }
+            for claim in door.producers.of(topic)
+        ],
+        "subscriptions": {key: subscription_document(each) for key, each in subscriptions.items()},
+        "replication": {},
+        "deduplicationStatus": "Disabled",
+        "ownerBroker": "",
+    }
+
+
+def subscription_document(subscription: Subscription) -> Document:
+    """One subscription of a topic."""
+    figures = subscription.statistics()
+    consumers = subscription.consumers
+    found: Document = {
+        "msgOutCounter": figures.delivered_messages_total,
+        "msgBacklog": figures.backlog_entries,
+        "backlogSize": subscription.backlog_bytes,
+        "unackedMessages": figures.in_flight_messages,
+        "nonContiguousDeletedMessagesRanges": figures.holes,
+        "consumers": [
+            {"consumerName": each.name, "unackedMessages": each.in_flight} for each in consumers
+        ],
+        "durable": figures.durable,
+        "replicated": False,
+    }
+    if figures.type is not None:
+        found["type"] = TYPES[figures.type]
+    return found
+
+
+def partitioned_document(door: Door, name: TopicName, *, each: bool) -> Document:
+    """``GET …/partitioned-stats``: the sums, and with ``each`` every partition by itself."""
+    parts = {str(part): topic_document(door, part) for part in door.all_topics.parts(name)}
+    found = _sum(parts.values())
+    found["metadata"] = {"partitions": door.registry.partitions(name), "deleted": False}
+    found["partitions"] = parts if each else {}
+    return found
+
+
+def _sum(documents: Iterable[Mapping[str, Any]]) -> Document:
+    """Numbers added up, lists joined, tables taken together; of the rest, the first."""
+    total: Document = {}
+    for document in documents:
+        for key, value in document.items():
+            if key not in total:
+                total[key] = _sum([value]) if isinstance(value, Mapping) else value
+            elif isinstance(value, Mapping):
+                total[key] = _sum([total[key], value])
+            elif isinstance(value, (int, float, list)) and not isinstance(value, bool):
+                total[key] = total[key] + value
+    return total
+
+
+def internal_document(topic: Topic) -> Document:
+    """``GET …/internalStats`` of one topic."""
+    ledgers = topic.ledgers()
+    figures = topic.statistics()
+    last = ledgers[-1] if ledgers else None
+    return {
+        "entriesAddedCounter": figures.appended_messages_total,
+        "numberOfEntries": figures.entries,
+        "totalSize": figures.bytes,
+        "currentLedgerEntries": last.entries if last is not None else 0,
+        "currentLedgerSize": last.bytes if last is not None else 0,
+        "lastConfirmedEntry": "-1:-1" if topic.last is None else render(topic.last),
+        "state": "LedgerOpened",
+        "ledgers": [
+            {
+                "ledgerId": each.id,
+                # Pulsar shows nothing of a ledger that is open; the Spark connector knows that.
+                "entries": each.entries if each.closed_ms else 0,
+                "size": each.bytes if each.closed_ms else 0,
+                "offloaded": False,
+                "underReplicated": False,
+            }
+            for each in ledgers
+        ],
+        "cursors": {name: _cursor(each) for name, each in topic.subscriptions.items()},
+    }
+
+
+def _cursor(subscription: Subscription) -> Document:
+    figures = subscription.statistics()
+    return {
+        "markDeletePosition": render(figures.mark_delete),
+        "messagesConsumedCounter": figures.acknowledged_entries_total,
+        "individuallyDeletedMessages": f"{figures.holes} ranges",
+        "numberOfEntriesSinceFirstNotAckedMessage": figures.backlog_entries,
+        "cursorLedger": -1,
+        "state": "Open",
+        "active": bool(subscription.consumers),
+    }

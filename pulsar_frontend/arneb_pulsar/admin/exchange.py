@@ -1,0 +1,78 @@
+"""What goes in and out of a handler: a request, its answer, or why there is none."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+NO_CONTENT: Final = 204
+JSON: Final = "application/json"
+TEXT: Final = "text/plain"
+BYTES: Final = "application/octet-stream"
+
+
+class AdminError(Exception):
+    """A call that is answered with an error."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class AdminRequest:
+    """One call; ``names`` are the variable parts of its path, decoded."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    host: str = "localhost:8080"
+    """Where the caller reached us."""
+
+    def flag(self, name: str) -> bool:
+        """A query parameter that is true or false."""
+        return self.query.get(name, "false").lower() == "true"
+
+    def json(self) -> Any:
+        """The body. Raises :class:`AdminError`."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError) as error:
+            raise AdminError(400, f"expected JSON, got {self.body[:40]!r}") from error
+
+    def number(self, name: str) -> int:
+        """A part of the path that is a number. Raises :class:`AdminError`."""
+        text = self.names[name]
+        if not (text.lstrip("-").isascii() and text.lstrip("-").isdigit() and len(text) <= 19):
+            raise AdminError(400, f"{name}: expected a number, got {text!r}")
+        return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class AdminReply:
+    """The answer to one call."""
+
+    status: int = NO_CONTENT
+    body: bytes = b""
+    kind: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+DONE: Final = AdminReply()
+"""It is done; there is nothing to say."""
+
+
+def document(value: Any, status: int = 200) -> AdminReply:
+    """A JSON answer."""
+    return AdminReply(status, json.dumps(value).encode())
+
+
+def text(value: str) -> AdminReply:
+    """A plain answer."""
+    return AdminReply(200, value.encode(), TEXT)
+
+
+def refusal(error: AdminError) -> AdminReply:
+    """The answer to a call that failed: ``{"reason": …}``."""
+    return document({"reason": error.reason}, error.status)

@@ -1,0 +1,214 @@
+"""Subscriptions: made, removed and moved, and messages looked at."""
+
+from collections.abc import Awaitable, Callable
+from time import time_ns
+from typing import Any, Final
+
+from arneb_core.errors import SubscriptionNotFound
+from arneb_core.interface import InitialPosition, Subscription, Topic
+from arneb_core.position import Position, before, position
+from arneb_pulsar.admin.exchange import (
+    BYTES,
+    DONE,
+    AdminError,
+    AdminReply,
+    AdminRequest,
+    document,
+)
+from arneb_pulsar.admin.messages import message_of
+from arneb_pulsar.admin.router import Route
+from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
+from arneb_pulsar.server.door import AMQP_SUBSCRIPTION, Door
+from arneb_pulsar.wire.ids import ENTRIES, LEDGERS
+
+Work = Callable[[Topic, Subscription], Awaitable[None]]
+
+
+async def list_subscriptions(door: Door, request: AdminRequest) -> AdminReply:
+    names: set[str] = set()
+    for part in parts(door, topic_of(door, request)):
+        names |= door.core.topic(part.core_name).subscriptions.keys()
+    return document(sorted(names))
+
+
+async def make(door: Door, request: AdminRequest) -> AdminReply:
+    """The body is a message id, "earliest" or "latest"; nothing means latest."""
+    name, subscription = topic_of(door, request), request.names["subscription"]
+    if not door.all_topics.exists(name):
+        door.check(name, create=True)
+        if not await door.all_topics.partitions(name, create=True):
+            await door.all_topics.make(name)
+    initial, start = _beginning(request)
+    places = [door.core.topic(part.core_name) for part in parts(door, name)]
+    if all(subscription in topic.subscriptions for topic in places):
+        raise AdminError(409, "Subscription already exists for topic")
+    for topic in places:
+        await topic.subscribe(subscription, initial=initial, start=start)
+    return DONE
+
+
+def _beginning(request: AdminRequest) -> tuple[InitialPosition, Position | None]:
+    wanted = request.json() if request.body else "latest"
+    if wanted in ("latest", "earliest"):
+        return InitialPosition(wanted), None
+    place = _place(wanted)
+    return InitialPosition.EARLIEST, place
+
+
+def _place(wanted: Any) -> Position | None:
+    """The place of a message id as JSON; None = before everything."""
+    ledger, entry = -1, -1
+    if isinstance(wanted, dict):
+        ledger, entry = wanted.get("ledgerId", -1), wanted.get("entryId", -1)
+    if type(ledger) is not int or type(entry) is not int or not isinstance(wanted, dict):
+        raise AdminError(400, f"expected a message id, got {wanted!r:.60}")
+    if ledger < 0:
+        return None
+    return position(min(ledger, LEDGERS - 1), min(max(entry, 0), ENTRIES - 1))
+
+
+async def drop(door: Door, request: AdminRequest) -> AdminReply:
+    force, name = request.flag("force"), request.names["subscription"]
+
+    async def work(topic: Topic, subscription: Subscription) -> None:
+        if name == AMQP_SUBSCRIPTION:
+            raise AdminError(412, "Subscription 'amqp' belongs to the AMQP queue")
+        if subscription.consumers and not force:
+            raise AdminError(412, "Subscription has active connected consumers")
+        await topic.unsubscribe(name, force=force)
+
+    return await _each(door, request, work)
+
+
+async def skip_all(door: Door, request: AdminRequest) -> AdminReply:
+    async def work(topic: Topic, subscription: Subscription) -> None:
+        if topic.last is not None:
+            await subscription.skip_through(topic.last)
+
+    return await _each(door, request, work)
+
+
+async def skip(door: Door, request: AdminRequest) -> AdminReply:
+    """Entries count, as in Pulsar: a batch is one."""
+    count = request.number("count")
+    if count < 0:
+        raise AdminError(412, "expected 0 or more messages to skip")
+    topic = plain(door, topic_of(door, request))
+    subscription = _of(topic, request.names["subscription"])
+    skipped = subscription.unacknowledged(count) if count else []
+    if skipped:
+        await subscription.skip_through(skipped[-1])
+    return DONE
+
+
+async def reset_to_time(door: Door, request: AdminRequest) -> AdminReply:
+    timestamp = request.number("timestamp")
+
+    async def work(topic: Topic, subscription: Subscription) -> None:
+        await subscription.seek_time(timestamp)
+
+    return await _each(door, request, work)
+
+
+async def reset_to_id(door: Door, request: AdminRequest) -> AdminReply:
+    topic = plain(door, topic_of(door, request))
+    subscription = _of(topic, request.names["subscription"])
+    wanted = request.json()
+    place = _place(wanted)
+    if place is None:
+        place = topic.first or position(1, 0)
+    elif wanted.get("isExcluded"):
+        place = Position(place + 1)
+    await subscription.seek(place)
+    return DONE
+
+
+async def expire(door: Door, request: AdminRequest) -> AdminReply:
+    return await _each(door, request, _expiry(request.number("seconds")))
+
+
+async def expire_all(door: Door, request: AdminRequest) -> AdminReply:
+    work = _expiry(request.number("seconds"))
+    for part in parts(door, topic_of(door, request)):
+        topic = door.core.topic(part.core_name)
+        for subscription in list(topic.subscriptions.values()):
+            if subscription.name != AMQP_SUBSCRIPTION:
+                await work(topic, subscription)
+    return DONE
+
+
+def _expiry(seconds: int) -> Work:
+    """Skip what was published longer ago."""
+
+    async def work(topic: Topic, subscription: Subscription) -> None:
+        first = await topic.first_published(max(0, time_ns() // 1_000_000 - seconds * 1000))
+        through = topic.last if first is None else before(first)
+        if through is not None and through > subscription.mark_delete:
+            await subscription.skip_through(through)
+
+    return work
+
+
+async def peek(door: Door, request: AdminRequest) -> AdminReply:
+    """The nth message that is not acknowledged, counted from 1."""
+    count = request.number("count")
+    name = topic_of(door, request)
+    topic = plain(door, name)
+    waiting = _of(topic, request.names["subscription"]).unacknowledged(max(1, count))
+    entry = await topic.entry_at(waiting[count - 1]) if 0 < count <= len(waiting) else None
+    if entry is None:
+        raise AdminError(404, "Message not found")
+    return _message(waiting[count - 1], entry)
+
+
+async def entry(door: Door, request: AdminRequest) -> AdminReply:
+    topic = plain(door, topic_of(door, request))
+    place = _place({"ledgerId": request.number("ledger"), "entryId": request.number("entry")})
+    found = None if place is None else await topic.entry_at(place)
+    if found is None or place is None:
+        raise AdminError(404, "Message not found")
+    return _message(place, found)
+
+
+def _message(place: Position, entry: bytes) -> AdminReply:
+    headers, payload = message_of(place, entry)
+    return AdminReply(200, payload, BYTES, headers)
+
+
+def _of(topic: Topic, name: str) -> Subscription:
+    found = topic.subscriptions.get(name)
+    if found is None:
+        raise AdminError(404, f"Subscription {name} not found for topic {topic.name}")
+    return found
+
+
+async def _each(door: Door, request: AdminRequest, work: Work) -> AdminReply:
+    """Do it on every partition that has the subscription, or on the topic itself."""
+    name, subscription = topic_of(door, request), request.names["subscription"]
+    topics = [door.core.topic(part.core_name) for part in parts(door, name)]
+    with_it = [topic for topic in topics if subscription in topic.subscriptions]
+    if not with_it:
+        raise AdminError(404, f"Subscription {subscription} not found for topic {name}")
+    for topic in with_it:
+        try:
+            await work(topic, _of(topic, subscription))
+        except SubscriptionNotFound:
+            continue  # somebody was faster
+    return DONE
+
+
+ONE: Final = "/{topic}/subscription/{subscription}"
+
+ROUTES: Final[list[Route]] = routes_of_topics(
+    ("GET", "/{topic}/subscriptions", list_subscriptions),
+    ("PUT", ONE, make),
+    ("DELETE", ONE, drop),
+    ("POST", ONE + "/skip_all", skip_all),
+    ("POST", ONE + "/skip/{count}", skip),
+    ("POST", ONE + "/resetcursor/{timestamp}", reset_to_time),
+    ("POST", ONE + "/resetcursor", reset_to_id),
+    ("POST", ONE + "/expireMessages/{seconds}", expire),
+    ("POST", "/{topic}/all_subscription/expireMessages/{seconds}", expire_all),
+    ("GET", ONE + "/position/{count}", peek),
+    ("GET", "/{topic}/ledger/{ledger}/entry/{entry}", entry),
+)

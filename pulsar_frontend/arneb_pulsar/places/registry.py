@@ -1,0 +1,215 @@
+"""The registry: which tenants, namespaces and partitioned topics there are, and their policies.
+
+The rule: it changes only through a commit, and memory follows the disk. Namespaces that are
+configured, or that a topic stands in, are there without a record; a record is what somebody
+made or gave policies to.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import trio
+
+from arneb_core.errors import NotAllowed
+from arneb_core.interface import Core, Unit
+from arneb_core.position import Position
+from arneb_pulsar.names import PERSISTENT, TopicName
+from arneb_pulsar.places.policies import PARTITIONS_MAX, Policies
+
+TENANTS: Final = "pulsar/tenant/"
+NAMESPACES: Final = "pulsar/namespace/"
+PARTITIONED: Final = "pulsar/partitioned/"
+TOPICS: Final = "pulsar/policies/"
+
+NO_POLICIES: Final = Policies()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """What is kept of one topic besides its log."""
+
+    policies: Policies = NO_POLICIES
+    terminated: Position | None = None
+    """Its last entry, if nothing may come behind it any more."""
+    empty: bool = False
+    """It was terminated without any entry."""
+
+    @property
+    def is_terminated(self) -> bool:
+        return self.terminated is not None or self.empty
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioned:
+    """A partitioned topic."""
+
+    partitions: int
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+PLAIN: Final = TopicRecord()
+
+
+class Registry:
+    """The places of one data directory."""
+
+    def __init__(self, core: Core, configured: Iterable[str], defaults: Policies) -> None:
+        self._core = core
+        self._defaults = defaults
+        self._configured = frozenset(configured)
+        self._lock = trio.Lock()
+        read = {
+            prefix: {
+                key[len(prefix) :]: json.loads(raw) for key, raw in core.metadata(prefix).items()
+            }
+            for prefix in (TENANTS, NAMESPACES, PARTITIONED, TOPICS)
+        }
+        self._tenants: dict[str, Any] = read[TENANTS]
+        self._namespaces = {name: Policies.parse(each) for name, each in read[NAMESPACES].items()}
+        self._partitioned = {
+            name: Partitioned(each["partitions"], each.get("properties", {}))
+            for name, each in read[PARTITIONED].items()
+        }
+        self._topics = {name: _read_topic(each) for name, each in read[TOPICS].items()}
+
+    def __repr__(self) -> str:
+        return (
+            f"<Registry {len(self._namespaces)} namespaces, {len(self._partitioned)} partitioned>"
+        )
+
+    # Tenants and namespaces
+
+    @property
+    def tenants(self) -> list[str]:
+        """Every tenant there is, sorted."""
+        of_namespaces = {name.partition("/")[0] for name in self._all_namespaces()}
+        return sorted(of_namespaces | self._tenants.keys())
+
+    def tenant(self, name: str) -> Mapping[str, Any]:
+        """What is known of a tenant."""
+        found: dict[str, Any] = self._tenants.get(name, {})
+        return found
+
+    def namespaces(self, tenant: str) -> list[str]:
+        """The namespaces of a tenant, sorted."""
+        return sorted(name for name in self._all_namespaces() if name.startswith(f"{tenant}/"))
+
+    def has_namespace(self, namespace: str) -> bool:
+        """It was made, is configured, or a topic stands in it."""
+        if namespace in self._configured or namespace in self._namespaces:
+            return True
+        prefix = f"{PERSISTENT}://{namespace}/"
+        return any(name.startswith(prefix) for name in self._core.topics)
+
+    def _all_namespaces(self) -> set[str]:
+        used = {name.partition("://")[2].rpartition("/")[0] for name in self._core.topics}
+        return used | self._namespaces.keys() | self._configured
+
+    async def put_tenant(self, name: str, document: Mapping[str, Any]) -> None:
+        """Make a tenant, or change what is known of it."""
+        async with self._lock:
+            await self._put(TENANTS + name, document)
+            self._tenants[name] = dict(document)
+
+    async def drop_tenant(self, name: str) -> None:
+        async with self._lock:
+            await self._put(TENANTS + name, None)
+            self._tenants.pop(name, None)
+
+    def namespace_policies(self, namespace: str) -> Policies:
+        """What the namespace itself asks for."""
+        return self._namespaces.get(namespace, NO_POLICIES)
+
+    async def put_namespace(self, namespace: str, policies: Policies) -> None:
+        """Make a namespace, or change its policies."""
+        async with self._lock:
+            await self._put(NAMESPACES + namespace, policies.document)
+            self._namespaces[namespace] = policies
+
+    async def drop_namespace(self, namespace: str) -> None:
+        async with self._lock:
+            await self._put(NAMESPACES + namespace, None)
+            self._namespaces.pop(namespace, None)
+
+    # Partitioned topics
+
+    def partitioned(self, topic: TopicName) -> Partitioned | None:
+        """The partitioned topic of that name."""
+        return self._partitioned.get(str(topic))
+
+    def partitions(self, topic: TopicName) -> int:
+        """How many partitions it has; 0 = it is not partitioned."""
+        found = self._partitioned.get(str(topic))
+        return 0 if found is None else found.partitions
+
+    def partitioned_in(self, domain: str, namespace: str) -> list[str]:
+        """The names of the partitioned topics of a namespace, sorted."""
+        prefix = f"{domain}://{namespace}/"
+        return sorted(name for name in self._partitioned if name.startswith(prefix))
+
+    async def put_partitioned(self, topic: TopicName, made: Partitioned) -> None:
+        """Make a partitioned topic or give it more partitions. Raises :class:`NotAllowed`."""
+        if not 0 < made.partitions <= PARTITIONS_MAX:
+            raise NotAllowed(f"Number of partitions should be 1 to {PARTITIONS_MAX}")
+        async with self._lock:
+            await self._put(
+                PARTITIONED + str(topic),
+                {"partitions": made.partitions, "properties": dict(made.properties)},
+            )
+            self._partitioned[str(topic)] = made
+
+    async def drop_partitioned(self, topic: TopicName) -> None:
+        async with self._lock:
+            await self._put(PARTITIONED + str(topic), None)
+            self._partitioned.pop(str(topic), None)
+
+    # Topics
+
+    def record(self, topic: str) -> TopicRecord:
+        """What is kept of a topic; of a partition, what is kept of it by itself."""
+        return self._topics.get(topic, PLAIN)
+
+    @property
+    def records(self) -> Mapping[str, TopicRecord]:
+        """Of every topic that anything is kept of."""
+        return self._topics
+
+    def policies(self, topic: TopicName) -> Policies:
+        """What holds for a topic: its own (or its partitioned topic's), then the namespace's,
+        then the broker's."""
+        own = self.record(str(topic.base)).policies
+        return own.under(self.namespace_policies(topic.namespace)).under(self._defaults)
+
+    async def put_record(self, topic: str, record: TopicRecord) -> None:
+        async with self._lock:
+            if record == PLAIN:
+                await self._put(TOPICS + topic, None)
+                self._topics.pop(topic, None)
+            else:
+                await self._put(TOPICS + topic, _write_topic(record))
+                self._topics[topic] = record
+
+    async def _put(self, key: str, document: Any) -> None:
+        value = None if document is None else json.dumps(document, sort_keys=True).encode()
+        with trio.CancelScope(shield=True):  # what is on disk must be in memory too
+            await self._core.committed(Unit(metadata=[(key, value)]))
+
+
+def _read_topic(document: Mapping[str, Any]) -> TopicRecord:
+    place = document.get("terminated")
+    return TopicRecord(
+        Policies.parse(document.get("policies", {})),
+        None if place is None else Position(place),
+        document.get("empty", False),
+    )
+
+
+def _write_topic(record: TopicRecord) -> dict[str, Any]:
+    document: dict[str, Any] = {"policies": record.policies.document}
+    if record.terminated is not None:
+        document["terminated"] = int(record.terminated)
+    if record.empty:
+        document["empty"] = True
+    return document

@@ -1,0 +1,278 @@
+"""The admin API over a real core: what it makes is there, and is there after a restart."""
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from tests.pulsar_frontend.server.client import connected
+from tests.pulsar_frontend.server.conftest import OpenDoor, Running
+
+from arneb_pulsar.admin.api import answer
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandCloseConsumer,
+    CommandCloseProducer,
+    CommandGetTopicsOfNamespace,
+    CommandPartitionedTopicMetadata,
+    CommandProducerSuccess,
+    CommandSubscribe,
+    CommandSuccess,
+)
+
+pytestmark = pytest.mark.real_time
+
+PERSISTENT = "/admin/v2/persistent/public/default"
+
+
+class Admin:
+    """Calls, and what they answer."""
+
+    def __init__(self, running: Running) -> None:
+        self._door = running.door
+
+    async def __call__(self, method: str, path: str, body: Any = None, **query: str) -> Any:
+        """(status, document)."""
+        data = b"" if body is None else json.dumps(body).encode()
+        if not path.startswith(("/admin", "/lookup")):
+            path = PERSISTENT + path
+        reply = await answer(self._door, method, path, query, data, "here:8080")
+        if reply.kind == "application/json" and reply.body:
+            return reply.status, json.loads(reply.body)
+        return reply.status, reply.body
+
+
+async def partitions_of(client: Any, topic: str, *, create: bool = True) -> Any:
+    await client.send(
+        CommandPartitionedTopicMetadata(
+            topic=topic, request_id=9, metadata_auto_creation_enabled=create
+        )
+    )
+    return (await client.reply())[0]
+
+
+async def test_a_partitioned_topic_is_made_grows_and_goes(open_door: OpenDoor) -> None:
+    async with open_door() as running:
+        admin = Admin(running)
+        assert await admin("PUT", "/t/partitions", 3) == (204, b"")
+        assert (await admin("PUT", "/t/partitions", 3))[0] == 409
+        assert (await admin("PUT", "/t"))[0] == 409
+        assert (await admin("GET", "/t/partitions"))[1]["partitions"] == 3
+        assert await admin("GET", "/partitioned") == (200, ["persistent://public/default/t"])
+        await admin("PUT", "/t/subscription/s", "earliest")
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        assert (await partitions_of(client, "t")).partitions == 3
+        assert (await partitions_of(client, "t-partition-1")).partitions == 0
+        assert (await admin("POST", "/t/partitions", 2))[0] == 422
+        assert (await admin("POST", "/t/partitions", 5))[0] == 204
+        assert (await partitions_of(client, "t")).partitions == 5
+        assert sorted(running.core.topics) == [
+            f"persistent://public/default/t-partition-{index}" for index in range(5)
+        ]
+        for topic in running.core.topics.values():
+            assert list(topic.subscriptions) == ["s"]
+        assert (await client.producer("t-partition-7")).error == pb.NotAllowedError
+        assert (await client.producer("t")).error == pb.NotAllowedError
+        assert (await admin("DELETE", "/t/partitions"))[0] == 204
+        assert not running.core.topics
+        assert (await admin("DELETE", "/t/partitions"))[0] == 404
+        assert (await partitions_of(client, "t", create=False)).error == pb.TopicNotFound
+
+
+@pytest.mark.parametrize("count", [0, -1, 10_001, "3", None, True, {"partitions": 0}])
+async def test_impossible_partitions_are_refused(open_door: OpenDoor, count: Any) -> None:
+    async with open_door() as running:
+        status, document = await Admin(running)("PUT", "/t/partitions", count)
+        assert status in (400, 406)
+        assert document["reason"]
+        assert not running.core.topics
+
+
+async def test_topics_come_to_be_as_the_nearest_rule_says(open_door: OpenDoor) -> None:
+    async with open_door(auto_topic_partitions=2) as running, connected(running.door) as (client,):
+        assert (await partitions_of(client, "t")).partitions == 2
+        assert (await partitions_of(client, "t", create=False)).partitions == 2
+        assert isinstance(await client.producer("t-partition-1"), CommandProducerSuccess)
+        assert (await partitions_of(client, "p")).partitions == 2
+    async with (
+        open_door(allow_auto_topic_creation=False) as running,
+        connected(running.door) as (client,),
+    ):
+        assert (await partitions_of(client, "t")).partitions == 2
+        assert (await partitions_of(client, "new")).error == pb.TopicNotFound
+        assert (await client.producer("new")).error == pb.TopicNotFound
+        assert isinstance(await client.producer("t-partition-0", 2), CommandProducerSuccess)
+    async with (
+        open_door(allow_auto_subscription_creation=False) as running,
+        connected(running.door) as (client,),
+    ):
+        assert (await client.subscribe("x")).error == pb.SubscriptionNotFound
+        reader = await client.subscribe(
+            "x", 2, subscription="r", durable=False, subType=CommandSubscribe.Exclusive
+        )
+        assert isinstance(reader, CommandSuccess)
+        await Admin(running)("PUT", "/x/subscription/s")
+        assert isinstance(await client.subscribe("x", 3), CommandSuccess)
+
+
+async def test_tenants_and_namespaces_are_kept(open_door: OpenDoor) -> None:
+    ours = "/admin/v2/namespaces/acme"
+    async with open_door() as running:
+        admin = Admin(running)
+        assert await admin("GET", "/admin/v2/tenants") == (200, ["public"])
+        assert (await admin("PUT", f"{ours}/shop"))[0] == 404
+        info = {"adminRoles": ["root"], "allowedClusters": ["standalone"]}
+        assert (await admin("PUT", "/admin/v2/tenants/acme", info))[0] == 204
+        assert (await admin("PUT", "/admin/v2/tenants/acme", info))[0] == 409
+        assert (await admin("PUT", f"{ours}/shop"))[0] == 204
+        assert (await admin("PUT", f"{ours}/shop"))[0] == 409
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        assert await admin("GET", "/admin/v2/tenants/acme") == (200, info)
+        assert await admin("GET", ours) == (200, ["acme/shop"])
+        assert (await admin("GET", f"{ours}/shop"))[1]["message_ttl_in_seconds"] is None
+        assert isinstance(await client.producer("acme/shop/t"), CommandProducerSuccess)
+        assert (await client.producer("acme/other/t", 2)).error == pb.TopicNotFound
+        names = ["persistent://acme/shop/t"]
+        assert await admin("GET", f"{ours}/shop/topics") == (200, names)
+        assert await admin("GET", "/admin/v2/persistent/acme/shop") == (200, names)
+        assert (await admin("DELETE", f"{ours}/shop"))[0] == 409
+        assert (await admin("DELETE", "/admin/v2/tenants/acme"))[0] == 409
+        assert (await admin("DELETE", f"{ours}/shop", force="true"))[0] == 204
+        await client.expect(CommandCloseProducer)
+        assert (await admin("DELETE", "/admin/v2/tenants/acme"))[0] == 204
+        assert await admin("GET", "/admin/v2/tenants") == (200, ["public"])
+
+
+async def test_a_topic_in_use_goes_by_force_only(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door, 2) as (one, two):
+        admin = Admin(running)
+        await one.producer("t")
+        assert (await admin("DELETE", "/t"))[0] == 412
+        assert (await admin("DELETE", "/t", force="true"))[0] == 204
+        await one.expect(CommandCloseProducer)
+        await two.subscribe("u")
+        assert (await admin("DELETE", "/u"))[0] == 412
+        assert (await admin("PUT", "/u/unload"))[0] == 204
+        await two.expect(CommandCloseConsumer)
+        assert (await admin("DELETE", "/u"))[0] == 204
+        assert (await admin("DELETE", "/u"))[0] == 404
+        await two.send(CommandGetTopicsOfNamespace(request_id=1, namespace="public/default"))
+        assert not (await two.reply())[0].topics
+
+
+async def test_subscriptions_are_moved(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        await client.subscribe("t", subscription="s", subType=CommandSubscribe.Shared)
+        await client.producer("t")
+        await client.publish(*(b"%d" % number for number in range(10)))
+        await client.take(10)
+        subscription = running.core.topics["persistent://public/default/t"].subscriptions["s"]
+
+        def backlog() -> int:
+            return subscription.statistics().backlog_entries
+
+        assert await admin("GET", "/t/subscriptions") == (200, ["s"])
+        assert await admin("GET", "/t/subscription/s/position/3") == (200, b"2")
+        assert (await admin("GET", "/t/subscription/s/position/11"))[0] == 404
+        assert await admin("GET", "/t/ledger/1/entry/4") == (200, b"4")
+        assert (await admin("GET", "/t/ledger/1/entry/40"))[0] == 404
+        await client.flow(4)
+        await client.take(4)
+        assert (await admin("POST", "/t/subscription/s/skip/2"))[0] == 204
+        assert backlog() == 8
+        assert subscription.statistics().in_flight_messages == 2
+        assert (await admin("POST", "/t/subscription/s/skip_all"))[0] == 204
+        assert backlog() == 0
+        assert subscription.statistics().in_flight_messages == 0
+        place = {"ledgerId": 1, "entryId": 7, "partitionIndex": -1}
+        assert (await admin("POST", "/t/subscription/s/resetcursor", place))[0] == 204
+        await client.expect(CommandCloseConsumer)
+        assert backlog() == 3
+        assert (await admin("POST", "/t/subscription/s/resetcursor", place | {"isExcluded": True}))[
+            0
+        ] == 204
+        assert backlog() == 2
+        assert (await admin("POST", "/t/subscription/s/resetcursor/0"))[0] == 204
+        assert backlog() == 10
+        assert (await admin("POST", "/t/subscription/s/expireMessages/3600"))[0] == 204
+        assert backlog() == 10
+        assert (await admin("POST", "/t/all_subscription/expireMessages/-10"))[0] == 204
+        assert backlog() == 0
+        assert (await admin("PUT", "/t/subscription/late"))[0] == 204
+        assert (await admin("PUT", "/t/subscription/late"))[0] == 409
+        assert (await admin("PUT", "/t/subscription/mid", {"ledgerId": 1, "entryId": 6}))[0] == 204
+        assert (await admin("GET", "/t/subscription/mid/position/1"))[1] == b"6"
+        assert (await admin("DELETE", "/t/subscription/mid"))[0] == 204
+        assert (await admin("DELETE", "/t/subscription/mid"))[0] == 404
+        assert (await admin("POST", "/t/subscription/none/skip_all"))[0] == 404
+
+
+async def test_statistics_name_who_is_there(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        await admin("PUT", "/p/partitions", 2)
+        for index in range(2):
+            await client.producer(f"p-partition-{index}", index, producer_name=f"me-{index}")
+            await client.subscribe(f"p-partition-{index}", index)
+            await client.publish(b"x", b"y", producer_id=index)
+            await client.take(2)
+        status, document = await admin("GET", "/p-partition-1/stats")
+        assert status == 200
+        assert [each["producerName"] for each in document["publishers"]] == ["me-1"]
+        assert document["subscriptions"]["s"]["msgBacklog"] == 2
+        assert document["subscriptions"]["s"]["type"] == "Shared"
+        assert document["msgInCounter"] == 2
+        document = (await admin("GET", "/p/partitioned-stats"))[1]
+        assert document["metadata"]["partitions"] == 2
+        assert document["msgInCounter"] == 4
+        assert document["subscriptions"]["s"]["msgBacklog"] == 4
+        assert len(document["publishers"]) == len(document["partitions"]) == 2
+        document = (await admin("GET", "/p-partition-0/internalStats"))[1]
+        assert document["numberOfEntries"] == 2
+        assert document["lastConfirmedEntry"] == "1:1"
+        assert document["cursors"]["s"]["markDeletePosition"] == "1:-1"
+        assert len((await admin("GET", "/p/partitioned-internalStats"))[1]["partitions"]) == 2
+        assert (await admin("GET", "/p/stats"))[0] == 405
+        assert (await admin("GET", "/none/stats"))[0] == 404
+        assert await admin("GET", "/p-partition-0/lastMessageId") == (
+            200,
+            {"ledgerId": 1, "entryId": 1, "partitionIndex": 0},
+        )
+
+
+async def test_names_may_hold_what_paths_may_not(open_door: OpenDoor) -> None:
+    async with open_door() as running:
+        admin = Admin(running)
+        name = "a%2Fb c?ü"
+        assert (await admin("PUT", "/" + quote(name, safe="")))[0] == 204
+        assert await admin("GET", "") == (200, [f"persistent://public/default/{name}"])
+
+
+async def test_what_is_unknown_says_so_as_json(open_door: OpenDoor) -> None:
+    async with open_door() as running:
+        admin = Admin(running)
+        for path, status in (("/admin/v2/nothing", 404), ("/x/stats/y", 404), ("/x/stats", 405)):
+            got, document = await admin("PATCH", path)
+            assert (got, bool(document["reason"])) == (status, True)
+        assert (await admin("GET", "/admin/v2/brokers/health")) == (200, b"ok")
+        assert (await admin("GET", "/admin/v2/clusters")) == (200, ["standalone"])
+        assert (await admin("GET", "/admin/v2/clusters/other"))[0] == 404
+        lookup = "/lookup/v2/topic/persistent/public/default/t"
+        assert (await admin("GET", lookup))[0] == 503
+        running.door.service_url = "pulsar://there:6650"
+        assert (await admin("GET", lookup))[1]["brokerUrl"] == "pulsar://there:6650"
+        assert (await admin("GET", lookup, listenerName="x"))[0] == 404
+
+
+async def test_a_failing_disk_is_said_and_nothing_is_made(open_door: OpenDoor) -> None:
+    async with open_door() as running:
+        admin = Admin(running)
+        running.store.fail_until_healed()
+        status, document = await admin("PUT", "/t/partitions", 2)
+        assert (status, bool(document["reason"])) == (500, True)
+        running.store.heal()
+        assert (await admin("GET", "/t/partitions"))[0] == 404
+        assert (await admin("PUT", "/t/partitions", 2))[0] == 204
