@@ -10,18 +10,21 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pika
 import pulsar
 import pytest
 from conformance.brokers.arneb import Arneb
+from conformance.brokers.process import free_port
 from pika.adapters.blocking_connection import BlockingChannel
 
 _numbers = itertools.count(1)
 
 Connect = Callable[..., pulsar.Client]
 Named = Callable[[str], str]
+Mortal = Callable[..., Arneb]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,24 @@ def channel(doors: Doors) -> Iterator[BlockingChannel]:
         opened = connection.channel()
         opened.confirm_delivery()
         yield opened
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[Mortal]:
+    """Starts brokers with the settings given, which may be killed and come back where they
+    were."""
+    started: list[Arneb] = []
+
+    def start(settings: str = "") -> Arneb:
+        directory = tmp_path / f"broker{len(started)}"
+        ports = {"pulsar": free_port()}
+        broker = Arneb(directory, listeners=["pulsar"], ports=ports, settings=settings)
+        started.append(broker)
+        return broker.start()
+
+    yield start
+    for broker in started:
+        broker.stop()
 
 
 @pytest.fixture

@@ -2,14 +2,10 @@
 
 import queue
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pulsar
 import pytest
-from conformance.brokers.arneb import Arneb
-from conformance.brokers.process import free_port
-from conformance.pulsar.conftest import Connect
+from conformance.pulsar.conftest import Connect, Mortal
 
 SHARED = pulsar.ProducerAccessMode.Shared
 EXCLUSIVE = pulsar.ProducerAccessMode.Exclusive
@@ -99,24 +95,16 @@ def test_fencing_puts_everybody_else_out(connect: Connect, topic: str) -> None:
     assert [consumer.receive(5000).data() for _ in range(2)] == [b"before", b"after"]
 
 
-@pytest.fixture
-def mortal(tmp_path: Path) -> Iterator[Arneb]:
-    """A broker that may be killed and comes back where it was."""
-    started = Arneb(tmp_path, listeners=["pulsar"], ports={"pulsar": free_port()})
-    started.start()
-    yield started
-    started.stop()
-
-
-def test_one_that_was_fenced_out_stays_out_after_a_kill(mortal: Arneb) -> None:
+def test_one_that_was_fenced_out_stays_out_after_a_kill(mortal: Mortal) -> None:
+    broker = mortal()
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    first, second = (pulsar.Client(mortal.pulsar_url, logger=quiet) for _ in range(2))
+    first, second = (pulsar.Client(broker.pulsar_url, logger=quiet) for _ in range(2))
     try:
         fenced = first.create_producer("t", access_mode=EXCLUSIVE)
         owner = second.create_producer("t", access_mode=FENCE)
         owner.send(b"before")
-        mortal.kill()
-        mortal.start()
+        broker.kill()
+        broker.start()
         with pytest.raises((pulsar.ProducerFenced, pulsar.AlreadyClosed)):
             fenced.send(b"too late")
         owner.send(b"after")

@@ -24,6 +24,7 @@ from arneb_core.store.schema import (
     META_NEXT_TOPIC_ID,
     Table,
     TopicId,
+    frontend_key,
     subscriptions_prefix,
     topic_key,
     topic_prefix,
@@ -212,6 +213,13 @@ class Catalog:
         else:
             log = MemoryLog()
         return LogTopic(self._engine, topic_id, name, settings, log)
+
+
+def metadata_puts(
+    metadata: Sequence[tuple[str, bytes | None]],
+) -> list[tuple[Table, bytes, bytes | None]]:
+    """The rows of frontend metadata."""
+    return [(Table.CATALOG, frontend_key(key), value) for key, value in metadata]
 
 
 def _record_of(topic: LogTopic) -> tuple[Table, bytes, bytes | None]:

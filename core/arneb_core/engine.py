@@ -8,7 +8,7 @@ subscriptions change only through a commit; memory follows the disk, never the r
 import os
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import MappingProxyType
@@ -18,7 +18,7 @@ import trio
 
 from arneb_core.backlog import AheadBudget
 from arneb_core.callbacks import call
-from arneb_core.catalog import Catalog
+from arneb_core.catalog import Catalog, metadata_puts
 from arneb_core.committer import Committer, Request
 from arneb_core.consumer import LogConsumer
 from arneb_core.errors import CommitFailed, StoreUnusable, TopicNotFound
@@ -40,7 +40,6 @@ from arneb_core.store.environment import Store
 from arneb_core.store.schema import (
     META_CLEAN,
     Table,
-    frontend_key,
 )
 from arneb_core.subscription import DISPATCH_ENTRIES_MAX, LogSubscription
 from arneb_core.tail_cache import CacheBudget
@@ -92,7 +91,12 @@ class Engine:
     # What frontends call (arneb_core.interface.Core)
 
     def append(
-        self, topic: Topic, entries: list[bytes], done: Appended, messages: int | None = None
+        self,
+        topic: Topic,
+        entries: list[bytes],
+        done: Appended,
+        messages: int | None = None,
+        metadata: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
         """One run into one topic; see the interface."""
         assert isinstance(topic, LogTopic), "topics come from this engine"
@@ -106,6 +110,9 @@ class Engine:
                 entries=len(entries),
                 size=sum(map(len, entries)),
             )
+            if metadata:
+                request.puts += metadata_puts(metadata)
+                request.on_commit = partial(self.catalog.metadata_changed, metadata)
             self._committer.add(request)
         self._pump.wake()
 
@@ -269,9 +276,8 @@ class Engine:
                 request.acks.append((consumer, [], masks))
             else:
                 afterwards.append(partial(consumer.acknowledge_parts, masks))
-        for key, value in unit.metadata:
-            request.puts.append((Table.CATALOG, frontend_key(key), value))
         if unit.metadata:
+            request.puts += metadata_puts(unit.metadata)
             afterwards.append(partial(self.catalog.metadata_changed, list(unit.metadata)))
         if afterwards:
             request.on_commit = partial(_in_order, afterwards)

@@ -231,12 +231,18 @@ class Core(Protocol):
     """The shared log: every topic of one data directory."""
 
     def append(
-        self, topic: Topic, entries: list[bytes], done: Appended, messages: int | None = None
+        self,
+        topic: Topic,
+        entries: list[bytes],
+        done: Appended,
+        messages: int | None = None,
+        metadata: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
         """The hot path of :meth:`commit`: one run into one topic.
 
         ``messages`` is the number of messages in the run if the caller knows it (AMQP:
-        ``len(entries)``); None lets the core read it out of every header.
+        ``len(entries)``); None lets the core read it out of every header. ``metadata``, as of
+        :class:`Unit`, becomes durable with the run, if the topic is.
         """
         ...
 

@@ -29,6 +29,9 @@ class PulsarConfig:
 
     allow_auto_subscription_creation: bool = True
 
+    deduplication: bool = False
+    """Whether what a producer sends twice is stored once, where no policy says otherwise."""
+
     handshake_timeout_s: float = 30.0
     keep_alive_s: float = 30.0
     """A peer silent for so long gets a PING, and is closed when silent as long again."""
@@ -56,4 +59,5 @@ class PulsarConfig:
                 self.allow_auto_topic_creation, self.auto_topic_partitions
             ),
             auto_subscription=self.allow_auto_subscription_creation,
+            deduplication=self.deduplication,
         )

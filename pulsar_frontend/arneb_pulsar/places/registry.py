@@ -6,7 +6,7 @@ made or gave policies to.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -60,6 +60,8 @@ class Registry:
         self._defaults = defaults
         self._configured = frozenset(configured)
         self._lock = trio.Lock()
+        self.changed: Callable[[], None] = lambda: None
+        """Called when policies of a namespace or a topic may have changed."""
         read = {
             prefix: {
                 key[len(prefix) :]: json.loads(raw) for key, raw in core.metadata(prefix).items()
@@ -127,11 +129,13 @@ class Registry:
         async with self._lock:
             await self._put(NAMESPACES + namespace, policies.document)
             self._namespaces[namespace] = policies
+        self.changed()
 
     async def drop_namespace(self, namespace: str) -> None:
         async with self._lock:
             await self._put(NAMESPACES + namespace, None)
             self._namespaces.pop(namespace, None)
+        self.changed()
 
     # Partitioned topics
 
@@ -190,6 +194,7 @@ class Registry:
             else:
                 await self._put(TOPICS + topic, _write_topic(record))
                 self._topics[topic] = record
+        self.changed()
 
     async def _put(self, key: str, document: Any) -> None:
         value = None if document is None else json.dumps(document, sort_keys=True).encode()

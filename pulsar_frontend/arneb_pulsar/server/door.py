@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from arneb_core.errors import SubscriptionNotFound
 from arneb_core.interface import Core, Subscription, Topic
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.names import PERSISTENT, TopicName
+from arneb_pulsar.names import PERSISTENT, TopicName, parse_topic
 from arneb_pulsar.places.registry import Registry
+from arneb_pulsar.server.deduplication import Deduplications
 from arneb_pulsar.server.producers import Producers
 from arneb_pulsar.server.topics import Topics
 from arneb_pulsar.session.effects import ListTopics
@@ -33,8 +34,24 @@ class Door:
         """Where clients that asked over HTTP find the door; empty = nowhere."""
         self.registry = Registry(core, config.namespaces, config.policies)
         self.all_topics = Topics(core, self.registry)
+        self.deduplications = Deduplications(core, self.producers, self._deduplicates)
+        self.registry.changed = self.deduplications.refresh_all
         self._attached: dict[tuple[str, str], Counter[Peer]] = {}
         """Connections with the number of their consumers, by topic and subscription."""
+
+    def _deduplicates(self, topic: str) -> bool:
+        """Whether what a producer sends twice is stored once there."""
+        return bool(self.registry.policies(parse_topic(topic)).deduplication)
+
+    @property
+    def crowded(self) -> bool:
+        """More is waiting to be stored than should be; connections must not be read."""
+        return self.core.crowded or self.deduplications.crowded
+
+    async def room(self) -> None:
+        """Wait until not :attr:`crowded`."""
+        await self.core.room()
+        await self.deduplications.room()
 
     def check(self, topic: TopicName, *, create: bool) -> None:
         """Raise unless the topic is there or may be made; see :meth:`Topics.check`."""

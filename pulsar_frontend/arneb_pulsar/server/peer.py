@@ -145,8 +145,18 @@ class Peer:
         self.tell(events.ProducerQueued(claim.holder.key, claim.name))
 
     def producer_admitted(self, claim: ProducerClaim, epoch: int | None) -> None:
-        """It may send."""
-        self.tell(events.ProducerOpened(claim.holder.key, claim.name, epoch))
+        """It may send, as soon as it is known how far it got before."""
+        topic, key, name = claim.holder.topic, claim.holder.key, claim.name
+        deduplication = self.door.deduplications.of(topic)
+        if deduplication is None:
+            self.tell(events.ProducerOpened(key, name, epoch))
+            return
+
+        def then(highest: int) -> None:
+            if self.producers.get(key) == (topic, claim):
+                self.tell(events.ProducerOpened(key, name, epoch, highest))
+
+        deduplication.ask_highest(name, then)
 
     def producer_lost(self, claim: ProducerClaim, failure: Failure) -> None:
         """Another has the topic for itself now, or this one never got it."""
@@ -177,14 +187,13 @@ class Peer:
 
     def _must_pause(self) -> bool:
         waiting = self._session.waiting_bytes
-        crowded = self.door.core.crowded
-        return crowded or self._pending >= REQUESTS_MAX or self._outbox.is_full(waiting)
+        return self.door.crowded or self._pending >= REQUESTS_MAX or self._outbox.is_full(waiting)
 
     async def _pause(self) -> None:
         """Read nothing until there is room: the client's own socket then makes it wait."""
         self._paused = True
         while self._must_pause() and not self._closing:
-            await self.door.core.room()
+            await self.door.room()
             await self._outbox.flushed()
             if self._pending >= REQUESTS_MAX:
                 await self._requests.one_done()
@@ -236,10 +245,15 @@ class Peer:
         if opened is None or core.topics.get(opened[0].name) is not opened[0]:
             self._expel(run)
             return
-        core.append(opened[0], run.entries, partial(self._appended, run), run.messages)
+        deduplication = self.door.deduplications.of(opened[0])
+        if deduplication is not None:
+            deduplication.append(self, run)
+            return
+        core.append(opened[0], run.entries, partial(self.appended, run), run.messages)
         run.entries = []
 
-    def _appended(self, run: effects.AppendRun, error: CoreError | None, first: Position) -> None:
+    def appended(self, run: effects.AppendRun, error: CoreError | None, first: Position) -> None:
+        """A run is stored or failed."""
         self.tell(events.Appended(run, error, first))
 
     def _expel(self, run: effects.AppendRun) -> None:

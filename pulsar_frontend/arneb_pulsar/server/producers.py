@@ -46,6 +46,13 @@ def metadata_key(topic: Topic, what: str) -> str:
     return f"{TOPICS}{topic.id}/{what}"
 
 
+def stored(core: Core) -> Iterator[tuple[str, str, bytes]]:
+    """Everything that is kept about topics: the id, what it is, and how it stands."""
+    for key, value in core.metadata(TOPICS).items():
+        topic, _, what = key.removeprefix(TOPICS).partition("/")
+        yield topic, what, value
+
+
 class Producers:
     """Who produces where. ``token`` makes names that the broker finds differ from those of its
     earlier runs."""
@@ -57,9 +64,7 @@ class Producers:
         self._accesses: dict[int, Access[Place]] = {}
         """By the id of the topic; only those in use."""
         self._epochs = {
-            int(key.split("/")[2]): int(value)
-            for key, value in core.metadata(TOPICS).items()
-            if key.endswith(f"/{EPOCH}")
+            int(topic): int(value) for topic, what, value in stored(core) if what == EPOCH
         }
         """As they are on disk, by the id of the topic."""
 
@@ -72,6 +77,11 @@ class Producers:
         """The producers of ``topic``, those that wait included."""
         access = self._accesses.get(topic.id)
         return [] if access is None else [*access.owners.values(), *access.waiting]
+
+    def topics(self) -> list[Topic]:
+        """Those with producers."""
+        claims = (next(iter(each.owners.values()), None) for each in self._accesses.values())
+        return [claim.holder.topic for claim in claims if claim is not None]
 
     def in_the_way(self, topic: Topic, name: str) -> Iterator["Peer"]:
         """The connections of those that keep a claim to ``name`` from being taken."""
@@ -117,9 +127,7 @@ class Producers:
         """Remove what is kept of topics that are gone."""
         ids = {str(topic.id) for topic in self._core.topics.values()}
         stale = [
-            key
-            for key in self._core.metadata(TOPICS)
-            if key.removeprefix(TOPICS).partition("/")[0] not in ids
+            f"{TOPICS}{topic}/{what}" for topic, what, _ in stored(self._core) if topic not in ids
         ]
         if stale:
             # If it fails, the next start sweeps again.

@@ -63,6 +63,7 @@ class Requests:
     async def _claim(self, topic: Topic, effect: effects.OpenProducer) -> None:
         """Have the producer take its name. Whoever is in the way on a dead connection goes."""
         producers, peer = self._door.producers, self._peer
+        self._door.deduplications.refresh(topic)
         name = effect.name or producers.new_name()
         place = Place(peer, effect.key, topic)
         claim: ProducerClaim = Claim(name, effect.mode, effect.topic_epoch, place)

@@ -22,6 +22,8 @@ class ProducerOpened:
     name: str
     epoch: int | None = None
     """The topic's, if it ever had an exclusive producer."""
+    last_sequence_id: int = -1
+    """The highest that is stored of this producer, where duplicates are told; -1 = none."""
 
 
 @dataclass(frozen=True, slots=True)

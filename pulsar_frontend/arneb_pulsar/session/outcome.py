@@ -27,17 +27,32 @@ class Outcome:
     """``highest_sequence_id`` by index, where a client sent one."""
     frames: bytes | None = None
     """What the producer is told; None until it is known."""
+    key: int = 0
+    """The producer's, for as long as the connection lives."""
+    chunks: set[int] = field(default_factory=set)
+    """Those that are chunks of larger messages, by index."""
+    duplicates: set[int] = field(default_factory=set)
+    """Those that were stored before and are not stored again, by index."""
+
+    @property
+    def entries(self) -> int:
+        """How many entries of the run are its own."""
+        return len(self.sequences) - len(self.duplicates)
 
     def stored(self, first: Position) -> None:
-        """Settle it: message *i* stands at ``first + i``."""
-        if not self.highest:
+        """Settle it: message *i* stands at ``first + i``, duplicates not counted."""
+        if not (self.highest or self.duplicates):
             self.frames = pack_receipts(self.producer_id, self.sequences, first)
             return
-        highest, producer_id = self.highest.get, self.producer_id
-        self.frames = b"".join(
-            receipt(producer_id, sequence, highest(index, 0), Position(first + index))
-            for index, sequence in enumerate(self.sequences)
-        )
+        highest, producer_id, place = self.highest.get, self.producer_id, first
+        receipts = []
+        for index, sequence in enumerate(self.sequences):
+            if index in self.duplicates:
+                receipts.append(receipt(producer_id, sequence, highest(index, 0), None))
+                continue
+            receipts.append(receipt(producer_id, sequence, highest(index, 0), place))
+            place = Position(place + 1)
+        self.frames = b"".join(receipts)
 
     def refused(self, failure: Failure) -> None:
         """Settle it: none of the messages was stored."""

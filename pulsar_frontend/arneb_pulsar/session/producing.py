@@ -140,12 +140,14 @@ class Producing:
         outcomes = producer.outcomes
         outcome = outcomes[-1] if outcomes else None
         if outcome is None or not run.outcomes or run.outcomes[-1] is not outcome:
-            outcome = Outcome(producer_id)
+            outcome = Outcome(producer_id, key=producer.key)
             outcomes.append(outcome)
             run.outcomes.append(outcome)
         if highest := command.highest_sequence_id:
             at = len(outcome.sequences)
             outcome.highest.update((at + index, highest) for index in range(len(bodies)))
+        if command.is_chunk:
+            outcome.chunks.add(len(outcome.sequences))
         outcome.sequences += sequences
         run.bodies += bodies
 
@@ -253,11 +255,13 @@ class Producing:
         """A run is durable or failed: settle its outcomes, tell those whose turn it is."""
         offset = 0
         for outcome in event.run.outcomes:
+            if outcome.frames is not None:
+                continue  # refused for a reason of its own
             if event.error is None:
                 outcome.stored(Position(event.first + offset))
             else:
                 outcome.refused(failure_of(event.error))
-            offset += len(outcome.sequences)
+            offset += outcome.entries
         for producer_id in {outcome.producer_id for outcome in event.run.outcomes}:
             producer = self._by_id.get(producer_id)
             if producer is not None:
@@ -283,7 +287,10 @@ class Producing:
         self._opened.pop(producer.key, None)
 
     def _say_opened(self, request_id: int, event: ProducerOpened) -> None:
-        self._outlet.send(commands.producer_success(request_id, event.name, epoch=event.epoch))
+        reply = commands.producer_success(
+            request_id, event.name, event.last_sequence_id, epoch=event.epoch
+        )
+        self._outlet.send(reply)
 
     def _send_of_nobody(self, producer_id: int) -> None:
         """A SEND without a producer ends the connection, as the Java broker does it, unless
@@ -316,9 +323,11 @@ class Producing:
                     parts[-1].refused(failure)
                     continue
                 if not parts or parts[-1].frames is not None:
-                    parts.append(Outcome(outcome.producer_id))
+                    parts.append(Outcome(outcome.producer_id, key=outcome.key))
                 if index in outcome.highest:
                     parts[-1].highest[len(parts[-1].sequences)] = outcome.highest[index]
+                if index in outcome.chunks:
+                    parts[-1].chunks.add(len(parts[-1].sequences))
                 parts[-1].sequences.append(sequence_id)
             kept += (part for part in parts if part.frames is None)
             self._replace(outcome, parts)

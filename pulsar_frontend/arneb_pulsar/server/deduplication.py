@@ -1,0 +1,234 @@
+"""Deduplication: what a producer sends again after a failure is stored once.
+
+The rule: how far a producer has got is committed together with the messages that took it
+there, so no crash can part them and nothing is to be replayed. One batch of a topic is on its
+way at a time: until it is known to be stored or not, nobody can say what is a duplicate.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from arneb_core.entry import HEADER_BYTES, messages_in
+from arneb_core.errors import CommitFailed
+from arneb_core.interface import Core, Topic, Unit
+from arneb_core.position import Position
+from arneb_pulsar.producers.sequences import Reach, Sequences
+from arneb_pulsar.server.producers import Producers, metadata_key, stored
+from arneb_pulsar.session.effects import AppendRun, ProducerKey
+from arneb_pulsar.session.errors import Failure
+from arneb_pulsar.session.outcome import Outcome
+from arneb_pulsar.wire.checksum import split_body
+from arneb_pulsar.wire.metadata import parse_metadata
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+if TYPE_CHECKING:
+    from arneb_pulsar.server.peer import Peer
+
+SEQUENCE: Final = "sequence/"
+
+HELD_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What may wait for batches before publishers are paused: one full commit."""
+
+GONE: Final = Failure(pb.PersistenceError, "The producer is gone")
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What goes into one commit."""
+
+    entries: list[bytes] = field(default_factory=list)
+    messages: int = 0
+    reaches: dict[str, int] = field(default_factory=dict)
+    """The highest number by producer."""
+    runs: list[tuple["Peer", AppendRun, int]] = field(default_factory=list)
+    """Whose it is, with the place of its first entry in the batch."""
+
+
+class Deduplication:
+    """One topic's. Invariant: a batch is on its way, or nothing is held."""
+
+    def __init__(self, owner: "Deduplications", topic: Topic, sequences: Sequences) -> None:
+        self._owner = owner
+        self._topic = topic
+        self._sequences = sequences
+        self._held: deque[tuple[Peer, AppendRun]] = deque()
+        self._held_bytes = 0
+        self._flying = False
+        self._settled: list[Callable[[], None]] = []
+
+    def append(self, peer: "Peer", run: AppendRun) -> None:
+        """Store the run but for what is stored already; its connection is told in the end."""
+        self._held.append((peer, run))
+        size = sum(map(len, run.entries))
+        self._held_bytes += size
+        self._owner.held_bytes += size
+        if not self._flying:
+            self._fly()
+
+    def ask_highest(self, name: str, then: Callable[[int], None]) -> None:
+        """Tell the highest number that is stored of a producer, as soon as that is known."""
+        if self._flying:
+            self._settled.append(lambda: then(self._sequences.highest(name)))
+        else:
+            then(self._sequences.highest(name))
+
+    @property
+    def keys(self) -> list[str]:
+        """Of everything that is kept."""
+        return [self._key(name) for name in self._sequences.reaches]
+
+    # Inside
+
+    def _fly(self) -> None:
+        batch = _Batch()
+        while self._held:
+            peer, run = self._held.popleft()
+            batch.runs.append((peer, run, len(batch.entries)))
+            self._take(peer, run, batch)
+        self._owner.released(self._held_bytes)
+        self._held_bytes = 0
+        self._flying = True
+        if not batch.entries:
+            self._landed(batch, [], None, Position(0))
+            return
+        now_ms = time.time_ns() // 1_000_000
+        reaches = [(name, Reach(highest, now_ms)) for name, highest in batch.reaches.items()]
+        done = partial(self._landed, batch, reaches)
+        metadata: list[tuple[str, bytes | None]] = [
+            (self._key(name), reach.pack()) for name, reach in reaches
+        ]
+        metadata += [(self._key(name), None) for name in self._forget(now_ms)]
+        self._owner.core.append(self._topic, batch.entries, done, batch.messages, metadata)
+
+    def _take(self, peer: "Peer", run: AppendRun, batch: _Batch) -> None:
+        """Into the batch with what is new in ``run``."""
+        entries = iter(run.entries)
+        for outcome in run.outcomes:
+            opened = peer.producers.get(ProducerKey(outcome.key))
+            own = [next(entries) for _ in outcome.sequences]
+            if opened is None:
+                # It left, or was fenced out, while this waited: then it must not be stored.
+                outcome.refused(GONE)
+                continue
+            name = opened[1].name
+            highest = batch.reaches.get(name, self._sequences.highest(name))
+            highest = _sort_out(outcome, own, highest, batch)
+            if highest > self._sequences.highest(name):
+                batch.reaches[name] = highest
+
+    def _landed(
+        self,
+        batch: _Batch,
+        reaches: Iterable[tuple[str, Reach]],
+        error: CommitFailed | None,
+        first: Position,
+    ) -> None:
+        if error is None:
+            for name, reach in reaches:
+                self._sequences.stored(name, reach)
+        self._flying = False
+        settled, self._settled = self._settled, []
+        for then in settled:
+            then()
+        if self._held:
+            self._fly()
+        for peer, run, offset in batch.runs:
+            peer.appended(run, error, Position(first + offset))
+
+    def _forget(self, now_ms: int) -> list[str]:
+        """Let producers go that have been away for long."""
+        connected = {claim.name for claim in self._owner.producers.of(self._topic)}
+        outdated = list(self._sequences.outdated(connected, now_ms))
+        for name in outdated:
+            del self._sequences.reaches[name]
+        return outdated
+
+    def _key(self, name: str) -> str:
+        return metadata_key(self._topic, SEQUENCE + name)
+
+
+def _sort_out(outcome: Outcome, entries: list[bytes], highest: int, batch: _Batch) -> int:
+    """Put what is new of one outcome into the batch; how far its producer gets with it."""
+    for index, (sequence, entry) in enumerate(zip(outcome.sequences, entries, strict=True)):
+        if sequence <= highest:
+            outcome.duplicates.add(index)
+            continue
+        batch.entries.append(entry)
+        batch.messages += messages_in(entry)
+        if index not in outcome.chunks or _is_last_chunk(entry):
+            highest = max(sequence, outcome.highest.get(index, 0))
+    return highest
+
+
+def _is_last_chunk(entry: bytes) -> bool:
+    """All chunks of a message have its number; it is stored with the last."""
+    metadata = parse_metadata(split_body(entry, HEADER_BYTES)[0])
+    return metadata.chunk_id == metadata.num_chunks_from_msg - 1
+
+
+class Deduplications:
+    """Every topic's, as far as it is wanted. ``wanted`` says so, by the topic's name."""
+
+    def __init__(self, core: Core, producers: Producers, wanted: Callable[[str], bool]) -> None:
+        self.core = core
+        self.producers = producers
+        self._wanted = wanted
+        self._by_topic: dict[int, Deduplication] = {}
+        self._kept = _load(core)
+        self.held_bytes = 0
+        self._room = trio.lowlevel.ParkingLot()
+
+    def of(self, topic: Topic) -> Deduplication | None:
+        """That of ``topic``; None if it has none."""
+        return self._by_topic.get(topic.id)
+
+    def refresh(self, topic: Topic) -> None:
+        """Look again whether it is wanted there. Where it is not, what is kept is forgotten."""
+        wanted = topic.durable and self._wanted(topic.name)
+        present = self._by_topic.get(topic.id)
+        if wanted and present is None:
+            sequences = self._kept.pop(topic.id, None) or Sequences()
+            self._by_topic[topic.id] = Deduplication(self, topic, sequences)
+        elif not wanted and present is not None:
+            del self._by_topic[topic.id]
+            unit = Unit(metadata=[(key, None) for key in present.keys])
+            self.core.commit(unit, lambda error: None)
+
+    def refresh_all(self) -> None:
+        """The same for every topic with producers; the others wait for one to come."""
+        for topic in self.producers.topics():
+            self.refresh(topic)
+
+    @property
+    def crowded(self) -> bool:
+        """Publishers must pause."""
+        return self.held_bytes > HELD_BYTES_MAX
+
+    async def room(self) -> None:
+        """Wait until not :attr:`crowded`."""
+        while self.crowded:
+            await self._room.park()
+
+    def released(self, size: int) -> None:
+        """So many bytes wait no more."""
+        self.held_bytes -= size
+        if self._room and not self.crowded:
+            self._room.unpark_all()
+
+
+def _load(core: Core) -> dict[int, Sequences]:
+    """What is kept, by the id of the topic; who was used last comes last."""
+    found: dict[int, dict[str, Reach]] = {}
+    for topic, what, value in stored(core):
+        if what.startswith(SEQUENCE):
+            found.setdefault(int(topic), {})[what.removeprefix(SEQUENCE)] = Reach.unpack(value)
+    return {
+        topic: Sequences(dict(sorted(reaches.items(), key=lambda each: each[1].used_ms)))
+        for topic, reaches in found.items()
+    }
