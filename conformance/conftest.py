@@ -48,6 +48,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["arneb", "rabbitmq"],
         help="run the AMQP scenarios against this broker (may be given twice; default: both)",
     )
+    parser.addoption(
+        "--pulsar",
+        action="append",
+        choices=["arneb", "pulsar"],
+        help="run the Pulsar scenarios against this broker (may be given twice; default: both)",
+    )
     parser.addoption("--frames", type=int, help="pieces of broken input for each port")
     parser.addoption("--seed", type=int, help="repeat a run of broken input")
 

@@ -1,7 +1,8 @@
 """A Pulsar broker, clients of the official wheel, and names for the Pulsar scenarios.
 
-A broker that runs elsewhere is named by ``ARNEB_PULSAR_URL`` (and ``ARNEB_AMQP_URL`` for the
-scenarios that need both of its doors); otherwise one is started for the session, on free
+``--pulsar`` says against what they run: ``arneb``, ``pulsar`` (Apache Pulsar standalone), or
+both. A broker that runs elsewhere is named by ``ARNEB_PULSAR_URL`` (and ``ARNEB_AMQP_URL`` for
+the scenarios that need both of its doors); otherwise one is started for the session, on free
 loopback ports and throw-away data.
 """
 
@@ -18,6 +19,7 @@ import pulsar
 import pytest
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.process import free_port
+from conformance.brokers.pulsar_standalone import PulsarStandalone
 from pika.adapters.blocking_connection import BlockingChannel
 
 _numbers = itertools.count(1)
@@ -33,11 +35,33 @@ class Doors:
 
     pulsar: str
     amqp: str
+    is_pulsar: bool = False
+    """It is Apache Pulsar, for the few places of ``DIFFERENCES.md``."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "doors" in metafunc.fixturenames:
+        names = metafunc.config.getoption("pulsar") or ["pulsar", "arneb"]
+        if "ARNEB_PULSAR_URL" in os.environ:
+            names = ["arneb"]
+        metafunc.parametrize("doors", names, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
-def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+def doors(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Doors]:
     """The broker."""
+    if request.param == "pulsar":
+        if not PulsarStandalone.installed():
+            pytest.fail("Apache Pulsar needs java and mvn: make client-tools")
+        apache = PulsarStandalone(tmp_path_factory.mktemp("pulsar"))
+        try:
+            apache.start()
+            yield Doors(apache.pulsar_url, "", is_pulsar=True)
+        finally:
+            apache.stop()
+        return
     if url := os.environ.get("ARNEB_PULSAR_URL"):
         yield Doors(url, os.environ.get("ARNEB_AMQP_URL", ""))
         return
@@ -58,6 +82,8 @@ def pulsar_url(doors: Doors) -> str:
 @pytest.fixture
 def channel(doors: Doors) -> Iterator[BlockingChannel]:
     """A confirming AMQP channel of the same broker."""
+    if doors.is_pulsar:
+        pytest.skip("Apache Pulsar does not speak AMQP")
     if not doors.amqp:
         pytest.skip("ARNEB_AMQP_URL is not set")
     with pika.BlockingConnection(pika.URLParameters(doors.amqp)) as connection:
