@@ -144,6 +144,10 @@ class PulsarStandalone:
             # Off in Pulsar unless asked for; the comparison is about what it can do.
             "acknowledgmentAtBatchIndexLevelEnabled": "true",
             "journalSyncData": "true",
+            # As in Pulsar's own configuration: a message of 5 MiB and what stands around it.
+            "nettyMaxFrameSizeBytes": 5_253_120,
+            # By default it waits for a second before another consumer becomes the active one.
+            "activeConsumerFailoverDelayTimeMillis": 0,
             # A machine whose disk is nearly full is no reason to refuse a few messages.
             "diskUsageThreshold": 0.99,
             "diskUsageWarnThreshold": 0.98,

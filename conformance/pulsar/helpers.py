@@ -8,6 +8,9 @@ import pytest
 WITHIN_MS = 5_000
 """For what must come."""
 
+FIRST_MS = 1_000
+"""For the first of what may come."""
+
 SILENCE_MS = 300
 """For what must not come."""
 
@@ -38,10 +41,11 @@ def payloads(messages: Sequence[pulsar.Message]) -> list[bytes]:
 
 def drain(consumer: pulsar.Consumer, *, acknowledge: bool = True) -> list[bytes]:
     """Everything that comes until it is silent."""
-    found = []
+    found: list[bytes] = []
     while True:
         try:
-            message = consumer.receive(SILENCE_MS)
+            # After a seek the client may take a while to come back.
+            message = consumer.receive(SILENCE_MS if found else FIRST_MS)
         except pulsar.Timeout:
             return found
         found.append(message.data())
