@@ -17,6 +17,7 @@ from typing import Any
 import pika
 import pulsar
 import pytest
+from _pytest.mark.structures import ParameterSet
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.process import free_port
 from conformance.brokers.pulsar_standalone import PulsarStandalone
@@ -37,6 +38,22 @@ class Doors:
     amqp: str
     is_pulsar: bool = False
     """It is Apache Pulsar, for the few places of ``DIFFERENCES.md``."""
+
+
+def arneb_only(*values: object) -> ParameterSet:
+    """Parameters of a scenario in which Apache Pulsar differs; ``DIFFERENCES.md`` says why."""
+    return pytest.param(*values, marks=pytest.mark.arneb_only)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "arneb_only: Apache Pulsar differs, see DIFFERENCES.md")
+
+
+@pytest.fixture(autouse=True)
+def _leave_out(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("arneb_only") and "doors" in request.fixturenames:
+        if request.getfixturevalue("doors").is_pulsar:
+            pytest.skip("Apache Pulsar differs: see DIFFERENCES.md")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
