@@ -113,6 +113,19 @@ class Catalog:
             )
             return topic
 
+    async def change_settings(self, topic: LogTopic, settings: TopicSettings) -> None:
+        """Give a topic other settings; what it keeps is looked at again."""
+
+        def changed() -> None:
+            topic.settings = settings
+            self._engine.ledger_closed(topic)
+
+        async with self.lock:
+            if self.topics.get(topic.name) is not topic:
+                raise TopicNotFound(f"no topic {topic.name!r}")
+            puts = [_record_of(topic, settings)] if topic.durable else []
+            await self.change(puts=puts, on_commit=changed)
+
     async def delete_topic(self, name: str, unit: Unit | None) -> None:
         """Remove a topic; see :meth:`arneb_core.interface.Core.delete_topic`."""
         async with self.lock:
@@ -222,9 +235,11 @@ def metadata_puts(
     return [(Table.CATALOG, frontend_key(key), value) for key, value in metadata]
 
 
-def _record_of(topic: LogTopic) -> tuple[Table, bytes, bytes | None]:
-    """The topic's row."""
-    settings = topic.settings
+def _record_of(
+    topic: LogTopic, settings: TopicSettings | None = None
+) -> tuple[Table, bytes, bytes | None]:
+    """The topic's row, with its settings or others."""
+    settings = settings or topic.settings
     record = TopicRecord(
         topic.id,
         settings.durable,

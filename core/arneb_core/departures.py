@@ -96,7 +96,7 @@ class Departures:
 
     def limit(self, limits: Limits, heir: DeadLetters | None) -> None:
         """From now on these rules hold."""
-        self.limits, self.heir = limits, heir
+        self.limits, self.heir = NO_LIMITS if limits == NO_LIMITS else limits, heir
 
     def forget(self) -> None:
         """A seek: what was on its way to the heir is the log's again."""

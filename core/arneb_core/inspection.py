@@ -4,7 +4,7 @@ The rule: nothing here is on the way of a message. The protocols are parts of
 :class:`arneb_core.interface.Topic` and ``Subscription``; :mod:`arneb_core.survey` fills them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +25,16 @@ class LedgerStatistics:
 
 class InspectedTopic(Protocol):
     """A topic's log, looked at from outside."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """What the topic was made with."""
+        ...
+
+    async def retain(self, ms: int, size: int) -> None:
+        """Keep acknowledged entries so long, and so many bytes of them, from now on and after a
+        restart; see :class:`arneb_core.settings.TopicSettings`. Raises :class:`CommitFailed`."""
+        ...
 
     def ledgers(self) -> Sequence[LedgerStatistics]:
         """The ledgers that the log has, in order."""

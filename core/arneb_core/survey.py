@@ -3,18 +3,20 @@
 The rule: mixins, so that what no message ever passes stands apart from what every one does.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from arneb_core.errors import SubscriptionFenced
 from arneb_core.inspection import LedgerStatistics
-from arneb_core.interface import Done
+from arneb_core.interface import Done, TopicSettings
 from arneb_core.position import Position, before, position
 from arneb_core.waiting import durable
 
 if TYPE_CHECKING:
     from arneb_core.acks import AckState
     from arneb_core.consumer import LogConsumer
+    from arneb_core.engine import Engine
     from arneb_core.log import Log, Runs
     from arneb_core.settlement import Settlement
     from arneb_core.topic import LogTopic
@@ -23,7 +25,20 @@ if TYPE_CHECKING:
 class TopicSurvey:
     """Fills :class:`arneb_core.inspection.InspectedTopic`."""
 
+    engine: "Engine"
     log: "Log"
+    settings: TopicSettings
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """See :attr:`InspectedTopic.properties`."""
+        return self.settings.properties
+
+    async def retain(self, ms: int, size: int) -> None:
+        """See :meth:`InspectedTopic.retain`."""
+        if (ms, size) != (self.settings.retention_ms, self.settings.retention_bytes):
+            settings = replace(self.settings, retention_ms=ms, retention_bytes=size)
+            await self.engine.catalog.change_settings(cast("LogTopic", self), settings)
 
     async def read(self, place: Position, bytes_max: int) -> "Runs":
         raise NotImplementedError

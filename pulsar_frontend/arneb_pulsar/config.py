@@ -1,9 +1,19 @@
 """Settings of the Pulsar door; the broker reads them from its configuration file."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from arneb_pulsar.names import DEFAULT_NAMESPACE, parse_namespace
-from arneb_pulsar.places.policies import PARTITIONS_MAX, AutoTopicCreation, Policies
+from arneb_pulsar.places.policies import PARTITIONS_MAX, AutoTopicCreation, InactiveTopics, Policies
+
+POSITIVE: Final = (
+    "handshake_timeout_s",
+    "keep_alive_s",
+    "probe_timeout_s",
+    "inactive_topic_s",
+    "inactive_check_s",
+    "backlog_quota_check_s",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,13 @@ class PulsarConfig:
     deduplication: bool = False
     """Whether what a producer sends twice is stored once, where no policy says otherwise."""
 
+    delete_inactive_topics: bool = True
+    inactive_topic_s: int = 60
+    """A topic without producers and subscriptions goes after so long, unless it keeps messages."""
+
+    inactive_check_s: float = 60.0
+    backlog_quota_check_s: float = 60.0
+
     handshake_timeout_s: float = 30.0
     keep_alive_s: float = 30.0
     """A peer silent for so long gets a PING, and is closed when silent as long again."""
@@ -47,7 +64,7 @@ class PulsarConfig:
         if not 0 <= self.auto_topic_partitions <= PARTITIONS_MAX:
             text = f"expected 0 to {PARTITIONS_MAX}, got {self.auto_topic_partitions}"
             raise ValueError(f"auto_topic_partitions: {text}")
-        for name in ("handshake_timeout_s", "keep_alive_s", "probe_timeout_s"):
+        for name in POSITIVE:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: expected more than 0, got {getattr(self, name)}")
 
@@ -58,6 +75,7 @@ class PulsarConfig:
             auto_topic=AutoTopicCreation(
                 self.allow_auto_topic_creation, self.auto_topic_partitions
             ),
+            inactive=InactiveTopics(self.delete_inactive_topics, self.inactive_topic_s),
             auto_subscription=self.allow_auto_subscription_creation,
             deduplication=self.deduplication,
         )

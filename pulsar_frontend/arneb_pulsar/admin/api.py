@@ -19,7 +19,15 @@ from arneb_core.errors import (
     TopicFenced,
     TopicNotFound,
 )
-from arneb_pulsar.admin import clusters, lookup, namespaces, statistics, subscriptions, topics
+from arneb_pulsar.admin import (
+    clusters,
+    lookup,
+    namespaces,
+    policies,
+    statistics,
+    subscriptions,
+    topics,
+)
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, refusal
 from arneb_pulsar.admin.router import Router
 from arneb_pulsar.server.door import Door
@@ -29,6 +37,7 @@ ROUTER: Final = Router(
         *clusters.ROUTES,
         *namespaces.ROUTES,
         *topics.ROUTES,
+        *policies.ROUTES,
         *subscriptions.ROUTES,
         *statistics.ROUTES,
         *lookup.ROUTES,

@@ -18,7 +18,8 @@ from arneb_pulsar.admin.exchange import (
 from arneb_pulsar.admin.messages import message_of
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
-from arneb_pulsar.server.door import AMQP_SUBSCRIPTION, Door
+from arneb_pulsar.server.door import Door
+from arneb_pulsar.server.keeper import AMQP_SUBSCRIPTION
 from arneb_pulsar.wire.ids import ENTRIES, LEDGERS
 
 Work = Callable[[Topic, Subscription], Awaitable[None]]
@@ -44,6 +45,7 @@ async def make(door: Door, request: AdminRequest) -> AdminReply:
         raise AdminError(409, "Subscription already exists for topic")
     for topic in places:
         await topic.subscribe(subscription, initial=initial, start=start)
+        door.keeper.subscribed(topic)
     return DONE
 
 

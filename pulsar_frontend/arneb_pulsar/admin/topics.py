@@ -33,8 +33,6 @@ def plain(door: Door, name: TopicName) -> Topic:
     """The topic of that name, which is not partitioned. Raises :class:`AdminError`."""
     found = door.core.topics.get(name.core_name)
     if found is None:
-        if door.registry.partitions(name):
-            raise AdminError(405, "Operation is not allowed on a partitioned topic")
         raise AdminError(404, f"Topic {name} not found")
     return found
 
@@ -85,10 +83,34 @@ async def make(door: Door, request: AdminRequest) -> AdminReply:
 
 async def drop(door: Door, request: AdminRequest) -> AdminReply:
     name = topic_of(door, request)
+    if door.registry.partitions(name):
+        text = f"{name} is a partitioned topic, instead of calling delete topic, please call "
+        raise AdminError(409, text + "delete-partitioned-topic.")
     plain(door, name)
     _check_unused(door, request, [name])
     await door.drop(name)
     return DONE
+
+
+async def terminate(door: Door, request: AdminRequest) -> AdminReply:
+    name = topic_of(door, request)
+    if door.registry.partitions(name):
+        raise AdminError(405, "Termination of a partitioned topic is not allowed")
+    topic = plain(door, name)
+    await door.terminate(topic)
+    return document(message_id(topic.last, name.partition))
+
+
+async def terminate_partitions(door: Door, request: AdminRequest) -> AdminReply:
+    name = topic_of(door, request)
+    if not door.registry.partitions(name):
+        raise AdminError(405, "Termination of a non-partitioned topic is not allowed")
+    ended: dict[str, dict[str, int]] = {}
+    for part in door.all_topics.parts(name):
+        topic = door.core.topic(part.core_name)
+        await door.terminate(topic)
+        ended[str(part.partition)] = message_id(topic.last, part.partition)
+    return document(ended)
 
 
 async def unload(door: Door, request: AdminRequest) -> AdminReply:
@@ -117,7 +139,9 @@ def _number_of_partitions(request: AdminRequest) -> Partitioned:
         properties = wanted.get("properties") or {}
         wanted = wanted.get("partitions")
     if type(wanted) is not int or not 0 < wanted <= PARTITIONS_MAX:
-        raise AdminError(406, f"Number of partitions should be 1 to {PARTITIONS_MAX}")
+        raise AdminError(
+            406, f"Number of partitions should be more than 0 and at most {PARTITIONS_MAX}"
+        )
     return Partitioned(wanted, properties)
 
 
@@ -159,6 +183,9 @@ async def get_partitions(door: Door, request: AdminRequest) -> AdminReply:
 
 async def drop_partitioned(door: Door, request: AdminRequest) -> AdminReply:
     name = topic_of(door, request)
+    if name.core_name in door.core.topics:
+        text = f"{name} is a non-partitioned topic. Instead of calling delete-partitioned-topic "
+        raise AdminError(409, text + "please call delete.")
     if not door.registry.partitions(name):
         raise AdminError(404, f"Partitioned Topic not found: {name} has zero partitions")
     _check_unused(door, request, door.all_topics.parts(name))
@@ -215,6 +242,8 @@ ROUTES: Final[list[Route]] = routes_of_topics(
     ("PUT", "/{topic}", make),
     ("DELETE", "/{topic}", drop),
     ("PUT", "/{topic}/unload", unload),
+    ("POST", "/{topic}/terminate", terminate),
+    ("POST", "/{topic}/terminate/partitions", terminate_partitions),
     ("PUT", "/{topic}/partitions", make_partitioned),
     ("POST", "/{topic}/partitions", add_partitions),
     ("GET", "/{topic}/partitions", get_partitions),

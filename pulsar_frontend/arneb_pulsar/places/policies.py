@@ -11,6 +11,9 @@ from typing import Any, Final, Self
 
 from arneb_core.retention import WITHOUT_END
 
+MINUTE_MS: Final = 60_000
+MEGABYTE: Final = 1024 * 1024
+
 PARTITIONS_MAX: Final = 10_000
 """Of one topic; each is a topic of its own. Pulsar sets no bound."""
 
@@ -202,6 +205,24 @@ class Policies:
         return replace(above, **said | {"quotas": {**above.quotas, **self.quotas}})
 
 
+def retention_of(policies: Policies) -> tuple[int, int]:
+    """Milliseconds and bytes that acknowledged entries stay, in the core's words."""
+    rule = policies.retention
+    if rule is None:
+        return 0, 0
+    ms = WITHOUT_END if rule.minutes == WITHOUT_END else rule.minutes * MINUTE_MS
+    size = WITHOUT_END if rule.megabytes == WITHOUT_END else rule.megabytes * MEGABYTE
+    return ms, size
+
+
+def kept_s(policies: Policies) -> float:
+    """How long a topic stays for what it keeps."""
+    rule = policies.retention
+    if rule is None:
+        return 0
+    return float("inf") if rule.minutes == WITHOUT_END else rule.minutes * 60
+
+
 def read_ttl(document: Any) -> int:
     """Seconds that messages live."""
     if type(document) is not int or not 0 <= document < 1 << 31:
@@ -221,9 +242,9 @@ def read_auto_subscription(document: Any) -> bool:
 
 def read_compatibility(document: Any) -> str:
     """The name of a schema compatibility strategy."""
-    if document not in COMPATIBILITY:
-        raise ValueError(f"expected one of {', '.join(sorted(COMPATIBILITY))}, got {document!r}")
-    assert isinstance(document, str)
+    if not isinstance(document, str) or document not in COMPATIBILITY:
+        known = ", ".join(sorted(COMPATIBILITY))
+        raise ValueError(f"expected one of {known}, got {document!r:.40}")
     return document
 
 

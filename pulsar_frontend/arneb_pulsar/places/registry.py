@@ -7,14 +7,13 @@ made or gave policies to.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import trio
 
-from arneb_core.errors import NotAllowed
+from arneb_core.errors import CommitFailed, NotAllowed
 from arneb_core.interface import Core, Unit
-from arneb_core.position import Position
 from arneb_pulsar.names import PERSISTENT, TopicName
 from arneb_pulsar.places.policies import PARTITIONS_MAX, Policies
 
@@ -31,14 +30,8 @@ class TopicRecord:
     """What is kept of one topic besides its log."""
 
     policies: Policies = NO_POLICIES
-    terminated: Position | None = None
-    """Its last entry, if nothing may come behind it any more."""
-    empty: bool = False
-    """It was terminated without any entry."""
-
-    @property
-    def is_terminated(self) -> bool:
-        return self.terminated is not None or self.empty
+    terminated: bool = False
+    """Nothing may come behind its last entry any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +67,12 @@ class Registry:
             name: Partitioned(each["partitions"], each.get("properties", {}))
             for name, each in read[PARTITIONED].items()
         }
-        self._topics = {name: _read_topic(each) for name, each in read[TOPICS].items()}
+        self._topics: dict[str, TopicRecord] = {
+            name: _read_topic(each) for name, each in read[TOPICS].items()
+        }
+
+        self.ended = {name for name, each in self._topics.items() if each.terminated}
+        """Names of the topics that nothing may be added to any more."""
 
     def __repr__(self) -> str:
         return (
@@ -175,10 +173,14 @@ class Registry:
         """What is kept of a topic; of a partition, what is kept of it by itself."""
         return self._topics.get(topic, PLAIN)
 
-    @property
-    def records(self) -> Mapping[str, TopicRecord]:
-        """Of every topic that anything is kept of."""
-        return self._topics
+    async def terminate(self, topic: str) -> None:
+        """Have nothing be added to the topic from now on: not even while this becomes durable."""
+        self.ended.add(topic)
+        try:
+            await self.put_record(topic, replace(self.record(topic), terminated=True))
+        except CommitFailed:
+            self.ended.discard(topic)
+            raise
 
     def policies(self, topic: TopicName) -> Policies:
         """What holds for a topic: its own (or its partitioned topic's), then the namespace's,
@@ -188,6 +190,8 @@ class Registry:
 
     async def put_record(self, topic: str, record: TopicRecord) -> None:
         async with self._lock:
+            if not record.terminated:
+                self.ended.discard(topic)
             if record == PLAIN:
                 await self._put(TOPICS + topic, None)
                 self._topics.pop(topic, None)
@@ -203,18 +207,9 @@ class Registry:
 
 
 def _read_topic(document: Mapping[str, Any]) -> TopicRecord:
-    place = document.get("terminated")
-    return TopicRecord(
-        Policies.parse(document.get("policies", {})),
-        None if place is None else Position(place),
-        document.get("empty", False),
-    )
+    policies = Policies.parse(document.get("policies", {}))
+    return TopicRecord(policies, document.get("terminated", False))
 
 
 def _write_topic(record: TopicRecord) -> dict[str, Any]:
-    document: dict[str, Any] = {"policies": record.policies.document}
-    if record.terminated is not None:
-        document["terminated"] = int(record.terminated)
-    if record.empty:
-        document["empty"] = True
-    return document
+    return {"policies": record.policies.document, "terminated": record.terminated}

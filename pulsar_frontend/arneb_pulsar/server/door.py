@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from arneb_core.errors import SubscriptionNotFound
 from arneb_core.interface import Core, Subscription, Topic
@@ -10,6 +10,7 @@ from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.names import PERSISTENT, TopicName, parse_topic
 from arneb_pulsar.places.registry import Registry
 from arneb_pulsar.server.deduplication import Deduplications
+from arneb_pulsar.server.keeper import Keeper
 from arneb_pulsar.server.producers import Producers
 from arneb_pulsar.server.topics import Topics
 from arneb_pulsar.session.effects import ListTopics
@@ -17,9 +18,6 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 
 if TYPE_CHECKING:
     from arneb_pulsar.server.peer import Peer
-
-AMQP_SUBSCRIPTION: Final = "amqp"
-"""The subscription of an AMQP queue. Pulsar consumers may join it; only AMQP removes it."""
 
 
 class Door:
@@ -36,6 +34,7 @@ class Door:
         self.all_topics = Topics(core, self.registry)
         self.deduplications = Deduplications(core, self.producers, self._deduplicates)
         self.registry.changed = self.deduplications.refresh_all
+        self.keeper = Keeper(self)
         self._attached: dict[tuple[str, str], Counter[Peer]] = {}
         """Connections with the number of their consumers, by topic and subscription."""
 
@@ -72,7 +71,27 @@ class Door:
             and not self.registry.policies(name).auto_subscription
         ):
             raise SubscriptionNotFound("Subscription does not exist")
-        return await topic.subscribe(subscription, **wanted)
+        found = await topic.subscribe(subscription, **wanted)
+        self.keeper.subscribed(topic)
+        return found
+
+    def check_end(self, topic: Topic, subscription: Subscription) -> None:
+        """Tell the consumers of a subscription if they are done with a terminated topic."""
+        if topic.name in self.registry.ended and not subscription.statistics().backlog_entries:
+            for peer in list(self._attached.get((topic.name, subscription.name), ())):
+                peer.end_reached(subscription)
+
+    async def terminate(self, topic: Topic) -> None:
+        """Have nothing be added to the topic any more. Raises :class:`CommitFailed`."""
+        await self.registry.terminate(topic.name)
+        self.disconnect_producers(topic)
+        for subscription in topic.subscriptions.values():
+            self.check_end(topic, subscription)
+
+    def disconnect_producers(self, topic: Topic) -> None:
+        """Have the producers of a topic come again."""
+        for claim in self.producers.of(topic):
+            claim.holder.peer.expel(claim.holder.key)
 
     def consumer_came(self, topic: str, subscription: str, peer: "Peer") -> None:
         """A consumer of ``peer`` is attached there."""

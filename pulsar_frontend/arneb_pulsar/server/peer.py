@@ -14,7 +14,7 @@ from typing import Any, Final
 import trio
 
 from arneb_core.errors import CoreError, TopicNotFound
-from arneb_core.interface import Topic
+from arneb_core.interface import Subscription, Topic
 from arneb_core.position import Position
 from arneb_pulsar.server.door import Door
 from arneb_pulsar.server.outbox import Outbox
@@ -24,7 +24,7 @@ from arneb_pulsar.server.requests import Requests
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.connection import Connection
 from arneb_pulsar.session.effects import ConsumerKey, Effect, ProducerKey
-from arneb_pulsar.session.errors import Failure, failure_of
+from arneb_pulsar.session.errors import Failure, TopicTerminated, failure_of
 
 RECEIVE_BYTES: Final = 256 * 1024
 """Read at once: hundreds of small messages, which then go to the log as one run."""
@@ -121,12 +121,22 @@ class Peer:
         """Close its producers and consumers on ``topic``; they may come again."""
         for producer, (each, _) in list(self.producers.items()):
             if each is topic:
-                self.tell(events.ProducerExpelled(producer))
+                self.expel(producer)
         for key, receiver in list(self.receivers.items()):
             if receiver.topic is topic:
                 receiver.consumer.detach()
                 self.forget_consumer(key)
                 self.tell(events.ConsumerClosed(key))
+
+    def expel(self, key: ProducerKey) -> None:
+        """Close a producer; it may come again."""
+        self.tell(events.ProducerExpelled(key))
+
+    def end_reached(self, subscription: Subscription) -> None:
+        """Its consumers there have everything that there will ever be."""
+        for key, receiver in list(self.receivers.items()):
+            if receiver.subscription is subscription:
+                self.tell(events.EndReached(key))
 
     def forget_consumer(self, key: ConsumerKey) -> None:
         """The core detached it, or it detached itself."""
@@ -245,6 +255,10 @@ class Peer:
         if opened is None or core.topics.get(opened[0].name) is not opened[0]:
             self._expel(run)
             return
+        if opened[0].name in self.door.registry.ended:
+            error = TopicTerminated("Topic was already terminated")
+            self.tell(events.Appended(run, error, Position(0)))
+            return
         deduplication = self.door.deduplications.of(opened[0])
         if deduplication is not None:
             deduplication.append(self, run)
@@ -275,6 +289,8 @@ class Peer:
         receiver = self.receivers.get(effect.key)
         if receiver is not None:
             receiver.acknowledge(effect, self._receipt(effect))
+            if receiver.topic.name in self.door.registry.ended:
+                self.door.check_end(receiver.topic, receiver.subscription)
 
     def _acknowledge_until(self, effect: effects.AcknowledgeUntil) -> None:
         receiver = self.receivers.get(effect.key)
@@ -286,6 +302,8 @@ class Peer:
         except CoreError as error:
             if receipt is not None:
                 receipt(failure_of(error))
+        if receiver.topic.name in self.door.registry.ended:
+            self.door.check_end(receiver.topic, receiver.subscription)
 
     def _receipt(
         self, effect: effects.Acknowledge | effects.AcknowledgeUntil

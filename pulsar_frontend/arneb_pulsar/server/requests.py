@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -15,17 +15,24 @@ from arneb_core.interface import (
     Subscription,
     Topic,
 )
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.places.policies import QuotaAction
 from arneb_pulsar.producers.access import Claim, ClaimRefused
-from arneb_pulsar.server.door import AMQP_SUBSCRIPTION
+from arneb_pulsar.server.keeper import AMQP_SUBSCRIPTION, clock_ms
 from arneb_pulsar.server.producers import CODES, Place, ProducerClaim
 from arneb_pulsar.server.receivers import PeerSink, Receiver
 from arneb_pulsar.session import effects, events
-from arneb_pulsar.session.errors import Failure, Refused, failure_of
+from arneb_pulsar.session.errors import Failure, Refused, TopicTerminated, failure_of
 from arneb_pulsar.wire.metadata import batch_size_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 if TYPE_CHECKING:
     from arneb_pulsar.server.peer import Peer
+
+QUOTA_CODES: Final = {
+    QuotaAction.HOLD: pb.ProducerBlockedQuotaExceededError,
+    QuotaAction.EXCEPTION: pb.ProducerBlockedQuotaExceededException,
+}
 
 NOT_ALONE = "Unconnected or shared consumer attempting to unsubscribe"
 
@@ -53,12 +60,21 @@ class Requests:
         """Find or make the topic, take the name."""
         try:
             topic = await self._door.topic(effect.topic, create=True)
+            await self._check_open(topic, effect.topic)
             if effect.initial_subscription:
                 initial = InitialPosition.EARLIEST
                 await topic.subscribe(effect.initial_subscription, initial=initial)
             await self._claim(topic, effect)
         except (CoreError, Refused) as error:
             self._peer.tell(events.ProducerRefused(effect.key, _failure(error)))
+
+    async def _check_open(self, topic: Topic, name: TopicName) -> None:
+        """Raise unless something may be added to the topic."""
+        if topic.name in self._door.registry.ended:
+            raise TopicTerminated("Topic was already terminated")
+        quota = await self._door.keeper.exceeded(topic, name, clock_ms())
+        if quota is not None and (code := QUOTA_CODES.get(quota.action)):
+            raise Refused(code, "Cannot create producer on topic with backlog quota exceeded")
 
     async def _claim(self, topic: Topic, effect: effects.OpenProducer) -> None:
         """Have the producer take its name. Whoever is in the way on a dead connection goes."""
@@ -112,6 +128,7 @@ class Requests:
         peer.receivers[effect.key] = receiver
         self._door.consumer_came(topic.name, effect.subscription, peer)
         peer.tell(events.ConsumerAttached(effect.key))
+        self._door.check_end(topic, receiver.subscription)
 
     async def _receiver(self, topic: Topic, effect: effects.AttachConsumer) -> Receiver:
         """The attached consumer. Shielded: a subscription that was made without a trace goes

@@ -37,6 +37,7 @@ async def serve_pulsar(
         await serve_connection(door, stream, *_addresses(stream))
 
     async with trio.open_nursery() as connections:
+        connections.start_soon(door.keeper.run)
         serve = partial(trio.serve_listeners, handler_nursery=connections)
         await connections.start(serve, handle, list(listeners))
         task_status.started()
@@ -46,6 +47,7 @@ def make_door(core: Core, config: PulsarConfig) -> Door:
     """What the connections of one server share."""
     door = Door(core, config, _server_version(), token=secrets.token_hex(4))
     door.producers.sweep()
+    door.keeper.begin()
     return door
 
 

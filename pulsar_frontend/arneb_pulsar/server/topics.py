@@ -7,9 +7,14 @@ record; what a topic may be made by, and with what, follows from the policies th
 from typing import Final
 
 from arneb_core.errors import NotAllowed, TopicExists, TopicNotFound
-from arneb_core.interface import Core, Topic
+from arneb_core.interface import Core, Topic, TopicSettings
 from arneb_pulsar.names import TopicName
+from arneb_pulsar.places.policies import retention_of
 from arneb_pulsar.places.registry import PLAIN, Partitioned, Registry
+
+MADE_BY: Final = "made-by"
+PULSAR: Final = "pulsar"
+"""The property of topics that came to be by Pulsar's rules; only those go by them."""
 
 NO_NAMESPACE: Final = "Namespace {} not found"
 
@@ -56,7 +61,11 @@ class Topics:
         name = topic.core_name
         if name not in self._core.topics:
             try:
-                return await self._core.create_topic(name)
+                ms, size = retention_of(self._registry.policies(topic))
+                settings = TopicSettings(
+                    retention_ms=ms, retention_bytes=size, properties={MADE_BY: PULSAR}
+                )
+                return await self._core.create_topic(name, settings)
             except TopicExists:
                 pass  # somebody else made it while we waited
         return self._core.topic(name)

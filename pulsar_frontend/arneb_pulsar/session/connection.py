@@ -236,6 +236,8 @@ class Connection:
                 consuming.refused(event)
             case events.ActiveChanged():
                 consuming.active_changed(event)
+            case events.EndReached():
+                consuming.end_reached(event)
             case events.ConsumerClosed():
                 consuming.closed_by_core(event)
             case events.SeekDone():

@@ -30,6 +30,7 @@ from arneb_pulsar.session.events import (
     ConsumerDescribed,
     ConsumerRefused,
     Delivered,
+    EndReached,
     LastRead,
     LastUnread,
     SeekDone,
@@ -123,6 +124,12 @@ class Consuming:
 
     def _tell_active(self, consumer: Consumer, *, active: bool) -> None:
         self._outlet.send(commands.active_consumer_change(consumer.consumer_id, active))
+
+    def end_reached(self, event: EndReached) -> None:
+        """Everything is acknowledged, and nothing will be added."""
+        consumer = self._by_key.get(event.key)
+        if consumer is not None and consumer.may(ConsumerInput.USE):
+            self._outlet.send(commands.reached_end_of_topic(consumer.consumer_id))
 
     def refused(self, event: ConsumerRefused) -> None:
         """There will be no such consumer."""

@@ -24,6 +24,10 @@ class Refused(Exception):
         self.failure = Failure(code, text)
 
 
+class TopicTerminated(core.CoreError):
+    """Nothing may be appended to the topic any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a request failed, in the peer's terms."""
@@ -42,6 +46,7 @@ SERVER_ERRORS: Final[dict[type[core.CoreError], ServerError]] = {
     core.SubscriptionBusy: pb.ConsumerBusy,
     core.SubscriptionFenced: pb.ServiceNotReady,
     core.TopicFenced: pb.ServiceNotReady,
+    TopicTerminated: pb.TopicTerminatedError,
     core.NotAllowed: pb.NotAllowedError,
     core.CommitFailed: pb.PersistenceError,
     core.StoreFull: pb.PersistenceError,

@@ -92,6 +92,13 @@ class ActiveChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class EndReached:
+    """Unasked: the consumer's subscription is done with a topic that nothing is added to."""
+
+    key: ConsumerKey
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerClosed:
     """Unasked: the core detached the consumer."""
 
@@ -178,6 +185,7 @@ Event = (
     | ConsumerRefused
     | Delivered
     | ActiveChanged
+    | EndReached
     | ConsumerClosed
     | Acknowledged
     | SeekDone

@@ -239,8 +239,8 @@ class Producing:
     def expelled(self, event: ProducerExpelled) -> None:
         """The topic is gone: the client is told to come again, and sends all of it again."""
         producer = self._by_key.get(event.key)
-        if producer is None:
-            return
+        if producer is None or producer.state is ProducerState.OPENING:
+            return  # one that is being opened hears of it when it sends
         was_closing = producer.state is ProducerState.CLOSING
         producer.move(ProducerInput.EXPELLED)
         self._forget(producer)

@@ -29,6 +29,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandPing,
     CommandPong,
     CommandProducerSuccess,
+    CommandReachedEndOfTopic,
     CommandSendError,
     CommandSuccess,
     MessageIdData,
@@ -199,6 +200,12 @@ def active_consumer_change(consumer_id: int, is_active: bool) -> bytes:
     return _frame(
         BaseCommand(type=BaseCommand.ACTIVE_CONSUMER_CHANGE, active_consumer_change=change)
     )
+
+
+def reached_end_of_topic(consumer_id: int) -> bytes:
+    """Everything is acknowledged, and nothing will be added to the topic."""
+    end = CommandReachedEndOfTopic(consumer_id=consumer_id)
+    return _frame(BaseCommand(type=BaseCommand.REACHED_END_OF_TOPIC, reachedEndOfTopic=end))
 
 
 def ack_response(

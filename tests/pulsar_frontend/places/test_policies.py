@@ -1,5 +1,6 @@
 """Policies: every document that is read is written again, and what is said nearest holds."""
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -71,6 +72,15 @@ def test_any_other_document_is_refused_or_read(kind: Any, value: object) -> None
     except ValueError:
         return
     assert kind.parse(found.document) == found
+
+
+@given(st.sampled_from(sorted(field.name for field in fields(Policies))), json_values)
+def test_any_other_field_is_refused_or_read(name: str, value: object) -> None:
+    try:
+        found = Policies.parse({name: value})
+    except ValueError:
+        return
+    assert Policies.parse(found.document) == found
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,13 @@
 """The admin API over a real core: what it makes is there, and is there after a restart."""
 
-import json
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from tests.pulsar_frontend.server.admin import Admin
 from tests.pulsar_frontend.server.client import connected
-from tests.pulsar_frontend.server.conftest import OpenDoor, Running
+from tests.pulsar_frontend.server.conftest import OpenDoor
 
-from arneb_pulsar.admin.api import answer
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandCloseConsumer,
@@ -21,25 +20,6 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 )
 
 pytestmark = pytest.mark.real_time
-
-PERSISTENT = "/admin/v2/persistent/public/default"
-
-
-class Admin:
-    """Calls, and what they answer."""
-
-    def __init__(self, running: Running) -> None:
-        self._door = running.door
-
-    async def __call__(self, method: str, path: str, body: Any = None, **query: str) -> Any:
-        """(status, document)."""
-        data = b"" if body is None else json.dumps(body).encode()
-        if not path.startswith(("/admin", "/lookup")):
-            path = PERSISTENT + path
-        reply = await answer(self._door, method, path, query, data, "here:8080")
-        if reply.kind == "application/json" and reply.body:
-            return reply.status, json.loads(reply.body)
-        return reply.status, reply.body
 
 
 async def partitions_of(client: Any, topic: str, *, create: bool = True) -> Any:
@@ -235,7 +215,9 @@ async def test_statistics_name_who_is_there(open_door: OpenDoor) -> None:
         assert document["lastConfirmedEntry"] == "1:1"
         assert document["cursors"]["s"]["markDeletePosition"] == "1:-1"
         assert len((await admin("GET", "/p/partitioned-internalStats"))[1]["partitions"]) == 2
-        assert (await admin("GET", "/p/stats"))[0] == 405
+        assert (await admin("GET", "/p/stats"))[0] == 404
+        assert (await admin("DELETE", "/p"))[0] == 409
+        assert (await admin("DELETE", "/p-partition-0/partitions"))[0] == 409
         assert (await admin("GET", "/none/stats"))[0] == 404
         assert await admin("GET", "/p-partition-0/lastMessageId") == (
             200,

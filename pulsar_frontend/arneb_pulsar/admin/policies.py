@@ -1,0 +1,233 @@
+"""Policies of namespaces and topics: asked, set and taken back, each by the same three calls.
+
+The rule: one table says which policies there are; setting one is durable before it is answered,
+and holds for every topic below from then on.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
+from arneb_pulsar.admin.namespaces import PATH, namespace_of
+from arneb_pulsar.admin.router import Handler, Route
+from arneb_pulsar.admin.topics import routes_of_topics, topic_of
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.places.policies import (
+    AutoTopicCreation,
+    InactiveTopics,
+    Policies,
+    Quota,
+    QuotaType,
+    RetentionPolicy,
+    read_auto_subscription,
+    read_compatibility,
+    read_properties,
+    read_threshold,
+    read_truth,
+    read_ttl,
+)
+from arneb_pulsar.server.door import Door
+
+INVALID: Final = 412
+
+NOTHING_SET: Final = AdminReply(200)
+"""What is asked for was never set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One policy: its path, its field of :class:`Policies`, and its form."""
+
+    path: str
+    field: str
+    read: Callable[[Any], Any]
+    set_by: str = "POST"
+    write: Callable[[Any], Any] = lambda value: getattr(value, "document", value)
+    query: str = ""
+    """The query parameter that holds the value when there is no body."""
+    unset: Any = None
+    """What the field is when nothing is set."""
+
+
+def _written_subscription(value: bool) -> Any:
+    return {"allowAutoSubscriptionCreation": value}
+
+
+RETENTION: Final = Kind("retention", "retention", RetentionPolicy.parse)
+TTL: Final = Kind("messageTTL", "message_ttl_s", read_ttl, query="messageTTL")
+INACTIVE: Final = Kind("inactiveTopicPolicies", "inactive", InactiveTopics.parse)
+THRESHOLD: Final = Kind("compactionThreshold", "compaction_threshold", read_threshold)
+AUTO_SUBSCRIPTION: Final = Kind(
+    "autoSubscriptionCreation",
+    "auto_subscription",
+    read_auto_subscription,
+    write=_written_subscription,
+)
+PROPERTIES: Final = Kind("properties", "properties", read_properties, "PUT", dict, unset={})
+
+OF_NAMESPACES: Final = (
+    RETENTION,
+    TTL,
+    INACTIVE,
+    replace(THRESHOLD, set_by="PUT"),
+    AUTO_SUBSCRIPTION,
+    PROPERTIES,
+    Kind("autoTopicCreation", "auto_topic", AutoTopicCreation.parse),
+    Kind("deduplication", "deduplication", read_truth),
+    Kind(
+        "schemaCompatibilityStrategy",
+        "schema_compatibility",
+        read_compatibility,
+        "PUT",
+    ),
+)
+
+OF_TOPICS: Final = (
+    RETENTION,
+    TTL,
+    INACTIVE,
+    THRESHOLD,
+    AUTO_SUBSCRIPTION,
+    PROPERTIES,
+    Kind("deduplicationEnabled", "deduplication", read_truth),
+    Kind(
+        "schemaCompatibilityStrategy",
+        "schema_compatibility",
+        read_compatibility,
+        "PUT",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where policies are kept: of a namespace, or of one topic in it."""
+
+    door: Door
+    namespace: str
+    topic: TopicName | None = None
+
+    @property
+    def own(self) -> Policies:
+        """What is set here."""
+        if self.topic is not None:
+            return self.door.registry.record(str(self.topic)).policies
+        return self.door.registry.namespace_policies(self.namespace)
+
+    @property
+    def applied(self) -> Policies:
+        """What holds here."""
+        if self.topic is not None:
+            return self.door.registry.policies(self.topic)
+        return self.own.under(self.door.config.policies)
+
+    async def put(self, policies: Policies) -> None:
+        """Set all of it anew, and have it hold."""
+        registry, topic = self.door.registry, self.topic
+        if topic is None:
+            await registry.put_namespace(self.namespace, policies)
+        else:
+            record = registry.record(str(topic))
+            await registry.put_record(str(topic), replace(record, policies=policies))
+        await self.door.keeper.policies_changed(self.namespace, topic)
+
+
+def place_of(door: Door, request: AdminRequest) -> Place:
+    """Whose policies a path means. Raises :class:`AdminError`."""
+    if "topic" not in request.names:
+        return Place(door, namespace_of(door, request))
+    topic = topic_of(door, request)
+    if not door.all_topics.exists(topic):
+        raise AdminError(404, f"Topic {topic} not found")
+    return Place(door, topic.namespace, topic.base)
+
+
+def _handlers(kind: Kind) -> list[tuple[str, Handler]]:
+    """The calls that ask for, set and take back one policy."""
+
+    async def get(door: Door, request: AdminRequest) -> AdminReply:
+        place = place_of(door, request)
+        policies = place.applied if request.flag("applied") else place.own
+        value = getattr(policies, kind.field)
+        if value is None and kind.field == "schema_compatibility":
+            return document("UNDEFINED")
+        return NOTHING_SET if value is None else document(kind.write(value))
+
+    async def put(door: Door, request: AdminRequest) -> AdminReply:
+        place = place_of(door, request)
+        if not request.body and kind.query in request.query:
+            wanted = AdminRequest(body=request.query[kind.query].encode()).json()
+        else:
+            wanted = request.json()
+        try:
+            value = kind.read(wanted)
+        except ValueError as error:
+            raise AdminError(INVALID, str(error)) from error
+        await place.put(replace(place.own, **{kind.field: value}))
+        return DONE
+
+    async def drop(door: Door, request: AdminRequest) -> AdminReply:
+        place = place_of(door, request)
+        await place.put(replace(place.own, **{kind.field: kind.unset}))
+        return DONE
+
+    return [("GET", get), (kind.set_by, put), ("DELETE", drop)]
+
+
+# Backlog quotas, of which there is one for sizes and one for ages
+
+
+def _quota_type(request: AdminRequest) -> QuotaType:
+    name = request.query.get("backlogQuotaType", QuotaType.SIZE.value)
+    try:
+        return QuotaType(name)
+    except ValueError as error:
+        raise AdminError(400, f"backlogQuotaType: got {name!r}") from error
+
+
+async def get_quotas(door: Door, request: AdminRequest) -> AdminReply:
+    place = place_of(door, request)
+    quotas = (place.applied if request.flag("applied") else place.own).quotas
+    return document({kind.value: quota.document for kind, quota in quotas.items()})
+
+
+async def put_quota(door: Door, request: AdminRequest) -> AdminReply:
+    place, kind = place_of(door, request), _quota_type(request)
+    try:
+        quota = Quota.parse(request.json())
+    except ValueError as error:
+        raise AdminError(400, str(error)) from error
+    await place.put(replace(place.own, quotas={**place.own.quotas, kind: quota}))
+    return DONE
+
+
+async def drop_quota(door: Door, request: AdminRequest) -> AdminReply:
+    place, kind = place_of(door, request), _quota_type(request)
+    left = {each: quota for each, quota in place.own.quotas.items() if each is not kind}
+    await place.put(replace(place.own, quotas=left))
+    return DONE
+
+
+_QUOTAS: Final[tuple[Route, ...]] = (
+    ("GET", "/backlogQuotaMap", get_quotas),
+    ("POST", "/backlogQuota", put_quota),
+    ("DELETE", "/backlogQuota", drop_quota),
+)
+
+ROUTES: Final[list[Route]] = [
+    *(
+        (method, f"{PATH}/{kind.path}", handler)
+        for kind in OF_NAMESPACES
+        for method, handler in _handlers(kind)
+    ),
+    *((method, PATH + path, handler) for method, path, handler in _QUOTAS),
+    *routes_of_topics(
+        *(
+            (method, f"/{{topic}}/{kind.path}", handler)
+            for kind in OF_TOPICS
+            for method, handler in _handlers(kind)
+        ),
+        *((method, "/{topic}" + path, handler) for method, path, handler in _QUOTAS),
+    ),
+]

@@ -1,0 +1,27 @@
+"""Backlogs: where a subscription must stand for its backlog to be small enough.
+
+The rule: pure; sizes inside a ledger are its average, as everywhere that sizes are asked for.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from arneb_core.inspection import LedgerStatistics
+from arneb_core.position import Position, position
+
+EVICTED_TO: Final = 0.9
+"""Of the quota's bytes an eviction leaves so much, as in Pulsar: the next message fits too."""
+
+
+def place_leaving(ledgers: Sequence[LedgerStatistics], bytes_left: int) -> Position | None:
+    """The last entry that has to go so that at most ``bytes_left`` stand behind it; None if
+    none has to."""
+    left = bytes_left
+    for info in reversed(ledgers):
+        if not info.entries:
+            continue
+        if info.bytes > left:
+            stay = left * info.entries // info.bytes
+            return position(info.id, info.entries - 1 - stay)
+        left -= info.bytes
+    return None

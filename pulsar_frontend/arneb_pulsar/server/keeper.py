@@ -1,0 +1,200 @@
+"""The keeper: sees to it that what the policies say becomes true.
+
+The rule: what can hold by itself is handed to the core (how long messages live and stay); what
+has to be looked at, backlogs and idle topics, is looked at from time to time. The subscription of
+an AMQP queue is the queue's: nothing is taken from it here.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+
+import trio
+
+from arneb_core.entry import read_header
+from arneb_core.errors import CommitFailed, CoreError
+from arneb_core.interface import Core, Limits, Subscription, Topic
+from arneb_core.position import before
+from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
+from arneb_pulsar.places.backlog import EVICTED_TO, place_leaving
+from arneb_pulsar.places.policies import (
+    InactiveMode,
+    InactiveTopics,
+    Quota,
+    QuotaAction,
+    QuotaType,
+    kept_s,
+    retention_of,
+)
+from arneb_pulsar.server.topics import MADE_BY, PULSAR
+
+if TYPE_CHECKING:
+    from arneb_pulsar.server.door import Door
+
+AMQP_SUBSCRIPTION: Final = "amqp"
+"""The subscription of an AMQP queue. Pulsar consumers may join it; only AMQP removes it."""
+
+logger = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Looks after the topics of one door."""
+
+    def __init__(self, door: "Door") -> None:
+        self._door = door
+        self._core: Core = door.core
+        self._idle_since: dict[int, float] = {}
+        """By the id of the topic."""
+        self._expiring: set[int] = set()
+        """Ids of the topics whose messages live for a time only."""
+
+    # What holds by itself
+
+    def begin(self) -> None:
+        """The broker has started: say again what the core does not keep."""
+        for topic in self._core.topics.values():
+            self.subscribed(topic)
+
+    async def policies_changed(self, namespace: str, changed: TopicName | None) -> None:
+        """Have the policies of a namespace, or of one topic, hold."""
+        inside = f"://{namespace}/"
+        for topic in list(self._core.topics.values()):
+            name = name_of(topic)
+            if inside not in topic.name or name is None:
+                continue
+            if changed is None or name.base == changed:
+                self.subscribed(topic)
+                await topic.retain(*retention_of(self._door.registry.policies(name)))
+
+    def subscribed(self, topic: Topic) -> None:
+        """The topic has a new subscription, or a new policy: have its messages live as long as
+        they should."""
+        name = name_of(topic)
+        if name is None:
+            return
+        ttl_s = self._door.registry.policies(name).message_ttl_s
+        if not ttl_s and topic.id not in self._expiring:
+            return
+        limits = Limits(message_ttl_ms=ttl_s * 1000 if ttl_s else None)
+        for each in topic.subscriptions.values():
+            if each.name != AMQP_SUBSCRIPTION:
+                each.limit(limits, None)
+        if ttl_s:
+            self._expiring.add(topic.id)
+        else:
+            self._expiring.discard(topic.id)
+
+    # What is looked at from time to time
+
+    async def run(self) -> NoReturn:
+        """Look after everything until cancelled."""
+        config = self._door.config
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_repeat, config.backlog_quota_check_s, self.check_quotas, clock_ms)
+            nursery.start_soon(_repeat, config.inactive_check_s, self.check_idle, trio.current_time)
+        raise AssertionError("the loops do not end")
+
+    async def exceeded(self, topic: Topic, name: TopicName, now_ms: int) -> Quota | None:
+        """The quota that the topic's backlog is over. Raises :class:`StoreFailed`."""
+        quotas = self._door.registry.policies(name).quotas
+        durable = [each for each in topic.subscriptions.values() if each.statistics().durable]
+        size, age = quotas.get(QuotaType.SIZE), quotas.get(QuotaType.AGE)
+        if size is not None and size.limit_bytes >= 0:
+            backlog = max((each.backlog_bytes for each in durable), default=0)
+            if backlog and backlog >= size.limit_bytes:
+                return size
+        if age is not None and age.limit_s > 0:
+            oldest = [await self._oldest_ms(topic, each) for each in durable]
+            limit_ms = now_ms - age.limit_s * 1000
+            if any(ms is not None and ms < limit_ms for ms in oldest):
+                return age
+        return None
+
+    async def check_quotas(self, now_ms: int) -> None:
+        """Act on the topics whose backlog is over its quota."""
+        for topic in list(self._core.topics.values()):
+            name = name_of(topic)
+            if name is None or not self._door.registry.policies(name).quotas:
+                continue
+            quota = await self.exceeded(topic, name, now_ms)
+            if quota is None:
+                continue
+            if quota.action is QuotaAction.EVICT:
+                await self._evict(topic, quota, now_ms)
+            else:
+                self._door.disconnect_producers(topic)
+
+    async def _evict(self, topic: Topic, quota: Quota, now_ms: int) -> None:
+        """Have subscriptions forget what is over the quota."""
+        if quota.limit_bytes > 0:
+            place = place_leaving(topic.ledgers(), int(quota.limit_bytes * EVICTED_TO))
+        else:
+            first = await topic.first_published(now_ms - quota.limit_s * 1000)
+            place = topic.last if first is None else before(first)
+        for each in list(topic.subscriptions.values()):
+            if place is not None and each.mark_delete < place and each.name != AMQP_SUBSCRIPTION:
+                await each.skip_through(place)
+
+    async def _oldest_ms(self, topic: Topic, subscription: Subscription) -> int | None:
+        """When the oldest message of the backlog was published."""
+        waiting = subscription.unacknowledged(1)
+        entry = await topic.entry_at(waiting[0]) if waiting else None
+        return None if entry is None else read_header(entry).publish_time_ms
+
+    async def check_idle(self, now: float) -> None:
+        """Remove the topics that nobody has used for as long as their policy says."""
+        seen: dict[int, float] = {}
+        for topic in list(self._core.topics.values()):
+            name = name_of(topic)
+            if name is None or topic.properties.get(MADE_BY) != PULSAR:
+                continue
+            policies = self._door.registry.policies(name)
+            rule = policies.inactive
+            if rule is None or not rule.enabled or not self._is_idle(topic, rule):
+                continue
+            since = seen[topic.id] = self._idle_since.get(topic.id, now)
+            if now - since >= max(rule.seconds, kept_s(policies)):
+                await self._door.drop(name)
+        self._idle_since = seen
+
+    def _is_idle(self, topic: Topic, rule: InactiveTopics) -> bool:
+        if self._door.producers.of(topic):
+            return False
+        if rule.mode is InactiveMode.NO_SUBSCRIPTIONS:
+            return not topic.subscriptions
+        used = (
+            each.consumers or each.statistics().backlog_entries
+            for each in topic.subscriptions.values()
+        )
+        return not any(used)
+
+
+def name_of(topic: Topic) -> TopicName | None:
+    """The topic's name; None for one that Pulsar cannot name."""
+    try:
+        return parse_topic(topic.name)
+    except InvalidTopicName:
+        return None
+
+
+def clock_ms() -> int:
+    """The time of day."""
+    return time.time_ns() // 1_000_000
+
+
+Now = TypeVar("Now", int, float)
+
+
+async def _repeat(
+    seconds: float, work: Callable[[Now], Awaitable[None]], now: Callable[[], Now]
+) -> NoReturn:
+    """Do it again and again; what fails is tried the next time."""
+    while True:
+        await trio.sleep(seconds)
+        try:
+            await work(now())
+        except CommitFailed as error:
+            logger.warning("could not look after the topics: %s", error)
+        except CoreError as error:
+            logger.debug("a topic went while it was looked after: %s", error)

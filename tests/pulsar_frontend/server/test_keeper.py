@@ -1,0 +1,263 @@
+"""What policies say becomes true: how long messages live and stay, how many there may be, which
+topics go, and which end."""
+
+from typing import Any
+
+import pytest
+from tests.pulsar_frontend.server.admin import Admin
+from tests.pulsar_frontend.server.client import RawClient, connected
+from tests.pulsar_frontend.server.conftest import OpenDoor, Running
+
+from arneb_core.interface import Topic
+from arneb_pulsar.server.keeper import clock_ms
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandCloseProducer,
+    CommandGetLastMessageId,
+    CommandProducerSuccess,
+    CommandReachedEndOfTopic,
+    CommandSendError,
+    CommandSendReceipt,
+    CommandSubscribe,
+    CommandSuccess,
+)
+
+pytestmark = pytest.mark.real_time
+
+NAMESPACE = "/admin/v2/namespaces/public/default"
+
+
+def topic_of(running: Running, local: str = "t") -> Topic:
+    return running.core.topics[f"persistent://public/default/{local}"]
+
+
+def backlog(running: Running, subscription: str = "s") -> int:
+    return topic_of(running).subscriptions[subscription].statistics().backlog_entries
+
+
+async def publish(client: RawClient, *payloads: bytes, first: int = 0) -> None:
+    await client.publish(*payloads, first=first)
+    for _ in payloads:
+        await client.expect(CommandSendReceipt)
+
+
+async def test_policies_are_set_asked_for_and_taken_back(open_door: OpenDoor) -> None:
+    values: dict[str, tuple[str, Any]] = {
+        "retention": ("POST", {"retentionTimeInMinutes": 10, "retentionSizeInMB": -1}),
+        "messageTTL": ("POST", 30),
+        "compactionThreshold": ("PUT", 100),
+        "deduplication": ("POST", True),
+        "schemaCompatibilityStrategy": ("PUT", "FORWARD"),
+        "autoSubscriptionCreation": ("POST", {"allowAutoSubscriptionCreation": False}),
+        "autoTopicCreation": (
+            "POST",
+            {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 2},
+        ),
+        "inactiveTopicPolicies": (
+            "POST",
+            {
+                "inactiveTopicDeleteMode": "delete_when_subscriptions_caught_up",
+                "maxInactiveDurationSeconds": 5,
+                "deleteWhileInactive": True,
+            },
+        ),
+        "properties": ("PUT", {"a": "b"}),
+    }
+    async with open_door() as running:
+        admin = Admin(running)
+        for name, (method, value) in values.items():
+            assert await admin(method, f"{NAMESPACE}/{name}", value) == (204, b"")
+            status, document = await admin(method, f"{NAMESPACE}/{name}", ["wrong"])
+            assert (status, bool(document["reason"])) == (412, True)
+    async with open_door() as running:
+        admin = Admin(running)
+        for name, (_, value) in values.items():
+            assert await admin("GET", f"{NAMESPACE}/{name}") == (200, value)
+            assert (await admin("DELETE", f"{NAMESPACE}/{name}"))[0] == 204
+        assert await admin("GET", f"{NAMESPACE}/retention") == (200, b"")
+        assert await admin("GET", f"{NAMESPACE}/schemaCompatibilityStrategy") == (200, "UNDEFINED")
+        assert (await admin("GET", "/t/retention"))[0] == 404
+        await admin("PUT", "/t")
+        await admin("POST", f"{NAMESPACE}/messageTTL", 30)
+        assert await admin("GET", "/t/messageTTL") == (200, b"")
+        assert await admin("GET", "/t/messageTTL", applied="true") == (200, 30)
+        assert (await admin("POST", "/t/messageTTL", messageTTL="7"))[0] == 204
+        assert await admin("GET", "/t/messageTTL", applied="true") == (200, 7)
+
+
+async def test_messages_live_as_long_as_the_nearest_policy_says(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        await admin("PUT", "/t/subscription/s")
+        topic = topic_of(running)
+        limits = lambda name: topic.subscriptions[name].departures.limits.message_ttl_ms  # type: ignore[attr-defined]  # noqa: E731
+        assert limits("s") is None
+        await admin("POST", f"{NAMESPACE}/messageTTL", 9)
+        assert limits("s") == 9000
+        await admin("POST", "/t/messageTTL", 5)
+        assert limits("s") == 5000
+        await client.subscribe("t", subscription="late")
+        assert limits("late") == 5000
+        await topic.subscribe("amqp")
+        await admin("POST", "/t/messageTTL", 6)
+        assert limits("amqp") is None
+    async with open_door() as running:
+        topic = topic_of(running)
+        assert limits("s") == 6000
+        admin = Admin(running)
+        await admin("DELETE", "/t/messageTTL")
+        assert limits("s") == 9000
+        await admin("DELETE", f"{NAMESPACE}/messageTTL")
+        assert limits("s") is None
+
+
+async def test_retention_is_kept_by_the_core(open_door: OpenDoor) -> None:
+    async with open_door() as running:
+        admin = Admin(running)
+        await admin("PUT", "/t")
+        value = {"retentionTimeInMinutes": 10, "retentionSizeInMB": 5}
+        await admin("POST", f"{NAMESPACE}/retention", value)
+        await admin("PUT", "/later")
+        await admin("POST", "/t/retention", value | {"retentionSizeInMB": -1})
+    async with open_door() as running:
+        later, topic = topic_of(running, "later"), topic_of(running)
+        assert (later.retention.ms, later.retention.bytes) == (600_000, 5 << 20)  # type: ignore[attr-defined]
+        assert (topic.retention.ms, topic.retention.bytes) == (600_000, -1)  # type: ignore[attr-defined]
+        await Admin(running)("DELETE", "/t/retention")
+        assert topic.retention.bytes == 5 << 20  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("action", "code"),
+    [
+        ("producer_request_hold", pb.ProducerBlockedQuotaExceededError),
+        ("producer_exception", pb.ProducerBlockedQuotaExceededException),
+    ],
+)
+@pytest.mark.parametrize("kind", ["destination_storage", "message_age"])
+async def test_producers_wait_while_the_backlog_is_too_large(
+    open_door: OpenDoor, action: str, code: int, kind: str
+) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        quota = {"limitSize": 300, "limitTime": 60, "policy": action}
+        await admin("POST", f"{NAMESPACE}/backlogQuota", quota, backlogQuotaType=kind)
+        await admin("PUT", "/t/subscription/s")
+        await client.producer("t")
+        await publish(client, b"x")
+        await running.door.keeper.check_quotas(clock_ms())
+        assert await client.silent()
+        later_ms = clock_ms() + (61_000 if kind == "message_age" else 0)
+        await publish(client, b"x" * 300, first=1)
+        await running.door.keeper.check_quotas(later_ms)
+        await client.expect(CommandCloseProducer)
+        if kind == "destination_storage":
+            assert (await client.producer("t", 2)).error == code
+        await admin("POST", "/t/subscription/s/skip_all")
+        assert isinstance(await client.producer("t", 3), CommandProducerSuccess)
+        await running.door.keeper.check_quotas(later_ms)
+        assert await client.silent()
+
+
+@pytest.mark.parametrize("kind", ["destination_storage", "message_age"])
+async def test_what_is_too_much_is_evicted(open_door: OpenDoor, kind: str) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        await client.producer("t")
+        topic = topic_of(running)
+        await topic.subscribe("amqp")
+        await admin("PUT", "/t/subscription/s")
+        quota = {"limitTime": 60, "policy": "consumer_backlog_eviction"}
+        quota["limitSize"] = 1000 if kind == "destination_storage" else -1
+        await admin("POST", "/t/backlogQuota", quota, backlogQuotaType=kind)
+        await publish(client, *(b"x" * 30 for _ in range(20)))
+        await running.door.keeper.check_quotas(clock_ms() + 61_000)
+        subscription = topic.subscriptions["s"]
+        if kind == "message_age":
+            assert backlog(running) == 0
+        else:
+            assert 0 < subscription.backlog_bytes <= 900
+            assert backlog(running) > 5
+        assert backlog(running, "amqp") == 20
+        assert await client.silent()
+
+
+async def test_idle_topics_go(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        admin, keeper = Admin(running), running.door.keeper
+        for name in ("idle", "kept", "read", "written"):
+            await admin("PUT", f"/{name}")
+        await running.core.create_topic("persistent://public/default/queue")
+        await admin("PUT", "/read/subscription/s")
+        await client.producer("written")
+        value = {"retentionTimeInMinutes": 2, "retentionSizeInMB": -1}
+        await admin("POST", "/kept/retention", value)
+
+        def names() -> set[str]:
+            return {name.rpartition("/")[2] for name in running.core.topics}
+
+        await keeper.check_idle(0)
+        await keeper.check_idle(59)
+        assert "idle" in names()
+        await keeper.check_idle(60)
+        assert names() == {"kept", "read", "written", "queue"}
+        await keeper.check_idle(119)
+        assert "kept" in names()
+        await keeper.check_idle(120)
+        assert names() == {"read", "written", "queue"}
+        caught_up = {"inactiveTopicDeleteMode": "delete_when_subscriptions_caught_up"}
+        await admin("POST", f"{NAMESPACE}/inactiveTopicPolicies", caught_up)
+        await keeper.check_idle(200)
+        await keeper.check_idle(260)
+        assert names() == {"written", "queue"}
+
+
+async def test_a_terminated_topic_ends(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door, 2) as (client, reader):
+        admin = Admin(running)
+        await reader.subscribe("t", initialPosition=CommandSubscribe.Earliest)
+        await client.producer("t")
+        await publish(client, b"a", b"b")
+        last = {"ledgerId": 1, "entryId": 1, "partitionIndex": -1}
+        assert await admin("POST", "/t/terminate") == (200, last)
+        await client.expect(CommandCloseProducer)
+        assert (await client.producer("t", 2)).error == pb.TopicTerminatedError
+        await reader.flow(10)
+        ids = [command.message_id for command, _ in await reader.take(2)]
+        await reader.acknowledge(ids[0])
+        assert await reader.silent()
+        await reader.acknowledge(ids[1])
+        await reader.expect(CommandReachedEndOfTopic)
+    async with open_door() as running, connected(running.door) as (client,):
+        assert (await client.producer("t")).error == pb.TopicTerminatedError
+        assert isinstance(await client.subscribe("t"), CommandSuccess)
+        await client.expect(CommandReachedEndOfTopic)
+        await client.send(CommandGetLastMessageId(consumer_id=1, request_id=5))
+        assert (await client.reply())[0].last_message_id.entryId == 1
+        await Admin(running)("DELETE", "/t", force="true")
+        await client.reply()
+        assert isinstance(await client.producer("t", 3), CommandProducerSuccess)
+
+
+async def test_nothing_is_added_while_the_end_becomes_durable(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        await client.producer("t")
+        await publish(client, b"a")
+        running.door.registry.ended.add("persistent://public/default/t")
+        await client.publish(b"b", first=1)
+        assert (await client.expect(CommandSendError)).error == pb.TopicTerminatedError
+        running.door.registry.ended.clear()
+        running.store.fail_until_healed()
+        assert (await Admin(running)("POST", "/t/terminate"))[0] == 500
+        running.store.heal()
+        await publish(client, b"c", first=2)
+
+
+async def test_partitions_end_together(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        await admin("PUT", "/p/partitions", 2)
+        assert (await admin("POST", "/p/terminate"))[0] == 405
+        status, ended = await admin("POST", "/p/terminate/partitions")
+        assert (status, set(ended)) == (200, {"0", "1"})
+        assert (await client.producer("p-partition-1")).error == pb.TopicTerminatedError
