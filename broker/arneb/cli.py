@@ -1,4 +1,4 @@
-"""The command line: ``arneb serve``, ``arneb check`` and ``arneb topics``.
+"""The command line: ``arneb serve``, ``check``, ``topics`` and ``alarms``.
 
 The rule: an error that the user can cause is one line on standard error and exit status 2.
 Each command has a module of its own, imported when it is called, so ``arneb --help`` does
@@ -19,6 +19,7 @@ USAGE_STATUS: Final = 2
 INTERRUPTED_STATUS: Final = 128 + signal.SIGINT
 
 COMMANDS: Final = {
+    "alarms": "Show alarms of a running broker; move their watermarks.",
     "check": "Verify every structure of a data directory.",
     "serve": "Run a broker.",
     "topics": "List topics with their backlog.",

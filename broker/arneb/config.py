@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from arneb.settings import ConfigInvalid, Reader, read_settings
+from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks
 from arneb_amqp.config import AmqpConfig
 from arneb_core.retention import NOTHING_KEPT, WITHOUT_END, Retention
 from arneb_pulsar.config import PulsarConfig
@@ -120,6 +121,7 @@ class Config:
     http: HttpTable = HttpTable()
     http_pulsar: HttpPulsarTable = HttpPulsarTable()
     retention: RetentionTable = RetentionTable()
+    alarms: Watermarks = DEFAULT_WATERMARKS
 
 
 def load_config(

@@ -19,12 +19,13 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from arneb.alarms import AlarmStatistics
 from arneb_core.interface import SubscriptionStatistics, TopicStatistics
 from arneb_core.statistics import EngineStatistics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
-Statistics = EngineStatistics | TopicStatistics | SubscriptionStatistics
+Statistics = EngineStatistics | TopicStatistics | SubscriptionStatistics | AlarmStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,15 @@ TOPIC_FIGURES: Final = (
     Figure("appended_messages_total", "Messages appended since the broker started"),
 )
 
+ALARM_FIGURES: Final = (
+    Figure("memory_alarm", "1 while too much memory is used: who publishes by AMQP is blocked"),
+    Figure("memory_used_bytes", "Bytes of memory that the kernel cannot take back"),
+    Figure("memory_high_watermark_bytes", "Bytes of memory from which on there is an alarm"),
+    Figure("disk_alarm", "1 while too little disk is free: who publishes by AMQP is blocked"),
+    Figure("disk_free_bytes", "Bytes that are free where the data is"),
+    Figure("disk_free_min_bytes", "Bytes of free disk below which there is an alarm"),
+)
+
 SUBSCRIPTION_FIGURES: Final = (
     Figure("consumers", "Consumers attached"),
     Figure("backlog_entries", "Entries not acknowledged, in flight or not"),
@@ -76,15 +86,23 @@ SUBSCRIPTION_FIGURES: Final = (
 class StatisticsCollector(Collector):
     """The engine and all topics at one instant, as Prometheus families."""
 
-    def __init__(self, engine: EngineStatistics, topics: Sequence[TopicStatistics]) -> None:
+    def __init__(
+        self,
+        engine: EngineStatistics,
+        topics: Sequence[TopicStatistics],
+        alarms: AlarmStatistics | None,
+    ) -> None:
         self._engine = engine
         self._topics = topics
+        self._alarms = alarms
 
     def collect(self) -> Iterator[Metric]:
         """Every family, each with one sample a topic or subscription."""
         yield InfoMetricFamily("arneb_build", "The running broker", {"version": version("arneb")})
         yield GaugeMetricFamily("arneb_topics", "Topics", value=len(self._topics))
         yield from _families("arneb_engine", (), ENGINE_FIGURES, [((), self._engine)])
+        if self._alarms is not None:
+            yield from _families("arneb", (), ALARM_FIGURES, [((), self._alarms)])
         topics = [((topic.name,), topic) for topic in self._topics]
         yield from _families("arneb_topic", ("topic",), TOPIC_FIGURES, topics)
         subscriptions = [
@@ -96,11 +114,15 @@ class StatisticsCollector(Collector):
         yield from _families("arneb_subscription", labels, SUBSCRIPTION_FIGURES, subscriptions)
 
 
-def exposition(engine: EngineStatistics, topics: Sequence[TopicStatistics]) -> bytes:
+def exposition(
+    engine: EngineStatistics,
+    topics: Sequence[TopicStatistics],
+    alarms: AlarmStatistics | None = None,
+) -> bytes:
     """The page, in the text format of :data:`CONTENT_TYPE`. Safe in any thread."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(StatisticsCollector(engine, topics))
+    registry.register(StatisticsCollector(engine, topics, alarms))
     page: bytes = _generate_latest(registry)
     return page
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from arneb import __version__
+from arneb.alarms import Alarms
 from arneb.config import Config
 from arneb.listeners import Listeners
 from arneb_core.engine import Engine, open_engine
@@ -93,6 +94,7 @@ class Shared:
         self.core = core
         self.config = config
         self.listeners = listeners
+        self.alarms = Alarms(config.alarms, config.data_dir)
 
     @cached_property
     def pulsar(self) -> "Door":
@@ -105,6 +107,8 @@ class Shared:
 async def _serve_doors(core: Engine, config: Config, listeners: Listeners, say: Say) -> None:
     shared = Shared(core, config, listeners)
     async with trio.open_nursery() as nursery:
+        await shared.alarms.look()
+        nursery.start_soon(shared.alarms.watch)
         for door in listeners.by_door:
             addresses = listeners.addresses(door)  # a door may take its sockets over
             await nursery.start(partial(_DOORS[door], shared))
@@ -120,7 +124,13 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     from arneb_amqp.server import serve_amqp
 
     listeners = shared.listeners.by_door["amqp"]
-    await serve_amqp(shared.core, listeners, config=shared.config.amqp, task_status=task_status)
+    await serve_amqp(
+        shared.core,
+        listeners,
+        config=shared.config.amqp,
+        shortages=shared.alarms.shortages,
+        task_status=task_status,
+    )
 
 
 async def _serve_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
@@ -134,7 +144,7 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     from arneb.http.app import http_app
     from arneb.http.server import serve_http
 
-    app = http_app(shared.core)
+    app = http_app(shared.core, shared.alarms)
     await serve_http(app, shared.listeners.by_door["http"], task_status=task_status)
 
 

@@ -174,6 +174,14 @@ class Arneb:
         """Send the process any signal."""
         os.kill(self.pid, number)
 
+    def alarm(self, resource: str, on: bool) -> None:
+        """Raise or clear an alarm by moving a watermark."""
+        watermark = {
+            "memory": "--memory-high-watermark=" + ("0" if on else "0.9"),
+            "disk": "--disk-free-min-bytes=" + (str(1 << 60) if on else "0"),
+        }
+        run_arneb("alarms", f"http://{self.http_address}", watermark[resource]).check_returncode()
+
     def memory(self) -> Memory:
         return self._running().memory()
 

@@ -74,6 +74,10 @@ class Broker(Protocol):
 
     def memory(self) -> Memory: ...
 
+    def alarm(self, resource: str, on: bool) -> None:
+        """Raise or clear the alarm of ``"memory"`` or ``"disk"``."""
+        ...
+
 
 class Process:
     """One child process with its output in a log file."""

@@ -7,6 +7,7 @@ epmd. One plugin runs, for an exchange type; there is no management listener.
 import secrets
 import shutil
 import socket
+import subprocess
 import time
 from pathlib import Path
 from typing import Self
@@ -23,6 +24,8 @@ from conformance.brokers.process import (
 
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 """The script behind Debian's wrapper; the wrapper would insist on the user ``rabbitmq``."""
+
+CONTROL = SERVER.with_name("rabbitmqctl")
 
 READY_WITHIN_S = 60.0
 EPMD_WITHIN_S = 5.0
@@ -94,6 +97,22 @@ class RabbitMQ:
         if self._server is not None:
             self._server.kill()
         self._end()
+
+    def alarm(self, resource: str, on: bool) -> None:
+        """Raise or clear an alarm by moving a watermark."""
+        watermark = {
+            "memory": ("set_vm_memory_high_watermark", "0" if on else "0.9"),
+            "disk": ("set_disk_free_limit", str(1 << 60) if on else "0"),
+        }
+        self.control(*watermark[resource])
+
+    def control(self, *arguments: str) -> str:
+        """One ``rabbitmqctl`` command and its output."""
+        command = [str(CONTROL), "-n", self._node, *arguments]
+        done = subprocess.run(
+            command, env=self._environment(), capture_output=True, text=True, timeout=60, check=True
+        )
+        return done.stdout
 
     def memory(self) -> Memory:
         return self._running().memory()

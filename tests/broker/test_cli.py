@@ -205,3 +205,23 @@ def test_the_reader_of_the_first_lines_may_leave(data: Path) -> None:
     _, errors = process.communicate(timeout=STOP_WITHIN_S)
     assert process.returncode == 0, errors
     assert errors == ""
+
+
+def test_alarms_are_shown_and_their_watermarks_moved(broker: BrokerProcess) -> None:
+    url = f"http://{broker.addresses['http']}"
+    memory, disk = arneb("alarms", url, "--disk-free-min-bytes=0").stdout.splitlines()
+    assert memory.startswith("memory: ok, memory_used_bytes ")
+    assert disk.startswith("disk: ok, disk_free_bytes ")
+    memory, disk = arneb("alarms", url, "--memory-high-watermark=0").stdout.splitlines()
+    assert memory.startswith("memory: ALARM, ")
+    assert disk.endswith("disk_free_min_bytes 0")
+    with urlopen(f"{url}/metrics") as page:
+        assert b"arneb_memory_alarm 1.0" in page.read()
+
+
+def test_alarms_refuse_in_one_line(broker: BrokerProcess) -> None:
+    url = f"http://{broker.addresses['http']}"
+    assert "from 0 to 1, got 2.0" in refused("alarms", url, "--memory-high-watermark=2")
+    assert refused("alarms", "here") == "expected http://HOST:PORT, got here"
+    assert "Not Found" in refused("alarms", f"{url}/nowhere")
+    assert "cannot reach" in refused("alarms", "http://127.0.0.1:1")

@@ -3,23 +3,32 @@
 import json
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
+from arneb.alarms import Alarms
 from arneb.config import Address
 from arneb.http.app import ObservedCore, http_app, topic_statistics
 from arneb.http.documents import topic_document
 from arneb.http.server import serve_http
 from arneb.listeners import Listeners
-from arneb.metrics import ENGINE_FIGURES, SUBSCRIPTION_FIGURES, TOPIC_FIGURES, exposition
+from arneb.metrics import (
+    ALARM_FIGURES,
+    ENGINE_FIGURES,
+    SUBSCRIPTION_FIGURES,
+    TOPIC_FIGURES,
+    exposition,
+)
+from arneb.watermarks import Levels, Watermarks
 
 Answer = tuple[int, str, bytes]
 
 
-def get(url: str) -> Answer:
+def get(url: str | urllib.request.Request) -> Answer:
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             return answer.status, answer.headers["content-type"], answer.read()
@@ -114,3 +123,55 @@ async def test_a_document_has_the_statistics_own_names(core: Any) -> None:
 
 def test_a_page_without_topics_is_valid(core: Any) -> None:
     assert b"arneb_topics 0.0" in exposition(core.statistics(), [])
+
+
+def quiet_alarms() -> Alarms:
+    return Alarms(
+        Watermarks(), Path(), available=lambda: 1000, read=lambda _: Levels(100, 60_000_000)
+    )
+
+
+async def told(alarms: Alarms, *bodies: bytes) -> list[Answer]:
+    """What ``PUT /api/alarms`` answers to each body, and ``GET`` after them."""
+    listeners = await Listeners.bind({"http": Address("127.0.0.1", 0)})
+    [address] = listeners.addresses("http")
+    app = http_app(cast(ObservedCore, None), alarms)
+    url = f"http://{address}/api/alarms"
+    requests = [urllib.request.Request(url, body, method="PUT") for body in bodies]
+    requests.append(urllib.request.Request(url))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(serve_http, app, listeners.by_door["http"])
+        got = [await trio.to_thread.run_sync(get, request) for request in requests]
+        nursery.cancel_scope.cancel()
+    return got
+
+
+@pytest.mark.real_time
+async def test_watermarks_are_moved_and_alarms_shown() -> None:
+    moved, shown = await told(quiet_alarms(), b'{"memory_high_watermark": 0}')
+    assert moved == shown
+    assert json.loads(shown[2]) == {
+        "memory_alarm": True,
+        "memory_used_bytes": 100,
+        "memory_high_watermark_bytes": 0,
+        "disk_alarm": False,
+        "disk_free_bytes": 60_000_000,
+        "disk_free_min_bytes": 50_000_000,
+    }
+
+
+@pytest.mark.real_time
+async def test_what_is_no_watermark_is_refused_in_words() -> None:
+    alarms = quiet_alarms()
+    bodies = (b"", b"{", b"\xff", b"[]", b'{"disk": 1}', b'{"memory_high_watermark": 2}')
+    *refused, shown = await told(alarms, *bodies)
+    assert [status for status, _, _ in refused] == [400] * len(bodies)
+    assert all(json.loads(body)["reason"] for _, _, body in refused)
+    assert not json.loads(shown[2])["memory_alarm"]
+    assert alarms.watermarks == Watermarks()
+
+
+def test_alarms_are_metrics(core: Any) -> None:
+    page = exposition(core.statistics(), [], quiet_alarms().statistics)
+    for figure in ALARM_FIGURES:
+        assert f"arneb_{figure.field} ".encode() in page

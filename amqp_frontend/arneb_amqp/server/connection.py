@@ -36,13 +36,14 @@ from arneb_amqp.session.effects import (
     Token,
     Wake,
 )
-from arneb_amqp.session.events import Committed, ConsumerClosed, Shutdown
+from arneb_amqp.session.events import Committed, ConsumerClosed, ShortageChanged, Shutdown
 from arneb_amqp.session.surroundings import Surroundings
 from arneb_amqp.session.unacked import ConsumerId
 from arneb_amqp.topology.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology, new_name
 from arneb_core.errors import SubscriptionFenced
 from arneb_core.interface import Core, Deliveries
+from arneb_core.shortages import Short, Shortages
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class Services:
     flusher: Flusher
     timers: Timers
     nursery: trio.Nursery
+    shortages: Shortages
 
 
 class Connection:
@@ -99,6 +101,7 @@ class Connection:
         self._carrying = False
         self._carried: trio.Event | None = None
         self._kept: trio.Event | None = None
+        self._parked: trio.Event | None = None
         self._disconnecting = False
 
     def __repr__(self) -> str:
@@ -108,6 +111,9 @@ class Connection:
         """Serve the client until one side ends it; then leave nothing behind."""
         timers = self._services.timers
         timers.add(self)
+        shortages = self._services.shortages
+        shortages.listen(self.shortage_changed)
+        self.shortage_changed(shortages.short)
         try:
             await self._converse()
         except Exception as error:
@@ -117,6 +123,7 @@ class Connection:
             self.flush()
         finally:
             timers.remove(self)
+            shortages.leave(self.shortage_changed)
             with trio.move_on_after(CLEANUP_S) as scope:
                 scope.shield = True
                 await self._clean_up()
@@ -194,6 +201,15 @@ class Connection:
             self._break_down(error)
         self.flush()
 
+    def shortage_changed(self, short: Short) -> None:
+        """The broker runs short of something, or does not any more."""
+        try:
+            self.session.handle(ShortageChanged(short), *_instants())
+            self._act()
+        except Exception as error:
+            self._break_down(error)
+        self.flush()
+
     def flush(self) -> None:
         """Write what has been gathered."""
         try:
@@ -204,6 +220,8 @@ class Connection:
                 self.link.finish()
             elif not self.bridge.writable and self.link.waiting_bytes <= self._low:
                 self.bridge.set_writable(True)
+            if self._parked is not None and not self.session.blocked:
+                self._parked.set()
         except Exception as error:
             self._break_down(error)
 
@@ -216,6 +234,8 @@ class Connection:
             self._break_down(error)
 
     def _drained(self) -> None:
+        if self._parked is not None and self.link.broken:
+            self._parked.set()
         if not self.bridge.writable:
             self.bridge.set_writable(True)
 
@@ -240,6 +260,8 @@ class Connection:
             if session.state is not self._state:
                 self._state = session.state
                 self._services.timers.add(self)
+            if session.blocked:
+                await self._unblocked()
             if link.waiting_bytes > self._max:
                 await link.room()
             if core.crowded:
@@ -247,6 +269,14 @@ class Connection:
         with trio.move_on_after(LINGER_S):
             while await link.receive():
                 pass
+
+    async def _unblocked(self) -> None:
+        """Wait until the client may be read again, or the link breaks."""
+        while self.session.blocked and not self.link.broken:
+            self._parked = trio.Event()
+            await self._parked.wait()
+        self._parked = None
+        await self._carried_out()
 
     # Effects.
 

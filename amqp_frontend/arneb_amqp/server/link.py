@@ -46,6 +46,11 @@ class Link:
     def __repr__(self) -> str:
         return f"<Link {self._socket.fileno()}, {self.waiting_bytes} bytes waiting>"
 
+    @property
+    def broken(self) -> bool:
+        """Nothing can be sent any more."""
+        return self._broken
+
     async def receive(self) -> bytes:
         """The next bytes; empty when the peer has closed or the connection broke."""
         while True:

@@ -17,6 +17,7 @@ from arneb_amqp.server.timers import Timers
 from arneb_amqp.topology.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology
 from arneb_core.interface import Core
+from arneb_core.shortages import Shortages
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -63,10 +64,12 @@ async def serve_amqp(
     listeners: Sequence[trio.SocketListener],
     *,
     config: AmqpConfig | None = None,
+    shortages: Shortages | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Serve AMQP 0-9-1 on ``listeners`` until cancelled.
 
+    While something is short in ``shortages``, connections that publish are not read any more.
     ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes
     every connection with 320 and returns within about :data:`GOODBYE_S`. The listeners stay
     the caller's to close.
@@ -79,7 +82,9 @@ async def serve_amqp(
         nursery.start_soon(flusher.run)
         nursery.start_soon(timers.run)
         nursery.start_soon(topology.keep_house)
-        server = Server(Services(core, topology, settings, flusher, timers, nursery))
+        server = Server(
+            Services(core, topology, settings, flusher, timers, nursery, shortages or Shortages())
+        )
         try:
             await trio.serve_listeners(
                 partial(_accepted, server),

@@ -28,6 +28,7 @@ from arneb_amqp.session.events import (
     ConsumerClosed,
     Event,
     Refused,
+    ShortageChanged,
     Shutdown,
 )
 from arneb_amqp.session.lifecycle import Lifecycle
@@ -101,6 +102,9 @@ class ConnectionSession(Lifecycle):
                 consumer = self._consumers.get(id_)
                 if consumer is not None:
                     self._channels[consumer.deliverer.channel].consumer_closed(consumer)
+            case ShortageChanged(short):
+                self.shortage_changed(short)
+                self._advance()
             case Shutdown(reason):
                 self.shut_down(reason)
 
@@ -201,12 +205,18 @@ class ConnectionSession(Lifecycle):
             channel.end()
         self._channels.clear()
         self._items.clear()
+        self.throttle.blocked = False
+
+    @property
+    def blocked(self) -> bool:
+        """The client is not to be read until something has changed."""
+        return self.throttle.blocked
 
     # Items.
 
     def _advance(self) -> None:
         items = self._items
-        while items and not self.waiting:
+        while items and not (self.waiting or self.throttle.blocked):
             item = items.popleft()
             try:
                 _HANDLERS[type(item)](self, item)
@@ -215,12 +225,25 @@ class ConnectionSession(Lifecycle):
                 self.failed(channel, error.caused_by(method))
 
     def _publish_run(self, item: PublishRun) -> None:
+        if self._held_back(item):
+            return
         self.current = item.channel, BASIC_PUBLISH
         self._channel(item.channel).publish_run(item)
 
     def _publish(self, item: Publish) -> None:
+        if self._held_back(item):
+            return
         self.current = item.channel, BASIC_PUBLISH
         self._channel(item.channel).publish(item)
+
+    def _held_back(self, item: Item) -> bool:
+        """Something is short, and the client is blocked from this publish on."""
+        if not self.throttle.short or self.state is not ConnectionState.OPEN:
+            return False
+        self.throttle.publish()
+        self._items.appendleft(item)
+        self.block()
+        return True
 
     def _ack_run(self, item: AckRun) -> None:
         self.current = item.channel, BASIC_ACK

@@ -6,6 +6,7 @@ from arneb_amqp.errors import AmqpError
 from arneb_amqp.session.effects import Token
 from arneb_amqp.session.unacked import ConsumerId
 from arneb_core.interface import Deliveries
+from arneb_core.shortages import Short
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,20 @@ class ConsumerClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class ShortageChanged:
+    """The broker runs short of these, and of nothing else."""
+
+    short: Short
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     """The broker stops."""
 
     reason: str = "broker forced connection closure with reason 'shutdown'"
 
 
-Event = Committed | Answered | Refused | ConsumerClosed | Shutdown
+Event = Committed | Answered | Refused | ConsumerClosed | ShortageChanged | Shutdown
 
 
 # What requests are answered with.

@@ -62,6 +62,7 @@ class Client:
 
     user: str
     cancel_notify: bool
+    blocked_notify: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,11 @@ def log_in(method: Connection.StartOk, config: AmqpConfig, *, loopback: bool) ->
             f"Login was refused using authentication mechanism {method.mechanism}. "
             "For details see the broker logfile."
         )
-    return Client(name, lookup_bool(capabilities, "consumer_cancel_notify"))
+    return Client(
+        name,
+        cancel_notify=lookup_bool(capabilities, "consumer_cancel_notify"),
+        blocked_notify=lookup_bool(capabilities, "connection.blocked"),
+    )
 
 
 def wants_failure(method: Connection.StartOk) -> bool:

@@ -29,6 +29,7 @@ from arneb_amqp.session.heartbeats import NEVER, Beat, Heartbeats
 from arneb_amqp.session.outbox import Outbox
 from arneb_amqp.session.replies import close_connection, make
 from arneb_amqp.session.surroundings import Surroundings, Vhost
+from arneb_amqp.session.throttle import Throttle
 from arneb_amqp.session.transitions import (
     ConnectionInput,
     ConnectionState,
@@ -44,6 +45,7 @@ from arneb_amqp.wire.constants import (
 )
 from arneb_amqp.wire.fast import FastReader
 from arneb_amqp.wire.frames import BadProtocolHeader, ProtocolHeaderReader
+from arneb_core.shortages import Short
 
 _DEAF: Final = (ConnectionState.CLOSING, ConnectionState.CLOSED)
 
@@ -81,6 +83,8 @@ class Lifecycle(ABC):
         """Channel and method of the input that is being handled."""
         self.user = ""
         self.cancel_notify = False
+        self.throttle = Throttle()
+        self._blocked_notify = False
         self.frame_bytes_max = FRAME_BYTES_MIN
         self.channel_max = 0
         self.vhost: Vhost | None = None
@@ -124,6 +128,22 @@ class Lifecycle(ABC):
     def sent(self, now: float) -> None:
         """Something goes to the peer."""
         self._heartbeats.sent(now)
+
+    # Shortages.
+
+    def block(self) -> None:
+        """The client publishes though something is short: no more of it is handled."""
+        # A client that is not read cannot show that it lives.
+        self._heartbeats.received(NEVER)
+        if self._blocked_notify:
+            self.outbox.send(CHANNEL_ZERO, make(Connection.Blocked, reason=self.throttle.reason))
+
+    def shortage_changed(self, short: Short) -> None:
+        """Something else is short now, or nothing."""
+        if self.throttle.change(short):
+            self._heartbeats.received(self.now)
+            if self._blocked_notify:
+                self.outbox.send(CHANNEL_ZERO, make(Connection.Unblocked))
 
     # Beginning.
 
@@ -171,6 +191,7 @@ class Lifecycle(ABC):
             self.cut(error.explanation)
             return
         self.user, self.cancel_notify = client.user, client.cancel_notify
+        self._blocked_notify = client.blocked_notify
         # A client may go on to use what is offered before it has seen that we agree.
         self.reader.frame_bytes_max = self._config.frame_bytes_max
         self.outbox.send(CHANNEL_ZERO, handshake.tune(self._config))

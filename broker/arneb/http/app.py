@@ -14,6 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from arneb.alarms import Alarms
+from arneb.http.alarms import alarm_routes
 from arneb.http.documents import topic_document
 from arneb.metrics import CONTENT_TYPE, exposition
 from arneb_core.interface import Core, TopicStatistics
@@ -34,12 +36,13 @@ TOPICS_PER_TURN: Final = 200
 """Topics read between two checkpoints: about a millisecond in which nobody is served."""
 
 
-def http_app(core: ObservedCore) -> Starlette:
-    """The application over ``core``."""
+def http_app(core: ObservedCore, alarms: Alarms | None = None) -> Starlette:
+    """The application over ``core``, and over ``alarms`` if somebody watches for them."""
     return Starlette(
         routes=[
             Route("/healthz", _healthz(core)),
-            Route("/metrics", _metrics(core)),
+            Route("/metrics", _metrics(core, alarms)),
+            *([] if alarms is None else alarm_routes(alarms)),
             Route("/api/topics", _topics(core)),
         ],
         exception_handlers={HTTPException: _refuse},
@@ -66,11 +69,12 @@ def _healthz(core: ObservedCore) -> Endpoint:
     return healthz
 
 
-def _metrics(core: ObservedCore) -> Endpoint:
+def _metrics(core: ObservedCore, alarms: Alarms | None) -> Endpoint:
     async def metrics(request: Request) -> Response:
         topics = await topic_statistics(core)
         # Rendering costs some microseconds a figure, which ten thousand topics make seconds.
-        page = await trio.to_thread.run_sync(exposition, core.statistics(), topics)
+        short = None if alarms is None else alarms.statistics
+        page = await trio.to_thread.run_sync(exposition, core.statistics(), topics, short)
         return Response(page, media_type=CONTENT_TYPE)
 
     return metrics

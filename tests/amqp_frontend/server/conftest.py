@@ -13,6 +13,7 @@ import trio
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server import serve_amqp
 from arneb_core.engine import Engine, open_engine
+from arneb_core.shortages import Resource, Shortages
 from arneb_core.store.environment import Store
 from arneb_core.testing.faults import FaultyStore
 
@@ -27,10 +28,19 @@ class Broker:
     engine: Engine = field(init=False)
     faults: FaultyStore = field(init=False)
     token: trio.lowlevel.TrioToken | None = None
+    shortages: Shortages = field(default_factory=Shortages)
 
     def call(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
         """Run ``function`` in the broker's event loop."""
         return trio.from_thread.run(function, *arguments, trio_token=self.token)
+
+    def run_short(self, *resources: Resource) -> None:
+        """From now on the broker is short of these."""
+
+        async def declare() -> None:
+            self.shortages.declare(frozenset(resources))
+
+        self.call(declare)
 
     def connect(self, **parameters: object) -> pika.BlockingConnection:
         """A connection as pika makes one."""
@@ -57,7 +67,13 @@ def serve_in_thread(path: Path, config: AmqpConfig | None = None) -> Iterator[Br
                 async with trio.open_nursery() as nursery:
 
                     async def start(task_status: trio.TaskStatus[None]) -> None:
-                        await serve_amqp(engine, listeners, config=config, task_status=task_status)
+                        await serve_amqp(
+                            engine,
+                            listeners,
+                            config=config,
+                            shortages=broker.shortages,
+                            task_status=task_status,
+                        )
 
                     await nursery.start(start)
                     ready.set()

@@ -1,0 +1,42 @@
+"""A throttle: whether a connection may publish while the broker runs short of something.
+
+The rule, as in RabbitMQ: a connection is blocked by its first publish after something has run
+short, not before, and then for everything it sends, until nothing is short any more. It is told
+once when it is blocked and once when it is not any more, if it said that it wants to know.
+"""
+
+from arneb_core.shortages import NOTHING_SHORT, Short
+
+
+class Throttle:
+    """Whether one connection is blocked.
+
+    Invariant: ``blocked`` implies that something is ``short``.
+    """
+
+    __slots__ = ("blocked", "short")
+
+    def __init__(self) -> None:
+        self.short: Short = NOTHING_SHORT
+        self.blocked = False
+
+    def __repr__(self) -> str:
+        return f"<Throttle {'blocked' if self.blocked else 'open'}, {self.reason}>"
+
+    @property
+    def reason(self) -> str:
+        """In the words of ``connection.blocked``."""
+        return f"low on {' & '.join(sorted(each.value for each in self.short))}"
+
+    def publish(self) -> bool:
+        """The client publishes; True when that has blocked it."""
+        self.blocked = bool(self.short)
+        return self.blocked
+
+    def change(self, short: Short) -> bool:
+        """What is short has changed; True when that has unblocked the client."""
+        self.short = short
+        if short or not self.blocked:
+            return False
+        self.blocked = False
+        return True

@@ -1,0 +1,37 @@
+"""Alarms over HTTP: what is short, and where the watermarks are, which may be moved.
+
+The rule: ``PUT`` takes the names and values of the table ``[alarms]``, so a thing has one name in
+the file, on the command line and here.
+"""
+
+from dataclasses import asdict
+from json import JSONDecodeError
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from arneb.alarms import Alarms
+from arneb.settings import ConfigInvalid
+
+
+def alarm_routes(alarms: Alarms) -> list[Route]:
+    """``GET`` and ``PUT`` of ``/api/alarms``."""
+
+    async def show(request: Request) -> Response:
+        return JSONResponse(asdict(alarms.statistics))
+
+    async def move(request: Request) -> Response:
+        try:
+            wanted = await request.json()
+            if not isinstance(wanted, dict):
+                raise ConfigInvalid("expected an object of watermarks by name")
+            await alarms.move(wanted)
+        except (ConfigInvalid, JSONDecodeError, UnicodeDecodeError) as error:
+            return JSONResponse({"reason": str(error)}, status_code=400)
+        return await show(request)
+
+    return [
+        Route("/api/alarms", show, methods=["GET"]),
+        Route("/api/alarms", move, methods=["PUT"]),
+    ]

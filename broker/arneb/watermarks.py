@@ -1,0 +1,93 @@
+"""Watermarks: how much memory may be used and how much disk must be free before an alarm.
+
+The rule: they mean what RabbitMQ's settings of these names mean, so an operator's figures can be
+taken over: a watermark of 0 is an alarm at once, a free minimum of 0 is none ever.
+"""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+MEMORY_LIMITS: Final = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+"""Where a container's limit stands, in both versions of control groups; "max" is none."""
+
+UNSET: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """The table ``[alarms]``.
+
+    ``memory_high_watermark``: the part of the machine's memory (or of the container's) that the
+    process may use. ``memory_high_watermark_bytes`` says it in bytes instead; -1 = does not.
+    ``disk_free_min_bytes``: what must be free where the data is. The defaults are RabbitMQ's.
+    """
+
+    memory_high_watermark: float = 0.4
+    memory_high_watermark_bytes: int = UNSET
+    disk_free_min_bytes: int = 50_000_000
+    check_interval_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.memory_high_watermark <= 1:
+            raise ValueError(
+                f"expected memory_high_watermark from 0 to 1, got {self.memory_high_watermark}"
+            )
+        for name in ("memory_high_watermark_bytes", "disk_free_min_bytes"):
+            value = getattr(self, name)
+            lowest = UNSET if name.startswith("memory") else 0
+            if value < lowest:
+                raise ValueError(f"expected {name} of at least {lowest}, got {value}")
+        if not 0.05 <= self.check_interval_s <= 3600:
+            raise ValueError(
+                f"expected check_interval_s from 0.05 to 3600, got {self.check_interval_s}"
+            )
+
+    def memory_bytes_max(self, available: int) -> int:
+        """What the process may use on a machine with so much memory."""
+        if self.memory_high_watermark_bytes != UNSET:
+            return self.memory_high_watermark_bytes
+        return int(self.memory_high_watermark * available)
+
+
+DEFAULT_WATERMARKS: Final = Watermarks()
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """What is used and what is free at one instant, in bytes."""
+
+    memory_used_bytes: int
+    disk_free_bytes: int
+
+
+def read_levels(path: Path) -> Levels:
+    """The levels of this process and of the disk that ``path`` is on. Blocks as a disk does.
+
+    Memory that the kernel may take back at any time, as pages of the store's file, is not
+    counted.
+    """
+    disk = os.statvfs(path)
+    return Levels(_anonymous_bytes(), disk.f_bavail * disk.f_frsize)
+
+
+def memory_available_bytes() -> int:
+    """What the machine has, or the container if that is less."""
+    found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for file in MEMORY_LIMITS:
+        with suppress(OSError, ValueError):  # no such group, or no limit in it
+            found = min(found, int(file.read_text()))
+    return found
+
+
+def _anonymous_bytes() -> int:
+    try:
+        _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
+    except OSError:
+        return 0  # not Linux: nothing is known, and so nothing is short
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")

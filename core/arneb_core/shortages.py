@@ -1,0 +1,55 @@
+"""Shortages: which resources the broker runs short of, and who is to know.
+
+The rule: whoever measures says what is short as a whole, and listeners hear of changes only. What
+a shortage means is theirs to decide; the core goes on either way, and refuses appends only when
+there is no room left at all.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+
+class Resource(Enum):
+    """What may run short."""
+
+    MEMORY = "memory"
+    DISK = "disk"
+
+
+Short = frozenset[Resource]
+
+NOTHING_SHORT: Final[Short] = frozenset()
+
+
+class Shortages:
+    """What is short now. Belongs to the event loop."""
+
+    __slots__ = ("_listeners", "_short")
+
+    def __init__(self) -> None:
+        self._short = NOTHING_SHORT
+        self._listeners: dict[Callable[[Short], None], None] = {}
+
+    def __repr__(self) -> str:
+        return f"<Shortages {' '.join(sorted(each.value for each in self._short)) or 'none'}>"
+
+    @property
+    def short(self) -> Short:
+        return self._short
+
+    def declare(self, short: Short) -> None:
+        """From now on exactly these are short."""
+        if short == self._short:
+            return
+        self._short = short
+        for listener in list(self._listeners):
+            listener(short)
+
+    def listen(self, listener: Callable[[Short], None]) -> None:
+        """Call ``listener`` with what is short whenever that changes; it must not raise."""
+        self._listeners[listener] = None
+
+    def leave(self, listener: Callable[[Short], None]) -> None:
+        """Call it no more."""
+        self._listeners.pop(listener, None)
