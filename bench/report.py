@@ -160,12 +160,18 @@ def write(rows: list[Line], rounds: int, quick: bool) -> Path:
         "lines": [asdict(line) for line in rows],
     }
     path.with_suffix(".json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    _write_index()
+    index()
     return path
 
 
-def _write_index() -> None:
+def stamp() -> str:
+    """Now, as a part of a file's name."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H%M}Z"
+
+
+def index() -> None:
     """List every result, the newest first."""
-    names = sorted((each.stem for each in RESULTS.glob("2*.md")), reverse=True)
+    results = (each.stem for each in RESULTS.glob("*2*.md"))
+    names = sorted(results, key=lambda name: name.removeprefix("pulsar-"), reverse=True)
     listed = "\n".join(f"* [{name}]({name}.md)" for name in names)
     (RESULTS / "README.md").write_text(f"# Results\n\n{listed}\n")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
@@ -176,6 +177,7 @@ class PulsarStandalone:
             connection.close()
 
 
+@cache
 def classpath() -> str:
     """The jars, fetched if they are not on this machine. Raises :class:`BrokerFailed`."""
     with tempfile.TemporaryDirectory() as made:
