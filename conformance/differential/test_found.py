@@ -37,6 +37,32 @@ FOUND: dict[str, Program] = {
         Step("get", 2, queue="q2"),
         Step("ack", 0, which=0),
     ],
+    "headers weigh nothing in a queue with a length in bytes": [
+        Step("queue_declare", 0, queue="q2", arguments={"x-max-length-bytes": 20}),
+        Step("publish", 0, routing_key="q2", many=2),
+        Step("publish", 0, routing_key="q2", properties={"headers": {"h": "h" * 60}}),
+        Step("publish", 0, routing_key="q2", size=16),
+        Step("publish", 0, routing_key="q2", size=5000),
+    ],
+    "what comes back is dropped before it goes out again": [
+        Step("queue_declare", 0, queue="q2", arguments={"x-max-length": 1}),
+        Step("consume", 0, queue="q2", consumer_tag="c0"),
+        Step("publish", 0, routing_key="q2", many=4),
+        Step("nack", 0, which=1, multiple=True, requeue=True),
+    ],
+    "what goes to a waiting consumer is not refused": [
+        Step(
+            "queue_declare",
+            0,
+            queue="q2",
+            durable=True,
+            arguments={"x-max-length": 2, "x-overflow": "reject-publish"},
+        ),
+        Step("qos", 0, prefetch_count=3),
+        Step("consume", 0, queue="q2", consumer_tag="c0"),
+        Step("confirm_select", 1),
+        Step("publish", 1, routing_key="q2", many=7),
+    ],
     "who waits longest begins the round": [
         Step("queue_declare", 0, queue="q2"),
         Step("publish", 0, routing_key="q2"),

@@ -11,15 +11,14 @@ which end, and why).
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from arneb_core.callbacks import call
-from arneb_core.consumer import LogConsumer
 from arneb_core.entry import messages_in
+from arneb_core.estate import new_estate
+from arneb_core.expiry import NEVER, count_alive, count_expired, expires_ms
 from arneb_core.fetch import Fetch
 from arneb_core.interface import (
-    ConsumerSpec,
     DeadLetters,
     Deliveries,
     Departure,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from arneb_core.priorities import PrioritySource
     from arneb_core.subscription import LogSubscription
     from arneb_core.tally import Tally
+    from arneb_core.weights import Weights
 
     Source = ReplaySet | PrioritySource | BacklogReader
 
@@ -45,37 +45,20 @@ OUTSTANDING_MAX: Final = 1_024
 OUTSTANDING_BYTES_MAX: Final = 4 * 1024 * 1024
 """And their bytes; a single entry may be larger."""
 
-TIMES: Final = Struct(">Q8xQ")
-TIMES_OFFSET: Final = 8
-"""Publish time and expiry in an entry's header."""
-
 NO_LIMITS: Final = Limits()
-NEVER: Final = 1 << 63
-
-
-class NoSink:
-    """The estate is never assigned anything."""
-
-    def deliver(self, run: Deliveries) -> None:
-        raise AssertionError("the estate has no permits")
-
-    def active_changed(self, active: bool) -> None:
-        """Nobody asks."""
-
-    def closed_by_core(self, reason: str) -> None:
-        """The subscription ends, and the estate with it."""
 
 
 class Departures:
     """What departs from one subscription."""
 
     tally: "Tally"
+    weights: "Weights | None" = None
 
     def __init__(self, subscription: "LogSubscription") -> None:
         self._subscription = subscription
         self.limits = NO_LIMITS
         self.heir: DeadLetters | None = None
-        self.estate = self._new_estate()
+        self.estate = new_estate(subscription)
         self._waiting: dict[Departure, ReplaySet] = {}
         self._parts: dict[Position, int] = {}
         """Of the batches that wait, and of which only some messages depart: these."""
@@ -84,6 +67,7 @@ class Departures:
         self.departed_total = 0
         self.judged_through = subscription.topic.log.ledgers.last or BEFORE_ALL
         """What stands up to here was there when consumers were looked at before."""
+        self._has_returned = False
 
     def __repr__(self) -> str:
         waiting = sum(map(len, self._waiting.values()))
@@ -100,7 +84,7 @@ class Departures:
 
     def forget(self) -> None:
         """A seek: what was on its way to the heir is the log's again."""
-        self.estate = self._new_estate()
+        self.estate = new_estate(self._subscription)
         self._waiting.clear()
         self._parts.clear()
         self._handed.clear()
@@ -164,6 +148,8 @@ class Departures:
     def depart(self, reason: Departure, positions: list[Position], entries: list[bytes]) -> None:
         """Entries taken from the front of what was ready."""
         self.departed_total += len(positions)
+        if self.weights is not None:
+            self.weights.left(positions, entries)
         settlement = self._subscription.settlement
         if settlement.divided:
             positions, entries = self._depart_parts(reason, positions, entries)
@@ -238,24 +224,14 @@ class Departures:
         """Try once more to read what could not be read."""
         for known in self._waiting.values():
             known.fetch.retry()
+        if self.weights is not None:
+            self.weights.fetch.retry()
 
     # When entries depart by themselves
 
-    def expires_ms(self, entry: bytes) -> int:
-        """When ``entry`` expires; :data:`NEVER` if it does not."""
-        published, expires = TIMES.unpack_from(entry, TIMES_OFFSET)
-        ttl = self.limits.message_ttl_ms
-        own: int = expires or NEVER
-        return own if ttl is None else min(own, published + ttl)
-
-    def is_fresh(self, entry: bytes) -> bool:
-        """It lives no time at all, but a consumer that is there to take it may have it once."""
-        published: int = TIMES.unpack_from(entry, TIMES_OFFSET)[0]
-        return self.expires_ms(entry) <= published
-
     def must_go(self, entries: Sequence[bytes]) -> bool:
         """The first of ``entries``, which stand at the front, has to depart."""
-        if self._may_be_too_much() and self._excess(entries[0]) > 0:
+        if max(self._surplus()) > 0:
             return True
         return self._subscription.is_expiring and self.count_expired(entries[:1]) > 0
 
@@ -269,10 +245,7 @@ class Departures:
     def count_expired(self, entries: Sequence[bytes]) -> int:
         """How many of ``entries``, from the first on, have expired."""
         now_ms = self._subscription.topic.engine.now_ms()
-        for index, entry in enumerate(entries):
-            if self.expires_ms(entry) > now_ms:
-                return index
-        return len(entries)
+        return count_expired(entries, self.limits.message_ttl_ms, now_ms)
 
     def of_one_age(
         self, positions: list[Position], entries: list[bytes]
@@ -287,10 +260,7 @@ class Departures:
         """How many of ``entries``, from the first on, may be delivered. ``is_new``: nobody had
         them before."""
         now_ms = self._subscription.topic.engine.now_ms()
-        for index, entry in enumerate(entries):
-            if self.expires_ms(entry) <= now_ms and not (is_new and self.is_fresh(entry)):
-                return index
-        return len(entries)
+        return count_alive(entries, self.limits.message_ttl_ms, now_ms, is_new=is_new)
 
     def take_expired(self, source: "Source") -> int | None:
         """Let what has expired at the front of ``source`` depart; how many entries those were, or
@@ -305,45 +275,64 @@ class Departures:
             return None
         if count:
             self._take(source, Departure.EXPIRED, positions[:count], entries[:count])
-        elif (when_ms := self.expires_ms(entries[0])) < NEVER:
+        elif (when_ms := expires_ms(entries[0], self.limits.message_ttl_ms)) < NEVER:
             self._subscription.topic.engine.wake_at(self._subscription, when_ms)
         return count
 
-    def take_excess(self, source: "Source") -> int | None:
-        """Let what is too much depart from the front of ``source``, as :meth:`take_expired`."""
-        if not self._may_be_too_much():
+    def returned(self) -> None:
+        """Entries came back: they are within the limits before anybody gets them again."""
+        limits = self.limits
+        if limits.ready_messages_max is not None or limits.ready_bytes_max is not None:
+            self._has_returned = True
+
+    def drop_returned(self, next_source: "Callable[[], Source]") -> bool:
+        """Let what is too much go before anything is handed out, if something came back; what
+        has come only now does not count yet. False while there is more to let go."""
+        left = LET_GO_MAX
+        while self._has_returned and left > 0:
+            source = next_source()
+            gone = self.take_excess(source, only_before=True)
+            if gone is None and isinstance(source, ReplaySet) and not source:
+                continue  # the log had none of them any more
+            if gone is None and (source.is_sorting or not source.fetch.is_free or source.peek()):
+                return False
+            gone = gone or 0  # nothing is there, whatever the tally says
+            self._has_returned = gone > 0
+            left -= gone
+        return not self._has_returned
+
+    def take_excess(self, source: "Source", *, only_before: bool = False) -> int | None:
+        """Let what is too much depart from the front of ``source``, as :meth:`take_expired`.
+        ``only_before``: what has come since consumers were last looked at is not ready yet."""
+        messages, size = self._surplus(only_before=only_before)
+        if messages <= 0 and size <= 0:
             return 0
         at_hand = source.peek()
         if at_hand is None:
             return None
         positions, entries = at_hand
-        messages, count, fitting = self._excess(entries[0]), 0, self._fitting(entries)
-        while messages > 0 and count < fitting:
+        count, fitting = 0, self._fitting(entries)
+        while (messages > 0 or size > 0) and count < fitting:
             messages -= messages_in(entries[count])
+            size -= 0 if self.weights is None else self.weights.size_of(entries[count])
             count += 1
-        if count:
-            self._take(source, Departure.MAX_LENGTH, positions[:count], entries[:count])
+        if not count:
+            return None
+        self._take(source, Departure.MAX_LENGTH, positions[:count], entries[:count])
         return count
 
-    def _may_be_too_much(self) -> bool:
-        limits, tally = self.limits, self.tally
-        messages_max, bytes_max = limits.ready_messages_max, limits.ready_bytes_max
-        if messages_max is not None and tally.ready_messages > messages_max:
-            return True
-        return bytes_max is not None and tally.ready_bytes > bytes_max
-
-    def _excess(self, sample: bytes) -> int:
-        """Messages that are ready and too many. What of an entry counts is a part of it: the
-        others are taken to have as much besides as ``sample``."""
-        limits, ready = self.limits, self.tally.ready_messages
-        excess = 0
+    def _surplus(self, *, only_before: bool = False) -> tuple[int, int]:
+        """Messages and bytes that are ready and too many."""
+        limits, messages, size = self.limits, 0, 0
         if limits.ready_messages_max is not None:
-            excess = ready - limits.ready_messages_max
-        if limits.ready_bytes_max is not None and ready:
-            besides = len(sample) - limits.size_of(sample)
-            size = max(1.0, self.tally.ready_bytes / ready - besides)
-            excess = max(excess, ready - int(limits.ready_bytes_max // size))
-        return excess
+            messages = self.tally.ready_messages - limits.ready_messages_max
+            if only_before and messages > 0:
+                ledgers = self._subscription.topic.log.ledgers
+                messages -= ledgers.count_after(self.judged_through)
+        if limits.ready_bytes_max is not None and self.weights is not None:
+            ready = self.weights.ready_before if only_before else self.weights.ready
+            size = ready - limits.ready_bytes_max
+        return messages, size
 
     def _take(
         self,
@@ -392,6 +381,3 @@ class Departures:
                 rest.append(place)
                 kept.append(entry)
         return rest, kept
-
-    def _new_estate(self) -> LogConsumer:
-        return LogConsumer(self._subscription, ConsumerSpec(name="estate"), NoSink())

@@ -16,11 +16,12 @@ from arneb_core.acks import AckState
 from arneb_core.callbacks import call
 from arneb_core.dispatch import Dispatcher, FailoverDispatcher, Receiver, SharedDispatcher
 from arneb_core.entry import messages_in
-from arneb_core.interface import Deliveries
+from arneb_core.interface import Deliveries, Window
 from arneb_core.position import BEFORE_ALL, Position
 
 if TYPE_CHECKING:
     from arneb_core.consumer import LogConsumer
+    from arneb_core.weights import Weights
 
 Settle = Callable[[Sequence[Position], dict[Position, int] | None], None]
 """Takes what was delivered to a consumer that does not acknowledge; of the batches in the
@@ -52,6 +53,8 @@ class HandOut:
         """How many messages each of :attr:`divided` holds."""
         self.furthest = BEFORE_ALL
         """No consumer was given anything behind this."""
+        self.weights: Weights | None = None
+        """For those who have to know how many bytes are ready."""
         self.broken: list[LogConsumer] = []
         """Consumers whose sink failed; whoever hands out puts them out."""
         self.delivered_total = 0
@@ -88,6 +91,22 @@ class HandOut:
             self._dispatcher.remove(consumer.receiver)
 
     @property
+    def room(self) -> int:
+        """How many messages consumers would take now. Those that share a window share its room."""
+        left: dict[Window, int] = {}
+        total = 0
+        for receiver in self._dispatcher.receivers:
+            room = receiver.room
+            limited = [each for each in receiver.windows if each.limit]
+            for window in limited:
+                room = min(room, left.setdefault(window, window.limit - window.in_flight))
+            if room > 0:
+                total += room
+                for window in limited:
+                    left[window] -= room
+        return total
+
+    @property
     def has_room(self) -> bool:
         """Some consumer would take a message now."""
         return self._dispatcher.has_room
@@ -105,6 +124,8 @@ class HandOut:
 
     def settled(self, positions: Sequence[Position]) -> None:
         """These are acknowledged: what was remembered of their deliveries can go."""
+        if self.weights is not None:
+            self.weights.settled(positions)
         if self._counts:
             for place in positions:
                 self._counts.pop(place, None)
@@ -116,7 +137,9 @@ class HandOut:
                 self.sizes.pop(place, None)
 
     def settled_through(self, place: Position) -> None:
-        """As :meth:`settled`, for everything up to ``place``."""
+        """As :meth:`settled`, for everything up to ``place``; before it is acknowledged."""
+        if self.weights is not None and place > self._acks.mark_delete:
+            self.weights.lose_count()
         if self._returned:
             self._returned.remove_range(0, place + 1)
         if self._counts:
@@ -128,7 +151,10 @@ class HandOut:
         """As :meth:`settled`, for everything but ``positions``."""
         past = self.past(positions)
         self._returned, self._counts = past.returned, dict(past.counts)
-        self.settled(list(self.divided.keys() - set(positions)))
+        if self.weights is not None:
+            self.weights.emptied()
+        for place in self.divided.keys() - set(positions):
+            del self.divided[place], self.sizes[place]
 
     def past(self, positions: Sequence[Position]) -> Past:
         """What is remembered of ``positions``."""
@@ -138,11 +164,15 @@ class HandOut:
 
     def remember(self, past: Past) -> None:
         """Undo :meth:`settled`: the acknowledgement did not hold."""
+        if self.weights is not None:
+            self.weights.lose_count()
         self._returned |= past.returned
         self._counts.update(past.counts)
 
     def forget(self) -> None:
         """A seek: nothing counts as seen."""
+        if self.weights is not None:
+            self.weights.forget()
         self._returned.clear()
         self._counts.clear()
         self.divided.clear()
@@ -309,6 +339,8 @@ class HandOut:
         counts = None
         if self._counts:
             counts = {each: self._counts[each] for each in positions if each in self._counts}
+        if self.weights is not None:
+            self.weights.left(positions, entries)
         run = Deliveries(positions, entries, redelivered, counts or None, masks)
         self.delivered_total += messages
         self.furthest = max(self.furthest, positions[-1])

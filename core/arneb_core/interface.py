@@ -66,7 +66,13 @@ class Subscription(InspectedSubscription, Protocol):
     @property
     def ready_bytes(self) -> int:
         """Bytes of the entries that :attr:`ready_messages` are in, by average where what is
-        acknowledged or in flight lies among them."""
+        acknowledged or in flight lies among them; exactly, as :attr:`.Limits.size_of` counts, if
+        that is given."""
+        ...
+
+    @property
+    def room(self) -> int:
+        """How many messages its consumers would take now."""
         ...
 
     @property

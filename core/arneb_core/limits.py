@@ -29,16 +29,17 @@ class Limits:
 
     An entry's own expiry holds besides ``message_ttl_ms``, whichever comes first; what is at the
     front of the ready entries expires, and no expired entry is delivered. ``ready_messages_max``
-    and ``ready_bytes_max`` drop from the front; bytes are those of entries. An entry that was
-    given back with ``count`` more often than ``delivery_limit`` departs.
+    and ``ready_bytes_max`` drop from the front. An entry that was given back with ``count`` more
+    often than ``delivery_limit`` departs.
     """
 
     message_ttl_ms: int | None = None
     ready_messages_max: int | None = None
     ready_bytes_max: int | None = None
     delivery_limit: int | None = None
-    size_of: Callable[[bytes], int] = len
-    """What an entry counts for ``ready_bytes_max``."""
+    size_of: Callable[[bytes], int] | None = None
+    """What an entry counts for ``ready_bytes_max``, otherwise its own size. With it
+    ``Subscription.ready_bytes`` counts so, and exactly."""
 
 
 class DeadLetters(Protocol):

@@ -124,8 +124,8 @@ class Settlement:
         if last is None:
             return
         place = min(place, last)  # what is appended later was never meant
-        self._cursor.settle_until(place)
         self._handout.settled_through(place)
+        self._cursor.settle_until(place)
         self.replay.discard_through(place)
         if place > self._reader.after:
             self._reader.rewind(place)
@@ -207,6 +207,9 @@ class Settlement:
             self._handout.returned(waiting, count=count)
             if count:
                 waiting = self._within_limit(waiting)
+            if self._handout.weights is not None:
+                self._handout.weights.returned(waiting)
+            self._subscription.departures.returned()
             # What lies behind is a batch handed out in part, where the reader still stands.
             after = self._reader.after
             self.replay.add([place for place in waiting if place <= after])

@@ -38,6 +38,7 @@ from arneb_core.store.schema import SubscriptionId
 from arneb_core.survey import SubscriptionSurvey
 from arneb_core.tally import Tally
 from arneb_core.waiting import durable
+from arneb_core.weights import weights_of
 
 if TYPE_CHECKING:
     from arneb_core.topic import LogTopic
@@ -123,7 +124,7 @@ class LogSubscription(SubscriptionSurvey):
 
     @property
     def read_after(self) -> Position:
-        """Everything up to here was handed out at least once or needs no handing out."""
+        """Everything up to here was handed out once, or needs no handing out."""
         waiting = self._replay.first if isinstance(self._replay, PrioritySource) else None
         after = self._reader.after
         return after if waiting is None else min(after, before(waiting))
@@ -158,7 +159,7 @@ class LogSubscription(SubscriptionSurvey):
             self.type = None
             self._reader.rewind(self._reader.after)
             self._replay.let_go()
-            if not self.lasting and not self.is_fenced:
+            if not (self.lasting or self.is_fenced):
                 self.topic.forget(self)
             self.topic.has_work(self)  # so that the topic sees that one reader less is there
         self.wake()
@@ -176,8 +177,15 @@ class LogSubscription(SubscriptionSurvey):
         if self._handout.consumers or self.departures.is_active or self.is_expiring:
             self.topic.has_work(self)
 
+    def came(self, first: Position, entries: list[bytes]) -> None:
+        """A run was appended to the log."""
+        if weights := self._handout.weights:
+            weights.came(first, entries)
+        self.wake()
+
     def limit(self, limits: Limits, heir: DeadLetters | None) -> None:
         self.departures.limit(limits, heir)
+        self._handout.weights = self.departures.weights = weights_of(self, limits)
         self.wake()
 
     def prioritise(self, highest: int) -> None:
@@ -200,6 +208,8 @@ class LogSubscription(SubscriptionSurvey):
         if not (departures.is_active or self.is_expiring):
             return self._hand_out()
         departures.step()
+        if not departures.drop_returned(self._source):
+            return 0
         return self._hand_out() + departures.let_go(self._source)
 
     def _hand_out(self) -> int:
@@ -286,8 +296,7 @@ class LogSubscription(SubscriptionSurvey):
         """Acknowledge everything that is ready; see the interface."""
         ready = self.ready_messages
         handout = self._handout
-        out = [place for consumer in self.consumers for place in consumer.whole]
-        out += [*self.departures.estate.whole, *handout.divided]
+        out = self.tally.places_in_flight()
         self.cursor.settle_all_but(out, handout.divided, handout.sizes)
         handout.settled_all_but(out)
         self._replay.clear()
@@ -334,15 +343,14 @@ class LogSubscription(SubscriptionSurvey):
         self._pulling.parked.unpark_all()
 
     def unfence(self) -> None:
-        """The removal failed."""
         self._leaving = False
 
     def log_trimmed(self) -> None:
         """Ledgers were dropped from the front of the log."""
-        self.acks.log_trimmed()
         floor = before(self.topic.log.ledgers.first or self.topic.log.ledgers.next_append)
-        self._replay.discard_through(floor)
         self._handout.settled_through(floor)
+        self.acks.log_trimmed()
+        self._replay.discard_through(floor)
         if floor > self._reader.after:
             self._reader.rewind(floor)
         self.wake()  # a read that was under way may not be answered any more
@@ -383,6 +391,10 @@ class LogSubscription(SubscriptionSurvey):
     @property
     def ready_bytes(self) -> int:
         return self.tally.ready_bytes
+
+    @property
+    def room(self) -> int:
+        return self._handout.room
 
     def statistics(self) -> SubscriptionStatistics:
         """The subscription at this instant."""

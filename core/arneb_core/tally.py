@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from arneb_core.cursor import Cursor
 from arneb_core.handout import HandOut
 from arneb_core.log import Log
-from arneb_core.position import before, position
+from arneb_core.position import Position, before, position
 from arneb_core.statistics import SubscriptionStatistics
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ class Tally:
         """Messages at consumers."""
         return sum(consumer.in_flight for consumer in self._handout.consumers.values())
 
+    def places_in_flight(self) -> list[Position]:
+        """Entries of which something is in flight, in no order."""
+        holders = [*self._handout.consumers.values(), self._departures.estate]
+        out = [place for holder in holders for place in holder.whole]
+        return [*out, *self._handout.divided]
+
     @property
     def ready_messages(self) -> int:
         """Messages neither acknowledged nor in flight nor about to depart."""
@@ -44,8 +50,10 @@ class Tally:
 
     @property
     def ready_bytes(self) -> int:
-        """Bytes of the ready entries. Exact when all entries of a ledger have one size; else what
-        is acknowledged or in flight in a ledger counts with its average."""
+        """Bytes of the ready entries. Exact when they are weighed, or all entries of a ledger have
+        one size; else what is acknowledged or in flight in a ledger counts with its average."""
+        if self._handout.weights is not None:
+            return self._handout.weights.ready
         acks, ledgers = self._cursor.acks, self._log.ledgers
         total, entries = 0.0, 0
         for info in ledgers:

@@ -293,7 +293,7 @@ class LogTopic(TopicSurvey):
         if run.new_ledger is not None:
             self.engine.ledger_closed(self)
         for subscription in self._subscriptions.values():
-            subscription.wake()
+            subscription.came(run.first, run.entries)
 
     def fence(self) -> None:
         """The topic is being deleted: its consumers leave and nobody else comes."""

@@ -152,6 +152,53 @@ async def test_a_pull_gets_nothing_that_is_too_much(data_dir: Path, durable: boo
     await in_world(data_dir, durable, play)
 
 
+async def test_what_comes_back_is_within_the_limit_before_anybody_gets_it_again(
+    data_dir: Path, durable: bool
+) -> None:
+    async def play(world: World) -> None:
+        world.subscription.limit(Limits(ready_messages_max=1), world.heir)
+        consumer, sink = attach(world.subscription, unlimited=True)
+        await world.publish(b"a", b"b", b"c")
+        assert sink.bodies == [b"a", b"b", b"c"]
+        consumer.release(sink.positions, count=True)  # type: ignore[attr-defined]
+        await quiet(world.engine)
+        assert sink.bodies[3:] == [b"c"]
+        assert world.heir.departed_as == [("maxlen", b"a"), ("maxlen", b"b")]
+
+    await in_world(data_dir, durable, play)
+
+
+async def test_what_comes_meanwhile_is_not_too_much_for_a_waiting_consumer(
+    data_dir: Path, durable: bool
+) -> None:
+    async def play(world: World) -> None:
+        world.subscription.limit(Limits(ready_messages_max=1), world.heir)
+        consumer, sink = attach(world.subscription, unlimited=True)
+        await world.publish(b"a")
+        consumer.release(sink.positions, count=True)  # type: ignore[attr-defined]
+        made = [entry(body, now_ms=world.now[0]) for body in (b"b", b"c")]
+        unit = Unit([(world.engine.topic("q"), made)])
+        world.engine.commit(unit, lambda error: None)
+        await quiet(world.engine)
+        assert sorted(sink.bodies[1:]) == [b"a", b"b", b"c"]
+
+    await in_world(data_dir, durable, play)
+
+
+async def test_bytes_are_counted_one_by_one(data_dir: Path, durable: bool) -> None:
+    async def play(world: World) -> None:
+        sizes = Limits(ready_bytes_max=100, size_of=lambda each: len(each) - 40)
+        world.subscription.limit(sizes, world.heir)
+        await world.publish(bytes(90), b"a", b"b")
+        await world.publish(bytes(8))
+        assert world.heir.departed_as == []
+        await world.publish(b"c")
+        assert world.heir.departed_as == [("maxlen", bytes(90))]
+        assert world.subscription.ready_bytes == 11
+
+    await in_world(data_dir, durable, play)
+
+
 async def test_bytes_count_as_the_limit_says(data_dir: Path) -> None:
     async def play(world: World) -> None:
         world.subscription.limit(

@@ -27,10 +27,10 @@ def admit(effect: Append, core: Core, queues: Queues, receiver: Receiver) -> Non
             continue
         if queue is None or queue.keeping is None:
             unit.appends.append((topic, [entry]))
-        elif queue.keeping.takes(queue, entry):
+        elif queue.keeping.takes(queue, size):
             # What is kept in memory only is in the queue, and counted there, at once.
             if topic.durable:
-                queue.keeping.let_in(1, size)
+                queue.keeping.let_in(size)
                 entered.append(queue.keeping)
             unit.appends.append((topic, [entry]))
         else:
@@ -39,7 +39,7 @@ def admit(effect: Append, core: Core, queues: Queues, receiver: Receiver) -> Non
 
     def done(error: CommitFailed | None) -> None:
         for keeping in entered:
-            keeping.let_in(-1, -size)
+            keeping.arrived()
         failure = None if error is None else in_amqp(error)
         receiver.committed(effect.token, failure, refused=refused)
 

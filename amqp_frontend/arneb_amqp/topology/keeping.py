@@ -6,8 +6,10 @@ publisher can be told.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from arneb_amqp.routing.router import Router
@@ -56,28 +58,34 @@ class Keeping:
     """And dead-lettered."""
     messages_max: int | None
     bytes_max: int | None
-    incoming: int = 0
-    """Messages that were let in and are not in the queue yet."""
+    incoming: deque[int] = field(default_factory=deque)
+    """Bytes of the messages that were let in and are not in the queue yet."""
     incoming_bytes: int = 0
 
-    def takes(self, queue: "Queue", entry: bytes) -> bool:
-        """Whether the queue has room for one more message. Payloads count; what the messages that
-        are there have besides is taken to be as much as ``entry`` has."""
+    def takes(self, queue: "Queue", size: int) -> bool:
+        """Whether the queue has room for one more message. What consumers have room for counts
+        no more: it goes to them as soon as it may."""
         subscription = queue.subscription
-        ready = subscription.ready_messages + self.incoming
-        if self.messages_max is not None and ready >= self.messages_max:
+        ready, room = subscription.ready_messages, subscription.room
+        waiting = max(0, ready + len(self.incoming) - room)
+        if self.messages_max is not None and waiting >= self.messages_max:
             return False
         if self.bytes_max is None:
             return True
-        size = payload_bytes(entry)
-        besides = subscription.ready_messages * (len(entry) - size)
-        stored = max(0, subscription.ready_bytes - besides)
-        return stored + self.incoming_bytes + size <= self.bytes_max
+        stored = subscription.ready_bytes if ready > room else 0
+        if waiting:
+            taken = sum(islice(self.incoming, max(0, room - ready)))
+            stored += self.incoming_bytes - taken
+        return stored + size <= self.bytes_max
 
-    def let_in(self, messages: int, size: int) -> None:
-        """So much is on its way into the queue; negative when it has arrived."""
-        self.incoming += messages
+    def let_in(self, size: int) -> None:
+        """A message is on its way into the queue."""
+        self.incoming.append(size)
         self.incoming_bytes += size
+
+    def arrived(self) -> None:
+        """The first of those on their way is in the queue, or will not come."""
+        self.incoming_bytes -= self.incoming.popleft()
 
     def dead_letters(self, entry: bytes) -> Mapping[Topic, list[bytes]]:
         """Where a refused message goes, and as what."""
@@ -103,7 +111,7 @@ def keeping_of(
         ready_messages_max=None if refuses else messages_max,
         ready_bytes_max=None if refuses else bytes_max,
         delivery_limit=number(arguments, DELIVERY_LIMIT) if has_limit else None,
-        size_of=payload_bytes,
+        size_of=None if bytes_max is None else payload_bytes,
     )
     exchange = lookup_text(arguments, DEAD_LETTER_EXCHANGE)
     office = None
@@ -115,7 +123,7 @@ def keeping_of(
     made = Keeping(
         limits, expires_ms, office, refuses, overflow == REJECT_DLX, messages_max, bytes_max
     )
-    idle = limits == Limits(size_of=payload_bytes)
+    idle = limits == Limits()
     return None if idle and office is None and not refuses and expires_ms is None else made
 
 

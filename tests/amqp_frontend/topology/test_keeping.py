@@ -31,9 +31,9 @@ async def put(place: Place, queue: Queue, *payloads: bytes) -> None:
     await quiet(place.engine)
 
 
-async def attach(place: Place, box: Box) -> Attachment:
+async def attach(place: Place, box: Box, *, prefetch: int = 0) -> Attachment:
     async with place.topology.changing():
-        wanted = Consumption("q", "tag", False, False, {}, (Window(0), Window()))
+        wanted = Consumption("q", "tag", False, False, {}, (Window(prefetch), Window()))
         attachment = await place.vhost.attachments.attach(wanted, ME, box)
     await quiet(place.engine)
     return attachment
@@ -129,11 +129,29 @@ async def test_payloads_count_for_a_queue_that_refuses(broker: Opener) -> None:
         keeping = queue.keeping
         assert keeping is not None
         await put(place, queue, bytes(100), bytes(100))
-        assert keeping.takes(queue, entry(bytes(100)))
-        assert not keeping.takes(queue, entry(bytes(101)))
-        keeping.let_in(1, 50)
-        assert keeping.takes(queue, entry(bytes(50)))
-        assert not keeping.takes(queue, entry(bytes(51)))
+        assert keeping.takes(queue, 100)
+        assert not keeping.takes(queue, 101)
+        keeping.let_in(50)
+        assert keeping.takes(queue, 50)
+        assert not keeping.takes(queue, 51)
+        keeping.arrived()
+        assert keeping.takes(queue, 100)
+
+
+async def test_what_consumers_have_room_for_does_not_count(broker: Opener) -> None:
+    async with broker() as place:
+        arguments = {"x-max-length": long(1), "x-overflow": longstr("reject-publish")}
+        arguments["x-max-length-bytes"] = long(10)
+        queue = await place.declare(arguments=arguments)
+        keeping = queue.keeping
+        assert keeping is not None
+        await attach(place, Box(), prefetch=2)
+        for size in (10, 9, 8):
+            assert keeping.takes(queue, size)
+            assert not keeping.takes(queue, 11), "it would wait before it goes on"
+            keeping.let_in(size)
+        assert not keeping.takes(queue, 1), "one waits, behind two that go to the consumer"
+        keeping.arrived()
 
 
 async def test_a_queue_goes_when_nobody_has_used_it(broker: Opener) -> None:
