@@ -40,6 +40,8 @@ class Limits:
     size_of: Callable[[bytes], int] | None = None
     """What an entry counts for ``ready_bytes_max``, otherwise its own size. With it
     ``Subscription.ready_bytes`` counts so, and exactly."""
+    waits: bool = True
+    """False: what no consumer can take when it comes is gone. For logs in memory."""
 
 
 class DeadLetters(Protocol):

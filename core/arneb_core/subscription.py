@@ -114,10 +114,6 @@ class LogSubscription(SubscriptionSurvey):
         return bool(self._handout.consumers)
 
     @property
-    def mark_delete(self) -> Position:
-        return self.acks.mark_delete
-
-    @property
     def ahead(self) -> Position:
         """Everything up to here is at hand or was handed out."""
         return self._reader.ahead
@@ -210,7 +206,8 @@ class LogSubscription(SubscriptionSurvey):
         departures.step()
         if not departures.drop_returned(self._source):
             return 0
-        return self._hand_out() + departures.let_go(self._source)
+        taken = self._hand_out() + departures.let_go(self._source)
+        return taken if departures.limits.waits else self._let_fall(taken, DISPATCH_ENTRIES_MAX)
 
     def _hand_out(self) -> int:
         taken_total = 0

@@ -79,6 +79,10 @@ class SubscriptionSurvey:
         raise NotImplementedError
 
     @property
+    def mark_delete(self) -> Position:
+        return self.acks.mark_delete
+
+    @property
     def backlog_bytes(self) -> int:
         """See :attr:`InspectedSubscription.backlog_bytes`."""
         ledgers, after = self.topic.log.ledgers, self.acks.mark_delete
@@ -104,3 +108,12 @@ class SubscriptionSurvey:
             consumer.acknowledge(out)
         self.settlement.acknowledge_until(place)
         await durable(self.receipt)
+
+    def _let_fall(self, taken: int, entries_max: int) -> int:
+        """So many entries were handed out; if they were not as many as may be at once, nobody
+        could take what is left, and it is gone."""
+        last = self.topic.last
+        if taken < entries_max and last is not None and last > self.acks.mark_delete:
+            self.settlement.acknowledge_until(last)
+            self.receipt(None)
+        return taken

@@ -44,8 +44,7 @@ async def make(door: Door, request: AdminRequest) -> AdminReply:
     if all(subscription in topic.subscriptions for topic in places):
         raise AdminError(409, "Subscription already exists for topic")
     for topic in places:
-        await topic.subscribe(subscription, initial=initial, start=start)
-        door.keeper.subscribed(topic)
+        await door.subscribe(topic, name, subscription, initial=initial, start=start, forced=True)
     return DONE
 
 

@@ -14,7 +14,7 @@ import trio
 
 from arneb_core.errors import CommitFailed, NotAllowed
 from arneb_core.interface import Core, Unit
-from arneb_pulsar.names import PERSISTENT, TopicName
+from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName
 from arneb_pulsar.places.policies import PARTITIONS_MAX, Policies
 
 TENANTS: Final = "pulsar/tenant/"
@@ -100,8 +100,8 @@ class Registry:
         """It was made, is configured, or a topic stands in it."""
         if namespace in self._configured or namespace in self._namespaces:
             return True
-        prefix = f"{PERSISTENT}://{namespace}/"
-        return any(name.startswith(prefix) for name in self._core.topics)
+        prefixes = f"{PERSISTENT}://{namespace}/", f"{NON_PERSISTENT}://{namespace}/"
+        return any(name.startswith(prefixes) for name in self._core.topics)
 
     def _all_namespaces(self) -> set[str]:
         used = {name.partition("://")[2].rpartition("/")[0] for name in self._core.topics}

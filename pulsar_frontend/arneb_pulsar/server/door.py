@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from arneb_core.errors import SubscriptionNotFound
-from arneb_core.interface import Core, Subscription, Topic
+from arneb_core.interface import Core, InitialPosition, Subscription, Topic
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.names import PERSISTENT, TopicName, parse_topic
+from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName, parse_topic
 from arneb_pulsar.places.registry import Registry
 from arneb_pulsar.server.deduplication import Deduplications
 from arneb_pulsar.server.keeper import Keeper
@@ -18,6 +18,14 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 
 if TYPE_CHECKING:
     from arneb_pulsar.server.peer import Peer
+
+
+DOMAINS: Final = {
+    CommandGetTopicsOfNamespace.PERSISTENT: (PERSISTENT,),
+    CommandGetTopicsOfNamespace.NON_PERSISTENT: (NON_PERSISTENT,),
+    CommandGetTopicsOfNamespace.ALL: (PERSISTENT, NON_PERSISTENT),
+}
+"""What each mode of listing asks for."""
 
 
 class Door:
@@ -61,16 +69,26 @@ class Door:
         return await self.all_topics.open(topic, create=create)
 
     async def subscribe(
-        self, topic: Topic, name: TopicName, subscription: str, **wanted: Any
+        self,
+        topic: Topic,
+        name: TopicName,
+        subscription: str,
+        *,
+        forced: bool = False,
+        **wanted: Any,
     ) -> Subscription:
         """The subscription, made if that is allowed: as :meth:`Topic.subscribe`, and
         :class:`SubscriptionNotFound`."""
         if (
-            wanted.get("durable", True)
+            not forced
+            and wanted.get("durable", True)
             and subscription not in topic.subscriptions
             and not self.registry.policies(name).auto_subscription
         ):
             raise SubscriptionNotFound("Subscription does not exist")
+        if not name.is_persistent:
+            # Nothing is there from before, and nothing will wait.
+            wanted |= {"initial": InitialPosition.LATEST, "start": None}
         found = await topic.subscribe(subscription, **wanted)
         self.keeper.subscribed(topic)
         return found
@@ -139,7 +157,5 @@ class Door:
 
     def topics(self, wanted: ListTopics) -> Sequence[str]:
         """The names of a namespace's topics, sorted."""
-        if wanted.mode == CommandGetTopicsOfNamespace.NON_PERSISTENT:
-            return []
-        prefix = f"{PERSISTENT}://{wanted.namespace}/"
-        return sorted(name for name in self.core.topics if name.startswith(prefix))
+        prefixes = tuple(f"{domain}://{wanted.namespace}/" for domain in DOMAINS[wanted.mode])
+        return sorted(name for name in self.core.topics if name.startswith(prefixes))

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 AMQP_SUBSCRIPTION: Final = "amqp"
 """The subscription of an AMQP queue. Pulsar consumers may join it; only AMQP removes it."""
 
+NO_WAITING: Final = Limits(waits=False)
+"""Of non-persistent topics: a message is for those who can take it when it comes."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -72,6 +75,10 @@ class Keeper:
         they should."""
         name = name_of(topic)
         if name is None:
+            return
+        if not name.is_persistent:
+            for each in topic.subscriptions.values():
+                each.limit(NO_WAITING, None)
             return
         ttl_s = self._door.registry.policies(name).message_ttl_s
         if not ttl_s and topic.id not in self._expiring:

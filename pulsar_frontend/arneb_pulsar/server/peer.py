@@ -263,6 +263,10 @@ class Peer:
         if deduplication is not None:
             deduplication.append(self, run)
             return
+        if not (opened[0].durable or opened[0].subscriptions):
+            run.entries = []  # nobody is there, and nothing waits for who comes later
+            self.tell(events.Appended(run, None, Position(0)))
+            return
         core.append(opened[0], run.entries, partial(self.appended, run), run.messages)
         run.entries = []
 

@@ -63,7 +63,8 @@ class Requests:
             await self._check_open(topic, effect.topic)
             if effect.initial_subscription:
                 initial = InitialPosition.EARLIEST
-                await topic.subscribe(effect.initial_subscription, initial=initial)
+                name = effect.initial_subscription
+                await self._door.subscribe(topic, effect.topic, name, initial=initial)
             await self._claim(topic, effect)
         except (CoreError, Refused) as error:
             self._peer.tell(events.ProducerRefused(effect.key, _failure(error)))
@@ -162,6 +163,7 @@ class Requests:
             name=effect.name,
             type=effect.type,
             priority=effect.priority,
+            acks=effect.topic.is_persistent,
             partition=effect.topic.partition if effect.topic.partition >= 0 else None,
             properties=effect.properties,
         )

@@ -63,7 +63,10 @@ class Topics:
             try:
                 ms, size = retention_of(self._registry.policies(topic))
                 settings = TopicSettings(
-                    retention_ms=ms, retention_bytes=size, properties={MADE_BY: PULSAR}
+                    durable=topic.is_persistent,
+                    retention_ms=ms,
+                    retention_bytes=size,
+                    properties={MADE_BY: PULSAR},
                 )
                 return await self._core.create_topic(name, settings)
             except TopicExists:

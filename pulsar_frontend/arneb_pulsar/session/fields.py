@@ -25,15 +25,12 @@ def text_of(value: str | bytes, field: str) -> str:
 def topic_of(value: str | bytes) -> TopicName:
     """The topic that a command names. Raises :class:`Refused`."""
     try:
-        topic = parse_topic(text_of(value, "topic"))
+        return parse_topic(text_of(value, "topic"))
     except ClusterTopicName as error:
         # No such namespace, then; clients go on asking for 30 s after InvalidTopicName.
         raise Refused(pb.TopicNotFound, f"Namespace not found: {error}") from error
     except InvalidTopicName as error:
         raise Refused(pb.InvalidTopicName, f"Invalid topic name: {error}") from error
-    if not topic.is_persistent:
-        raise Refused(pb.NotAllowedError, "Non-persistent topics are not supported")
-    return topic
 
 
 def namespace_of(value: str | bytes) -> str:

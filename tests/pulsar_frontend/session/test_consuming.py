@@ -121,7 +121,6 @@ def test_a_reader_starts_at_its_message_inclusively(
     [
         ({"subType": CommandSubscribe.Key_Shared}, pb.NotAllowedError),
         ({"read_compacted": True}, pb.NotAllowedError),
-        ({"topic": "non-persistent://public/default/t"}, pb.NotAllowedError),
         ({"topic": " "}, pb.InvalidTopicName),
         ({"subscription": ""}, pb.NotAllowedError),
         ({"subscription": "x" * 1100}, pb.NotAllowedError),

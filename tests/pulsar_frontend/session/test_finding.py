@@ -65,7 +65,6 @@ def test_a_lookup_ends_here() -> None:
     [
         ({"topic": ""}, pb.InvalidTopicName),
         ({"topic": "a/b/c/d"}, pb.TopicNotFound),
-        ({"topic": "non-persistent://public/default/t"}, pb.NotAllowedError),
         ({"topic": "t", "advertised_listener_name": "test"}, pb.ServiceNotReady),
     ],
 )

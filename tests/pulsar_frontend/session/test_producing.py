@@ -169,7 +169,6 @@ def test_a_producer_that_was_fenced_out_while_closing_is_closed() -> None:
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"topic": "non-persistent://public/default/t"}, pb.NotAllowedError),
         ({"topic": ""}, pb.InvalidTopicName),
         ({"topic": "a/b/c/d"}, pb.TopicNotFound),
     ],

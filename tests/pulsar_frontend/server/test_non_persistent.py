@@ -1,0 +1,115 @@
+"""Non-persistent topics: nothing is kept, and what nobody can take is gone."""
+
+from typing import Any
+
+import pytest
+from tests.pulsar_frontend.server.admin import Admin
+from tests.pulsar_frontend.server.client import RawClient, connected
+from tests.pulsar_frontend.server.conftest import OpenDoor, Running
+
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandGetTopicsOfNamespace,
+    CommandMessage,
+    CommandSendReceipt,
+    CommandSubscribe,
+    CommandSuccess,
+)
+
+pytestmark = pytest.mark.real_time
+
+NAME = "non-persistent://public/default/t"
+
+
+async def publish(client: RawClient, *payloads: bytes, first: int = 0) -> None:
+    """Send, and wait for the receipts, which come whether anybody is there or not."""
+    await client.publish(*payloads, first=first)
+    for index in range(len(payloads)):
+        assert (await client.expect(CommandSendReceipt)).sequence_id == first + index
+
+
+def kept(running: Running) -> int:
+    """Entries that are in memory."""
+    return len(running.core.topics[NAME].log.tail)
+
+
+async def payloads(client: RawClient, count: int) -> list[bytes]:
+    got: list[bytes] = []
+    for command, body in await client.take(count):
+        assert isinstance(command, CommandMessage)
+        got.append(body[-1:])
+    return got
+
+
+@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
+async def test_only_who_has_permits_gets_messages(open_door: OpenDoor, kind: Any) -> None:
+    async with open_door() as running, connected(running.door, 2) as (sender, taker):
+        await sender.producer(NAME)
+        await publish(sender, b"0")
+        earliest = CommandSubscribe.Earliest
+        await taker.subscribe(NAME, subType=kind, initialPosition=earliest)
+        await publish(sender, b"1", first=1)
+        await taker.flow(2)
+        assert await taker.silent()
+        await publish(sender, b"2", first=2)
+        await publish(sender, b"3", b"4", b"5", first=3)
+        assert await payloads(taker, 2) == [b"2", b"3"]
+        await taker.flow(1)
+        assert await taker.silent()
+        await publish(sender, b"6", first=6)
+        assert await payloads(taker, 1) == [b"6"]
+        figures = running.core.topics[NAME].subscriptions["s"].statistics()
+        assert (figures.backlog_entries, figures.in_flight_messages) == (0, 0)
+        assert kept(running) == 0
+
+
+async def test_a_large_burst_reaches_who_has_the_permits(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door, 2) as (sender, taker):
+        await sender.producer(NAME)
+        await taker.subscribe(NAME)
+        await taker.flow(10_000)
+        await sender.publish(*(b"x" for _ in range(6_000)))
+        assert len(await taker.take(6_000)) == 6_000
+        assert kept(running) == 0
+
+
+async def test_nothing_comes_back(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door, 2) as (sender, taker):
+        await sender.producer(NAME)
+        await taker.subscribe(NAME)
+        await taker.flow(10)
+        await publish(sender, b"1")
+        await payloads(taker, 1)
+        await taker.send(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1))
+        assert await taker.silent()
+    async with open_door() as running:
+        assert not running.core.topics
+
+
+async def test_they_are_listed_by_themselves(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        await client.producer(NAME)
+        await client.producer("p", 2)
+        persistent, both = (
+            ["persistent://public/default/p"],
+            [NAME, "persistent://public/default/p"],
+        )
+        for mode, names in (
+            (CommandGetTopicsOfNamespace.PERSISTENT, persistent),
+            (CommandGetTopicsOfNamespace.NON_PERSISTENT, [NAME]),
+            (CommandGetTopicsOfNamespace.ALL, both),
+        ):
+            command = CommandGetTopicsOfNamespace(
+                request_id=1, namespace="public/default", mode=mode
+            )
+            await client.send(command)
+            assert list((await client.reply())[0].topics) == names
+        listing = "/admin/v2/non-persistent/public/default"
+        assert await admin("GET", listing) == (200, [NAME])
+        assert await admin("GET", "") == (200, persistent)
+        assert (await admin("GET", f"{listing}/t/stats"))[1]["publishers"]
+        assert (await admin("PUT", f"{listing}/p/partitions", 2))[0] == 204
+        assert isinstance(await client.subscribe(NAME), CommandSuccess)
+        assert (await admin("GET", f"{listing}/p/partitions"))[1]["partitions"] == 2
+        assert (await admin("GET", "/p/partitions"))[1]["partitions"] == 0
