@@ -5,9 +5,11 @@ The rule: nothing is decided here but how large a call may be.
 
 from typing import Final
 
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Mount
+from starlette.types import Receive, Scope, Send
 
 from arneb_pulsar.admin.api import answer
 from arneb_pulsar.admin.exchange import AdminError, refusal
@@ -17,16 +19,18 @@ BODY_BYTES_MAX: Final = 1024 * 1024
 """Of a call; the largest document is a set of policies or a schema."""
 
 
-def pulsar_admin_app(door: Door) -> ASGIApp:
+def pulsar_admin_app(door: Door) -> Starlette:
     """The application over ``door``."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1000, "reason": "not served here"})
             return
         response = await _respond(door, Request(scope, receive))
         await response(scope, receive, send)
 
-    return app
+    # Everything goes to the API's own router; Starlette sees to the life of the application.
+    return Starlette(routes=[Mount("/", app=app)])
 
 
 async def _respond(door: Door, request: Request) -> Response:
