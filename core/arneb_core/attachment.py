@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from arneb_core.deliveries import Deliveries
+from arneb_core.key_sharing import IN_ORDER, KeySharing
 from arneb_core.position import Position
 from arneb_core.statistics import SubscriptionType
 from arneb_core.window import Window
@@ -54,6 +55,7 @@ class ConsumerSpec:
     what the one before had in flight goes to the next.
     ``pulls``: it is assigned nothing and is never active; it only pulls (AMQP's basic.get).
     ``acks``: False = an entry counts as acknowledged as soon as it is delivered (AMQP no-ack).
+    ``sharing``: how a Key_Shared subscription shares its keys out.
     """
 
     name: str
@@ -67,6 +69,7 @@ class ConsumerSpec:
     pulls: bool = False
     partition: int | None = None
     windows: tuple[Window, ...] = ()
+    sharing: KeySharing = IN_ORDER
     properties: Mapping[str, str] = field(default_factory=dict)
 
 

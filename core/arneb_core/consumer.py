@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from arneb_core.callbacks import call
-from arneb_core.dispatch import Receiver
+from arneb_core.dispatch import KeySharedDispatcher, Receiver
 from arneb_core.errors import NotAllowed
 from arneb_core.interface import (
     ConsumerSpec,
@@ -40,6 +40,8 @@ class LogConsumer:
         self.sink = sink
         self.subscription = subscription
         self.receiver = Receiver(spec)
+        self.keys: KeySharedDispatcher | None = None
+        """Who must know what is no longer in flight here, on a Key_Shared subscription."""
         self.attached = True
         self._era = subscription.settlement.era
         self.whole: set[Position] = set()
@@ -300,6 +302,8 @@ class LogConsumer:
                     messages += size - 1
         if messages:
             self._freed(messages)
+        if taken and self.keys is not None:
+            self.keys.left(positions)
         return taken
 
     def _take_mask(self, place: Position, mask: int) -> int:
@@ -308,6 +312,8 @@ class LogConsumer:
         taken = held & mask
         if taken == held:
             del self.masks[place]
+            if self.keys is not None:
+                self.keys.left([place])
         else:
             self.masks[place] = held & ~taken
         self._freed(taken.bit_count())

@@ -29,6 +29,7 @@ from arneb_core.replay import ReplaySet
 
 if TYPE_CHECKING:
     from arneb_core.backlog import BacklogReader
+    from arneb_core.keyed import Single
     from arneb_core.priorities import PrioritySource
     from arneb_core.subscription import LogSubscription
     from arneb_core.tally import Tally
@@ -247,14 +248,16 @@ class Departures:
         now_ms = self._subscription.topic.engine.now_ms()
         return count_expired(entries, self.limits.message_ttl_ms, now_ms)
 
-    def of_one_age(
-        self, positions: list[Position], entries: list[bytes]
+    def living(
+        self, positions: list[Position], entries: list[bytes], *, may_be_new: bool
     ) -> tuple[list[Position], list[bytes]]:
-        """The first part of a run: either all of it was there before, or nothing was."""
+        """The first part of a run, as far as it may be delivered; nothing when what stands at the
+        front has expired. Either all of it was there before or, if it may be new, nothing was."""
         cut = bisect_right(positions, self.judged_through)
-        return (
-            (positions[:cut], entries[:cut]) if 0 < cut < len(positions) else (positions, entries)
-        )
+        if 0 < cut < len(positions):
+            positions, entries = positions[:cut], entries[:cut]
+        alive = self.count_alive(entries, is_new=may_be_new and not cut)
+        return positions[:alive], entries[:alive]
 
     def count_alive(self, entries: Sequence[bytes], *, is_new: bool) -> int:
         """How many of ``entries``, from the first on, may be delivered. ``is_new``: nobody had
@@ -262,7 +265,7 @@ class Departures:
         now_ms = self._subscription.topic.engine.now_ms()
         return count_alive(entries, self.limits.message_ttl_ms, now_ms, is_new=is_new)
 
-    def take_expired(self, source: "Source") -> int | None:
+    def take_expired(self, source: "Source | Single") -> int | None:
         """Let what has expired at the front of ``source`` depart; how many entries those were, or
         None when the front is not at hand. Says when the next one expires."""
         at_hand = source.peek()
@@ -336,7 +339,7 @@ class Departures:
 
     def _take(
         self,
-        source: "Source",
+        source: "Source | Single",
         reason: Departure,
         positions: list[Position],
         entries: list[bytes],

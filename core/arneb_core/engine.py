@@ -41,10 +41,11 @@ from arneb_core.store.schema import (
     META_CLEAN,
     Table,
 )
-from arneb_core.subscription import DISPATCH_ENTRIES_MAX, LogSubscription
+from arneb_core.subscription import LogSubscription
 from arneb_core.tail_cache import CacheBudget
 from arneb_core.threads import CommittingStore, Reader, Writer
 from arneb_core.topic import LogTopic
+from arneb_core.turns import DISPATCH_ENTRIES_MAX
 from arneb_core.upkeep import Upkeep
 from arneb_core.waiting import durable
 

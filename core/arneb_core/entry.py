@@ -46,6 +46,8 @@ _FLAGS: Final = (1 << PRIORITY_SHIFT) - 1
 MESSAGES: Final = Struct(">I")
 MESSAGES_OFFSET: Final = 4
 
+KEY_HASH_OFFSET: Final = 32
+
 
 class Origin(IntEnum):
     """The protocol in whose wire form the body is kept."""

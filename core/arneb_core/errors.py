@@ -8,6 +8,7 @@ test proves the table complete, so every error that a frontend may meet is a lea
     * :class:`TopicExists`
     * :class:`SubscriptionTypeMismatch` - attach with another type than the present consumers
     * :class:`ConsumerBusy` - an exclusive place is taken
+    * :class:`KeyRangesRefused` - a sticky consumer's ranges are none, or somebody else's
     * :class:`SubscriptionBusy` - consumers or readers are attached, so it cannot be removed
     * :class:`SubscriptionFenced` - a seek or a removal is under way
     * :class:`TopicFenced` - the topic is being deleted
@@ -42,6 +43,10 @@ class SubscriptionTypeMismatch(CoreError):
 
 class ConsumerBusy(CoreError):
     """The subscription takes one consumer only, and it has one."""
+
+
+class KeyRangesRefused(CoreError):
+    """The ranges of key hashes that a consumer names are no ranges, or overlap."""
 
 
 class SubscriptionBusy(CoreError):

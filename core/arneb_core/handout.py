@@ -14,7 +14,14 @@ from pyroaring import BitMap64
 
 from arneb_core.acks import AckState
 from arneb_core.callbacks import call
-from arneb_core.dispatch import Dispatcher, FailoverDispatcher, Receiver, SharedDispatcher
+from arneb_core.dispatch import (
+    Dispatcher,
+    FailoverDispatcher,
+    KeySharedDispatcher,
+    Members,
+    Receiver,
+    SharedDispatcher,
+)
 from arneb_core.entry import messages_in
 from arneb_core.interface import Deliveries, Window
 from arneb_core.position import BEFORE_ALL, Position
@@ -43,6 +50,7 @@ class HandOut:
         self._acks = acks
         self._settle = settle
         self._dispatcher: Dispatcher = SharedDispatcher()
+        self._members: Members = self._dispatcher
         self.consumers: dict[Receiver, LogConsumer] = {}
         self._suspect_until = suspect_until
         self._returned = BitMap64()
@@ -70,25 +78,27 @@ class HandOut:
             return self.consumers[self._dispatcher.active]
         return None
 
-    def begin(self, dispatcher: Dispatcher) -> None:
+    def begin(self, dispatcher: Dispatcher | KeySharedDispatcher) -> None:
         """The first consumer is about to come; this is how entries are shared out."""
         assert not self.consumers, "the type is free when nobody is there"
-        self._dispatcher = dispatcher
+        self._members = dispatcher
+        if not isinstance(dispatcher, KeySharedDispatcher):
+            self._dispatcher = dispatcher
 
     def retire(self, consumer: "LogConsumer") -> None:
         """``consumer`` gets nothing any more, but is there."""
-        self._dispatcher.remove(consumer.receiver)
+        self._members.remove(consumer.receiver)
 
     def add(self, consumer: "LogConsumer") -> None:
         """Let ``consumer`` have its share from now on."""
         self.consumers[consumer.receiver] = consumer
         if not consumer.spec.pulls:
-            self._dispatcher.add(consumer.receiver)
+            self._members.add(consumer.receiver)
 
     def remove(self, consumer: "LogConsumer") -> None:
         """``consumer`` gets nothing any more."""
         if self.consumers.pop(consumer.receiver, None) is not None:
-            self._dispatcher.remove(consumer.receiver)
+            self._members.remove(consumer.receiver)
 
     @property
     def room(self) -> int:
@@ -109,7 +119,7 @@ class HandOut:
     @property
     def has_room(self) -> bool:
         """Some consumer would take a message now."""
-        return self._dispatcher.has_room
+        return self._members.has_room
 
     def returned(self, positions: Sequence[Position], *, count: bool) -> None:
         """These came back; they count as seen, and with ``count`` as rejected once more."""
@@ -213,7 +223,7 @@ class HandOut:
         size = messages_in(entry)
         masks: dict[Position, int] | None = None
         if size > 1:
-            free = self._free(place, size)
+            free = self.free(place, size)
             if not free:
                 return None
             masks = {place: free & -free}
@@ -224,7 +234,7 @@ class HandOut:
     def is_done_with(self, place: Position, entry: bytes) -> bool:
         """No message of the entry is left to hand out."""
         size = messages_in(entry)
-        return size == 1 or self._acks.is_acknowledged(place) or not self._free(place, size)
+        return size == 1 or self._acks.is_acknowledged(place) or not self.free(place, size)
 
     def _hand_out_plain(self, positions: list[Position], entries: list[bytes]) -> int:
         shares = self._dispatcher.share(len(positions))
@@ -234,7 +244,7 @@ class HandOut:
         if len(shares) == 1:
             if done != len(positions):
                 positions, entries = positions[:done], entries[:done]
-            self._deliver(self.consumers[shares[0][0]], positions, entries)
+            self.deliver(self.consumers[shares[0][0]], positions, entries)
             return done
         gathered: dict[Receiver, tuple[list[Position], list[bytes]]] = {}
         for receiver, start, stop in shares:
@@ -244,7 +254,7 @@ class HandOut:
             run[0].extend(positions[start:stop])
             run[1].extend(entries[start:stop])
         for receiver, (places, run_entries) in gathered.items():
-            self._deliver(self.consumers[receiver], places, run_entries)
+            self.deliver(self.consumers[receiver], places, run_entries)
         return done
 
     def _hand_out_batches(
@@ -252,18 +262,13 @@ class HandOut:
     ) -> int:
         """Whole entries; a half-acknowledged batch costs, and shows, what is left of it. No
         entry is divided."""
-        masks: dict[Position, int] = {}
-        for index, place in enumerate(positions):
-            if sizes[index] > 1:
-                free = self._free(place, sizes[index])
-                if free.bit_count() != sizes[index]:
-                    masks[place], sizes[index] = free, free.bit_count()
+        masks = self.weigh(positions, sizes)
         shares = self._dispatcher.share(len(positions), sizes)
         for receiver, start, stop in shares:
             part = positions[start:stop]
             own = {each: masks[each] for each in part if each in masks}
             consumer = self.consumers[receiver]
-            self._deliver(consumer, part, entries[start:stop], sizes[start:stop], own or None)
+            self.deliver(consumer, part, entries[start:stop], sizes[start:stop], own or None)
         return shares[-1][2] if shares else 0
 
     def _hand_out_messages(
@@ -275,7 +280,7 @@ class HandOut:
         :attr:`divided` keeps what of it is out.
         """
         for index, (place, entry, size) in enumerate(zip(positions, entries, sizes, strict=True)):
-            free = self._free(place, size) if size > 1 else 1
+            free = self.free(place, size) if size > 1 else 1
             given: dict[Receiver, int] = {}
             while free:
                 shares = self._dispatcher.share(1)
@@ -291,24 +296,32 @@ class HandOut:
             for receiver, mask in given.items():
                 consumer = self.consumers[receiver]
                 if size == 1:
-                    self._deliver(consumer, [place], [entry])
+                    self.deliver(consumer, [place], [entry])
                     continue
                 self.divide(place, mask, size)
                 masks = {place: mask}
-                self._deliver(
-                    consumer, [place], [entry], [mask.bit_count()], masks, is_divided=True
-                )
+                self.deliver(consumer, [place], [entry], [mask.bit_count()], masks, is_divided=True)
             if free:
                 return index
         return len(positions)
 
-    def _free(self, place: Position, size: int) -> int:
+    def weigh(self, positions: list[Position], sizes: list[int]) -> dict[Position, int]:
+        """Of the batches that are half-acknowledged, what is left; ``sizes`` become that too."""
+        masks: dict[Position, int] = {}
+        for index, place in enumerate(positions):
+            if sizes[index] > 1:
+                free = self.free(place, sizes[index])
+                if free.bit_count() != sizes[index]:
+                    masks[place], sizes[index] = free, free.bit_count()
+        return masks
+
+    def free(self, place: Position, size: int) -> int:
         """The messages of a batch that are neither acknowledged nor in flight."""
         unacked = self._acks.unacked_mask(place)
         whole = (1 << size) - 1 if unacked is None else unacked
         return whole & ~self.divided.get(place, 0)
 
-    def _deliver(
+    def deliver(
         self,
         consumer: "LogConsumer",
         positions: list[Position],
@@ -318,6 +331,7 @@ class HandOut:
         *,
         is_divided: bool = False,
     ) -> None:
+        """Deliver what was counted already."""
         run = self._run(consumer, positions, entries, sizes, masks, is_divided=is_divided)
         if not call(consumer.sink.deliver, run):
             # To put it out here would give entries back that are still being handed out.

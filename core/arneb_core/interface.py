@@ -20,6 +20,8 @@ from arneb_core.attachment import Sink as Sink
 from arneb_core.deliveries import Deliveries as Deliveries
 from arneb_core.errors import CommitFailed
 from arneb_core.inspection import InspectedSubscription, InspectedTopic
+from arneb_core.key_sharing import KeySharing as KeySharing
+from arneb_core.key_sharing import KeySharingMode as KeySharingMode
 from arneb_core.limits import DeadLetters as DeadLetters
 from arneb_core.limits import Departure as Departure
 from arneb_core.limits import Limits as Limits
@@ -48,7 +50,8 @@ class Subscription(InspectedSubscription, Protocol):
         """Add a consumer.
 
         Raises :class:`ConsumerBusy`, :class:`SubscriptionTypeMismatch`,
-        :class:`SubscriptionFenced`. The first consumer sets the type; it is free again when
+        :class:`KeyRangesRefused`, :class:`SubscriptionFenced`, and :class:`NotAllowed` for
+        Key_Shared where priorities count. The first consumer sets the type; it is free again when
         the last one leaves.
         """
         ...

@@ -7,24 +7,21 @@ Pulsar ``PersistentSubscription.addConsumer`` and ``AbstractDispatcherSingleActi
 from typing import TYPE_CHECKING, Final
 
 from arneb_core.callbacks import call
+from arneb_core.dispatch.sticky_ranges import check_ranges
 from arneb_core.errors import ConsumerBusy, NotAllowed, SubscriptionTypeMismatch
-from arneb_core.interface import ConsumerSpec, SubscriptionType
+from arneb_core.interface import ConsumerSpec, KeySharing, KeySharingMode, SubscriptionType
 
 if TYPE_CHECKING:
     from arneb_core.consumer import LogConsumer
     from arneb_core.subscription import LogSubscription
-
-SUPPORTED_TYPES: Final = frozenset(
-    {SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED, SubscriptionType.FAILOVER}
-)
 
 ONE_CONSUMER: Final = frozenset({SubscriptionType.EXCLUSIVE})
 
 
 def check_type(subscription: "LogSubscription", spec: ConsumerSpec) -> None:
     """Raise the reason why a consumer with ``spec`` cannot attach now."""
-    if spec.type not in SUPPORTED_TYPES:
-        raise NotAllowed(f"subscription type {spec.type.value} is not supported")
+    if spec.type is SubscriptionType.KEY_SHARED:
+        _check_sharing(subscription, spec.sharing)
     if not subscription.consumers_attached:
         return
     if spec.type is not subscription.type:
@@ -33,6 +30,29 @@ def check_type(subscription: "LogSubscription", spec: ConsumerSpec) -> None:
         )
     if spec.type in ONE_CONSUMER:
         raise ConsumerBusy(f"expected no other consumer on {subscription!r}")
+
+
+def _check_sharing(subscription: "LogSubscription", wanted: KeySharing) -> None:
+    """Raise the reason why keys cannot be shared out so."""
+    if subscription.is_prioritised:
+        raise NotAllowed("expected a subscription without priorities for Key_Shared")
+    present = [
+        each.spec.sharing
+        for each in subscription.consumers
+        if each.spec.type is SubscriptionType.KEY_SHARED
+    ]
+    for each in present[:1]:
+        if each.mode is not wanted.mode:
+            raise SubscriptionTypeMismatch(
+                f"expected keys shared out by {each.mode.value}, got {wanted.mode.value}"
+            )
+        if each.in_order is not wanted.in_order:
+            raise SubscriptionTypeMismatch(
+                f"expected keys {'' if each.in_order else 'not '}kept in order, as with the "
+                f"present consumers, got the opposite"
+            )
+    if wanted.mode is KeySharingMode.STICKY:
+        check_ranges(wanted.ranges, [each for other in present for each in other.ranges])
 
 
 def tell_active(

@@ -54,6 +54,11 @@ class ReplaySet:
         """The lowest replay."""
         return Position(self._places.min()) if self._places else None
 
+    @property
+    def places(self) -> BitMap64:
+        """All replays. Live; not to be changed."""
+        return self._places
+
     def add(self, positions: Iterable[Position]) -> None:
         """Have ``positions`` delivered again."""
         self._places.update(positions)
@@ -112,6 +117,18 @@ class ReplaySet:
                 return positions, entries
             self._fetch(Position(self._places[0]))
         return None
+
+    def find(self, place: Position) -> bytes | None:
+        """The entry of the replay at ``place``; None while it is being read, or when it could not
+        be, or when the log no longer has it, and then it is no replay any more."""
+        entry = self._fetched.get(place)
+        if entry is None:
+            hot = self._log.read_hot(place, 1)
+            if hot is not None:
+                return hot[1][0]
+            if self.fetch.is_free:
+                self._fetch(place)
+        return entry
 
     def take(self, positions: list[Position]) -> None:
         """``positions`` were handed out."""

@@ -8,13 +8,13 @@ asked for, and the pump comes again.
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from arneb_core.backlog import BacklogReader
 from arneb_core.consumer import LogConsumer
 from arneb_core.cursor import Cursor, CursorChanges
 from arneb_core.departures import Departures
-from arneb_core.dispatch import dispatcher_for
+from arneb_core.dispatch import KeySharedDispatcher, dispatcher_for
 from arneb_core.errors import StoreFailed, SubscriptionFenced
 from arneb_core.fetch import Fetch
 from arneb_core.handout import HandOut
@@ -28,6 +28,7 @@ from arneb_core.interface import (
     SubscriptionStatistics,
     SubscriptionType,
 )
+from arneb_core.keyed import KeyedHandOut
 from arneb_core.membership import check_type, tell_active
 from arneb_core.position import BEFORE_ALL, Position, before, render
 from arneb_core.priorities import PrioritySource
@@ -37,14 +38,12 @@ from arneb_core.settlement import Settlement
 from arneb_core.store.schema import SubscriptionId
 from arneb_core.survey import SubscriptionSurvey
 from arneb_core.tally import Tally
+from arneb_core.turns import Turns
 from arneb_core.waiting import durable
 from arneb_core.weights import weights_of
 
 if TYPE_CHECKING:
     from arneb_core.topic import LogTopic
-
-DISPATCH_ENTRIES_MAX: Final = 2_048
-"""Entries dispatched before other subscriptions and connections get their turn."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +79,7 @@ class LogSubscription(SubscriptionSurvey):
         self._handout = HandOut(acks, suspect_until, self._settle_delivered)
         self.settlement = Settlement(self, self._replay, self._reader, self._handout)
         self.departures = Departures(self)
+        self._turns = Turns(self, self._handout, self.departures, self._source)
         self.tally = self.departures.tally = Tally(cursor, self._handout, self.departures, log)
         self.gone = False
         """It was removed: nothing of it is to be written or dispatched any more."""
@@ -109,6 +109,17 @@ class LogSubscription(SubscriptionSurvey):
         return self._handout.active
 
     @property
+    def keys(self) -> KeySharedDispatcher | None:
+        """Who decides by key, on a Key_Shared subscription."""
+        keyed = self._turns.keyed
+        return None if keyed is None else keyed.dispatcher
+
+    @property
+    def is_prioritised(self) -> bool:
+        """A higher priority goes first."""
+        return isinstance(self._replay, PrioritySource)
+
+    @property
     def consumers_attached(self) -> bool:
         """Somebody is there to read."""
         return bool(self._handout.consumers)
@@ -136,15 +147,26 @@ class LogSubscription(SubscriptionSurvey):
             raise SubscriptionFenced(f"{self!r} is being reset or removed")
         check_type(self, spec)
         if not self._handout.consumers:
-            self._handout.begin(dispatcher_for(spec, self.topic.name))
-        self.type = spec.type
+            self._begin(spec)
         consumer = LogConsumer(self, spec, sink)
+        consumer.keys = self.keys
         before = self.active
         self._handout.add(consumer)
         tell_active(self, before, consumer)
         self.unused = False
         self.wake()
         return consumer
+
+    def _begin(self, spec: ConsumerSpec) -> None:
+        """The first consumer is about to come, and sets the type."""
+        self.type = spec.type
+        dispatcher = dispatcher_for(spec, self.topic.name)
+        self._handout.begin(dispatcher)
+        if isinstance(dispatcher, KeySharedDispatcher):
+            assert isinstance(self._replay, ReplaySet), "check_type() was asked"
+            self._turns.keyed = KeyedHandOut(
+                self, self._handout, self._replay, self._reader, dispatcher
+            )
 
     def detached(self, consumer: LogConsumer) -> None:
         """``consumer`` left; what it held is back already."""
@@ -153,6 +175,8 @@ class LogSubscription(SubscriptionSurvey):
         tell_active(self, before, None)
         if not self._handout.consumers:
             self.type = None
+            self.let_go()
+            self._turns.keyed = None
             self._reader.rewind(self._reader.after)
             self._replay.let_go()
             if not (self.lasting or self.is_fenced):
@@ -186,6 +210,8 @@ class LogSubscription(SubscriptionSurvey):
 
     def prioritise(self, highest: int) -> None:
         if highest and not isinstance(self._replay, PrioritySource):
+            if self._turns.keyed is not None:
+                self.put_out("removed")  # keys and priorities do not go together
             self._replay = self.settlement.replay = PrioritySource(
                 self._replay, self._reader, highest, self._new_replays, self.wake
             )
@@ -198,53 +224,8 @@ class LogSubscription(SubscriptionSurvey):
     # Delivering
 
     def dispatch(self) -> int:
-        """Hand out what can be handed out now; how many entries that were. When they are
-        :data:`DISPATCH_ENTRIES_MAX` or more, there may be more to do at once."""
-        departures = self.departures
-        if not (departures.is_active or self.is_expiring):
-            return self._hand_out()
-        departures.step()
-        if not departures.drop_returned(self._source):
-            return 0
-        taken = self._hand_out() + departures.let_go(self._source)
-        return taken if departures.limits.waits else self._let_fall(taken, DISPATCH_ENTRIES_MAX)
-
-    def _hand_out(self) -> int:
-        taken_total = 0
-        while taken_total < DISPATCH_ENTRIES_MAX and not self.is_fenced:
-            if not self._handout.has_room:
-                if self.topic.engine.ahead.is_spent:
-                    self._reader.let_go()
-                break
-            source = self._source()
-            at_hand = source.peek()
-            if at_hand is None:
-                if source is self._replay and not self._replay:
-                    continue  # the log had none of them any more
-                break
-            positions, entries = at_hand
-            if self.is_expiring:
-                positions, entries = self.departures.of_one_age(positions, entries)
-                is_new = positions[0] > self.departures.judged_through
-                alive = self.departures.count_alive(
-                    entries, is_new=is_new and not isinstance(source, ReplaySet)
-                )
-                if not alive:
-                    if not self.departures.take_expired(source):
-                        break
-                    taken_total += 1
-                    continue
-                if alive < len(entries):
-                    positions, entries = positions[:alive], entries[:alive]
-            taken = self._handout.hand_out(positions, entries, batches=self.topic.log.has_batches)
-            if taken:
-                source.take(positions[:taken] if taken < len(positions) else positions)
-                taken_total += taken
-            if self._handout.broken:
-                self._put_out_broken()
-            elif not taken:
-                break
-        return taken_total
+        """Hand out what can be handed out now; see :meth:`.Turns.take`."""
+        return self._turns.take()
 
     @property
     def is_expiring(self) -> bool:
@@ -267,6 +248,12 @@ class LogSubscription(SubscriptionSurvey):
         """Where the log could not be read on when that was last tried."""
         return self._replay.fetch.failed_at or self._reader.fetch.failed_at
 
+    def let_go(self) -> None:
+        """What was read ahead is read again when there is room for it."""
+        self._reader.let_go()
+        if self._turns.keyed is not None:
+            self._turns.keyed.let_go()
+
     def _source(self) -> ReplaySet | PrioritySource | BacklogReader:
         return self._replay or self._reader
 
@@ -281,11 +268,6 @@ class LogSubscription(SubscriptionSurvey):
         self, positions: Sequence[Position], masks: Mapping[Position, int] | None
     ) -> None:
         self.settlement.settle_delivered(positions, masks)
-
-    def _put_out_broken(self) -> None:
-        broken, self._handout.broken = self._handout.broken, []
-        for consumer in broken:
-            consumer.put_out("failed")
 
     # Moving
 

@@ -109,7 +109,7 @@ class SubscriptionSurvey:
         self.settlement.acknowledge_until(place)
         await durable(self.receipt)
 
-    def _let_fall(self, taken: int, entries_max: int) -> int:
+    def let_fall(self, taken: int, entries_max: int) -> int:
         """So many entries were handed out; if they were not as many as may be at once, nobody
         could take what is left, and it is gone."""
         last = self.topic.last

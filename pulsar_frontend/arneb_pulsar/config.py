@@ -56,6 +56,11 @@ class PulsarConfig:
     probe_timeout_s: float = 5.0
     """How long the connection of a name's present owner may take to prove that it lives."""
 
+    key_shared_consistent_hashing: bool = True
+    """Key_Shared subscriptions share keys out by consistent hashing; False: by ranges of hashes,
+    the biggest of which is split when a consumer comes. Pulsar's
+    ``subscriptionKeySharedUseConsistentHashing``."""
+
     def __post_init__(self) -> None:
         for namespace in self.namespaces:
             parse_namespace(namespace)

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.mutants.keys_table import KEYS_MUTANTS
+from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.table import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +47,11 @@ def survives(mutant: Mutant, copy: Path) -> bool:
 
 
 def main(names: list[str]) -> int:
-    chosen = [each for each in MUTANTS if not names or each.name in names]
+    chosen = [
+        each
+        for each in (*MUTANTS, *KEYS_MUTANTS, *PULSAR_MUTANTS)
+        if not names or each.name in names
+    ]
     alive: list[str] = []
     with TemporaryDirectory() as directory:
         copy = Path(directory)

@@ -20,9 +20,6 @@ FAILOVER_TESTS: Final = ("tests/core/test_failover.py",)
 PARTS_TESTS: Final = ("tests/core/test_departures_batches.py",)
 KEEPING_TESTS: Final = ("tests/amqp_frontend/topology/test_keeping.py",)
 PRIORITY_TESTS: Final = ("tests/core/test_priorities.py",)
-PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
-DEDUPLICATION_TESTS: Final = ("tests/pulsar_frontend/server/test_deduplication.py",)
-ACCESS_TESTS: Final = ("tests/pulsar_frontend/server/test_access.py",)
 DISPATCH_TESTS: Final = ("tests/core/test_dispatch.py",)
 
 
@@ -444,7 +441,7 @@ MUTANTS: Final = (
     Mutant(
         "a cancelled consumer stays active",
         CORE + "handout.py",
-        "        self._dispatcher.remove(consumer.receiver)\n\n    def add",
+        "        self._members.remove(consumer.receiver)\n\n    def add",
         "        pass\n\n    def add",
         FAILOVER_TESTS,
     ),
@@ -560,55 +557,5 @@ MUTANTS: Final = (
         "flags | EntryFlag.DEAD_LETTERED | priority << PRIORITY_SHIFT",
         "flags | EntryFlag.DEAD_LETTERED",
         ("tests/amqp_frontend/topology/test_keeping.py",),
-    ),
-    Mutant(
-        "an epoch is told before it is on disk",
-        PULSAR + "server/producers.py",
-        "        self._core.commit(unit, partial(self._epoch_stored, claim, epoch))\n",
-        "        self._core.commit(unit, lambda error: None)\n"
-        "        self._epoch_stored(claim, epoch, None)\n",
-        ACCESS_TESTS,
-    ),
-    Mutant(
-        "a producer that was fenced out may come back",
-        PULSAR + "producers/access.py",
-        "        if claim.epoch is not None and claim.epoch < self.epoch:\n",
-        "        if False and claim.epoch is not None:\n",
-        ACCESS_TESTS,
-    ),
-    Mutant(
-        "nobody who waits is let in when the owner goes",
-        PULSAR + "producers/access.py",
-        "        if self.owners or not self.waiting:\n",
-        "        if self.owners or True:\n",
-        ACCESS_TESTS,
-    ),
-    Mutant(
-        "how far a producer got is forgotten by a restart",
-        PULSAR + "server/deduplication.py",
-        "batch.entries, done, batch.messages, metadata)\n",
-        "batch.entries, done, batch.messages)\n",
-        DEDUPLICATION_TESTS,
-    ),
-    Mutant(
-        "what follows does not wait for what may fail",
-        PULSAR + "server/deduplication.py",
-        "        if not self._flying:\n            self._fly()\n",
-        "        self._fly()\n",
-        DEDUPLICATION_TESTS,
-    ),
-    Mutant(
-        "a failed message is taken for a duplicate",
-        PULSAR + "server/deduplication.py",
-        "        if error is None:\n            for name, reach in reaches:\n",
-        "        if True:\n            for name, reach in reaches:\n",
-        DEDUPLICATION_TESTS,
-    ),
-    Mutant(
-        "the second chunk of a message is a duplicate of the first",
-        PULSAR + "server/deduplication.py",
-        "        if index not in outcome.chunks or _is_last_chunk(entry):\n",
-        "        if True or _is_last_chunk(entry):\n",
-        DEDUPLICATION_TESTS,
     ),
 )

@@ -3,12 +3,16 @@
 from pathlib import Path
 
 import pytest
+from tests.mutants.keys_table import KEYS_MUTANTS
+from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.table import MUTANTS, Mutant
+
+ALL = (*MUTANTS, *KEYS_MUTANTS, *PULSAR_MUTANTS)
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("mutant", ALL, ids=lambda each: each.name)
 def test_the_mistake_can_be_made(mutant: Mutant) -> None:
     code = (ROOT / mutant.file).read_text()
     assert code.count(mutant.old) == 1
@@ -17,5 +21,5 @@ def test_the_mistake_can_be_made(mutant: Mutant) -> None:
 
 
 def test_names_are_unique() -> None:
-    names = [each.name for each in MUTANTS]
+    names = [each.name for each in ALL]
     assert len(names) == len(set(names))

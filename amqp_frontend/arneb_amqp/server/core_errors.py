@@ -7,6 +7,7 @@ from arneb_amqp.errors import AmqpError, ReplyCode, amqp_error
 from arneb_core.errors import (
     ConsumerBusy,
     CoreError,
+    KeyRangesRefused,
     NotAllowed,
     StoreFailed,
     StoreFull,
@@ -27,6 +28,7 @@ REPLY_CODES: Final[Mapping[type[CoreError], ReplyCode]] = {
     # A Pulsar client may hold the subscription in a way that lets nobody else in.
     SubscriptionTypeMismatch: ReplyCode.ACCESS_REFUSED,
     ConsumerBusy: ReplyCode.ACCESS_REFUSED,
+    KeyRangesRefused: ReplyCode.PRECONDITION_FAILED,  # no AMQP consumer names any
     SubscriptionBusy: ReplyCode.RESOURCE_LOCKED,
     SubscriptionFenced: ReplyCode.RESOURCE_LOCKED,
     NotAllowed: ReplyCode.PRECONDITION_FAILED,

@@ -6,17 +6,26 @@ on the answer. One module a subscription type.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
+from arneb_core.dispatch.auto_split import AutoSplitSelector
+from arneb_core.dispatch.consistent_hashing import ConsistentHashingSelector
 from arneb_core.dispatch.failover import FailoverDispatcher, by_name, first_come
+from arneb_core.dispatch.key_shared import KeySharedDispatcher
 from arneb_core.dispatch.receiver import UNBOUNDED, Receiver
+from arneb_core.dispatch.selector import Selector
 from arneb_core.dispatch.shared import Share, SharedDispatcher
+from arneb_core.dispatch.sticky_ranges import StickyRangesSelector
 from arneb_core.interface import ConsumerSpec, SubscriptionType
+from arneb_core.key_sharing import KeySharingMode
 
 __all__ = [
+    "SELECTORS",
     "UNBOUNDED",
     "Dispatcher",
     "FailoverDispatcher",
+    "KeySharedDispatcher",
+    "Members",
     "Receiver",
     "Share",
     "SharedDispatcher",
@@ -24,8 +33,15 @@ __all__ = [
 ]
 
 
-class Dispatcher(Protocol):
-    """Decides who gets what of a run."""
+SELECTORS: Final[dict[KeySharingMode, type[Selector]]] = {
+    KeySharingMode.HASH_RANGES: AutoSplitSelector,
+    KeySharingMode.CONSISTENT_HASHING: ConsistentHashingSelector,
+    KeySharingMode.STICKY: StickyRangesSelector,
+}
+
+
+class Members(Protocol):
+    """Knows who takes part."""
 
     def add(self, receiver: Receiver) -> None: ...
 
@@ -37,11 +53,18 @@ class Dispatcher(Protocol):
     @property
     def receivers(self) -> Iterable[Receiver]: ...
 
+
+class Dispatcher(Members, Protocol):
+    """Decides who gets what of a run, whatever is in it."""
+
     def share(self, entries: int, costs: Sequence[int] | None = None) -> list[Share]: ...
 
 
-def dispatcher_for(spec: ConsumerSpec, topic: str) -> Dispatcher:
+def dispatcher_for(spec: ConsumerSpec, topic: str) -> Dispatcher | KeySharedDispatcher:
     """The dispatcher of a subscription whose first consumer asks for ``spec``."""
-    if spec.type is not SubscriptionType.FAILOVER:
-        return SharedDispatcher()
-    return FailoverDispatcher(first_come if spec.first_come else by_name(topic, spec.partition))
+    if spec.type is SubscriptionType.FAILOVER:
+        return FailoverDispatcher(first_come if spec.first_come else by_name(topic, spec.partition))
+    if spec.type is SubscriptionType.KEY_SHARED:
+        sharing = spec.sharing
+        return KeySharedDispatcher(SELECTORS[sharing.mode](), in_order=sharing.in_order)
+    return SharedDispatcher()

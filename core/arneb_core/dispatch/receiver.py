@@ -25,6 +25,7 @@ class Receiver:
         "name",
         "permits",
         "priority",
+        "ranges",
         "turn",
         "unlimited",
         "windows",
@@ -41,6 +42,8 @@ class Receiver:
         self.priority = spec.priority
         self.turn = max(1, spec.entries_per_turn_max)
         self.message_level = spec.message_level
+        self.ranges = spec.sharing.ranges
+        """Of key hashes, if the subscription shares keys out by these."""
         self.writable = True
 
     @property

@@ -7,13 +7,19 @@ import trio.testing
 
 from arneb_core.engine import Engine
 from arneb_core.entry import EntryHeader, Origin
+from arneb_core.hashing import key_hash
 from arneb_core.interface import ConsumerSpec, Deliveries, Subscription, Unit
 from arneb_core.position import Position
 
 
-def make_entry(body: bytes, messages: int = 1, publish_time_ms: int = 0) -> bytes:
+def make_entry(body: bytes, messages: int = 1, publish_time_ms: int = 0, key: bytes = b"") -> bytes:
     """An entry as a frontend would make it."""
-    header = EntryHeader(Origin.AMQP, messages=messages, publish_time_ms=publish_time_ms)
+    header = EntryHeader(
+        Origin.AMQP,
+        messages=messages,
+        publish_time_ms=publish_time_ms,
+        key_hash=key_hash(key),
+    )
     return header.pack() + body
 
 

@@ -2,16 +2,24 @@
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from arneb_core.entry import Origin
-from arneb_core.errors import ConsumerBusy, CoreError, SubscriptionTypeMismatch
+from arneb_core.errors import (
+    ConsumerBusy,
+    CoreError,
+    KeyRangesRefused,
+    SubscriptionTypeMismatch,
+)
 from arneb_core.interface import (
     Consumer,
     ConsumerSpec,
     InitialPosition,
+    KeySharing,
+    KeySharingMode,
     Subscription,
     Topic,
 )
@@ -165,15 +173,22 @@ class Requests:
             priority=effect.priority,
             acks=effect.topic.is_persistent,
             partition=effect.topic.partition if effect.topic.partition >= 0 else None,
+            sharing=self._sharing(effect.sharing),
             properties=effect.properties,
         )
         sink = PeerSink(self._peer, effect.key)
         try:
             return subscription.attach(spec, sink)
-        except (ConsumerBusy, SubscriptionTypeMismatch):
+        except (ConsumerBusy, KeyRangesRefused, SubscriptionTypeMismatch):
             if not await self._door.bury_dead(topic.name, subscription.name, self._peer):
                 raise
         return subscription.attach(spec, sink)
+
+    def _sharing(self, wanted: KeySharing) -> KeySharing:
+        """``wanted``, with the broker's choice where it has one."""
+        if wanted.mode is KeySharingMode.STICKY or self._door.config.key_shared_consistent_hashing:
+            return wanted
+        return replace(wanted, mode=KeySharingMode.HASH_RANGES)
 
     # Subscriptions
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NewType
 
-from arneb_core.interface import InitialPosition, SubscriptionType
+from arneb_core.interface import InitialPosition, KeySharing, SubscriptionType
 from arneb_core.position import Position
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.producers.access import AccessMode
@@ -73,6 +73,9 @@ class AttachConsumer:
     initial: InitialPosition
     start: Position | None
     rollback_s: int
+    sharing: KeySharing
+    """How keys are shared out, if the type is Key_Shared. Whether a ring or ranges of hashes do
+    that is the broker's choice, unless consumers name ranges."""
     properties: dict[str, str]
     subscription_properties: dict[str, str]
 

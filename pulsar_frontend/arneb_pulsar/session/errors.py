@@ -43,6 +43,7 @@ SERVER_ERRORS: Final[dict[type[core.CoreError], ServerError]] = {
     core.SubscriptionNotFound: pb.SubscriptionNotFound,
     core.SubscriptionTypeMismatch: pb.ConsumerBusy,
     core.ConsumerBusy: pb.ConsumerBusy,
+    core.KeyRangesRefused: pb.ConsumerAssignError,
     core.SubscriptionBusy: pb.ConsumerBusy,
     core.SubscriptionFenced: pb.ServiceNotReady,
     core.TopicFenced: pb.ServiceNotReady,

@@ -2,14 +2,19 @@
 
 from typing import Final
 
-from arneb_core.interface import InitialPosition, SubscriptionType
+from arneb_core.interface import (
+    InitialPosition,
+    KeySharing,
+    KeySharingMode,
+    SubscriptionType,
+)
 from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position
 from arneb_pulsar.session.effects import AttachConsumer, ConsumerKey
 from arneb_pulsar.session.errors import Refused
 from arneb_pulsar.session.fields import properties_of, subscription_of, text_of, topic_of
 from arneb_pulsar.wire.ids import place_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
-from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe, KeySharedMeta
 
 TYPES: Final = {
     CommandSubscribe.Exclusive: SubscriptionType.EXCLUSIVE,
@@ -18,17 +23,10 @@ TYPES: Final = {
     CommandSubscribe.Key_Shared: SubscriptionType.KEY_SHARED,
 }
 
-SUPPORTED: Final = frozenset(
-    {SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED, SubscriptionType.FAILOVER}
-)
-
 
 def attachment(key: ConsumerKey, command: CommandSubscribe) -> AttachConsumer:
     """The attachment that SUBSCRIBE asks for. Raises :class:`Refused`."""
     subscription_type = TYPES[command.subType]
-    if subscription_type not in SUPPORTED:
-        name = CommandSubscribe.SubType.Name(command.subType)
-        raise Refused(pb.NotAllowedError, f"Subscription type {name} is not supported")
     if command.read_compacted:
         raise Refused(pb.NotAllowedError, "Topics are not compacted: read_compacted is refused")
     initial, start = _beginning(command)
@@ -44,9 +42,20 @@ def attachment(key: ConsumerKey, command: CommandSubscribe) -> AttachConsumer:
         initial=initial,
         start=start,
         rollback_s=command.start_message_rollback_duration_sec,
+        sharing=sharing_of(command.keySharedMeta),
         properties=properties_of(command.metadata),
         subscription_properties=properties_of(command.subscription_properties),
     )
+
+
+def sharing_of(meta: KeySharedMeta) -> KeySharing:
+    """How the consumer wants keys to be shared out. Without a word about it keys are split among
+    consumers by the broker, as in Pulsar."""
+    in_order = not meta.allowOutOfOrderDelivery
+    if meta.keySharedMode == pb.STICKY:
+        ranges = tuple((each.start, each.end) for each in meta.hashRanges)
+        return KeySharing(KeySharingMode.STICKY, ranges, in_order)
+    return KeySharing(KeySharingMode.CONSISTENT_HASHING, (), in_order)
 
 
 def _beginning(command: CommandSubscribe) -> tuple[InitialPosition, Position | None]:

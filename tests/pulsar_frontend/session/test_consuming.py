@@ -4,7 +4,13 @@ import pytest
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
 
 from arneb_core.entry import EntryHeader, Origin
-from arneb_core.interface import Deliveries, InitialPosition, SubscriptionStatistics
+from arneb_core.interface import (
+    Deliveries,
+    InitialPosition,
+    KeySharing,
+    KeySharingMode,
+    SubscriptionStatistics,
+)
 from arneb_core.interface import SubscriptionType as Type
 from arneb_core.position import AFTER_ALL, BEFORE_ALL, position
 from arneb_pulsar.codec import CODEC
@@ -90,9 +96,37 @@ def test_subscribe_asks_for_an_attachment() -> None:
     play << AttachConsumer(
         key=1, topic=parse_topic("t"), subscription="s", type=Type.SHARED, name="me", priority=3,
         durable=True, create_topic=False, initial=InitialPosition.EARLIEST, start=None,
-        rollback_s=0, properties={"a": "b"}, subscription_properties={"c": "d"},
+        rollback_s=0, sharing=KeySharing(), properties={"a": "b"},
+        subscription_properties={"c": "d"},
     )  # fmt: skip
     play.over()
+
+
+@pytest.mark.parametrize(
+    ("meta", "sharing"),
+    [
+        (None, KeySharing()),
+        ({"keySharedMode": pb.AUTO_SPLIT}, KeySharing(KeySharingMode.CONSISTENT_HASHING)),
+        (
+            {"keySharedMode": pb.AUTO_SPLIT, "allowOutOfOrderDelivery": True},
+            KeySharing(KeySharingMode.CONSISTENT_HASHING, in_order=False),
+        ),
+        (
+            {
+                "keySharedMode": pb.STICKY,
+                "hashRanges": [{"start": 0, "end": 9}, {"start": 20, "end": 29}],
+            },
+            KeySharing(KeySharingMode.STICKY, ((0, 9), (20, 29))),
+        ),
+    ],
+)
+def test_subscribe_says_how_keys_are_shared_out(
+    meta: dict[str, object] | None, sharing: KeySharing
+) -> None:
+    fields = {} if meta is None else {"keySharedMeta": meta}
+    play = Playbook() >> received(subscribe(subType=CommandSubscribe.Key_Shared, **fields))
+    effect = play.take(AttachConsumer)
+    assert (effect.type, effect.sharing) == (Type.KEY_SHARED, sharing)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +153,6 @@ def test_a_reader_starts_at_its_message_inclusively(
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"subType": CommandSubscribe.Key_Shared}, pb.NotAllowedError),
         ({"read_compacted": True}, pb.NotAllowedError),
         ({"topic": " "}, pb.InvalidTopicName),
         ({"subscription": ""}, pb.NotAllowedError),

@@ -1,0 +1,252 @@
+"""Key_Shared subscriptions: a key at one consumer at a time and in order, come who may."""
+
+import time
+from collections import defaultdict
+
+import pulsar
+import pytest
+from conformance.pulsar.conftest import Connect, Named
+from conformance.pulsar.helpers import assert_silent, drain, send, take
+
+KEY_SHARED = pulsar.ConsumerType.KeyShared
+EARLIEST = pulsar.InitialPosition.Earliest
+ACKS_SENT_S = 0.3
+"""The client gathers acknowledgements for 100 ms."""
+
+Seen = tuple[str, int]
+
+
+def subscribe(client: pulsar.Client, topic: str, **options: object) -> pulsar.Consumer:
+    return client.subscribe(topic, "s", KEY_SHARED, initial_position=EARLIEST, **options)
+
+
+def sticky(*ranges: tuple[int, int]) -> pulsar.ConsumerKeySharedPolicy:
+    return pulsar.ConsumerKeySharedPolicy(
+        key_shared_mode=pulsar.KeySharedMode.Sticky, sticky_ranges=list(ranges)
+    )
+
+
+def publish(producer: pulsar.Producer, keys: int, rounds: int, first: int = 0) -> None:
+    """To each key the numbers of so many rounds."""
+    for number in range(first, first + rounds):
+        for key in range(keys):
+            producer.send_async(b"%d" % number, lambda *_: None, partition_key=f"key-{key}")
+    producer.flush()
+
+
+def seen(message: pulsar.Message) -> Seen:
+    return message.partition_key(), int(message.data())
+
+
+def receive_some(consumer: pulsar.Consumer, most: int = 10_000) -> list[pulsar.Message]:
+    found = []
+    while len(found) < most:
+        try:
+            found.append(consumer.receive(200))
+        except pulsar.Timeout:
+            break
+    return found
+
+
+def by_key(messages: list[Seen]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for key, number in messages:
+        found[key].append(number)
+    return found
+
+
+def test_every_key_goes_to_one_consumer_in_order(connect: Connect, topic: str) -> None:
+    consumers = [subscribe(connect(), topic, consumer_name=f"c{n}") for n in range(3)]
+    publish(connect().create_producer(topic), keys=50, rounds=20)
+    owners: dict[str, int] = {}
+    total = 0
+    for index, consumer in enumerate(consumers):
+        for key, numbers in by_key([seen(each) for each in receive_some(consumer)]).items():
+            assert owners.setdefault(key, index) == index, f"{key} has two consumers"
+            assert numbers == list(range(20))
+            total += len(numbers)
+    assert total == 50 * 20
+    assert set(owners.values()) == {0, 1, 2}, "everybody has some keys"
+
+
+def test_keys_stay_in_order_while_consumers_come_and_go(connect: Connect, topic: str) -> None:
+    """What was processed (received and acknowledged) of a key is in order, but for what came
+    again because its consumer left with it; and nobody has what another has not answered."""
+    producer = connect().create_producer(topic)
+    consumers = {0: subscribe(connect(), topic, receiver_queue_size=20)}
+    processed: dict[str, list[int]] = defaultdict(list)
+    held: dict[str, tuple[int, list[pulsar.Message]]] = {}
+    plan = {1: "+", 2: "+", 3: "-", 4: "+", 5: "-", 6: "+", 7: "-", 8: "-"}
+    for step in range(12):
+        publish(producer, keys=20, rounds=5, first=step * 5)
+        if plan.get(step) == "+":
+            consumers[step] = subscribe(connect(), topic, receiver_queue_size=20)
+        elif plan.get(step) == "-":
+            number = min(consumers)
+            consumers.pop(number).close()
+            held = {key: each for key, each in held.items() if each[0] != number}
+        for number, consumer in consumers.items():
+            for message in receive_some(consumer, most=40):
+                key, value = seen(message)
+                owner, waiting = held.get(key, (number, []))
+                assert owner == number, f"{key} is at {owner} and {number}"
+                waiting.append(message)
+                held[key] = number, waiting
+                expected = len(processed[key]) + len(waiting) - 1
+                assert value == expected, f"{key}: {value} after {expected - 1}"
+        for key, (number, waiting) in list(held.items()):
+            for message in waiting[: len(waiting) // 2 + 1]:
+                consumers[number].acknowledge(message)
+                processed[key].append(int(message.data()))
+            rest = waiting[len(waiting) // 2 + 1 :]
+            held.pop(key)
+            if rest:
+                held[key] = number, rest
+        time.sleep(ACKS_SENT_S)
+    for key, (number, waiting) in held.items():
+        for message in waiting:
+            consumers[number].acknowledge(message)
+            processed[key].append(int(message.data()))
+    while messages := [(c, each) for c in consumers.values() for each in receive_some(c)]:
+        for consumer, message in messages:
+            processed[seen(message)[0]].append(int(message.data()))
+            consumer.acknowledge(message)
+    assert processed == {f"key-{key}": list(range(60)) for key in range(20)}
+
+
+def test_a_slow_consumer_holds_up_its_own_keys_only(connect: Connect, topic: str) -> None:
+    slow = subscribe(connect(), topic, receiver_queue_size=10)
+    producer = connect().create_producer(topic)
+    publish(producer, keys=30, rounds=1)
+    had = {seen(each)[0] for each in take(slow, 10)}
+    quick = subscribe(connect(), topic)
+    publish(producer, keys=30, rounds=4, first=1)
+    found = by_key([seen(each) for each in receive_some(quick)])
+    assert found, "the newcomer gets what nobody holds"
+    assert not found.keys() & had
+    for key, numbers in found.items():
+        assert numbers in ([0, 1, 2, 3, 4], [1, 2, 3, 4]), key
+
+
+def test_a_key_sent_back_comes_again_to_its_consumer_in_order(connect: Connect, topic: str) -> None:
+    options = {"negative_ack_redelivery_delay_ms": 100}
+    one = subscribe(connect(), topic, consumer_name="one", **options)
+    two = subscribe(connect(), topic, consumer_name="two", **options)
+    publish(connect().create_producer(topic), keys=10, rounds=3)
+    first = {name: receive_some(each) for name, each in (("one", one), ("two", two))}
+    for name, consumer in (("one", one), ("two", two)):
+        for message in first[name]:
+            consumer.negative_acknowledge(message)
+        again = take(consumer, len(first[name]))
+        assert by_key(map(seen, again)) == by_key(map(seen, first[name]))
+        assert {each.redelivery_count() for each in again} == {1}
+
+
+def test_what_a_leaving_consumer_had_goes_to_the_others(connect: Connect, topic: str) -> None:
+    stays, leaves = (subscribe(connect(), topic, consumer_name=name) for name in ("a", "b"))
+    publish(connect().create_producer(topic), keys=20, rounds=5)
+    own, others = receive_some(stays), receive_some(leaves)
+    assert own and others
+    for message in others[: len(others) // 2]:
+        leaves.acknowledge(message)
+    time.sleep(ACKS_SENT_S)
+    leaves.close()
+    again = receive_some(stays)
+    assert by_key(map(seen, again)) == by_key(map(seen, others[len(others) // 2 :]))
+    assert {each.redelivery_count() for each in again} == {0}
+
+
+def test_messages_without_a_key_are_spread(connect: Connect, topic: str) -> None:
+    consumers = [subscribe(connect(), topic, consumer_name=f"c{n}") for n in range(3)]
+    send(connect().create_producer(topic), [b"%d" % number for number in range(300)])
+    found = [drain(each) for each in consumers]
+    assert sorted(int(each) for part in found for each in part) == list(range(300))
+    assert all(found)
+
+
+def test_the_ordering_key_goes_before_the_partition_key(connect: Connect, topic: str) -> None:
+    low = subscribe(connect(), topic, key_shared_policy=sticky((0, 32767)))
+    high = subscribe(connect(), topic, key_shared_policy=sticky((32768, 65535)))
+    producer = connect().create_producer(topic)
+    producer.send(b"1", partition_key="Order-3459134")  # 6067
+    producer.send(b"2", partition_key="key01")  # 47652
+    producer.send(b"3", partition_key="key01", ordering_key="Order-3459134")
+    assert drain(low) == [b"1", b"3"]
+    assert drain(high) == [b"2"]
+
+
+@pytest.mark.parametrize("policy", ["hole", "overlap", "none"])
+def test_sticky_ranges(connect: Connect, topic: str, policy: str) -> None:
+    low = subscribe(connect(), topic, key_shared_policy=sticky((0, 20_000)))
+    producer = connect().create_producer(topic)
+    producer.send(b"in", partition_key="Order-3459134")  # 6067
+    producer.send(b"out", partition_key="key01")  # 47652
+    assert drain(low) == [b"in"]
+    if policy == "hole":
+        rest = subscribe(connect(), topic, key_shared_policy=sticky((20_001, 65_535)))
+        assert drain(rest) == [b"out"]
+    elif policy == "overlap":
+        with pytest.raises(pulsar.PulsarException):
+            subscribe(connect(), topic, key_shared_policy=sticky((20_000, 65_535)))
+    else:
+        with pytest.raises(pulsar.PulsarException):
+            subscribe(connect(), topic)
+    assert_silent(low)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [pulsar.ConsumerType.Shared, pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Failover],
+)
+def test_the_type_holds_until_the_last_consumer_leaves(
+    connect: Connect, topic: str, other: pulsar.ConsumerType
+) -> None:
+    holder = subscribe(connect(), topic)
+    with pytest.raises(pulsar.ConsumerBusy):
+        connect().subscribe(topic, "s", other)
+    holder.close()
+    connect().subscribe(topic, "s", other)
+    with pytest.raises(pulsar.ConsumerBusy):
+        subscribe(connect(), topic)
+
+
+def test_order_must_be_wanted_by_all_or_none(connect: Connect, topic: str) -> None:
+    loose = pulsar.ConsumerKeySharedPolicy(allow_out_of_order_delivery=True)
+    subscribe(connect(), topic, key_shared_policy=loose)
+    with pytest.raises(pulsar.ConsumerBusy):
+        subscribe(connect(), topic)
+    subscribe(connect(), topic, key_shared_policy=loose)
+
+
+def test_cumulative_acks_are_refused(connect: Connect, topic: str) -> None:
+    consumer = subscribe(connect(), topic)
+    publish(connect().create_producer(topic), keys=2, rounds=2)
+    last = take(consumer, 4)[-1]
+    with pytest.raises(pulsar.CumulativeAcknowledgementNotAllowedError):
+        consumer.acknowledge_cumulative(last)
+
+
+def test_a_batch_has_one_key_when_it_is_made_by_key(connect: Connect, topic: str) -> None:
+    consumers = [subscribe(connect(), topic, consumer_name=f"c{n}") for n in range(2)]
+    producer = connect().create_producer(
+        topic, batching_enabled=True, batching_type=pulsar.BatchingType.KeyBased
+    )
+    publish(producer, keys=20, rounds=10)
+    owners: dict[str, int] = {}
+    for index, consumer in enumerate(consumers):
+        for key, numbers in by_key([seen(each) for each in receive_some(consumer)]).items():
+            assert owners.setdefault(key, index) == index
+            assert numbers == list(range(10))
+    assert len(owners) == 20
+    assert set(owners.values()) == {0, 1}
+
+
+def test_several_topics_with_one_consumer_each(connect: Connect, name: Named) -> None:
+    topics = [name("keyed") for _ in range(2)]
+    consumers = [
+        connect().subscribe(topics, "s", KEY_SHARED, consumer_name=each) for each in ("a", "b")
+    ]
+    for each in topics:
+        publish(connect().create_producer(each), keys=10, rounds=3)
+    found = [message for each in consumers for message in receive_some(each)]
+    assert len(found) == 60

@@ -1,0 +1,44 @@
+"""Held keys: which receiver has entries of a slot in flight.
+
+The rule: a slot has one holder at most, from the first entry of it that goes out to the last one
+that is answered. It costs two dictionary entries for each entry in flight, and no look at what
+is not.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from arneb_core.dispatch.receiver import Receiver
+from arneb_core.position import Position
+
+
+class HeldKeys:
+    """The slots of everything in flight."""
+
+    def __init__(self) -> None:
+        self.holders: dict[int, Receiver] = {}
+        """By slot; not to be changed by others."""
+        self._counts: Counter[int] = Counter()
+        self._slots: dict[Position, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<HeldKeys {len(self._slots)} entries, {len(self.holders)} slots>"
+
+    def took(self, receiver: Receiver, positions: Sequence[Position], slots: Sequence[int]) -> None:
+        """``positions``, whose slots are ``slots``, are in flight at ``receiver``."""
+        self._slots.update(zip(positions, slots, strict=True))
+        self._counts.update(slots)
+        self.holders.update(dict.fromkeys(slots, receiver))
+
+    def left(self, positions: Iterable[Position]) -> dict[Position, int]:
+        """These, if they were in flight, are no more; the slots of those that were."""
+        slots, counts = self._slots, self._counts
+        found: dict[Position, int] = {}
+        for place in positions:
+            slot = slots.pop(place, None)
+            if slot is not None:
+                found[place] = slot
+                counts[slot] -= 1
+                if not counts[slot]:
+                    del counts[slot], self.holders[slot]
+        return found

@@ -1,0 +1,121 @@
+"""Waiting keys: the entries of slots that cannot go on now, and which of them may next.
+
+The rule: inside a slot entries go in log order; among the slots of a receiver that may go on,
+the one with the lowest entry is first. Nothing here looks at all that waits: a slot is looked at
+when something of it changes, and a queue is a heap.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+
+from pyroaring import BitMap64
+
+from arneb_core.dispatch.receiver import Receiver
+from arneb_core.position import Position
+
+
+class WaitingKeys:
+    """What waits, by slot, and the queues of slots in front of receivers.
+
+    Invariant: ``_turn`` has a slot if and only if it stands in a queue, at that entry. Queues may
+    hold more, of turns that are over.
+    """
+
+    def __init__(self) -> None:
+        self._by_slot: dict[int, deque[Position]] = {}
+        self.places = BitMap64()
+        """All that waits. What is not in here any more was answered, and is skipped."""
+        self._queues: dict[Receiver, list[tuple[Position, int]]] = {}
+        self._turn: dict[int, Position] = {}
+
+    def __repr__(self) -> str:
+        return f"<WaitingKeys {len(self.places)} of {len(self._by_slot)} slots>"
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def slots(self) -> Mapping[int, object]:
+        """The slots of which something waits, or waited a moment ago."""
+        return self._by_slot
+
+    def add(self, positions: Sequence[Position], slots: Sequence[int]) -> set[int]:
+        """These wait too; the slots whose first entry is another now."""
+        self.places.update(positions)
+        changed: set[int] = set()
+        unsorted: set[int] = set()
+        for place, slot in zip(positions, slots, strict=True):
+            line = self._by_slot.get(slot)
+            if line is None:
+                self._by_slot[slot] = deque((place,))
+                changed.add(slot)
+                continue
+            if place < line[-1]:
+                unsorted.add(slot)
+            line.append(place)
+        for slot in unsorted:
+            self._by_slot[slot] = deque(sorted(set(self._by_slot[slot])))
+        return changed | unsorted
+
+    def keep_only(self, places: BitMap64) -> None:
+        """What is not in ``places`` was answered by somebody who did not have it."""
+        self.places &= places
+        if not self.places:
+            self.clear()
+
+    def first(self, slot: int) -> Position | None:
+        """The lowest entry of the slot that waits."""
+        line = self._by_slot.get(slot)
+        while line:
+            if line[0] in self.places:
+                return line[0]
+            line.popleft()
+        self._by_slot.pop(slot, None)
+        return None
+
+    def take(self, slot: int) -> Position:
+        """Take the slot's first entry out; its turn is over."""
+        place = self._by_slot[slot].popleft()
+        self.places.discard(place)
+        self._turn.pop(slot, None)
+        self.first(slot)
+        return place
+
+    def line_up(self, slot: int, receiver: Receiver) -> None:
+        """The slot may go on, at ``receiver``."""
+        place = self.first(slot)
+        if place is not None and not self._turn.get(slot, place + 1) <= place:
+            self._turn[slot] = place
+            heappush(self._queues.setdefault(receiver, []), (place, slot))
+
+    def front(self, receiver: Receiver) -> int | None:
+        """The slot at the front of the receiver's queue."""
+        queue = self._queues.get(receiver)
+        while queue:
+            place, slot = queue[0]
+            if self._turn.get(slot) == place:
+                if self.first(slot) == place:
+                    return slot
+                self.hold_up(slot)  # that entry was answered
+                self.line_up(slot, receiver)
+            heappop(queue)
+        return None
+
+    def hold_up(self, slot: int) -> None:
+        """The slot may not go on after all, until it lines up again."""
+        self._turn.pop(slot, None)
+
+    def disperse(self) -> None:
+        """No slot stands in any queue: they belong to others now."""
+        self._queues.clear()
+        self._turn.clear()
+        for slot in list(self._by_slot):
+            self.first(slot)
+
+    def clear(self) -> None:
+        """Nothing waits."""
+        self._by_slot.clear()
+        self.places.clear()
+        self._queues.clear()
+        self._turn.clear()

@@ -1,0 +1,35 @@
+"""Key sharing: what a consumer of a Key_Shared subscription asks for.
+
+The rule: the first consumer decides how keys are shared out and whether order may be given up;
+the others must ask for the same.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+SlotRange = tuple[int, int]
+"""First and last slot of a range of key hashes."""
+
+
+class KeySharingMode(Enum):
+    """How keys are shared out among consumers."""
+
+    HASH_RANGES = "hash ranges"
+    """One range a consumer, the biggest is split when one comes."""
+    CONSISTENT_HASHING = "consistent hashing"
+    STICKY = "sticky"
+    """Consumers name their ranges."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeySharing:
+    """``ranges`` are for sticky consumers. ``in_order``: a key that moves to another consumer
+    stays away from it until the one before has answered all it holds of it."""
+
+    mode: KeySharingMode = KeySharingMode.CONSISTENT_HASHING
+    ranges: tuple[SlotRange, ...] = ()
+    in_order: bool = True
+
+
+IN_ORDER: Final = KeySharing()

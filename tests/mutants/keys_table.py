@@ -1,0 +1,114 @@
+"""The mutant list, continued: mistakes with keys and with limits of what is unacknowledged.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import CORE, Mutant
+
+KEY_SHARED: Final = CORE + "dispatch/key_shared.py"
+KEY_SHARED_TESTS: Final = ("tests/core/test_key_shared.py",)
+SELECTOR_TESTS: Final = ("tests/core/test_selectors.py",)
+
+KEYS_MUTANTS: Final = (
+    Mutant(
+        "keys are dealt out in turn",
+        KEY_SHARED,
+        "            owner = owners[slot] if slot in owners else self._owner_of(slot)\n"
+        "            if (\n",
+        "            owner = self._receivers[index % len(self._receivers)]\n            if (\n",
+        KEY_SHARED_TESTS,
+    ),
+    Mutant(
+        "a key that moves does not drain",
+        KEY_SHARED,
+        "                or (self.in_order and holders.get(slot, owner) is not owner)\n",
+        "",
+        KEY_SHARED_TESTS,
+    ),
+    Mutant(
+        "a waiting key that moves does not drain",
+        KEY_SHARED,
+        "        return not self.in_order or self._held.holders.get(slot, receiver) is receiver\n",
+        "        return True\n",
+        KEY_SHARED_TESTS,
+    ),
+    Mutant(
+        "a drained key is not let on",
+        KEY_SHARED,
+        "                if slot in waiting and slot not in holders:\n",
+        "                if False:\n",
+        KEY_SHARED_TESTS,
+    ),
+    Mutant(
+        "new entries overtake those of their key that wait",
+        KEY_SHARED,
+        "                or slot in waiting\n",
+        "",
+        KEY_SHARED_TESTS,
+    ),
+    Mutant(
+        "what comes back stands behind what waits",
+        CORE + "dispatch/waiting_keys.py",
+        "            self._by_slot[slot] = deque(sorted(set(self._by_slot[slot])))\n",
+        "            pass\n",
+        KEY_SHARED_TESTS,
+    ),
+    Mutant(
+        "what waits knows no bound",
+        KEY_SHARED,
+        "        return len(self._waiting) < most\n",
+        "        return True\n",
+        KEY_SHARED_TESTS,
+    ),
+    Mutant(
+        "keys keep their owner when somebody comes or goes",
+        KEY_SHARED,
+        "        self._owners.clear()\n",
+        "        pass\n",
+        KEY_SHARED_TESTS,
+    ),
+    Mutant(
+        "an acknowledged entry still holds its key",
+        CORE + "consumer.py",
+        "        if taken and self.keys is not None:\n",
+        "        if False and self.keys is not None:\n",
+        KEY_SHARED_TESTS,
+    ),
+    Mutant(
+        "permits do not count when keys do",
+        KEY_SHARED,
+        "                or owner not in rooms\n",
+        "",
+        KEY_SHARED_TESTS,
+    ),
+    Mutant(
+        "a batch given by key costs one permit",
+        CORE + "keyed.py",
+        "            costs = list(map(self._cost, positions, entries))\n",
+        "            pass\n",
+        KEY_SHARED_TESTS,
+    ),
+    Mutant(
+        "who comes takes the upper half",
+        CORE + "dispatch/auto_split.py",
+        "        self._receivers.insert(index, receiver)\n",
+        "        self._receivers.insert(index + 1, receiver)\n",
+        SELECTOR_TESTS,
+    ),
+    Mutant(
+        "sticky ranges may overlap",
+        CORE + "dispatch/sticky_ranges.py",
+        "    present = sorted([*wanted, *taken])\n",
+        "    present = sorted(wanted)\n",
+        SELECTOR_TESTS,
+    ),
+    Mutant(
+        "what has no key goes to one consumer",
+        CORE + "dispatch/selector.py",
+        "    if 0 in hashes:\n",
+        "    if False:\n",
+        SELECTOR_TESTS,
+    ),
+)

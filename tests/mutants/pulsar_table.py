@@ -1,0 +1,65 @@
+"""The mutant list, continued: mistakes at the Pulsar door.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
+DEDUPLICATION_TESTS: Final = ("tests/pulsar_frontend/server/test_deduplication.py",)
+ACCESS_TESTS: Final = ("tests/pulsar_frontend/server/test_access.py",)
+
+PULSAR_MUTANTS: Final = (
+    Mutant(
+        "an epoch is told before it is on disk",
+        PULSAR + "server/producers.py",
+        "        self._core.commit(unit, partial(self._epoch_stored, claim, epoch))\n",
+        "        self._core.commit(unit, lambda error: None)\n"
+        "        self._epoch_stored(claim, epoch, None)\n",
+        ACCESS_TESTS,
+    ),
+    Mutant(
+        "a producer that was fenced out may come back",
+        PULSAR + "producers/access.py",
+        "        if claim.epoch is not None and claim.epoch < self.epoch:\n",
+        "        if False and claim.epoch is not None:\n",
+        ACCESS_TESTS,
+    ),
+    Mutant(
+        "nobody who waits is let in when the owner goes",
+        PULSAR + "producers/access.py",
+        "        if self.owners or not self.waiting:\n",
+        "        if self.owners or True:\n",
+        ACCESS_TESTS,
+    ),
+    Mutant(
+        "how far a producer got is forgotten by a restart",
+        PULSAR + "server/deduplication.py",
+        "batch.entries, done, batch.messages, metadata)\n",
+        "batch.entries, done, batch.messages)\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
+        "what follows does not wait for what may fail",
+        PULSAR + "server/deduplication.py",
+        "        if not self._flying:\n            self._fly()\n",
+        "        self._fly()\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
+        "a failed message is taken for a duplicate",
+        PULSAR + "server/deduplication.py",
+        "        if error is None:\n            for name, reach in reaches:\n",
+        "        if True:\n            for name, reach in reaches:\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
+        "the second chunk of a message is a duplicate of the first",
+        PULSAR + "server/deduplication.py",
+        "        if index not in outcome.chunks or _is_last_chunk(entry):\n",
+        "        if True or _is_last_chunk(entry):\n",
+        DEDUPLICATION_TESTS,
+    ),
+)
