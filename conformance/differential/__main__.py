@@ -11,7 +11,8 @@ from typing import Final
 
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.rabbitmq import RabbitMQ
-from conformance.differential.run import Different, Verdicts, run
+from conformance.differential.program import Kind
+from conformance.differential.run import MIXED, Different, Verdicts, run
 
 EVERY: Final = 100
 """Programs from one line of progress to the next."""
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--seed", type=int, default=secrets.randbits(32))
     parser.add_argument("--no-tx", action="store_true", help="leave transactions out")
+    parser.add_argument("--kind", choices=[kind.value for kind in Kind], help="no others")
     wanted = parser.parse_args()
     print(f"{wanted.programs} programs of {wanted.steps} steps, seed {wanted.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="differential-") as directory:
@@ -36,6 +38,7 @@ def main() -> int:
                 wanted.seed,
                 addresses,
                 tx=not wanted.no_tx,
+                among=[Kind(wanted.kind)] if wanted.kind else MIXED,
                 after_each=_progress(),
             )
         except Different as different:

@@ -9,12 +9,13 @@ import itertools
 import time
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from conformance.brokers.process import Address
 from conformance.differential.evening import Evened, even, shared_out_otherwise
 from conformance.differential.player import Player
 from conformance.differential.program import Program, Step
+from conformance.differential.vocabulary import SHORT
 
 QUIET_ROUNDS: Final = 2
 """Equal in so many rounds on end. One would take two brokers that are both late for equal."""
@@ -22,6 +23,14 @@ QUIET_ROUNDS: Final = 2
 PATIENCE_S: Final = 2.0
 """How long an unequal observation may stay unequal: a flush and a monitor's notice are
 milliseconds, on a busy machine some tens of them."""
+
+CALM_S: Final = (SHORT + 130) / 1000
+"""How long a program in which messages expire must have been the same: some timers are late."""
+
+MAKES_READY: Final = frozenset(
+    {"publish", "nack", "reject", "recover", "tx_commit", "cancel", "queue_delete", "purge", "qos"}
+    | {"close_channel", "close_connection", "drop_connection", "queue_declare", "consume", "get"}
+)
 
 _numbers = itertools.count(1)
 
@@ -67,14 +76,29 @@ class Report:
         return "\n".join([*text, self.error]).rstrip()
 
 
+@dataclass(frozen=True, slots=True)
+class Care:
+    """What has to be minded in one program."""
+
+    hasty: bool
+    """Messages expire."""
+    quorum: bool
+    """There are quorum queues."""
+
+    def calm_s(self, step: Step) -> float:
+        """How long nothing may have changed before ``step`` is over."""
+        return CALM_S if self.hasty and step.do in MAKES_READY else 0.0
+
+
 def duel(program: Program, addresses: tuple[Address, Address]) -> Report:
     """Play ``program`` on both; stops at the first difference."""
     report = Report(program)
     prefix = f"p{next(_numbers)}-{time.monotonic_ns() % 1_000_000}."
     players = (Player(addresses[0], prefix), Player(addresses[1], prefix))
     try:
+        care = _care_for(program)
         for step in program:
-            if not _play(report, step, players):
+            if not _play(report, step, players, care):
                 break
     except (TimeoutError, AssertionError, OSError) as error:
         report.verdict, report.error = Verdict.DIFFERENT, f"at {step!r}: {error!r}"
@@ -84,7 +108,15 @@ def duel(program: Program, addresses: tuple[Address, Address]) -> Report:
     return report
 
 
-def _play(report: Report, step: Step, players: tuple[Player, Player]) -> bool:
+def _care_for(program: Program) -> Care:
+    said: list[Any] = []
+    for step in program:
+        for name in ("arguments", "properties"):
+            said += (step.args.get(name) or {}).values()
+    return Care(SHORT in said or str(SHORT) in said, "quorum" in said)
+
+
+def _play(report: Report, step: Step, players: tuple[Player, Player], care: Care) -> bool:
     tag = None
     if "which" in step.args:
         tag = _tag(step.args["which"], players[0].unacked.get(step.on, []))
@@ -92,7 +124,7 @@ def _play(report: Report, step: Step, players: tuple[Player, Player]) -> bool:
             return True
     for player in players:
         player.play(step, tag)
-    said = _settled(players)
+    said = _settled(players, care.calm_s(step), quorum=care.quorum)
     report.lines.append(Line(step, tag, said))
     if said[0] == said[1]:
         for player in players:
@@ -103,24 +135,42 @@ def _play(report: Report, step: Step, players: tuple[Player, Player]) -> bool:
     return False
 
 
-def _settled(players: tuple[Player, Player]) -> tuple[Evened, Evened]:
-    end = time.monotonic() + PATIENCE_S
-    equal = 0
+def _settled(
+    players: tuple[Player, Player], calm_s: float, *, quorum: bool
+) -> tuple[Evened, Evened]:
+    """What both have said when they say the same and no more. ``calm_s``: for so long."""
+    end = time.monotonic() + PATIENCE_S + calm_s
+    equal, same_since, before = 0, time.monotonic(), None
     while True:
         for player in players:
             player.settle()
         first, second = (
-            even(player.observation(), player.prefix, player.connection_of, player.generated)
+            even(
+                player.observation(),
+                player.prefix,
+                player.connection_of,
+                player.generated,
+                quorum=quorum,
+            )
             for player in players
         )
+        if first != before:
+            before, same_since, end = first, time.monotonic(), max(end, time.monotonic() + calm_s)
         equal = equal + 1 if first == second and not any(p.waiting for p in players) else 0
         late = time.monotonic() > end
         if late and any(player.waiting for player in players):
             raise TimeoutError("a confirm is missing")
-        if equal >= QUIET_ROUNDS or late:
+        calm = time.monotonic() - same_since >= (calm_s if _any_ready(first) else 0)
+        if (equal >= QUIET_ROUNDS and calm) or late:
             return first, second
-        if not equal:
+        if not (equal and calm):
             time.sleep(0.002)
+
+
+def _any_ready(said: Evened) -> bool:
+    """Some queue holds messages, which may expire."""
+    counts = said["queues"].values()
+    return any(isinstance(count, tuple) and count[0] for count in counts)
 
 
 def _tag(which: int, unacked: list[int]) -> int | None:

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from conformance.brokers.process import Address
 from conformance.differential.link import Event, Link
-from conformance.differential.program import CHANNELS, EXCHANGES, QUEUES, Program, Step
+from conformance.differential.program import Program, Step
+from conformance.differential.vocabulary import CHANNELS, EXCHANGES, QUEUES
 from pamqp import base, commands
 
 PLACES: Final = ((0, 1), (0, 2), (1, 1))

@@ -5,20 +5,38 @@ message that is not acked yet"), never by what a broker said, so that any part o
 a program again and can be played alone.
 """
 
+from collections.abc import Sequence
+from enum import Enum
 from typing import Any, Final
 
+from conformance.differential.vocabulary import (
+    CHANNELS,
+    EXCHANGES,
+    HASTY_ARGUMENTS,
+    HEADER_BINDINGS,
+    HEADERS,
+    KEYS,
+    LENGTHS,
+    LONG,
+    OVERFLOWS,
+    PATTERNS,
+    QUEUE_ARGUMENTS,
+    QUEUES,
+    QUORUM_ARGUMENTS,
+    SHORT,
+    STANDARD_EXCHANGES,
+    WRONG_QUEUE_ARGUMENTS,
+)
 from hypothesis import strategies as st
 
-QUEUES: Final = ("q0", "q1", "q2")
-EXCHANGES: Final = ("e0", "e1", "e2", "e3")
-CHANNELS: Final = 3
-"""0 and 1 share the first connection, 2 has the second for itself."""
 
-STANDARD_EXCHANGES: Final = (("e0", "direct"), ("e1", "fanout"), ("e2", "topic"), ("e3", "headers"))
-KEYS: Final = ("a", "a.b", "b", "a.b.c", "", *QUEUES)
-PATTERNS: Final = ("a", "a.*", "#", "*.b", "a.#", "", "b")
-LONG: Final = 60_000_000
-"""An expiry that never comes."""
+class Kind(Enum):
+    """What a program is mostly about."""
+
+    USUAL = "usual"
+    HASTY = "hasty"
+    """Messages expire while it is played."""
+    QUORUM = "quorum"
 
 
 class Step:
@@ -44,76 +62,9 @@ seldom = st.sampled_from((False,) * 29 + (True,))
 never_nearly = st.sampled_from((False,) * 199 + (True,))
 flag = st.booleans()
 
-DEAD_LETTERING: Final[tuple[dict[str, Any], ...]] = (
-    {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q1"},
-    {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q2"},
-    {"x-dead-letter-exchange": "e0"},
-)
-LENGTHS: Final[tuple[dict[str, Any], ...]] = (
-    {"x-max-length": 1},
-    {"x-max-length": 2},
-    {"x-max-length": 3},
-    {"x-max-length": 0},
-    {"x-max-length-bytes": 5},
-    {"x-max-length-bytes": 8},
-    {"x-max-length-bytes": 5003},
-    {"x-max-length": 3, "x-max-length-bytes": 7},
-)
-OVERFLOWS: Final[tuple[dict[str, Any], ...]] = (
-    {},
-    {"x-overflow": "drop-head"},
-    {"x-overflow": "reject-publish"},
-    {"x-overflow": "reject-publish-dlx"},
-)
-QUEUE_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
-    DEAD_LETTERING,
-    ({"x-message-ttl": LONG}, {"x-message-ttl": 0}),
-    LENGTHS,
-    LENGTHS,
-    ({"x-max-priority": 3}, {"x-max-priority": 1}, {"x-max-priority": 0}),
-    ({"x-single-active-consumer": True}, {"x-single-active-consumer": False}),
-    (
-        {"x-expires": LONG},
-        {"x-queue-mode": "lazy"},
-        {"x-queue-type": "classic"},
-        {"x-unknown": "anything"},
-    ),
-)
-"""One of each kind goes together with one of any other."""
-WRONG_QUEUE_ARGUMENTS: Final[tuple[dict[str, Any], ...]] = (
-    {"x-message-ttl": "1"},
-    {"x-message-ttl": -1},
-    {"x-expires": 0},
-    {"x-max-length": -3},
-    {"x-max-length": "many"},
-    {"x-overflow": "sideways"},
-    {"x-max-priority": -1},
-    {"x-dead-letter-exchange": 7},
-    {"x-dead-letter-routing-key": "q1"},
-    {"x-queue-type": "best"},
-    {"x-queue-mode": "busy"},
-)
-HEADERS: Final[tuple[dict[str, Any], ...]] = (
-    {},
-    {"h": 1},
-    {"h": 1, "k": "v"},
-    {"k": "v", "n": None, "t": {"deep": [1, 2, "three"]}},
-    {"CC": ["q1", "a"]},
-    {"BCC": ["q2"], "h": 2},
-    {"CC": "q1"},
-)
-HEADER_BINDINGS: Final[tuple[dict[str, Any], ...]] = (
-    {},
-    {"x-match": "all", "h": 1},
-    {"x-match": "any", "h": 1, "k": "v"},
-    {"x-match": "all", "h": 1, "k": None},
-    {"h": 1, "k": "v"},
-    {"x-match": "some", "h": 1},
-)
-
 
 @st.composite
-def properties(draw: st.DrawFn) -> dict[str, Any]:
+def properties(draw: st.DrawFn, *, hasty: bool) -> dict[str, Any]:
     """Nothing at all in most messages; wrong ones rarely."""
     given: dict[str, Any] = {}
     if draw(flag):
@@ -124,8 +75,9 @@ def properties(draw: st.DrawFn) -> dict[str, Any]:
         given |= {"reply_to": "me", "correlation_id": "c", "message_type": "t"}
     if draw(rarely):
         given["priority"] = draw(st.sampled_from((0, 1, 2, 3, 4, 255)))
-    if draw(rarely):
-        given["expiration"] = draw(st.sampled_from((str(LONG), "0", "soon", "-1")))
+    if draw(flag if hasty else rarely):
+        lives = (str(LONG), "0", "soon", "-1", *((str(SHORT),) * 8 if hasty else ()))
+        given["expiration"] = draw(st.sampled_from(lives))
     if draw(seldom):
         given["user_id"] = draw(st.sampled_from(("guest", "somebody")))
     if headers := draw(st.sampled_from((*([HEADERS[0]] * 4), *HEADERS))):
@@ -153,27 +105,40 @@ def true_rarely(strategy: st.SearchStrategy[bool] = rarely) -> st.SearchStrategy
 
 
 @st.composite
-def right_arguments(draw: st.DrawFn) -> dict[str, Any]:
+def right_arguments(draw: st.DrawFn, kinds: tuple[tuple[dict[str, Any], ...], ...]) -> Any:
     """What queues may ask for: mostly one thing, sometimes several at once."""
     arguments: dict[str, Any] = {}
-    for kind in draw(st.lists(st.sampled_from(QUEUE_ARGUMENTS), min_size=1, max_size=3)):
+    for kind in draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3)):
         arguments |= draw(st.sampled_from(kind))
         if kind is LENGTHS:
             arguments |= draw(st.sampled_from(OVERFLOWS))
     return arguments
 
 
-wrong_or_right_arguments = st.sampled_from(
-    (st.none(),) * 12 + (right_arguments(),) * 17 + (st.sampled_from(WRONG_QUEUE_ARGUMENTS),)
-).flatmap(lambda chosen: chosen)
-declare_queue = step(
-    "queue_declare",
-    queue=st.sampled_from((*QUEUES, *QUEUES, *QUEUES, "", "amq.mine")),
-    durable=true_rarely(flag),
-    exclusive=true_rarely(),
-    auto_delete=true_rarely(),
-    arguments=wrong_or_right_arguments,
-)
+RIGHT: Final = {
+    Kind.USUAL: right_arguments(QUEUE_ARGUMENTS),
+    Kind.HASTY: right_arguments(HASTY_ARGUMENTS),
+    Kind.QUORUM: (st.just({}) | right_arguments(QUORUM_ARGUMENTS)).map(
+        lambda arguments: {"x-queue-type": "quorum", **arguments}
+    ),
+}
+
+
+def declare_queue(kind: Kind) -> st.SearchStrategy[Step]:
+    """A queue of any sort, rightly or wrongly."""
+    wrong_or_right = st.sampled_from(
+        (st.none(),) * 12 + (RIGHT[kind],) * 17 + (st.sampled_from(WRONG_QUEUE_ARGUMENTS),)
+    )
+    return step(
+        "queue_declare",
+        queue=st.sampled_from((*QUEUES, *QUEUES, *QUEUES, "", "amq.mine")),
+        durable=true_rarely(st.just(True) if kind is Kind.QUORUM else flag),
+        exclusive=true_rarely(seldom if kind is Kind.QUORUM else rarely),
+        auto_delete=true_rarely(seldom if kind is Kind.QUORUM else rarely),
+        arguments=wrong_or_right.flatmap(lambda chosen: chosen),
+    )
+
+
 # Nearly always the same flags, so that a queue is mostly found and not refused.
 declare_plain_queue = step("queue_declare", queue=st.sampled_from(QUEUES))
 declare_passively = step("queue_declare", queue=queues, passive=st.just(True))
@@ -198,15 +163,21 @@ binding: Final[dict[str, st.SearchStrategy[Any]]] = {
     "routing_key": st.sampled_from(PATTERNS),
     "arguments": or_left_out(st.sampled_from(HEADER_BINDINGS)),
 }
-publish = step(
-    "publish",
-    exchange=st.sampled_from(("", "")) | exchanges,
-    routing_key=st.sampled_from(KEYS),
-    mandatory=true_rarely(flag),
-    immediate=true_rarely(never_nearly),
-    properties=properties(),
-    size=st.sampled_from((None, None, None, None, 0, 5000, 200_000)),
-)
+
+
+def publish(kind: Kind) -> st.SearchStrategy[Step]:
+    """One message anywhere, with any properties."""
+    return step(
+        "publish",
+        exchange=st.sampled_from(("", "")) | exchanges,
+        routing_key=st.sampled_from(KEYS),
+        mandatory=true_rarely(flag),
+        immediate=true_rarely(never_nearly),
+        properties=properties(hasty=kind is Kind.HASTY),
+        size=st.sampled_from((None, None, None, None, 0, 5000, 200_000)),
+    )
+
+
 publish_straight = step(
     "publish", routing_key=st.sampled_from(QUEUES), mandatory=true_rarely(), many=st.integers(1, 4)
 )
@@ -245,7 +216,6 @@ rare = (
     step("recover", requeue=st.sampled_from((True, True, True, False))),
 )
 usual = (
-    declare_queue,
     declare_passively,
     declare_exchange,
     declare_plain_queue,
@@ -259,8 +229,6 @@ usual = (
     step("recover", requeue=st.just(True)),
 )
 often = (
-    publish,
-    publish,
     publish_straight,
     publish_straight,
     consume,
@@ -270,24 +238,30 @@ often = (
 transactions = (step("tx_select"), step("tx_commit"), step("tx_commit"), step("tx_rollback"))
 
 
-def beginning(draw: st.DrawFn) -> Program:
+def beginning(draw: st.DrawFn, kind: Kind) -> Program:
     """Queues, exchanges and bindings, for the rest to be about something."""
     steps = []
     for queue in QUEUES:
-        arguments = draw(st.none() | right_arguments())
-        durable = draw(flag)
+        arguments = draw(st.none() | RIGHT[kind])
+        durable = draw(flag) or (kind is Kind.QUORUM and arguments is not None)
         given = {"queue": queue, "durable": durable or None, "arguments": arguments}
         steps.append(Step("queue_declare", 0, **{n: v for n, v in given.items() if v is not None}))
-    for exchange, kind in STANDARD_EXCHANGES:
-        steps.append(Step("exchange_declare", 0, exchange=exchange, exchange_type=kind))
+    for exchange, type_ in STANDARD_EXCHANGES:
+        steps.append(Step("exchange_declare", 0, exchange=exchange, exchange_type=type_))
     return [*steps, *(draw(bind) for _ in QUEUES)]
 
 
 @st.composite
-def programs(draw: st.DrawFn, steps: int, *, tx: bool) -> Program:
-    """Programs of exactly ``steps`` steps."""
+def programs(draw: st.DrawFn, steps: int, *, tx: bool, among: Sequence[Kind]) -> Program:
+    """Programs of exactly ``steps`` steps, of a kind that is ``among`` them."""
+    kind = draw(st.sampled_from(among))
     kinds = st.sampled_from(
-        [*(often * 6), *(usual * 2), *rare, *(transactions * 4 if tx and draw(rarely) else ())]
+        [
+            *((publish(kind), publish(kind), *often) * 6),
+            *((declare_queue(kind), *usual) * 2),
+            *rare,
+            *(transactions * 4 if tx and draw(rarely) else ()),
+        ]
     )
-    begun = beginning(draw) if draw(flag) or draw(flag) else []
+    begun = beginning(draw, kind) if draw(flag) or draw(flag) else []
     return [*begun, *(draw(draw(kinds)) for _ in range(steps - len(begun)))]

@@ -5,15 +5,19 @@ The rule: the same seed draws the same programs. Hypothesis draws; shortening is
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from conformance.brokers.process import Address
 from conformance.differential.duel import Report, Verdict, duel
-from conformance.differential.program import Program, programs
+from conformance.differential.program import Kind, Program, programs
 from conformance.differential.shrink import shrunk
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 Verdicts = Counter[Verdict]
+
+MIXED: Final = (Kind.USUAL,) * 26 + (Kind.QUORUM,) * 3 + (Kind.HASTY,)
+"""The slow ones are few: a quorum queue takes long to make, and an expiry has to be waited for."""
 
 
 class Different(Exception):
@@ -30,6 +34,7 @@ def run(
     addresses: tuple[Address, Address],
     *,
     tx: bool = True,
+    among: Sequence[Kind] = MIXED,
     after_each: Callable[[Verdicts], None] = lambda verdicts: None,
 ) -> Verdicts:
     """Play ``count`` programs. Raises :class:`Different`."""
@@ -44,7 +49,7 @@ def run(
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(programs(steps, tx=tx))
+    @given(programs(steps, tx=tx, among=among))
     def play(program: Program) -> None:
         report = duel(program, addresses)
         verdicts[report.verdict] += 1

@@ -5,6 +5,8 @@ from conformance.differential.conftest import Both
 from conformance.differential.duel import Verdict, duel
 from conformance.differential.program import Program, Step
 
+QUORUM = Step("queue_declare", 0, queue="q2", durable=True, arguments={"x-queue-type": "quorum"})
+
 FOUND: dict[str, Program] = {
     "cumulative confirms are one for each publish": [
         Step("confirm_select", 1),
@@ -62,6 +64,20 @@ FOUND: dict[str, Program] = {
         Step("consume", 0, queue="q2", consumer_tag="c0"),
         Step("confirm_select", 1),
         Step("publish", 1, routing_key="q2", many=7),
+    ],
+    "a quorum queue is not deleted on conditions": [
+        QUORUM,
+        Step("queue_delete", 2, queue="q2", if_empty=True),
+        Step("queue_delete", 2, queue="q2", if_unused=True, if_empty=True),
+        Step("queue_delete", 2, queue="q2"),
+    ],
+    "consumers of a quorum queue are neither exclusive nor bound by their channel's prefetch": [
+        QUORUM,
+        Step("consume", 2, queue="q2", consumer_tag="c0", exclusive=True),
+        Step("consume", 2, queue="q2", consumer_tag="c1", exclusive=True),
+        Step("qos", 2, prefetch_count=1, global_=True),
+        Step("publish", 0, routing_key="q2", many=2),
+        Step("publish", 0, routing_key="q2", many=2),
     ],
     "who waits longest begins the round": [
         Step("queue_declare", 0, queue="q2"),

@@ -78,8 +78,10 @@ class Attachments:
             return await self._attach_to_stream(queue, wanted, sink)
         _check_global_window(queue, wanted)
         single = lookup_bool(queue.arguments, SINGLE_ACTIVE_CONSUMER)
+        # RabbitMQ's quorum queues take no notice of it.
+        exclusive = wanted.exclusive and queue.type is not QueueType.QUORUM
         alone = not queue.consumer_count and not single
-        if queue.exclusively_consumed or (wanted.exclusive and not alone):
+        if queue.exclusively_consumed or (exclusive and not alone):
             raise _in_exclusive_use(queue)
         spec = ConsumerSpec(
             name=wanted.tag,
@@ -91,13 +93,13 @@ class Attachments:
             priority=-consumer_priority(wanted.arguments),
             entries_per_turn_max=TURN_ENTRIES,
             acks=not wanted.no_ack,
-            windows=wanted.windows[-1:] if wanted.no_ack else wanted.windows,
+            windows=_windows(queue, wanted),
         )
         if queue.type is QueueType.QUORUM:
             sink = CountingSink(sink)
         consumer = queue.subscription.attach(spec, sink)
-        queue.exclusively_consumed = wanted.exclusive
-        return Attachment(queue, consumer, wanted.exclusive)
+        queue.exclusively_consumed = exclusive
+        return Attachment(queue, consumer, exclusive)
 
     async def _attach_to_stream(self, queue: Queue, wanted: Consumption, sink: Sink) -> Attachment:
         starts_at = start_of(wanted.arguments, str(queue), wall_clock_ms())
@@ -173,6 +175,15 @@ class Attachments:
             queue.exclusively_consumed = False
         if queue.auto_delete and not queue.consumer_count and self._queues.has(queue):
             await self._queues.delete(queue)
+
+
+def _windows(queue: Queue, wanted: Consumption) -> tuple[Window, ...]:
+    """What bounds the consumer: its own window and, except in quorum queues, its channel's. Who
+    does not acknowledge has none of its own."""
+    own, of_channel = wanted.windows
+    if queue.type is QueueType.QUORUM:
+        return () if wanted.no_ack else (own,)
+    return (of_channel,) if wanted.no_ack else (own, of_channel)
 
 
 def _in_exclusive_use(queue: Queue) -> Exception:

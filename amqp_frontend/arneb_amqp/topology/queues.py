@@ -13,6 +13,7 @@ from arneb_amqp.errors import (
     ChannelException,
     access_refused,
     not_found,
+    not_implemented,
     precondition_failed,
     queue_in_words,
 )
@@ -134,6 +135,8 @@ class Queues:
         if queue is None:
             return 0
         queue.check_access(owner)
+        if queue.type is QueueType.QUORUM:
+            _check_unconditional(queue, if_unused=if_unused, if_empty=if_empty)
         # RabbitMQ deletes a stream whatever conditions are named.
         if if_empty and queue.message_count and queue.type is not QueueType.STREAM:
             raise precondition_failed(f"{queue} not empty")
@@ -254,6 +257,16 @@ class Queues:
         queue_arguments.check_queue_arguments(wanted.arguments, words)
         if queue_type(wanted.arguments) is not QueueType.CLASSIC:
             _check_replicated(wanted, words)
+
+
+def _check_unconditional(queue: Queue, *, if_unused: bool, if_empty: bool) -> None:
+    """Quorum queues are deleted as they are or not at all."""
+    for flag, name in ((if_unused, "if-unused"), (if_empty, "if-empty")):
+        if flag:
+            raise not_implemented(
+                f"cannot delete {queue}. queue.delete operations with {name} flag set are not "
+                "supported by quorum queues"
+            )
 
 
 def reserved(kind: str, name: str) -> ChannelException:

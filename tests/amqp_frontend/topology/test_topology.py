@@ -4,12 +4,12 @@ import pytest
 import trio
 from tests.amqp_frontend.topology.conftest import ME, OTHER, Box, Opener, Place
 
-from arneb_amqp.errors import ChannelException, ReplyCode
+from arneb_amqp.errors import ChannelException, ConnectionException, ReplyCode
 from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.topology.attachments import Attachment, Consumption
 from arneb_amqp.topology.names import topic_of
 from arneb_amqp.topology.queue import SUBSCRIPTION
-from arneb_amqp.wire.tables import Field, FieldType, signedint
+from arneb_amqp.wire.tables import Field, FieldType, longstr, signedint
 from arneb_core.entry import EntryHeader, Origin
 from arneb_core.errors import StoreFailed
 from arneb_core.interface import InitialPosition, TopicSettings, Unit, Window
@@ -235,6 +235,20 @@ async def test_a_getter_takes_single_messages_and_is_no_consumer(broker: Opener)
         assert (queue.message_count, queue.consumer_count) == (1, 0)
         await detach(place, getter)
         assert queue.message_count == 2
+
+
+async def test_a_quorum_queue_knows_no_conditions_and_no_exclusive_consumers(
+    broker: Opener,
+) -> None:
+    async with broker() as place:
+        queue = await place.declare(arguments={"x-queue-type": longstr("quorum")})
+        await attach(place, exclusive=True)
+        await attach(place, exclusive=True)
+        assert queue.consumer_count == 2
+        for unused, empty in ((True, False), (False, True), (True, True)):
+            named = "if-unused" if unused else "if-empty"
+            with pytest.raises(ConnectionException, match=f"{named} flag set are not supported"):
+                await place.vhost.queues.delete_by_name("q", ME, if_unused=unused, if_empty=empty)
 
 
 async def test_a_getter_is_never_the_single_active_consumer(broker: Opener) -> None:

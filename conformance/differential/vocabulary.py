@@ -1,0 +1,107 @@
+"""What programs are made of: the small fixed names, and arguments right and wrong.
+
+The rule: plain data. How often what is drawn is said in :mod:`.program`.
+"""
+
+from typing import Any, Final
+
+QUEUES: Final = ("q0", "q1", "q2")
+EXCHANGES: Final = ("e0", "e1", "e2", "e3")
+CHANNELS: Final = 3
+"""0 and 1 share the first connection, 2 has the second for itself."""
+
+STANDARD_EXCHANGES: Final = (("e0", "direct"), ("e1", "fanout"), ("e2", "topic"), ("e3", "headers"))
+KEYS: Final = ("a", "a.b", "b", "a.b.c", "", *QUEUES)
+PATTERNS: Final = ("a", "a.*", "#", "*.b", "a.#", "", "b")
+LONG: Final = 60_000_000
+"""An expiry that never comes."""
+
+SHORT: Final = 120
+"""One that comes, in ms: late enough for what a consumer is waiting for to be on disk before."""
+
+
+DEAD_LETTERING: Final[tuple[dict[str, Any], ...]] = (
+    {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q1"},
+    {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q2"},
+    {"x-dead-letter-exchange": "e0"},
+)
+LENGTHS: Final[tuple[dict[str, Any], ...]] = (
+    {"x-max-length": 1},
+    {"x-max-length": 2},
+    {"x-max-length": 3},
+    {"x-max-length": 0},
+    {"x-max-length-bytes": 5},
+    {"x-max-length-bytes": 8},
+    {"x-max-length-bytes": 5003},
+    {"x-max-length": 3, "x-max-length-bytes": 7},
+)
+OVERFLOWS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"x-overflow": "drop-head"},
+    {"x-overflow": "reject-publish"},
+    {"x-overflow": "reject-publish-dlx"},
+)
+QUEUE_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
+    DEAD_LETTERING,
+    ({"x-message-ttl": LONG}, {"x-message-ttl": 0}),
+    LENGTHS,
+    LENGTHS,
+    ({"x-max-priority": 3}, {"x-max-priority": 1}, {"x-max-priority": 0}),
+    ({"x-single-active-consumer": True}, {"x-single-active-consumer": False}),
+    (
+        {"x-expires": LONG},
+        {"x-queue-mode": "lazy"},
+        {"x-queue-type": "classic"},
+        {"x-unknown": "anything"},
+    ),
+)
+"""One of each kind goes together with one of any other."""
+HASTY_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
+    DEAD_LETTERING,
+    DEAD_LETTERING,
+    ({"x-message-ttl": SHORT}, {"x-message-ttl": SHORT}, {"x-message-ttl": LONG}),
+    LENGTHS,
+    ({"x-max-priority": 3},),
+)
+QUORUM_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
+    DEAD_LETTERING,
+    ({"x-delivery-limit": 0}, {"x-delivery-limit": 1}, {"x-delivery-limit": 2}),
+    ({"x-max-length": 1}, {"x-max-length": 3}, {"x-max-length-bytes": 8}),
+    ({"x-single-active-consumer": True},),
+    ({"x-message-ttl": LONG}, {"x-expires": LONG}),
+)
+WRONG_QUEUE_ARGUMENTS: Final[tuple[dict[str, Any], ...]] = (
+    {"x-message-ttl": "1"},
+    {"x-message-ttl": -1},
+    {"x-expires": 0},
+    {"x-max-length": -3},
+    {"x-max-length": "many"},
+    {"x-overflow": "sideways"},
+    {"x-max-priority": -1},
+    {"x-dead-letter-exchange": 7},
+    {"x-dead-letter-routing-key": "q1"},
+    {"x-queue-type": "best"},
+    {"x-queue-mode": "busy"},
+)
+HEADERS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"h": 1},
+    {"h": 1, "k": "v"},
+    {"k": "v", "n": None, "t": {"deep": [1, 2, "three"]}},
+    {"CC": ["q1", "a"]},
+    {"BCC": ["q2"], "h": 2},
+    {"CC": "q1"},
+    {"x-k": "v", "h": True},
+    {"h": 1.0, "k": "v"},
+)
+HEADER_BINDINGS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"x-match": "all", "h": 1},
+    {"x-match": "any", "h": 1, "k": "v"},
+    {"x-match": "all", "h": 1, "k": None},
+    {"h": 1, "k": "v"},
+    {"x-match": "some", "h": 1},
+    {"x-match": "any-with-x", "x-k": "v"},
+    {"x-match": "all-with-x", "x-k": "v", "h": True},
+    {"x-match": "any", "x-k": "v", "h": 1.0},
+)
