@@ -43,6 +43,9 @@ PRIORITY_SHIFT: Final = 8
 PRIORITY_MAX: Final = 255
 _FLAGS: Final = (1 << PRIORITY_SHIFT) - 1
 
+TIMES: Final = Struct(">QQQ")
+TIMES_OFFSET: Final = 8
+_TIMES_END: Final = TIMES_OFFSET + TIMES.size
 MESSAGES: Final = Struct(">I")
 MESSAGES_OFFSET: Final = 4
 
@@ -113,3 +116,14 @@ def messages_in(entry: bytes) -> int:
     """How many messages ``entry`` holds; reads only that field."""
     count: int = MESSAGES.unpack_from(entry, MESSAGES_OFFSET)[0]
     return count
+
+
+def published_at(entry: bytes, now_ms: int) -> bytes:
+    """``entry`` as if it had been published at ``now_ms``: it lives as long as it would have."""
+    published, deliver, expires = TIMES.unpack_from(entry, TIMES_OFFSET)
+    if published == now_ms:
+        return entry
+    if expires:
+        expires += now_ms - published
+    times = TIMES.pack(now_ms, deliver, expires)
+    return b"".join((entry[:TIMES_OFFSET], times, entry[_TIMES_END:]))

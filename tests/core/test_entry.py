@@ -13,6 +13,7 @@ from arneb_core.entry import (
     EntryHeader,
     Origin,
     messages_in,
+    published_at,
     read_header,
 )
 from arneb_core.testing.strategies import entries, entry_headers
@@ -101,3 +102,16 @@ def test_what_is_wrong_is_named(offset: int, value: int, complaint: str) -> None
 def test_headers_are_values() -> None:
     assert replace(GOLDEN, messages=4) != GOLDEN
     assert hash(replace(GOLDEN)) == hash(GOLDEN)
+
+
+@given(entry_headers(), st.integers(0, 1 << 62), st.binary(max_size=50))
+def test_what_is_published_later_lives_as_long(
+    header: EntryHeader, later_ms: int, body: bytes
+) -> None:
+    header = replace(header, publish_time_ms=1 << 40, expires_at_ms=min(header.expires_at_ms, 1))
+    lives = header.expires_at_ms and 500
+    header = replace(header, expires_at_ms=lives and header.publish_time_ms + lives)
+    moved = published_at(header.pack() + body, later_ms)
+    expires = lives and later_ms + lives
+    assert read_header(moved) == replace(header, publish_time_ms=later_ms, expires_at_ms=expires)
+    assert moved[HEADER_BYTES:] == body

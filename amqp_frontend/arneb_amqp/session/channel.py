@@ -330,7 +330,7 @@ class Channel:
             self._send(Tx.CommitOk)
 
         self.publisher.send_returns(transaction)
-        self._host.ask(transaction.commit(), committed)
+        self._host.ask(transaction.commit(self._host.now_ms), committed)
 
     def _rollback(self, _: Command) -> None:
         self.deliverer.rollback(self._transaction())

@@ -9,6 +9,7 @@ from enum import Enum
 
 from arneb_amqp.session.effects import Commit
 from arneb_amqp.session.unacked import Pending, Settled
+from arneb_core.entry import published_at
 
 
 class Answer(Enum):
@@ -54,6 +55,9 @@ class Transaction:
                 self.rejected.extend(settled)
         self.pending += pending
 
-    def commit(self) -> Commit:
-        """The request that makes it durable."""
+    def commit(self, now_ms: int) -> Commit:
+        """The request that makes it durable. The messages come into their queues now, and so
+        their times begin now."""
+        for _, entries in self._appends:
+            entries[:] = [published_at(each, now_ms) for each in entries]
         return Commit(self._appends, self.acknowledged)

@@ -161,6 +161,8 @@ class Playbook:
             loopback,
         )
         self.now = NOW
+        self.later_ms = NOW_MS
+        """The date, which stands still until a scenario moves it."""
         self.session = ConnectionSession(around, self.now)
         self.effects: deque[Effect] = deque()
         self.frames: deque[tuple[int, Command]] = deque()
@@ -180,10 +182,10 @@ class Playbook:
     def __rshift__(self, told: object) -> Playbook:
         match told:
             case Bytes(data):
-                self.session.receive_data(data, self.now, NOW_MS)
+                self.session.receive_data(data, self.now, self.later_ms)
             case Client(command, channel):
                 data = encode_method(ChannelId(channel), command)
-                self.session.receive_data(data, self.now, NOW_MS)
+                self.session.receive_data(data, self.now, self.later_ms)
             case Delivered(consumer, run):
                 self.session.deliver(consumer, run)  # type: ignore[arg-type]
             case Tick(now):
@@ -191,7 +193,7 @@ class Playbook:
                 self.session.handle_timer(now)
             case _:
                 event: Event = told  # type: ignore[assignment]
-                self.session.handle(event, self.now, NOW_MS)
+                self.session.handle(event, self.now, self.later_ms)
         self.effects.extend(self.session.take_effects())
         self._read(self.session.data_to_send(self.now))
         return self

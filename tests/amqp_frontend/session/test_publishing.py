@@ -257,6 +257,18 @@ def test_nothing_of_a_transaction_happens_before_its_commit() -> None:
         play >> Answered() << sent(Tx.CommitOk)
 
 
+def test_the_time_of_a_message_begins_when_it_is_committed() -> None:
+    with transactional() as play:
+        play >> publishes(b"a", expiration="500") >> publishes(b"b")
+        later = play.later_ms = NOW_MS + 300
+        play >> client(Tx.Commit)
+        ((_, entries),) = play.effect(Commit).appends
+        headers = [read_header(entry) for entry in entries]
+        assert [header.publish_time_ms for header in headers] == [later, later]
+        assert [header.expires_at_ms for header in headers] == [later + 500, 0]
+        play >> Answered() << sent(Tx.CommitOk)
+
+
 def test_a_rollback_forgets_publishes_and_takes_answers_back() -> None:
     with transactional() as play:
         consume(play)
