@@ -1,9 +1,9 @@
 """A Pulsar broker, clients of the official wheel, and names for the Pulsar scenarios.
 
 ``--pulsar`` says against what they run: ``arneb``, ``pulsar`` (Apache Pulsar standalone), or
-both. A broker that runs elsewhere is named by ``ARNEB_PULSAR_URL`` (and ``ARNEB_AMQP_URL`` for
-the scenarios that need both of its doors); otherwise one is started for the session, on free
-loopback ports and throw-away data.
+both. A broker that runs elsewhere is named by ``ARNEB_PULSAR_URL`` (``ARNEB_AMQP_URL`` and
+``ARNEB_ADMIN_URL`` for the scenarios that need its other doors); otherwise one is started for
+the session, on free loopback ports and throw-away data.
 """
 
 import itertools
@@ -21,6 +21,7 @@ from _pytest.mark.structures import ParameterSet
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.process import free_port
 from conformance.brokers.pulsar_standalone import PulsarStandalone
+from conformance.pulsar.admin import Admin
 from pika.adapters.blocking_connection import BlockingChannel
 
 _numbers = itertools.count(1)
@@ -32,10 +33,11 @@ Mortal = Callable[..., Arneb]
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """Where one broker is reached; ``amqp`` is empty when that is not known."""
+    """Where one broker is reached; ``amqp`` is empty and ``admin`` empty when that is not known."""
 
     pulsar: str
     amqp: str
+    admin: str
     is_pulsar: bool = False
     """It is Apache Pulsar, for the few places of ``DIFFERENCES.md``."""
 
@@ -72,20 +74,29 @@ def doors(
     if request.param == "pulsar":
         if not PulsarStandalone.installed():
             pytest.fail("Apache Pulsar needs java and mvn: make client-tools")
-        apache = PulsarStandalone(tmp_path_factory.mktemp("pulsar"))
+        apache = PulsarStandalone(
+            tmp_path_factory.mktemp("pulsar"),
+            backlogQuotaCheckIntervalInSeconds=1,
+            forceDeleteNamespaceAllowed="true",
+        )
         try:
             apache.start()
-            yield Doors(apache.pulsar_url, "", is_pulsar=True)
+            yield Doors(apache.pulsar_url, "", apache.http_url, is_pulsar=True)
         finally:
             apache.stop()
         return
     if url := os.environ.get("ARNEB_PULSAR_URL"):
-        yield Doors(url, os.environ.get("ARNEB_AMQP_URL", ""))
+        amqp, admin = os.environ.get("ARNEB_AMQP_URL", ""), os.environ.get("ARNEB_ADMIN_URL", "")
+        yield Doors(url, amqp, admin)
         return
-    broker = Arneb(tmp_path_factory.mktemp("arneb"), listeners=["amqp", "pulsar"])
+    broker = Arneb(
+        tmp_path_factory.mktemp("arneb"),
+        listeners=["amqp", "pulsar", "http-pulsar"],
+        settings="[pulsar]\nbacklog_quota_check_s = 1\n",
+    )
     try:
         broker.start()
-        yield Doors(broker.pulsar_url, broker.url)
+        yield Doors(broker.pulsar_url, broker.url, broker.admin_url)
     finally:
         broker.stop()
 
@@ -107,6 +118,14 @@ def channel(doors: Doors) -> Iterator[BlockingChannel]:
         opened = connection.channel()
         opened.confirm_delivery()
         yield opened
+
+
+@pytest.fixture
+def admin(doors: Doors) -> Admin:
+    """Pulsar's admin API of the broker."""
+    if not doors.admin:
+        pytest.skip("ARNEB_ADMIN_URL is not set")
+    return Admin(doors.admin)
 
 
 @pytest.fixture

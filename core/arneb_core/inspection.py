@@ -49,6 +49,11 @@ class InspectedSubscription(Protocol):
     """A subscription's cursor, looked at and moved from outside."""
 
     @property
+    def active_name(self) -> str | None:
+        """Of failover and exclusive consumers, the name of the one that gets everything."""
+        ...
+
+    @property
     def backlog_bytes(self) -> int:
         """Bytes of the entries behind the mark-delete position, acknowledged ones among them
         and of the first ledger by its average: what the subscription keeps in the log."""

@@ -68,6 +68,10 @@ class SubscriptionSurvey:
     acks: "AckState"
 
     @property
+    def active(self) -> "LogConsumer | None":
+        raise NotImplementedError
+
+    @property
     def consumers(self) -> "Sequence[LogConsumer]":
         raise NotImplementedError
 
@@ -77,6 +81,12 @@ class SubscriptionSurvey:
 
     def receipt(self, done: Done | None) -> None:
         raise NotImplementedError
+
+    @property
+    def active_name(self) -> str | None:
+        """See :attr:`InspectedSubscription.active_name`."""
+        active = self.active
+        return None if active is None else active.name
 
     @property
     def mark_delete(self) -> Position:

@@ -75,6 +75,8 @@ def subscription_document(subscription: Subscription) -> Document:
     }
     if figures.type is not None:
         found["type"] = TYPES[figures.type]
+    if (active := subscription.active_name) is not None:
+        found["activeConsumerName"] = active
     return found
 
 

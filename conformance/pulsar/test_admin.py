@@ -1,0 +1,192 @@
+"""The admin API: what operators and clients ask for, and what they are told."""
+
+import time
+from typing import Any
+
+import pulsar
+import pytest
+from conformance.pulsar.admin import NAMESPACE, Admin, Refused, local
+from conformance.pulsar.conftest import Named
+from conformance.pulsar.helpers import WITHIN_MS, drain, numbers, payloads, send, take
+
+EARLIEST = pulsar.InitialPosition.Earliest
+SHARED = pulsar.ConsumerType.Shared
+WITHIN_S = 10.0
+
+
+def refused(call: Any, *arguments: Any, **query: str) -> int:
+    """The status with which a call is refused."""
+    with pytest.raises(Refused) as caught:
+        call(*arguments, **query)
+    return caught.value.status
+
+
+def backlog(admin: Admin, topic: str, subscription: str = "s") -> int:
+    stats = admin.get(f"{local(topic)}/stats")
+    found: int = stats["subscriptions"][subscription]["msgBacklog"]
+    return found
+
+
+def test_the_cluster_is_there(admin: Admin) -> None:
+    assert admin.get("/admin/v2/clusters") == ["standalone"]
+    assert admin.get("/admin/v2/clusters/standalone")["serviceUrl"].startswith("http://")
+    assert len(admin.get("/admin/v2/brokers/standalone")) == 1
+    assert admin.read("/admin/v2/brokers/health") == b"ok"
+    assert "public" in admin.get("/admin/v2/tenants")
+    assert "public/default" in admin.get("/admin/v2/namespaces/public")
+    assert refused(admin.get, "/admin/v2/tenants/none") == 404
+    assert refused(admin.get, "/admin/v2/namespaces/none") == 404
+    assert refused(admin.get, "/admin/v2/namespaces/public/none") == 404
+    assert refused(admin.get, "/admin/v2/nothing") == 404
+    assert refused(admin.call, "PATCH", "t/stats") == 405
+
+
+def test_tenants_and_namespaces_come_and_go(
+    client: pulsar.Client, admin: Admin, name: Named
+) -> None:
+    tenant = name("tenant")
+    info = {"adminRoles": ["root"], "allowedClusters": ["standalone"]}
+    assert refused(admin.put, f"/admin/v2/namespaces/{tenant}/shop") == 404
+    admin.put(f"/admin/v2/tenants/{tenant}", info)
+    assert refused(admin.put, f"/admin/v2/tenants/{tenant}", info) == 409
+    assert admin.get(f"/admin/v2/tenants/{tenant}") == info
+    admin.put(f"/admin/v2/namespaces/{tenant}/shop")
+    assert refused(admin.put, f"/admin/v2/namespaces/{tenant}/shop") == 409
+    assert admin.get(f"/admin/v2/namespaces/{tenant}") == [f"{tenant}/shop"]
+    topic = f"persistent://{tenant}/shop/t"
+    producer = client.create_producer(topic)
+    with pytest.raises(pulsar.PulsarException):
+        client.create_producer(f"persistent://{tenant}/other/t")
+    assert admin.get(f"/admin/v2/namespaces/{tenant}/shop/topics") == [topic]
+    assert admin.get(f"/admin/v2/persistent/{tenant}/shop") == [topic]
+    assert refused(admin.delete, f"/admin/v2/namespaces/{tenant}/shop") == 409
+    assert refused(admin.delete, f"/admin/v2/tenants/{tenant}") == 409
+    producer.close()
+    admin.delete(f"/admin/v2/persistent/{tenant}/shop/t")
+    admin.delete(f"/admin/v2/namespaces/{tenant}/shop")
+    admin.delete(f"/admin/v2/tenants/{tenant}")
+    assert tenant not in admin.get("/admin/v2/tenants")
+
+
+def test_a_topic_comes_and_goes(client: pulsar.Client, admin: Admin, topic: str) -> None:
+    assert refused(admin.delete, local(topic)) == 404
+    assert refused(admin.get, f"{local(topic)}/partitions") == 404
+    admin.put(local(topic))
+    assert admin.get(f"{local(topic)}/partitions")["partitions"] == 0
+    assert topic in admin.get("/admin/v2/persistent/public/default")
+    consumer = client.subscribe(topic, "s")
+    assert refused(admin.delete, local(topic)) == 412
+    consumer.close()
+    admin.delete(local(topic))
+    assert topic not in admin.get("/admin/v2/persistent/public/default")
+    client.subscribe(topic, "s")
+    admin.delete(local(topic), force="true")
+
+
+def test_lookups_are_answered(doors: Any, admin: Admin, topic: str) -> None:
+    found = admin.get(f"/lookup/v2/topic/persistent/public/default/{local(topic)}")
+    assert found["brokerUrl"] == doors.pulsar
+    assert found["httpUrl"].startswith("http://")
+
+
+def test_a_client_may_find_its_broker_over_http(doors: Any, topic: str) -> None:
+    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    client = pulsar.Client(doors.admin, operation_timeout_seconds=5, logger=quiet)
+    consumer = client.subscribe(topic, "s")
+    send(client.create_producer(topic), numbers(3))
+    assert payloads(take(consumer, 3)) == numbers(3)
+    client.close()
+
+
+def test_subscriptions_are_made_and_moved(client: pulsar.Client, admin: Admin, topic: str) -> None:
+    admin.put(f"{local(topic)}/subscription/s", "earliest")
+    assert refused(admin.put, f"{local(topic)}/subscription/s", "earliest") == 409
+    assert admin.get(f"{local(topic)}/subscriptions") == ["s"]
+    producer = client.create_producer(topic, batching_enabled=False)
+    ids = send(producer, numbers(10))
+    assert backlog(admin, topic) == 10
+    assert admin.read(f"{local(topic)}/subscription/s/position/3") == b"2"
+    assert refused(admin.get, f"{local(topic)}/subscription/s/position/11") == 404
+    place = f"ledger/{ids[4].ledger_id()}/entry/{ids[4].entry_id()}"
+    assert admin.read(f"{local(topic)}/{place}") == b"4"
+    admin.post(f"{local(topic)}/subscription/s/skip/3")
+    assert backlog(admin, topic) == 7
+    admin.post(f"{local(topic)}/subscription/s/skip_all")
+    assert backlog(admin, topic) == 0
+    wanted = {"ledgerId": ids[6].ledger_id(), "entryId": ids[6].entry_id(), "partitionIndex": -1}
+    admin.post(f"{local(topic)}/subscription/s/resetcursor", wanted)
+    assert backlog(admin, topic) == 4
+    admin.post(f"{local(topic)}/subscription/s/resetcursor/{int(time.time() * 1000) - 3_600_000}")
+    assert backlog(admin, topic) == 10
+    admin.post(f"{local(topic)}/subscription/s/expireMessages/3600")
+    assert backlog(admin, topic) == 10
+    assert drain(client.subscribe(topic, "s")) == numbers(10)
+    assert refused(admin.post, f"{local(topic)}/subscription/none/skip_all") == 404
+    assert refused(admin.delete, f"{local(topic)}/subscription/none") == 404
+    admin.put(f"{local(topic)}/subscription/mid", wanted)
+    assert backlog(admin, topic, "mid") == 4
+    admin.delete(f"{local(topic)}/subscription/mid")
+    assert admin.get(f"{local(topic)}/subscriptions") == ["s"]
+
+
+def test_a_subscription_in_use_goes_by_force_only(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    client.subscribe(topic, "s", SHARED)
+    assert refused(admin.delete, f"{local(topic)}/subscription/s") == 412
+    client.subscribe(topic, "other").close()
+    admin.delete(f"{local(topic)}/subscription/other")
+
+
+def test_messages_expire_by_hand(client: pulsar.Client, admin: Admin, topic: str) -> None:
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic, batching_enabled=False)
+    send(producer, numbers(5))
+    time.sleep(2.1)
+    send(producer, numbers(5, first=5))
+    consumer.close()
+    admin.post(f"{local(topic)}/subscription/s/expireMessages/1")
+    end = time.monotonic() + WITHIN_S
+    while backlog(admin, topic) > 5:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert drain(client.subscribe(topic, "s")) == numbers(5, first=5)
+
+
+def test_statistics_say_who_is_there(client: pulsar.Client, admin: Admin, topic: str) -> None:
+    consumer = client.subscribe(topic, "s", SHARED, consumer_name="me")
+    producer = client.create_producer(topic, "mine", batching_enabled=False)
+    send(producer, numbers(5))
+    for message in take(consumer, 3)[:2]:
+        consumer.acknowledge(message)
+    end = time.monotonic() + WITHIN_S
+    while backlog(admin, topic) != 3:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    stats = admin.get(f"{local(topic)}/stats")
+    [publisher] = stats["publishers"]
+    assert (publisher["producerName"], publisher["accessMode"]) == ("mine", "Shared")
+    subscription = stats["subscriptions"]["s"]
+    assert (subscription["type"], subscription["unackedMessages"]) == ("Shared", 3)
+    [one] = subscription["consumers"]
+    assert one["consumerName"] == "me"
+    assert (stats["msgInCounter"], stats["msgOutCounter"]) == (5, 5)
+    internal = admin.get(f"{local(topic)}/internalStats")
+    assert internal["entriesAddedCounter"] == 5
+    assert internal["state"] == "LedgerOpened"
+    assert internal["ledgers"][-1]["entries"] == 0
+    assert "s" in internal["cursors"]
+
+
+def test_unloading_disturbs_nobody(client: pulsar.Client, admin: Admin, topic: str) -> None:
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic)
+    send(producer, numbers(3))
+    assert payloads(take(consumer, 3)) == numbers(3)
+    admin.put(f"{local(topic)}/unload")
+    producer.send(b"after")
+    got = [consumer.receive(WITHIN_MS).data()]
+    while got[-1] != b"after":
+        got.append(consumer.receive(WITHIN_MS).data())
+    assert got in ([b"after"], [*numbers(3), b"after"])
+    assert admin.get(f"{NAMESPACE}/bundles")["boundaries"]

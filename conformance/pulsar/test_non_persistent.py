@@ -1,0 +1,77 @@
+"""Non-persistent topics: who is there when a message comes may have it, and nobody else."""
+
+import time
+
+import pulsar
+import pytest
+from conformance.pulsar.admin import Admin
+from conformance.pulsar.conftest import Connect, Named
+from conformance.pulsar.helpers import assert_silent, drain, numbers, payloads, send, take
+
+EARLIEST = pulsar.InitialPosition.Earliest
+
+
+@pytest.fixture
+def topic(name: Named) -> str:
+    """A topic that is not there yet."""
+    return f"non-persistent://public/default/{name('topic')}"
+
+
+def test_nothing_waits_for_who_comes_later(client: pulsar.Client, topic: str) -> None:
+    producer = client.create_producer(topic)
+    assert len(send(producer, numbers(5))) == 5
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    assert_silent(consumer)
+    send(producer, numbers(5, first=5))
+    assert payloads(take(consumer, 5)) == numbers(5, first=5)
+    consumer.close()
+    send(producer, numbers(5))
+    assert_silent(client.subscribe(topic, "s", initial_position=EARLIEST))
+
+
+def test_every_subscription_gets_everything(connect: Connect, topic: str) -> None:
+    one, two = (connect().subscribe(topic, name) for name in ("one", "two"))
+    send(connect().create_producer(topic), numbers(20))
+    assert payloads(take(one, 20)) == payloads(take(two, 20)) == numbers(20)
+
+
+def test_a_shared_subscription_shares(connect: Connect, topic: str) -> None:
+    shared = pulsar.ConsumerType.Shared
+    one, two = (connect().subscribe(topic, "s", shared) for _ in range(2))
+    send(connect().create_producer(topic, batching_enabled=False), numbers(20))
+    first, second = drain(one), drain(two)
+    assert sorted(first + second) == sorted(numbers(20))
+    assert first
+    assert second
+
+
+def test_who_cannot_take_more_loses_it(connect: Connect, topic: str) -> None:
+    consumer = connect().subscribe(topic, "s", receiver_queue_size=2)
+    producer = connect().create_producer(topic, batching_enabled=False)
+    send(producer, numbers(50))
+    # The client asks for more while it takes, and so gets what is sent from then on.
+    got = drain(consumer)
+    assert 2 <= len(got) < 50
+    assert got == numbers(len(got))
+    time.sleep(0.1)
+    send(producer, [b"later"])
+    assert payloads(take(consumer, 1)) == [b"later"]
+
+
+def test_nothing_is_delivered_again(client: pulsar.Client, topic: str) -> None:
+    consumer = client.subscribe(topic, "s", pulsar.ConsumerType.Shared)
+    send(client.create_producer(topic), numbers(3))
+    take(consumer, 3)
+    consumer.redeliver_unacknowledged_messages()
+    assert_silent(consumer)
+
+
+def test_partitions_may_be_non_persistent_too(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    local = topic.rpartition("/")[2]
+    admin.put(f"/admin/v2/non-persistent/public/default/{local}/partitions", 2)
+    assert len(client.get_topic_partitions(topic)) == 2
+    consumer = client.subscribe(topic, "s")
+    send(client.create_producer(topic), numbers(10))
+    assert sorted(payloads(take(consumer, 10))) == sorted(numbers(10))

@@ -1,0 +1,164 @@
+"""Partitioned topics: made, grown, produced to, consumed, and shared out among consumers."""
+
+import pulsar
+import pytest
+from conformance.pulsar.admin import Admin, Refused, local
+from conformance.pulsar.conftest import Connect, Named
+from conformance.pulsar.helpers import WITHIN_MS, drain, numbers, send, take
+
+EARLIEST = pulsar.InitialPosition.Earliest
+ROUND_ROBIN = pulsar.PartitionsRoutingMode.RoundRobinDistribution
+
+
+def test_messages_reach_every_partition(client: pulsar.Client, admin: Admin, topic: str) -> None:
+    admin.put(f"{local(topic)}/partitions", 3)
+    names = [f"{topic}-partition-{index}" for index in range(3)]
+    assert client.get_topic_partitions(topic) == names
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(
+        topic, batching_enabled=False, message_routing_mode=ROUND_ROBIN
+    )
+    send(producer, numbers(30))
+    messages = take(consumer, 30)
+    assert sorted(message.data() for message in messages) == sorted(numbers(30))
+    assert {message.message_id().partition() for message in messages} == {0, 1, 2}
+    assert {message.topic_name() for message in messages} == set(names)
+
+
+def test_a_key_stays_in_its_partition_and_in_order(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    admin.put(f"{local(topic)}/partitions", 4)
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic)
+    for number in range(80):
+        producer.send_async(b"%d" % number, None, partition_key=f"key {number % 8}")
+    producer.flush()
+    places: dict[str, set[int]] = {}
+    order: dict[str, list[int]] = {}
+    for message in take(consumer, 80):
+        places.setdefault(message.partition_key(), set()).add(message.message_id().partition())
+        order.setdefault(message.partition_key(), []).append(int(message.data()))
+    assert all(len(found) == 1 for found in places.values())
+    assert order == {f"key {key}": list(range(key, 80, 8)) for key in range(8)}
+
+
+def test_more_partitions_can_be_had_but_not_fewer(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    admin.put(f"{local(topic)}/partitions", 2)
+    client.subscribe(topic, "s").close()
+    with pytest.raises(Refused) as caught:
+        admin.post(f"{local(topic)}/partitions", 1)
+    assert caught.value.status == 422
+    admin.post(f"{local(topic)}/partitions", 4)
+    assert len(client.get_topic_partitions(topic)) == 4
+    assert admin.get(f"{local(topic)}/partitions")["partitions"] == 4
+    # The subscription has the new partitions too, before anybody consumes there.
+    producer = client.create_producer(f"{topic}-partition-3")
+    send(producer, numbers(3))
+    assert admin.get(f"{local(topic)}-partition-3/subscriptions") == ["s"]
+    consumer = client.subscribe(topic, "s")
+    assert drain(consumer) == numbers(3)
+
+
+def test_a_partition_beyond_the_last_is_refused(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    admin.put(f"{local(topic)}/partitions", 2)
+    with pytest.raises(pulsar.PulsarException):
+        client.create_producer(f"{topic}-partition-2")
+    client.create_producer(f"{topic}-partition-1")
+
+
+def test_what_there_is_cannot_be_made_again(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    client.create_producer(topic)
+    for path, body in ((local(topic), None), (f"{local(topic)}/partitions", 2)):
+        with pytest.raises(Refused) as caught:
+            admin.put(path, body)
+        assert (caught.value.status, caught.value.reason) == (409, "This topic already exists")
+    for count in (0, -1):
+        with pytest.raises(Refused) as caught:
+            admin.put(f"{local(topic)}-other/partitions", count)
+        assert caught.value.status == 406
+
+
+def test_a_partitioned_topic_goes_with_its_partitions(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    admin.put(f"{local(topic)}/partitions", 2)
+    producer = client.create_producer(topic)
+    with pytest.raises(Refused) as caught:
+        admin.delete(f"{local(topic)}/partitions")
+    assert caught.value.status == 412
+    producer.close()
+    with pytest.raises(Refused) as caught:
+        admin.delete(local(topic))
+    assert caught.value.status == 409
+    admin.delete(f"{local(topic)}/partitions")
+    with pytest.raises(Refused) as caught:
+        admin.get(f"{local(topic)}/partitions")
+    assert caught.value.status == 404
+    assert not [each for each in admin.get(PATH) if each.startswith(topic)]
+
+
+PATH = "/admin/v2/persistent/public/default"
+
+
+def test_topics_come_to_be_partitioned_where_the_namespace_says_so(
+    client: pulsar.Client, admin: Admin, name: Named
+) -> None:
+    namespace = name("namespace")
+    path = f"/admin/v2/namespaces/public/{namespace}"
+    admin.put(path)
+    rule = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3}
+    admin.post(f"{path}/autoTopicCreation", rule)
+    topic = f"persistent://public/{namespace}/t"
+    assert len(client.get_topic_partitions(topic)) == 3
+    admin.post(f"{path}/autoTopicCreation", {"allowAutoTopicCreation": False})
+    with pytest.raises(pulsar.PulsarException):
+        client.create_producer(f"persistent://public/{namespace}/other")
+    client.create_producer(topic).close()
+    admin.post(f"{path}/autoSubscriptionCreation", {"allowAutoSubscriptionCreation": False})
+    with pytest.raises(pulsar.PulsarException):
+        client.subscribe(topic, "s")
+    admin.put(f"/admin/v2/persistent/public/{namespace}/t/subscription/s", "earliest")
+    client.subscribe(topic, "s").close()
+
+
+def shares(admin: Admin, topic: str, partitions: int) -> list[str]:
+    """The active consumer of every partition, as the broker's statistics name it."""
+    found: list[str] = []
+    for index in range(partitions):
+        stats = admin.get(f"{local(topic)}-partition-{index}/stats")
+        found.append(stats["subscriptions"]["s"]["activeConsumerName"])
+    return found
+
+
+@pytest.mark.parametrize(("consumers", "partitions"), [(2, 4), (9, 3)])
+def test_failover_shares_partitions_out(
+    connect: Connect, admin: Admin, topic: str, consumers: int, partitions: int
+) -> None:
+    admin.put(f"{local(topic)}/partitions", partitions)
+    failover = pulsar.ConsumerType.Failover
+    members = [
+        connect().subscribe(topic, "s", failover, consumer_name=f"c{number}")
+        for number in range(consumers)
+    ]
+    expected = [f"c{index % consumers}" for index in range(partitions)]
+    assert shares(admin, topic, partitions) == expected
+    producer = connect().create_producer(
+        topic, batching_enabled=False, message_routing_mode=ROUND_ROBIN
+    )
+    send(producer, numbers(4 * partitions))
+    for number, member in enumerate(members):
+        for _ in range(4 * expected.count(f"c{number}")):
+            message = member.receive(WITHIN_MS)
+            assert expected[message.message_id().partition()] == f"c{number}"
+    members[0].close()
+    left = [f"c{number}" for number in range(1, consumers)]
+    assert shares(admin, topic, partitions) == [
+        left[index % len(left)] for index in range(partitions)
+    ]
