@@ -5,6 +5,7 @@ from typing import Final
 
 from arneb_pulsar.names import DEFAULT_NAMESPACE, parse_namespace
 from arneb_pulsar.places.policies import PARTITIONS_MAX, AutoTopicCreation, InactiveTopics, Policies
+from arneb_pulsar.schemas.compatibility import Strategy
 
 POSITIVE: Final = (
     "handshake_timeout_s",
@@ -49,6 +50,9 @@ class PulsarConfig:
     inactive_check_s: float = 60.0
     backlog_quota_check_s: float = 60.0
 
+    schema_compatibility: str = Strategy.FULL.value
+    """What a new schema must be to those that are there, where no policy says otherwise."""
+
     handshake_timeout_s: float = 30.0
     keep_alive_s: float = 30.0
     """A peer silent for so long gets a PING, and is closed when silent as long again."""
@@ -69,6 +73,10 @@ class PulsarConfig:
         if not 0 <= self.auto_topic_partitions <= PARTITIONS_MAX:
             text = f"expected 0 to {PARTITIONS_MAX}, got {self.auto_topic_partitions}"
             raise ValueError(f"auto_topic_partitions: {text}")
+        if self.schema_compatibility not in {each.value for each in Strategy}:
+            known = ", ".join(each.value for each in Strategy)
+            got = self.schema_compatibility
+            raise ValueError(f"schema_compatibility: expected one of {known}, got {got!r}")
         for name in POSITIVE:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: expected more than 0, got {getattr(self, name)}")

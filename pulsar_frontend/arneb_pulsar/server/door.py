@@ -9,9 +9,11 @@ from arneb_core.interface import Core, InitialPosition, Subscription, Topic
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName, parse_topic
 from arneb_pulsar.places.registry import Registry
+from arneb_pulsar.schemas.compatibility import Strategy
 from arneb_pulsar.server.deduplication import Deduplications
 from arneb_pulsar.server.keeper import Keeper
 from arneb_pulsar.server.producers import Producers
+from arneb_pulsar.server.schemas import SchemaRegistry
 from arneb_pulsar.server.topics import Topics
 from arneb_pulsar.session.effects import ListTopics
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
@@ -19,6 +21,8 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 if TYPE_CHECKING:
     from arneb_pulsar.server.peer import Peer
 
+UNDEFINED: Final = (None, "UNDEFINED")
+"""No strategy is asked for."""
 
 DOMAINS: Final = {
     CommandGetTopicsOfNamespace.PERSISTENT: (PERSISTENT,),
@@ -41,6 +45,7 @@ class Door:
         self.registry = Registry(core, config.namespaces, config.policies)
         self.all_topics = Topics(core, self.registry)
         self.deduplications = Deduplications(core, self.producers, self._deduplicates)
+        self.schemas = SchemaRegistry(core, self._compatibility)
         self.registry.changed = self.deduplications.refresh_all
         self.keeper = Keeper(self)
         self._attached: dict[tuple[str, str], Counter[Peer]] = {}
@@ -49,6 +54,11 @@ class Door:
     def _deduplicates(self, topic: str) -> bool:
         """Whether what a producer sends twice is stored once there."""
         return bool(self.registry.policies(parse_topic(topic)).deduplication)
+
+    def _compatibility(self, topic: TopicName) -> Strategy:
+        """What a new schema of a topic must be to those that are there."""
+        wanted = self.registry.policies(topic).schema_compatibility
+        return Strategy(self.config.schema_compatibility if wanted in UNDEFINED else wanted)
 
     @property
     def crowded(self) -> bool:
@@ -137,6 +147,16 @@ class Door:
         consuming = [peers for (name, _), peers in self._attached.items() if name == topic.name]
         return producing.union(*consuming)
 
+    def is_used(self, topic: Topic) -> bool:
+        """It has producers, or consumers that expect something of its messages."""
+        consumers = sum(len(each.consumers) for each in topic.subscriptions.values())
+        easy = sum(
+            receiver.topic is topic and receiver.takes_any
+            for peer in self.connected(topic)
+            for receiver in peer.receivers.values()
+        )
+        return bool(self.producers.of(topic)) or consumers > easy
+
     def disconnect(self, topic: Topic) -> None:
         """Have the producers and consumers of a topic come again."""
         for peer in self.connected(topic):
@@ -146,12 +166,15 @@ class Door:
         """Remove a topic, whoever uses it. Raises :class:`TopicNotFound`."""
         topic = self.core.topic(name.core_name)
         await self.all_topics.drop(name)
+        if name.partition < 0:
+            await self.schemas.forget(name)
         self.disconnect(topic)
 
     async def drop_partitioned(self, name: TopicName) -> None:
         """Remove a partitioned topic, whoever uses it. Raises :class:`TopicNotFound`."""
         parts = [self.core.topic(each.core_name) for each in self.all_topics.parts(name)]
         await self.all_topics.drop_partitioned(name)
+        await self.schemas.forget(name)
         for topic in parts:
             self.disconnect(topic)
 

@@ -16,6 +16,7 @@ import trio
 from arneb_core.errors import CoreError, TopicNotFound
 from arneb_core.interface import Subscription, Topic
 from arneb_core.position import Position
+from arneb_pulsar.producers.sequences import NEVER
 from arneb_pulsar.server.door import Door
 from arneb_pulsar.server.outbox import Outbox
 from arneb_pulsar.server.producers import ProducerClaim
@@ -156,17 +157,19 @@ class Peer:
 
     def producer_admitted(self, claim: ProducerClaim, epoch: int | None) -> None:
         """It may send, as soon as it is known how far it got before."""
-        topic, key, name = claim.holder.topic, claim.holder.key, claim.name
-        deduplication = self.door.deduplications.of(topic)
-        if deduplication is None:
-            self.tell(events.ProducerOpened(key, name, epoch))
-            return
+        place = claim.holder
 
         def then(highest: int) -> None:
-            if self.producers.get(key) == (topic, claim):
-                self.tell(events.ProducerOpened(key, name, epoch, highest))
+            if self.producers.get(place.key) == (place.topic, claim):
+                version = place.schema_version
+                opened = events.ProducerOpened(place.key, claim.name, epoch, highest, version)
+                self.tell(opened)
 
-        deduplication.ask_highest(name, then)
+        deduplication = self.door.deduplications.of(place.topic)
+        if deduplication is None:
+            then(NEVER)
+        else:
+            deduplication.ask_highest(claim.name, then)
 
     def producer_lost(self, claim: ProducerClaim, failure: Failure) -> None:
         """Another has the topic for itself now, or this one never got it."""
@@ -229,6 +232,8 @@ class Peer:
             effects.DetachConsumer: self._detach,
             effects.FindTopic: self._find,
             effects.ListTopics: self._list,
+            effects.FindSchema: self._find_schema,
+            effects.AttachSchema: partial(self._spawn, requests.attach_schema),
             effects.DescribeConsumer: self._describe,
             effects.Close: self._close,
             effects.OpenProducer: partial(self._spawn, requests.open_producer),
@@ -352,6 +357,10 @@ class Peer:
     def _list(self, effect: effects.ListTopics) -> None:
         topics = self.door.topics(effect)
         self.tell(events.TopicsListed(effect.request_id, topics, effect.known_hash))
+
+    def _find_schema(self, effect: effects.FindSchema) -> None:
+        version = self.door.schemas.find(effect.topic, effect.number)
+        self.tell(events.SchemaFound(effect.request_id, effect.topic, version))
 
     def _describe(self, effect: effects.DescribeConsumer) -> None:
         receiver = self.receivers.get(effect.key)

@@ -36,6 +36,8 @@ class Place:
     peer: "Peer"
     key: ProducerKey
     topic: Topic
+    schema_version: bytes = b""
+    """Of what it sends."""
 
 
 ProducerClaim = Claim[Place]

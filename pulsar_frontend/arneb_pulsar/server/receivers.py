@@ -49,6 +49,8 @@ class Receiver:
     topic: Topic
     subscription: Subscription
     consumer: Consumer
+    takes_any: bool = False
+    """It takes messages of whatever schema."""
 
     def acknowledge(self, effect: Acknowledge, receipt: Receipt | None) -> None:
         """Acknowledge what the peer names; ``receipt`` is told when all of it is durable.

@@ -26,6 +26,8 @@ from arneb_core.interface import (
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.places.policies import QuotaAction
 from arneb_pulsar.producers.access import Claim, ClaimRefused
+from arneb_pulsar.schemas.compatibility import IncompatibleSchema
+from arneb_pulsar.schemas.schema import Schema, SchemaType
 from arneb_pulsar.server.keeper import AMQP_SUBSCRIPTION, clock_ms
 from arneb_pulsar.server.producers import CODES, Place, ProducerClaim
 from arneb_pulsar.server.receivers import PeerSink, Receiver
@@ -73,8 +75,11 @@ class Requests:
                 initial = InitialPosition.EARLIEST
                 name = effect.initial_subscription
                 await self._door.subscribe(topic, effect.topic, name, initial=initial)
-            await self._claim(topic, effect)
-        except (CoreError, Refused) as error:
+            version = b""
+            if effect.schema is not None:
+                version = (await self._door.schemas.attach(effect.topic, effect.schema)).bytes
+            await self._claim(topic, effect, version)
+        except (CoreError, Refused, IncompatibleSchema) as error:
             self._peer.tell(events.ProducerRefused(effect.key, _failure(error)))
 
     async def _check_open(self, topic: Topic, name: TopicName) -> None:
@@ -85,12 +90,12 @@ class Requests:
         if quota is not None and (code := QUOTA_CODES.get(quota.action)):
             raise Refused(code, "Cannot create producer on topic with backlog quota exceeded")
 
-    async def _claim(self, topic: Topic, effect: effects.OpenProducer) -> None:
+    async def _claim(self, topic: Topic, effect: effects.OpenProducer, version: bytes) -> None:
         """Have the producer take its name. Whoever is in the way on a dead connection goes."""
         producers, peer = self._door.producers, self._peer
         self._door.deduplications.refresh(topic)
         name = effect.name or producers.new_name()
-        place = Place(peer, effect.key, topic)
+        place = Place(peer, effect.key, topic, version)
         claim: ProducerClaim = Claim(name, effect.mode, effect.topic_epoch, place)
         while True:
             try:
@@ -130,14 +135,35 @@ class Requests:
         peer = self._peer
         try:
             topic = await self._door.topic(effect.topic, create=effect.create_topic)
+            if effect.schema is not None and effect.schema.type is not SchemaType.AUTO_CONSUME:
+                await self._check_schema(topic, effect.topic, effect.schema)
             receiver = await self._receiver(topic, effect)
-        except (CoreError, Refused) as error:
+        except (CoreError, Refused, IncompatibleSchema) as error:
             peer.tell(events.ConsumerRefused(effect.key, _failure(error)))
             return
         peer.receivers[effect.key] = receiver
         self._door.consumer_came(topic.name, effect.subscription, peer)
         peer.tell(events.ConsumerAttached(effect.key))
         self._door.check_end(topic, receiver.subscription)
+
+    async def _check_schema(self, topic: Topic, name: TopicName, schema: Schema) -> None:
+        """A consumer that comes first to an unused topic brings its schema; every other must be
+        able to read what is there. Raises :class:`IncompatibleSchema`."""
+        schemas = self._door.schemas
+        if schemas.find(name) is None and topic.first is None and not self._door.is_used(topic):
+            await schemas.attach(name, schema)
+        else:
+            await schemas.check_consumer(name, schema)
+
+    async def attach_schema(self, effect: effects.AttachSchema) -> None:
+        """Find or attach a schema."""
+        version, failure = b"", None
+        try:
+            self._door.check(effect.topic, create=False)
+            version = (await self._door.schemas.attach(effect.topic, effect.schema)).bytes
+        except (CoreError, IncompatibleSchema) as error:
+            failure = _failure(error)
+        self._peer.tell(events.SchemaAttached(effect.request_id, version, failure))
 
     async def _receiver(self, topic: Topic, effect: effects.AttachConsumer) -> Receiver:
         """The attached consumer. Shielded: a subscription that was made without a trace goes
@@ -161,7 +187,8 @@ class Requests:
                 if not effect.durable and not subscription.consumers:
                     await topic.unsubscribe(effect.subscription, force=True)
                 raise
-        return Receiver(topic, subscription, consumer)
+        takes_any = effect.schema is not None and effect.schema.type is SchemaType.AUTO_CONSUME
+        return Receiver(topic, subscription, consumer, takes_any)
 
     async def _attach(
         self, topic: Topic, subscription: Subscription, effect: effects.AttachConsumer
@@ -244,5 +271,7 @@ class Requests:
         self._peer.tell(events.LastRead(effect.key, effect.request_id, place, size, mark_delete))
 
 
-def _failure(error: CoreError | Refused) -> Failure:
+def _failure(error: CoreError | Refused | IncompatibleSchema) -> Failure:
+    if isinstance(error, IncompatibleSchema):
+        return Failure(pb.IncompatibleSchema, str(error))
     return error.failure if isinstance(error, Refused) else failure_of(error)

@@ -12,6 +12,7 @@ from typing import Any, Final, assert_never
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.session import events
 from arneb_pulsar.session.consuming import Consuming
+from arneb_pulsar.session.describing import Describing
 from arneb_pulsar.session.effects import Close, Effect
 from arneb_pulsar.session.errors import Refused, RemoteProtocolError
 from arneb_pulsar.session.fields import text_of
@@ -48,6 +49,7 @@ class Connection:
         self._producing = Producing(outlet)
         self._consuming = Consuming(outlet)
         self._finding = Finding(outlet)
+        self._describing = Describing(outlet)
         self._handlers = self._make_handlers()
 
     def __repr__(self) -> str:
@@ -170,8 +172,8 @@ class Connection:
             BaseCommand.CONSUMER_STATS: consuming.statistics,
             BaseCommand.UNSUBSCRIBE: consuming.unsubscribe,
             BaseCommand.CLOSE_CONSUMER: consuming.close,
-            BaseCommand.GET_SCHEMA: self._get_schema,
-            BaseCommand.GET_OR_CREATE_SCHEMA: self._refuse_schema,
+            BaseCommand.GET_SCHEMA: self._describing.get,
+            BaseCommand.GET_OR_CREATE_SCHEMA: self._describing.get_or_create,
             BaseCommand.WATCH_TOPIC_LIST: self._refuse_watcher,
             BaseCommand.WATCH_TOPIC_LIST_CLOSE: self._refuse_watcher,
             BaseCommand.TC_CLIENT_CONNECT_REQUEST: self._refuse_transaction,
@@ -197,13 +199,6 @@ class Connection:
 
     def _pong(self, command: pb.CommandPong) -> None:
         """Its bytes have told the keep-alive already."""
-
-    def _get_schema(self, command: pb.CommandGetSchema) -> None:
-        text = "Topic has no schema"
-        self._outlet.send(commands.schema_failed(command.request_id, pb.TopicNotFound, text))
-
-    def _refuse_schema(self, command: pb.CommandGetOrCreateSchema) -> None:
-        raise Refused(pb.NotAllowedError, "Schemas are not supported")
 
     def _refuse_watcher(self, command: object) -> None:
         raise Refused(pb.NotAllowedError, "Topic list watchers are not supported")
@@ -254,6 +249,10 @@ class Connection:
                 self._finding.found(event)
             case events.TopicsListed():
                 self._finding.listed(event)
+            case events.SchemaFound():
+                self._describing.found(event)
+            case events.SchemaAttached():
+                self._describing.attached(event)
             case _:
                 assert_never(event)
 

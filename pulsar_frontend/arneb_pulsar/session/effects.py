@@ -12,6 +12,7 @@ from arneb_core.interface import InitialPosition, KeySharing, SubscriptionType
 from arneb_core.position import Position
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.producers.access import AccessMode
+from arneb_pulsar.schemas.schema import Schema
 from arneb_pulsar.session.outcome import Outcome
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 
@@ -33,6 +34,7 @@ class OpenProducer:
     topic_epoch: int | None
     """The one that it had before, if it comes back."""
     initial_subscription: str
+    schema: Schema | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class AttachConsumer:
     that is the broker's choice, unless consumers name ranges."""
     properties: dict[str, str]
     subscription_properties: dict[str, str]
+    schema: Schema | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,25 @@ class ListTopics:
 
 
 @dataclass(frozen=True, slots=True)
+class FindSchema:
+    """Answered by ``SchemaFound``."""
+
+    request_id: int
+    topic: TopicName
+    number: int | None
+    """None = the latest version."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachSchema:
+    """Find or attach a schema, to a topic that is there; answered by ``SchemaAttached``."""
+
+    request_id: int
+    topic: TopicName
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """Send what is waiting, then close the connection."""
 
@@ -211,5 +233,7 @@ Effect = (
     | DescribeConsumer
     | FindTopic
     | ListTopics
+    | FindSchema
+    | AttachSchema
     | Close
 )

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from arneb_core.errors import CoreError
 from arneb_core.interface import Deliveries, SubscriptionStatistics
 from arneb_core.position import Position
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.schemas.schema import Version
 from arneb_pulsar.session.effects import AppendRun, ConsumerKey, ProducerKey
 from arneb_pulsar.session.errors import Failure
 
@@ -24,6 +26,7 @@ class ProducerOpened:
     """The topic's, if it ever had an exclusive producer."""
     last_sequence_id: int = -1
     """The highest that is stored of this producer, where duplicates are told; -1 = none."""
+    schema_version: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,24 @@ class TopicsListed:
     known_hash: str
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaFound:
+    """``version`` None = there is no such schema."""
+
+    request_id: int
+    topic: TopicName
+    version: Version | None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaAttached:
+    """The schema has ``version``, or may not be attached."""
+
+    request_id: int
+    version: bytes
+    failure: Failure | None
+
+
 Event = (
     ProducerOpened
     | ProducerQueued
@@ -195,4 +216,6 @@ Event = (
     | ConsumerDescribed
     | TopicFound
     | TopicsListed
+    | SchemaFound
+    | SchemaAttached
 )

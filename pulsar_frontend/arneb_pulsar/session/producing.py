@@ -12,6 +12,7 @@ from arneb_core.entry import messages_in
 from arneb_core.position import Position
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.producers.access import AccessMode
+from arneb_pulsar.session.describing import schema_of
 from arneb_pulsar.session.effects import (
     AppendRun,
     LeaveProducer,
@@ -118,6 +119,7 @@ class Producing:
                 initial_subscription=text_of(
                     command.initial_subscription_name, "initial_subscription_name"
                 ),
+                schema=schema_of(command.schema) if command.HasField("schema") else None,
             )
         )
 
@@ -288,7 +290,11 @@ class Producing:
 
     def _say_opened(self, request_id: int, event: ProducerOpened) -> None:
         reply = commands.producer_success(
-            request_id, event.name, event.last_sequence_id, epoch=event.epoch
+            request_id,
+            event.name,
+            event.last_sequence_id,
+            epoch=event.epoch,
+            schema_version=event.schema_version,
         )
         self._outlet.send(reply)
 

@@ -9,6 +9,7 @@ from arneb_core.interface import (
     SubscriptionType,
 )
 from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position
+from arneb_pulsar.session.describing import schema_of
 from arneb_pulsar.session.effects import AttachConsumer, ConsumerKey
 from arneb_pulsar.session.errors import Refused
 from arneb_pulsar.session.fields import properties_of, subscription_of, text_of, topic_of
@@ -45,6 +46,7 @@ def attachment(key: ConsumerKey, command: CommandSubscribe) -> AttachConsumer:
         sharing=sharing_of(command.keySharedMeta),
         properties=properties_of(command.metadata),
         subscription_properties=properties_of(command.subscription_properties),
+        schema=schema_of(command.schema) if command.HasField("schema") else None,
     )
 
 

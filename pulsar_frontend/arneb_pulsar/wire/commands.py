@@ -22,6 +22,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandConnected,
     CommandConsumerStatsResponse,
     CommandGetLastMessageIdResponse,
+    CommandGetOrCreateSchemaResponse,
     CommandGetSchemaResponse,
     CommandGetTopicsOfNamespaceResponse,
     CommandLookupTopicResponse,
@@ -33,6 +34,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandSendError,
     CommandSuccess,
     MessageIdData,
+    Schema,
     ServerError,
 )
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
@@ -163,6 +165,7 @@ def producer_success(
     *,
     epoch: int | None = None,
     ready: bool = True,
+    schema_version: bytes = b"",
 ) -> bytes:
     """The answer to PRODUCER; not ``ready`` = it is queued, and another answer follows."""
     reply = CommandProducerSuccess(
@@ -170,6 +173,8 @@ def producer_success(
     )
     if epoch is not None:
         reply.topic_epoch = epoch
+    if schema_version:
+        reply.schema_version = schema_version
     if not ready:
         reply.producer_ready = False
     return _frame(BaseCommand(type=BaseCommand.PRODUCER_SUCCESS, producer_success=reply))
@@ -249,6 +254,29 @@ def _message_id(
 def schema_failed(request_id: int, code: ServerError, text: str) -> bytes:
     reply = CommandGetSchemaResponse(request_id=request_id, error_code=code, error_message=text)
     return _frame(BaseCommand(type=BaseCommand.GET_SCHEMA_RESPONSE, getSchemaResponse=reply))
+
+
+def schema_found(request_id: int, schema: Schema, version: bytes) -> bytes:
+    reply = CommandGetSchemaResponse(request_id=request_id, schema=schema, schema_version=version)
+    return _frame(BaseCommand(type=BaseCommand.GET_SCHEMA_RESPONSE, getSchemaResponse=reply))
+
+
+def schema_attached(request_id: int, version: bytes) -> bytes:
+    return _schema_attached(
+        CommandGetOrCreateSchemaResponse(request_id=request_id, schema_version=version)
+    )
+
+
+def schema_not_attached(request_id: int, code: ServerError, text: str) -> bytes:
+    return _schema_attached(
+        CommandGetOrCreateSchemaResponse(request_id=request_id, error_code=code, error_message=text)
+    )
+
+
+def _schema_attached(reply: CommandGetOrCreateSchemaResponse) -> bytes:
+    # The C++ client does not know it, and never asks.
+    kind = BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE
+    return _frame(BaseCommand(type=kind, getOrCreateSchemaResponse=reply))
 
 
 def consumer_stats(reply: CommandConsumerStatsResponse) -> bytes:

@@ -147,12 +147,6 @@ def test_transactions_are_refused_with_pulsars_text(command: object) -> None:
     play.over()
 
 
-def test_a_schema_is_not_found() -> None:
-    play = Playbook() >> received(pb.CommandGetSchema(request_id=7, topic="t"))
-    answer = play.heard().command
-    assert (answer.request_id, answer.error_code) == (7, pb.TopicNotFound)
-
-
 def test_text_that_is_no_utf8_ends_the_connection() -> None:
     raw = base(pb.CommandLookupTopic(topic="abcd", request_id=1)).SerializeToString()
     broken = raw.replace(b"abcd", b"ab\xff\xfe")

@@ -1,0 +1,112 @@
+"""Schemas: attached, checked, kept."""
+
+import pulsar
+import pytest
+from conformance.pulsar.conftest import Connect, Mortal
+from conformance.pulsar.helpers import drain
+from pulsar.schema import (
+    AvroSchema,
+    Boolean,
+    Bytes,
+    BytesSchema,
+    Integer,
+    JsonSchema,
+    Record,
+    String,
+    StringSchema,
+)
+
+EARLIEST = pulsar.InitialPosition.Earliest
+
+
+class Order(Record):  # type: ignore[misc]
+    """What is sold."""
+
+    item = String()
+    count = Integer()
+
+
+class LaterOrder(Record):  # type: ignore[misc]
+    """The same, with something that may be left out."""
+
+    _avro_namespace = None
+    item = String()
+    count = Integer()
+    gift = Boolean()
+
+
+class OtherOrder(Record):  # type: ignore[misc]
+    """Something else: what was there is required to be of another type."""
+
+    item = Bytes(required=True)
+    count = String(required=True)
+
+
+SCHEMAS = [JsonSchema, AvroSchema]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_records_go_through(connect: Connect, topic: str, schema: type) -> None:
+    client = connect()
+    consumer = client.subscribe(topic, "s", schema=schema(Order))
+    producer = client.create_producer(topic, schema=schema(Order))
+    producer.send(Order(item="pen", count=3))
+    order = consumer.receive(5000).value()
+    assert (order.item, order.count) == ("pen", 3)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_a_schema_may_grow_by_what_may_be_left_out(
+    connect: Connect, topic: str, schema: type
+) -> None:
+    client = connect()
+    client.subscribe(topic, "s").close()
+    client.create_producer(topic, schema=schema(Order)).send(Order(item="pen", count=1))
+    producer = connect().create_producer(topic, schema=schema(LaterOrder))
+    producer.send(LaterOrder(item="ink", count=2, gift=True))
+    consumer = connect().subscribe(topic, "s", schema=schema(LaterOrder))
+    found = [consumer.receive(5000).value() for _ in range(2)]
+    assert [(each.item, each.gift) for each in found] == [("pen", None), ("ink", True)]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_an_incompatible_schema_is_refused(connect: Connect, topic: str, schema: type) -> None:
+    connect().create_producer(topic, schema=schema(Order))
+    for wrong in (schema(OtherOrder), StringSchema()):
+        with pytest.raises(pulsar.IncompatibleSchema):
+            connect().create_producer(topic, schema=wrong)
+        with pytest.raises(pulsar.IncompatibleSchema):
+            connect().subscribe(topic, "s", schema=wrong)
+    connect().create_producer(topic, schema=BytesSchema())
+    connect().subscribe(topic, "s", schema=BytesSchema())
+
+
+def test_a_used_topic_without_a_schema_takes_no_consumer_with_one(
+    connect: Connect, topic: str
+) -> None:
+    connect().subscribe(topic, "s")
+    with pytest.raises(pulsar.IncompatibleSchema):
+        connect().subscribe(topic, "t", schema=StringSchema())
+    connect().create_producer(topic, schema=StringSchema()).send("x")
+    connect().subscribe(topic, "t", schema=StringSchema())
+
+
+def test_whoever_takes_anything_gets_the_schema_too(connect: Connect, topic: str) -> None:
+    client = connect()
+    producer = client.create_producer(topic, schema=StringSchema())
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
+    producer.send("hello")
+    assert drain(consumer) == [b"hello"]
+
+
+def test_schemas_survive_a_kill(mortal: Mortal) -> None:
+    broker = mortal()
+    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    client = pulsar.Client(broker.pulsar_url, logger=quiet)
+    client.create_producer("t", schema=JsonSchema(Order)).close()
+    broker.kill()
+    broker.start()
+    with pytest.raises(pulsar.IncompatibleSchema):
+        client.create_producer("t", schema=JsonSchema(OtherOrder))
+    client.create_producer("t", schema=JsonSchema(Order))
+    client.close()

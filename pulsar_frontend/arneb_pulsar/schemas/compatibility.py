@@ -1,0 +1,233 @@
+"""Compatibility: may a schema be attached to a topic that has others?
+
+The rule: a strategy says who must be able to read whom, the latest version or all of them; the
+texts are Pulsar's. Definitions that cannot be are refused before anything is compared.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, Final
+
+from arneb_pulsar.schemas.schema import (
+    SCHEMA_BYTES_MAX,
+    STRUCTURED,
+    WITHOUT_DEFINITION,
+    Schema,
+    SchemaType,
+)
+
+
+class IncompatibleSchema(Exception):
+    """The schema may not be attached; the text says why."""
+
+
+class Strategy(Enum):
+    """Pulsar's schema compatibility strategies."""
+
+    ALWAYS_INCOMPATIBLE = "ALWAYS_INCOMPATIBLE"
+    ALWAYS_COMPATIBLE = "ALWAYS_COMPATIBLE"
+    BACKWARD = "BACKWARD"
+    """New readers understand what was written before."""
+    FORWARD = "FORWARD"
+    """Old readers understand what will be written."""
+    FULL = "FULL"
+    BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
+    FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
+    FULL_TRANSITIVE = "FULL_TRANSITIVE"
+
+
+TRANSITIVE: Final = frozenset(
+    {Strategy.BACKWARD_TRANSITIVE, Strategy.FORWARD_TRANSITIVE, Strategy.FULL_TRANSITIVE}
+)
+
+READS_OLD: Final = frozenset(
+    {
+        Strategy.BACKWARD,
+        Strategy.BACKWARD_TRANSITIVE,
+        Strategy.FULL,
+        Strategy.FULL_TRANSITIVE,
+    }
+)
+"""The new one must read what the old ones wrote."""
+
+READ_BY_OLD: Final = frozenset(
+    {
+        Strategy.FORWARD,
+        Strategy.FORWARD_TRANSITIVE,
+        Strategy.FULL,
+        Strategy.FULL_TRANSITIVE,
+    }
+)
+
+LATEST_ENOUGH: Final = frozenset(
+    {Strategy.BACKWARD, Strategy.FORWARD, Strategy.FORWARD_TRANSITIVE, Strategy.FULL}
+)
+"""Where a consumer must only be able to read what the latest schema writes."""
+
+NO_SCHEMA: Final = "Topic does not have schema to check"
+
+
+def check_valid(schema: Schema) -> None:
+    """Raise :class:`IncompatibleSchema` for a definition that none can have."""
+    name = schema.type.name
+    if len(schema.data) > SCHEMA_BYTES_MAX:
+        raise IncompatibleSchema(f"Schema definition longer than {SCHEMA_BYTES_MAX} bytes")
+    if schema.type in WITHOUT_DEFINITION:
+        if schema.data:
+            raise IncompatibleSchema(f"Invalid schema definition data for {name} schema")
+    elif schema.type in STRUCTURED:
+        _parse(schema)
+    elif schema.type is SchemaType.KEY_VALUE:
+        for part in split_key_value(schema):
+            if part is not None:
+                check_valid(part)
+
+
+def check_producer(present: Sequence[Schema], new: Schema, strategy: Strategy) -> None:
+    """May ``new`` follow the schemas that are there, oldest first, of which it is none? Raises
+    :class:`IncompatibleSchema`."""
+    if present:
+        _check(present if strategy in TRANSITIVE else present[-1:], new, strategy)
+
+
+def check_consumer(present: Sequence[Schema], new: Schema, strategy: Strategy) -> None:
+    """May a consumer come with ``new``? Raises :class:`IncompatibleSchema`."""
+    if strategy is Strategy.ALWAYS_COMPATIBLE:
+        return
+    if not present:
+        raise IncompatibleSchema(NO_SCHEMA)
+    if strategy in LATEST_ENOUGH:
+        _check(present[-1:], new, Strategy.BACKWARD)
+    else:
+        _check(present, new, strategy)
+
+
+def is_same(one: Schema, other: Schema) -> bool:
+    """They say the same; comments and spaces do not count."""
+    if one.type is not other.type:
+        return False
+    if one.data == other.data:
+        return True
+    if one.type not in STRUCTURED:
+        return False
+    return bool(_meaning(one) == _meaning(other))
+
+
+def split_key_value(schema: Schema) -> tuple[Schema | None, Schema | None]:
+    """The schemas of key and value; None for one that is plain bytes. Raises
+    :class:`IncompatibleSchema`."""
+    data, parts = schema.data, []
+    for _ in range(2):
+        size = int.from_bytes(data[:4], "big", signed=True)
+        if len(data) < 4 or len(data) < 4 + size:
+            raise IncompatibleSchema("Invalid schema definition data for KEY_VALUE schema")
+        parts.append(data[4 : 4 + max(size, 0)])
+        data = data[4 + max(size, 0) :]
+    key, value = parts
+    return _part(schema, "key", key), _part(schema, "value", value)
+
+
+def _part(schema: Schema, which: str, data: bytes) -> Schema | None:
+    kind = schema.properties.get(f"{which}.schema.type", "BYTES")
+    if kind == "BYTES":
+        return None
+    try:
+        return Schema(SchemaType[kind], data)
+    except KeyError as error:
+        raise IncompatibleSchema(f"Unknown {which} schema type {kind}") from error
+
+
+def _check(present: Sequence[Schema], new: Schema, strategy: Strategy) -> None:
+    if strategy is Strategy.ALWAYS_COMPATIBLE:
+        return
+    for old in present:
+        if old.type is not new.type:
+            raise IncompatibleSchema(
+                f"Incompatible schema: exists schema type {old.type.name},"
+                f" new schema type {new.type.name}"
+            )
+    if (
+        all(old.data == new.data for old in present)
+        and strategy is not Strategy.ALWAYS_INCOMPATIBLE
+    ):
+        return
+    if new.type in STRUCTURED:
+        for old in present:
+            _check_structures(old, new, strategy)
+    elif new.type is SchemaType.KEY_VALUE:
+        for old in present:
+            _check_key_values(old, new, strategy)
+    elif strategy is Strategy.ALWAYS_INCOMPATIBLE:
+        raise IncompatibleSchema("Schema compatibility strategy is ALWAYS_INCOMPATIBLE")
+
+
+def _check_structures(old: Schema, new: Schema, strategy: Strategy) -> None:
+    before, after = _parse(old), _parse(new)
+    if before is None or after is None:
+        return  # JSON schemas of a form older than Avro's; Pulsar lets them be
+    from arneb_pulsar.schemas.resolution import can_read
+
+    if strategy is Strategy.ALWAYS_INCOMPATIBLE:
+        raise _unreadable(old, new)
+    if strategy in READS_OLD and not can_read(after, before):
+        raise _unreadable(old, new)
+    if strategy in READ_BY_OLD and not can_read(before, after):
+        raise _unreadable(new, old)
+
+
+def _check_key_values(old: Schema, new: Schema, strategy: Strategy) -> None:
+    for before, after in zip(split_key_value(old), split_key_value(new), strict=True):
+        if (before and before.type) is not (after and after.type):
+            raise IncompatibleSchema("Key schemas or value schemas are different schema type")
+        if before is not None and after is not None:
+            _check([before], after, strategy)
+
+
+def _unreadable(written: Schema, read: Schema) -> IncompatibleSchema:
+    return IncompatibleSchema(
+        "org.apache.avro.SchemaValidationException: Unable to read schema: \n"
+        f"{_pretty(written)}\nusing schema:\n{_pretty(read)}"
+    )
+
+
+def _pretty(schema: Schema) -> str:
+    return json.dumps(json.loads(schema.data), indent=2)
+
+
+def _parse(schema: Schema) -> Any:
+    """The Avro schema in a definition; None for a JSON schema that is not Avro's. Raises
+    :class:`IncompatibleSchema`."""
+    # Only whoever uses schemas pays for this.
+    from avro.errors import AvroException
+    from avro.schema import parse
+
+    try:
+        return parse(schema.data.decode(), validate_names=False)
+    except (AvroException, ValueError, TypeError, AttributeError, RecursionError) as error:
+        if schema.type is SchemaType.JSON and _is_json_object(schema.data):
+            return None
+        text = f"Invalid schema definition data for {schema.type.name} schema"
+        raise IncompatibleSchema(text) from error
+
+
+def _is_json_object(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _meaning(schema: Schema) -> Any:
+    """A definition without what says nothing."""
+    parsed = _parse(schema)
+    found = json.loads(schema.data) if parsed is None else parsed.to_json()
+    return _each(found, lambda table: {k: v for k, v in table.items() if k != "doc"})
+
+
+def _each(value: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    if isinstance(value, dict):
+        return {key: _each(each, change) for key, each in change(dict(value)).items()}
+    if isinstance(value, list | tuple):
+        return [_each(each, change) for each in value]
+    return value
