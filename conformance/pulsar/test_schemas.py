@@ -32,7 +32,7 @@ class LaterOrder(Record):  # type: ignore[misc]
     _avro_namespace = None
     item = String()
     count = Integer()
-    gift = Boolean()
+    gift = Boolean(default=None, required_default=True)
 
 
 class OtherOrder(Record):  # type: ignore[misc]

@@ -10,6 +10,10 @@ from tests.mutants.table import Mutant
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 DEDUPLICATION_TESTS: Final = ("tests/pulsar_frontend/server/test_deduplication.py",)
 ACCESS_TESTS: Final = ("tests/pulsar_frontend/server/test_access.py",)
+SCHEMA_TESTS: Final = (
+    "tests/pulsar_frontend/server/test_schemas.py",
+    "tests/pulsar_frontend/schemas/test_compatibility.py",
+)
 
 PULSAR_MUTANTS: Final = (
     Mutant(
@@ -61,5 +65,26 @@ PULSAR_MUTANTS: Final = (
         "        if index not in outcome.chunks or _is_last_chunk(entry):\n",
         "        if True or _is_last_chunk(entry):\n",
         DEDUPLICATION_TESTS,
+    ),
+    Mutant(
+        "only the latest schema is asked by transitive strategies",
+        PULSAR + "schemas/compatibility.py",
+        "        _check(present if strategy in TRANSITIVE else present[-1:], new, strategy)\n",
+        "        _check(present[-1:], new, strategy)\n",
+        SCHEMA_TESTS,
+    ),
+    Mutant(
+        "a required field may be new",
+        PULSAR + "schemas/resolution.py",
+        "        return bool(reader.has_default)\n",
+        "        return True\n",
+        SCHEMA_TESTS,
+    ),
+    Mutant(
+        "a consumer's schema is not checked",
+        PULSAR + "server/requests.py",
+        "            await schemas.check_consumer(name, schema)\n",
+        "            pass\n",
+        SCHEMA_TESTS,
     ),
 )

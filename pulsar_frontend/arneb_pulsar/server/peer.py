@@ -231,10 +231,10 @@ class Peer:
             effects.LeaveProducer: self._leave_producer,
             effects.DetachConsumer: self._detach,
             effects.FindTopic: self._find,
-            effects.ListTopics: self._list,
-            effects.FindSchema: self._find_schema,
+            effects.ListTopics: requests.list_topics,
+            effects.FindSchema: requests.find_schema,
             effects.AttachSchema: partial(self._spawn, requests.attach_schema),
-            effects.DescribeConsumer: self._describe,
+            effects.DescribeConsumer: requests.describe,
             effects.Close: self._close,
             effects.OpenProducer: partial(self._spawn, requests.open_producer),
             effects.AttachConsumer: partial(self._spawn, requests.attach),
@@ -353,27 +353,6 @@ class Peer:
         url, partitions = self.service_url, door.registry.partitions(effect.topic)
         found = events.TopicFound(effect.request_id, effect.lookup, url, failure, partitions)
         self.tell(found)
-
-    def _list(self, effect: effects.ListTopics) -> None:
-        topics = self.door.topics(effect)
-        self.tell(events.TopicsListed(effect.request_id, topics, effect.known_hash))
-
-    def _find_schema(self, effect: effects.FindSchema) -> None:
-        version = self.door.schemas.find(effect.topic, effect.number)
-        self.tell(events.SchemaFound(effect.request_id, effect.topic, version))
-
-    def _describe(self, effect: effects.DescribeConsumer) -> None:
-        receiver = self.receivers.get(effect.key)
-        if receiver is not None:
-            self.tell(
-                events.ConsumerDescribed(
-                    effect.key,
-                    effect.request_id,
-                    receiver.subscription.statistics(),
-                    receiver.consumer.in_flight,
-                    self.address,
-                )
-            )
 
     def _close(self, effect: effects.Close) -> None:
         logger.info("x %s: %s", self.address, effect.reason)

@@ -251,6 +251,32 @@ class Requests:
                 failure = failure_of(error)
         self._peer.tell(events.Unsubscribed(effect.key, failure))
 
+    # Answered at once
+
+    def list_topics(self, effect: effects.ListTopics) -> None:
+        """Tell a namespace's topics."""
+        topics = self._door.topics(effect)
+        self._peer.tell(events.TopicsListed(effect.request_id, topics, effect.known_hash))
+
+    def find_schema(self, effect: effects.FindSchema) -> None:
+        """Tell a topic's schema."""
+        version = self._door.schemas.find(effect.topic, effect.number)
+        self._peer.tell(events.SchemaFound(effect.request_id, effect.topic, version))
+
+    def describe(self, effect: effects.DescribeConsumer) -> None:
+        """Tell how a consumer does."""
+        receiver = self._peer.receivers.get(effect.key)
+        if receiver is not None:
+            self._peer.tell(
+                events.ConsumerDescribed(
+                    effect.key,
+                    effect.request_id,
+                    receiver.subscription.statistics(),
+                    receiver.consumer.in_flight,
+                    self._peer.address,
+                )
+            )
+
     async def read_last(self, effect: effects.ReadLast) -> None:
         """Find the last entry of the topic."""
         receiver = self._peer.receivers.get(effect.key)
