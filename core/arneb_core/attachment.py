@@ -55,6 +55,9 @@ class ConsumerSpec:
     what the one before had in flight goes to the next.
     ``pulls``: it is assigned nothing and is never active; it only pulls (AMQP's basic.get).
     ``acks``: False = an entry counts as acknowledged as soon as it is delivered (AMQP no-ack).
+    ``unacked_max``: so many messages in flight shut the consumer off until half of them are
+    answered; ``subscription_unacked_max``: likewise all consumers of the subscription, as the first
+    of them says. 0 = no limit.
     ``sharing``: how a Key_Shared subscription shares its keys out.
     """
 
@@ -69,6 +72,8 @@ class ConsumerSpec:
     pulls: bool = False
     partition: int | None = None
     windows: tuple[Window, ...] = ()
+    unacked_max: int = 0
+    subscription_unacked_max: int = 0
     sharing: KeySharing = IN_ORDER
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -159,4 +164,15 @@ class Consumer(Protocol):
     @property
     def in_flight(self) -> int:
         """Messages delivered here and neither acknowledged nor released."""
+        ...
+
+    @property
+    def permits(self) -> int:
+        """Messages that it granted and was not given yet; below 0 after a batch that was larger."""
+        ...
+
+    @property
+    def is_shut_off(self) -> bool:
+        """It has as many messages unanswered as ``unacked_max``, or had them and has answered
+        less than half since."""
         ...

@@ -21,6 +21,7 @@ from arneb_core.interface import (
 )
 from arneb_core.position import Position
 from arneb_core.settlement import Held, Taken
+from arneb_core.window import UnackedWindow, consumer_window
 
 if TYPE_CHECKING:
     from arneb_core.subscription import LogSubscription
@@ -34,12 +35,23 @@ CUMULATIVE_TYPES = frozenset({SubscriptionType.EXCLUSIVE, SubscriptionType.FAILO
 class LogConsumer:
     """One attached consumer (:class:`arneb_core.interface.Consumer`)."""
 
-    def __init__(self, subscription: "LogSubscription", spec: ConsumerSpec, sink: Sink) -> None:
+    def __init__(
+        self,
+        subscription: "LogSubscription",
+        spec: ConsumerSpec,
+        sink: Sink,
+        shared: UnackedWindow | None = None,
+    ) -> None:
         self.name = spec.name
         self.spec = spec
         self.sink = sink
         self.subscription = subscription
-        self.receiver = Receiver(spec)
+        unacked = () if shared is None else (shared,)
+        self._unacked = consumer_window(spec.unacked_max) if spec.unacked_max else None
+        if self._unacked is not None:
+            unacked = (self._unacked, *unacked)
+        self.receiver = Receiver(spec, unacked)
+        self._windows = (*spec.windows, *unacked)
         self.keys: KeySharedDispatcher | None = None
         """Who must know what is no longer in flight here, on a Key_Shared subscription."""
         self.attached = True
@@ -50,7 +62,7 @@ class LogConsumer:
         """Messages delivered, for those of ``whole`` where that is not one."""
         self.masks: dict[Position, int] = {}
         """Divided batches: bit *i* set = message *i* is in flight here."""
-        for window in spec.windows:
+        for window in self._windows:
             window.sharers[self] = None
 
     def __repr__(self) -> str:
@@ -64,6 +76,14 @@ class LogConsumer:
     @writable.setter
     def writable(self, value: bool) -> None:
         self.receiver.writable = value
+
+    @property
+    def permits(self) -> int:
+        return self.receiver.permits
+
+    @property
+    def is_shut_off(self) -> bool:
+        return self._unacked is not None and self._unacked.is_shut
 
     @property
     def in_flight(self) -> int:
@@ -221,7 +241,7 @@ class LogConsumer:
         if self.attached:
             self.attached = False
             self.release_all(count=False)
-            for window in self.spec.windows:
+            for window in self._windows:
                 window.sharers.pop(self, None)
             self.subscription.detached(self)
 

@@ -41,6 +41,7 @@ from arneb_core.tally import Tally
 from arneb_core.turns import Turns
 from arneb_core.waiting import durable
 from arneb_core.weights import weights_of
+from arneb_core.window import UnackedWindow, subscription_window
 
 if TYPE_CHECKING:
     from arneb_core.topic import LogTopic
@@ -83,6 +84,8 @@ class LogSubscription(SubscriptionSurvey):
         self.tally = self.departures.tally = Tally(cursor, self._handout, self.departures, log)
         self.gone = False
         """It was removed: nothing of it is to be written or dispatched any more."""
+        self._unacked: UnackedWindow | None = None
+        """What all consumers together may have unanswered."""
         self.unused = False
         """It had no consumer when the house was last looked over."""
         self._leaving = False
@@ -148,7 +151,7 @@ class LogSubscription(SubscriptionSurvey):
         check_type(self, spec)
         if not self._handout.consumers:
             self._begin(spec)
-        consumer = LogConsumer(self, spec, sink)
+        consumer = LogConsumer(self, spec, sink, self._unacked)
         consumer.keys = self.keys
         before = self.active
         self._handout.add(consumer)
@@ -160,6 +163,8 @@ class LogSubscription(SubscriptionSurvey):
     def _begin(self, spec: ConsumerSpec) -> None:
         """The first consumer is about to come, and sets the type."""
         self.type = spec.type
+        most = spec.subscription_unacked_max
+        self._unacked = subscription_window(most) if most else None
         dispatcher = dispatcher_for(spec, self.topic.name)
         self._handout.begin(dispatcher)
         if isinstance(dispatcher, KeySharedDispatcher):

@@ -7,6 +7,7 @@ from arneb_pulsar.names import DEFAULT_NAMESPACE, parse_namespace
 from arneb_pulsar.places.policies import PARTITIONS_MAX, AutoTopicCreation, InactiveTopics, Policies
 from arneb_pulsar.schemas.compatibility import Strategy
 
+NOT_NEGATIVE: Final = ("max_unacked_messages_per_consumer", "max_unacked_messages_per_subscription")
 POSITIVE: Final = (
     "handshake_timeout_s",
     "keep_alive_s",
@@ -60,6 +61,11 @@ class PulsarConfig:
     probe_timeout_s: float = 5.0
     """How long the connection of a name's present owner may take to prove that it lives."""
 
+    max_unacked_messages_per_consumer: int = 50_000
+    max_unacked_messages_per_subscription: int = 200_000
+    """Of durable Shared and Key_Shared subscriptions: who has so many messages unacknowledged gets
+    none until half of them are. 0 = no limit. Pulsar's settings of the same names."""
+
     key_shared_consistent_hashing: bool = True
     """Key_Shared subscriptions share keys out by consistent hashing; False: by ranges of hashes,
     the biggest of which is split when a consumer comes. Pulsar's
@@ -77,6 +83,9 @@ class PulsarConfig:
             known = ", ".join(each.value for each in Strategy)
             got = self.schema_compatibility
             raise ValueError(f"schema_compatibility: expected one of {known}, got {got!r}")
+        for name in NOT_NEGATIVE:
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: expected 0 or more, got {getattr(self, name)}")
         for name in POSITIVE:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: expected more than 0, got {getattr(self, name)}")

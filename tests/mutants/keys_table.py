@@ -9,6 +9,7 @@ from tests.mutants.table import CORE, Mutant
 
 KEY_SHARED: Final = CORE + "dispatch/key_shared.py"
 KEY_SHARED_TESTS: Final = ("tests/core/test_key_shared.py",)
+UNACKED_TESTS: Final = ("tests/core/test_unacked.py",)
 SELECTOR_TESTS: Final = ("tests/core/test_selectors.py",)
 
 KEYS_MUTANTS: Final = (
@@ -110,5 +111,47 @@ KEYS_MUTANTS: Final = (
         "    if 0 in hashes:\n",
         "    if False:\n",
         SELECTOR_TESTS,
+    ),
+    Mutant(
+        "who is shut off gets on with the first acknowledgement",
+        CORE + "window.py",
+        "            self.limit = self.resume + 1\n",
+        "            self.limit = self.most\n",
+        UNACKED_TESTS,
+    ),
+    Mutant(
+        "who was shut off stays so",
+        CORE + "window.py",
+        "        elif self.in_flight <= self.resume:\n",
+        "        elif False:\n",
+        UNACKED_TESTS,
+    ),
+    Mutant(
+        "what a leaving consumer had unacknowledged counts for ever",
+        CORE + "consumer.py",
+        "        if messages:\n            self._freed(messages)\n        if taken",
+        "        if messages and self.attached:\n            self._freed(1)\n        if taken",
+        UNACKED_TESTS,
+    ),
+    Mutant(
+        "permits are ignored",
+        CORE + "dispatch/receiver.py",
+        "        room = UNBOUNDED if self.unlimited else self.permits\n",
+        "        room = UNBOUNDED\n",
+        UNACKED_TESTS,
+    ),
+    Mutant(
+        "a half-acknowledged batch costs all its permits",
+        CORE + "handout.py",
+        "                    masks[place], sizes[index] = free, free.bit_count()\n",
+        "                    masks[place] = free\n",
+        UNACKED_TESTS,
+    ),
+    Mutant(
+        "one consumer gets more than its turn",
+        CORE + "dispatch/shared.py",
+        "                turn = left if len(waiting) == 1 else min(receiver.turn, left)\n",
+        "                turn = left\n",
+        UNACKED_TESTS,
     ),
 )

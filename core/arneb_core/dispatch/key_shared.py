@@ -99,9 +99,10 @@ class KeySharedDispatcher:
         """
         decision = Decision()
         rooms = {each: room for each in self._receivers if (room := each.room) > 0}
+        common_room = min((each.common_room for each in rooms), default=0)
         owners, waiting, holders = self._owners, self._waiting.slots, self._held.holders
         for index, slot in enumerate(slots):
-            if not rooms:
+            if not rooms or common_room <= 0:
                 break
             decision.looked_at = index + 1
             # None of the reasons to wait ends inside a run, so nothing overtakes its like here.
@@ -115,7 +116,9 @@ class KeySharedDispatcher:
                 decision.waiting.append(index)
                 continue
             decision.given.setdefault(owner, []).append(index)
-            rooms[owner] -= 1 if costs is None else costs[index]
+            cost = 1 if costs is None else costs[index]
+            common_room -= cost
+            rooms[owner] -= cost
             if rooms[owner] <= 0:
                 del rooms[owner]
         for owner, indexes in decision.given.items():

@@ -7,6 +7,7 @@ handed out is counted here before anybody else is asked.
 from typing import Final
 
 from arneb_core.interface import ConsumerSpec, Window
+from arneb_core.window import UnackedWindow
 
 UNBOUNDED: Final = 1 << 40
 """More messages than a run can ever hold: the room of a consumer without limits."""
@@ -27,16 +28,18 @@ class Receiver:
         "priority",
         "ranges",
         "turn",
+        "unacked",
         "unlimited",
         "windows",
         "writable",
     )
 
-    def __init__(self, spec: ConsumerSpec) -> None:
+    def __init__(self, spec: ConsumerSpec, unacked: tuple[UnackedWindow, ...] = ()) -> None:
         self.name = spec.name
         self.permits = 0
         self.unlimited = spec.unlimited
-        self.windows: tuple[Window, ...] = spec.windows if spec.acks else ()
+        self.windows: tuple[Window, ...] = (*spec.windows, *unacked) if spec.acks else ()
+        self.unacked = unacked
         self.gates: tuple[Window, ...] = () if spec.acks else spec.windows
         """Nothing stays in flight here; but while others fill one of these, it waits like them."""
         self.priority = spec.priority
@@ -60,14 +63,24 @@ class Receiver:
                 return 0
         return room
 
+    @property
+    def common_room(self) -> int:
+        """Messages that it and all others of its subscription may be given together."""
+        left = [each.limit - each.in_flight for each in self.unacked if len(each.sharers) > 1]
+        return min(left, default=UNBOUNDED)
+
     def given(self, messages: int) -> None:
         """``messages`` are on their way to it."""
         if not self.unlimited:
             self.permits -= messages
         for window in self.windows:
             window.in_flight += messages
+        for each in self.unacked:
+            each.counted()
 
     def freed(self, messages: int) -> None:
         """``messages`` are no longer in flight here; permits do not come back by themselves."""
         for window in self.windows:
             window.in_flight -= messages
+        for each in self.unacked:
+            each.counted()

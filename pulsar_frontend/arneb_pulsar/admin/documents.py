@@ -68,7 +68,13 @@ def subscription_document(subscription: Subscription) -> Document:
         "unackedMessages": figures.in_flight_messages,
         "nonContiguousDeletedMessagesRanges": figures.holes,
         "consumers": [
-            {"consumerName": each.name, "unackedMessages": each.in_flight} for each in consumers
+            {
+                "consumerName": each.name,
+                "unackedMessages": each.in_flight,
+                "availablePermits": each.permits,
+                "blockedConsumerOnUnackedMsgs": each.is_shut_off,
+            }
+            for each in consumers
         ],
         "durable": figures.durable,
         "replicated": False,

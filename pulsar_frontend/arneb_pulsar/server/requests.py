@@ -21,6 +21,7 @@ from arneb_core.interface import (
     KeySharing,
     KeySharingMode,
     Subscription,
+    SubscriptionType,
     Topic,
 )
 from arneb_pulsar.names import TopicName
@@ -43,6 +44,9 @@ QUOTA_CODES: Final = {
     QuotaAction.HOLD: pb.ProducerBlockedQuotaExceededError,
     QuotaAction.EXCEPTION: pb.ProducerBlockedQuotaExceededException,
 }
+
+SHARING: Final = frozenset({SubscriptionType.SHARED, SubscriptionType.KEY_SHARED})
+"""Types whose consumers are shut off when they leave too much unacknowledged."""
 
 NOT_ALONE = "Unconnected or shared consumer attempting to unsubscribe"
 
@@ -194,12 +198,18 @@ class Requests:
         self, topic: Topic, subscription: Subscription, effect: effects.AttachConsumer
     ) -> Consumer:
         """Attach; a place taken by a dead connection is freed first."""
+        config = self._door.config
+        is_limited = effect.durable and effect.type in SHARING
         spec = ConsumerSpec(
             name=effect.name,
             type=effect.type,
             priority=effect.priority,
             acks=effect.topic.is_persistent,
             partition=effect.topic.partition if effect.topic.partition >= 0 else None,
+            unacked_max=config.max_unacked_messages_per_consumer if is_limited else 0,
+            subscription_unacked_max=(
+                config.max_unacked_messages_per_subscription if is_limited else 0
+            ),
             sharing=self._sharing(effect.sharing),
             properties=effect.properties,
         )
@@ -273,6 +283,8 @@ class Requests:
                     effect.request_id,
                     receiver.subscription.statistics(),
                     receiver.consumer.in_flight,
+                    receiver.consumer.permits,
+                    receiver.consumer.is_shut_off,
                     self._peer.address,
                 )
             )

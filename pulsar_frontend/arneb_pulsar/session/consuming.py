@@ -338,7 +338,8 @@ class Consuming:
             address=event.address,
             unackedMessages=event.in_flight,
             msgBacklog=event.subscription.backlog_entries,
-            blockedConsumerOnUnackedMsgs=False,
+            availablePermits=max(0, event.permits),
+            blockedConsumerOnUnackedMsgs=event.is_shut_off,
         )
         self._outlet.send(commands.consumer_stats(reply))
 

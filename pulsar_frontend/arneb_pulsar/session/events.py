@@ -155,6 +155,8 @@ class ConsumerDescribed:
     request_id: int
     subscription: SubscriptionStatistics
     in_flight: int
+    permits: int
+    is_shut_off: bool
     address: str
 
 

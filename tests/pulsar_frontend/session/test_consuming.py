@@ -541,10 +541,11 @@ def test_statistics_of_a_consumer() -> None:
     play >> received(pb.CommandConsumerStats(request_id=9, consumer_id=1))
     play << DescribeConsumer(key, 9)
     known = SubscriptionStatistics("s", Type.SHARED, True, 1, 12, 2, 10, 0, position(1, 0), 0, 0, 0)
-    play >> ConsumerDescribed(key, 9, known, 10, "127.0.0.1:9")
+    play >> ConsumerDescribed(key, 9, known, 10, -3, True, "127.0.0.1:9")
     answer = play.heard().command
     assert (answer.consumerName, answer.type, answer.address) == ("me", "Shared", "127.0.0.1:9")
-    assert (answer.msgBacklog, answer.unackedMessages) == (12, 10)
+    assert (answer.msgBacklog, answer.unackedMessages, answer.availablePermits) == (12, 10, 0)
+    assert answer.blockedConsumerOnUnackedMsgs
     play >> received(pb.CommandConsumerStats(request_id=10, consumer_id=2))
     assert play.heard().command.error_code == pb.ConsumerNotFound
 
