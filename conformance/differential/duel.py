@@ -12,7 +12,13 @@ from enum import Enum
 from typing import Any, Final
 
 from conformance.brokers.process import Address
-from conformance.differential.evening import Evened, even, shared_out_otherwise
+from conformance.differential.evening import (
+    CLOSES,
+    Evened,
+    came_back_otherwise,
+    even,
+    shared_out_otherwise,
+)
 from conformance.differential.player import Player
 from conformance.differential.program import Program, Step
 from conformance.differential.vocabulary import SHORT
@@ -31,6 +37,7 @@ MAKES_READY: Final = frozenset(
     {"publish", "nack", "reject", "recover", "tx_commit", "cancel", "queue_delete", "purge", "qos"}
     | {"close_channel", "close_connection", "drop_connection", "queue_declare", "consume", "get"}
 )
+
 
 _numbers = itertools.count(1)
 
@@ -131,8 +138,22 @@ def _play(report: Report, step: Step, players: tuple[Player, Player], care: Care
             player.next_step()
         return True
     undecided = shared_out_otherwise(said)
+    if care.quorum and any(_gives_back(line) for line in report.lines):
+        undecided = undecided or came_back_otherwise(said)
     report.verdict = Verdict.UNDECIDED if undecided else Verdict.DIFFERENT
     return False
+
+
+def _gives_back(line: Line) -> bool:
+    """Messages may have come back to their queues, to be given out again."""
+    ends = line.step.do in ("close_channel", "close_connection", "drop_connection", "recover")
+    refused = any(
+        name in CLOSES
+        for place, kinds in line.said[0].items()
+        if place != "queues"
+        for name, *_ in kinds.get("said", ())
+    )
+    return bool(line.step.args.get("requeue")) or ends or refused
 
 
 def _settled(

@@ -4,7 +4,7 @@ import pytest
 from conformance.differential.conftest import Both
 from conformance.differential.run import run
 
-PROGRAMS = 25
+PROGRAMS = 100
 STEPS = 50
 SEED = 7
 """Always the same ones, so that a red run is a change of ours; ``--seed`` draws others."""
@@ -13,4 +13,4 @@ SEED = 7
 def test_random_programs_are_answered_alike(both: Both, pytestconfig: pytest.Config) -> None:
     seed = pytestconfig.getoption("seed") or SEED
     print(f"--seed {seed}")
-    run(PROGRAMS, STEPS, seed, both, tx=False)
+    run(PROGRAMS, STEPS, seed, both)
