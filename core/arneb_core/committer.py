@@ -19,6 +19,7 @@ from arneb_core.interface import Done
 from arneb_core.log import DurableLog, PlannedRun
 from arneb_core.position import LedgerId, Position
 from arneb_core.short_cut import ShortCut
+from arneb_core.store.bodies import SHARED_BYTES_MIN, shared_entries
 from arneb_core.store.changes import Changes, CommitReport, Trim
 from arneb_core.store.schema import Table
 from arneb_core.threads import CommitResult, Submit
@@ -59,8 +60,15 @@ class Request:
     deletes_topic: "LogTopic | None" = None
     leaving: tuple["LogSubscription", ...] = ()
     """Subscriptions that this removes: their cursors must not be written with it."""
+    shared: list[bytes] = field(default_factory=list)
+    """Entries that are in several of ``appends``, to be kept once."""
     entries: int = 0
     size: int = 0
+
+    def share(self) -> None:
+        """Have large entries that are in several of the appends kept once."""
+        if len(self.appends) > 1 and self.size >= 2 * SHARED_BYTES_MIN:
+            self.shared = shared_entries([entries for _, entries, _ in self.appends])
 
     def finish(self, error: CommitFailed | None, firsts: list[Position]) -> None:
         """Say how it went."""
@@ -230,6 +238,8 @@ class Committer:
         changes.puts.extend(request.puts)
         changes.prefixes.extend(request.prefixes)
         changes.trims.extend(request.trims)
+        if request.shared:
+            changes.shared.extend(request.shared)
         for subscription in request.leaving:
             self._dirty.pop(subscription, None)
 

@@ -265,6 +265,7 @@ class Engine:
                 request.appends.append((topic, entries, None))
                 request.entries += len(entries)
                 request.size += sum(map(len, entries))
+        request.share()
         for consumer, positions in unit.acks:
             assert isinstance(consumer, LogConsumer), "consumers come from this engine"
             if consumer.subscription.durable:

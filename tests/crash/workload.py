@@ -26,6 +26,9 @@ KEEPER: Final = "keeper"
 """A subscription that never acks, so that nothing is trimmed and the log can be judged whole."""
 
 BODY_BYTES_MAX: Final = 600
+SHARED_BYTES: Final = (4_000, 9_000)
+"""Around where a message for several queues begins to be kept once."""
+
 PULSAR_PENDING_MAX: Final = 200
 PERMITS: Final = 500
 PULSAR_CONSUMER_PART: Final = 0.6
@@ -119,7 +122,7 @@ class Workload:
         started = [
             await self._amqp_publisher(f"amqp{life}", "", names.queue),
             await self._amqp_publisher(f"amqq{life}", "", names.queue),
-            await self._amqp_publisher(f"fan{life}", names.exchange, "any"),
+            await self._amqp_publisher(f"fan{life}", names.exchange, "any", SHARED_BYTES),
             await self._amqp_consumer(f"c{life}"),
             await self._amqp_consumer(f"d{life}"),
             *[await self._pulsar_producer(f"puls{life}x{n}", batched=n == 0) for n in range(2)],
@@ -142,14 +145,16 @@ class Workload:
         self._clients.append(client)
         return client
 
-    async def _amqp_publisher(self, name: str, exchange: str, key: str) -> Any:
+    async def _amqp_publisher(
+        self, name: str, exchange: str, key: str, sizes: tuple[int, int] = (40, BODY_BYTES_MAX)
+    ) -> Any:
         client = await self._open()
         await client.confirm_select()
         window = self._dice.choice([1, 10, 100, 400])
         room = asyncio.Semaphore(window)
         client.handlers.confirmed = self._confirms_of(name, room)
         client.handlers.ended = room.release
-        size = self._dice.randrange(40, BODY_BYTES_MAX)
+        size = self._dice.randrange(*sizes)
 
         async def publish() -> None:
             while client.closed is None:

@@ -20,6 +20,7 @@ FAILOVER_TESTS: Final = ("tests/core/test_failover.py",)
 PARTS_TESTS: Final = ("tests/core/test_departures_batches.py",)
 KEEPING_TESTS: Final = ("tests/amqp_frontend/topology/test_keeping.py",)
 PRIORITY_TESTS: Final = ("tests/core/test_priorities.py",)
+BODY_TESTS: Final = ("tests/core/store/test_bodies.py", "tests/core/test_fan_out.py")
 DISPATCH_TESTS: Final = ("tests/core/test_dispatch.py",)
 
 
@@ -57,6 +58,27 @@ MUTANTS: Final = (
         "                    transaction.remember_journal(self._journal.number)\n",
         "                    pass\n",
         JOURNAL_TESTS,
+    ),
+    Mutant(
+        "a shared body goes with the first queue that is done with it",
+        CORE + "store/transaction.py",
+        "            left = 0 if value is None else unpack_number(bytes(value)) - released\n",
+        "            left = 0\n",
+        BODY_TESTS,
+    ),
+    Mutant(
+        "a shared body stays for ever",
+        CORE + "store/transaction.py",
+        "                    self._release(references)\n",
+        "                    pass\n",
+        BODY_TESTS,
+    ),
+    Mutant(
+        "a body is shared with a topic that keeps nothing on disk",
+        CORE + "store/bodies.py",
+        "    return {number: key for number, key in keys.items() if counts[number] > 1}\n",
+        "    return keys\n",
+        BODY_TESTS,
     ),
     Mutant(
         "confirm before fsync",

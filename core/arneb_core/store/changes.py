@@ -33,6 +33,9 @@ class Changes:
     """Delete every key of the table that begins so: a subscription's cursor rows, a topic's
     ledgers. Not for ENTRIES, whose rows are many: :attr:`trims` does that in bounded steps."""
     trims: list[Trim] = field(default_factory=list)
+    shared: list[bytes] = field(default_factory=list)
+    """Entries that stand in several ``blocks``, the very same objects, and are to be kept once;
+    says nothing of what is written, only of how."""
 
     def __bool__(self) -> bool:
         return bool(self.blocks or self.puts or self.deletes or self.prefixes or self.trims)

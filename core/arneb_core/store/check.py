@@ -4,8 +4,8 @@ The rule: it believes nothing that it has not read. It reads one snapshot, so it
 a live broker, and it never writes. What it verifies is what the engine relies on, so every
 test of the project that has a store ends with it.
 
-Order: META and the catalog here, then ledgers and blocks (:mod:`.check_log`), then the
-cursors against both (:mod:`.check_cursors`).
+Order: META and the catalog here, then ledgers and blocks (:mod:`.check_log`), then the bodies that
+blocks share (:mod:`.check_bodies`), then the cursors against all (:mod:`.check_cursors`).
 """
 
 import os
@@ -14,6 +14,7 @@ from typing import Final
 
 import lmdb
 
+from arneb_core.store.check_bodies import check_bodies
 from arneb_core.store.check_cursors import check_cursors
 from arneb_core.store.check_log import check_entries, check_ledgers
 from arneb_core.store.findings import Finding, FindingKind
@@ -146,6 +147,7 @@ STEPS: Final[tuple[tuple[Callable[[Inventory], None], Table], ...]] = (
     (_check_catalog, Table.CATALOG),
     (check_ledgers, Table.LEDGERS),
     (check_entries, Table.ENTRIES),
+    (check_bodies, Table.BODIES),
     (check_cursors, Table.CURSORS),
     (_check_delayed, Table.DELAYED),
 )

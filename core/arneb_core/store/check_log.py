@@ -10,7 +10,7 @@ from struct import error
 
 from arneb_core.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin, read_header
 from arneb_core.position import Position, entry_of, ledger_of, position, render
-from arneb_core.store.block import BlockCorrupt, decode_block
+from arneb_core.store.block import BlockCorrupt, BodyLost, block_references
 from arneb_core.store.findings import FindingKind
 from arneb_core.store.inventory import Inventory, LedgerCount, TopicInventory
 from arneb_core.store.records import LedgerRecord
@@ -112,8 +112,13 @@ class _Walk:
         topic = inventory.topics.get(topic_id)
         ledger = None if topic is None else topic.ledgers.get(ledger_of(last))
         try:
-            first, entries = decode_block(value)
+            inventory.references.update(block_references(value))
+            first, entries = inventory.snapshot.decode(value)
+        except BodyLost:
+            self._skip(topic_id, last, ledger)  # the check of bodies says which
+            return
         except BlockCorrupt as problem:
+            inventory.references_known = False
             if not inventory.is_trimmed(topic_id, last, last):
                 inventory.add(FindingKind.BLOCK_CORRUPT, where, problem)
             self._skip(topic_id, last, ledger)

@@ -24,7 +24,6 @@ from arneb_core.store.opening import (
     LMDB_LOCK_NAME,
     check_format,
     open_lmdb,
-    open_tables,
     sync_directory,
 )
 
@@ -121,7 +120,7 @@ def _look_at_data(path: Path, *, claimed: bool) -> Content:
     try:
         if claimed and env.info()["last_txnid"] == 0:
             return Content.NOTHING  # a broker was killed before its first commit
-        check_format(env, open_tables(env), path)
+        check_format(env, path)
     except lmdb.NotFoundError as error:
         raise ForeignDirectory(f"{path}/{DATA_NAME} is not an Arneb store") from error
     except lmdb.Error as error:

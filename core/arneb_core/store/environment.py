@@ -16,6 +16,7 @@ from typing import Final, Self
 import lmdb
 
 from arneb_core.errors import CommitFailed, StoreFailed, StoreFull, StoreUnusable
+from arneb_core.store.bodies import encode_runs
 from arneb_core.store.changes import Changes, CommitReport, Trim
 from arneb_core.store.directory import Content, DirectoryLock
 from arneb_core.store.journal import Journal, merged_blocks, write_journal
@@ -40,7 +41,7 @@ from arneb_core.store.schema import (
     Table,
 )
 from arneb_core.store.snapshot import Snapshot, journal_number
-from arneb_core.store.transaction import Transaction, encode_blocks
+from arneb_core.store.transaction import Transaction
 
 SNAPSHOTS_WAIT_S: Final = 5.0
 """How long closing waits for snapshots of this process; they are held for a batch each."""
@@ -258,12 +259,11 @@ class Store:
     def _commit(self, changes: Changes) -> CommitReport:
         appends = bool(changes.blocks)
         takeover = self._journal.must_be_taken_over
-        if takeover:
-            blocks = encode_blocks(merged_blocks(self._journal.pending) + changes.blocks)
-        else:
-            blocks = encode_blocks(changes.blocks)
-        bytes_written = sum(len(value) for _, value in blocks)
-        rows = len(changes.puts) + len(changes.deletes) + len(blocks)
+        late = merged_blocks(self._journal.pending) if takeover else []
+        encoded = encode_runs(late + changes.blocks, changes.shared)
+        bytes_written = encoded.size
+        rows = len(changes.puts) + len(changes.deletes) + len(encoded.blocks)
+        rows += 2 * len(encoded.bodies)
         need = bytes_written + PAGES_PER_ROW * PAGE_BYTES * (rows + 16)
         trims = self._trims + [trim for trim in changes.trims if trim not in self._trims]
         if not (changes or trims or takeover or self._broken):
@@ -274,9 +274,9 @@ class Store:
                 self._room.take(need)
             else:
                 self._room.spend(need)
-            with env.begin(write=True) as txn:
+            with env.begin(write=True, buffers=True) as txn:
                 transaction = Transaction(txn, self._tables)
-                transaction.apply(changes, blocks)
+                transaction.apply(changes, encoded)
                 trimmed, trims_left = transaction.trim(trims) if trims else (0, [])
                 if trims_left != self._trims:
                     transaction.remember_trims(trims_left)
@@ -287,7 +287,7 @@ class Store:
         self._trims = trims_left
         if takeover:
             self._journal.taken_over()
-        return CommitReport(len(blocks), bytes_written, trimmed, len(trims_left))
+        return CommitReport(len(encoded.blocks), bytes_written, trimmed, len(trims_left))
 
     # Keeping LMDB going
 

@@ -3,13 +3,14 @@
 The rule: it holds counts and names, never entries, so that a check of a large store stays small.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from arneb_core.position import ENTRY_MASK, Position, entry_of, ledger_of
 from arneb_core.store.changes import Trim
 from arneb_core.store.findings import FindingKind, Findings
 from arneb_core.store.records import LedgerRecord
-from arneb_core.store.schema import SubscriptionId, TopicId
+from arneb_core.store.schema import BodyKey, SubscriptionId, TopicId
 from arneb_core.store.snapshot import Snapshot
 
 
@@ -55,6 +56,11 @@ class Inventory:
     topics: dict[TopicId, TopicInventory] = field(default_factory=dict)
     trims: list[Trim] = field(default_factory=list)
     """Under way: what lies in them is on its way out and belongs to nothing."""
+    references: Counter[BodyKey] = field(default_factory=Counter)
+    """How often blocks refer to each body, those on their way out included. The one thing here that
+    grows with what the store holds: some hundred bytes for each body that is shared now."""
+    references_known: bool = True
+    """Every block could be read."""
 
     def add(self, kind: FindingKind, where: str, detail: object) -> None:
         """Note a finding."""

@@ -88,10 +88,14 @@ def open_tables(env: lmdb.Environment) -> Tables:
     return {table: env.open_db(table.value, create=False) for table in Table}
 
 
-def check_format(env: lmdb.Environment, tables: Tables, path: str | os.PathLike[str]) -> None:
-    """Raise :class:`FormatMismatch` unless the store is of this version's format."""
+def check_format(env: lmdb.Environment, path: str | os.PathLike[str]) -> None:
+    """Raise :class:`FormatMismatch` unless the store is of this version's format, and
+    ``lmdb.Error`` when it is none."""
+    meta = env.open_db(Table.META.value, create=False)
     with env.begin() as txn:
-        stored = txn.get(META_FORMAT, db=tables[Table.META])
+        stored = txn.get(META_FORMAT, db=meta)
+    if stored is None:
+        open_tables(env)  # what is not ours has not got them, and that is said instead
     found = "no" if stored is None else str(unpack_number(stored))
     if found != str(FORMAT_VERSION):
         raise FormatMismatch(

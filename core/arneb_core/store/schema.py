@@ -3,19 +3,21 @@
 The rule: every key that goes to disk is packed and parsed here, and numbers in keys are
 big-endian, so that LMDB's byte order is the order of topics and of the log.
 
-======= ================================================= ==============================
-table   key                                               value
-======= ================================================= ==============================
-META    ``format``, ``next_topic_id``, ``clean``,         u32; u32; empty;
-        ``trims``, ``journal``                            :func:`.records.pack_trims`; u64
-CATALOG ``topic/<name>``                                  JSON, :class:`.records.TopicRecord`
-        ``subscription/<topic id, 8 hex digits>/<name>``  JSON, :class:`.records.SubscriptionRecord`
-        ``frontend/<key>``                                bytes of the frontend's own
-LEDGERS topic u32, ledger u32                             :class:`.records.LedgerRecord`
-CURSORS topic u32, subscription u32, kind u8, …           see :class:`CursorKind`
-DELAYED topic u32, …                                      reserved for the delayed index
-ENTRIES topic u32, position u64 of the block's last entry a block, see :mod:`.block`
-======= ================================================= ==============================
+========== ================================================= ==============================
+table      key                                               value
+========== ================================================= ==============================
+META       ``format``, ``next_topic_id``, ``clean``,         u32; u32; empty;
+           ``trims``, ``journal``                            :func:`.records.pack_trims`; u64
+CATALOG    ``topic/<name>``                                  JSON, as in :mod:`.records`
+           ``subscription/<topic id, 8 hex digits>/<name>``  JSON, as in :mod:`.records`
+           ``frontend/<key>``                                bytes of the frontend's own
+LEDGERS    topic u32, ledger u32                             :class:`.records.LedgerRecord`
+CURSORS    topic u32, subscription u32, kind u8, …           see :class:`CursorKind`
+DELAYED    topic u32, …                                      reserved for the delayed index
+ENTRIES    topic u32, position u64 of the block's last entry a block, see :mod:`.block`
+BODIES     topic u32, position u64 of the first reference    see :mod:`.bodies`
+REFERENCES as BODIES                                         u32: references that blocks hold
+========== ================================================= ==============================
 """
 
 from enum import Enum, IntEnum
@@ -24,7 +26,7 @@ from typing import Final, NewType
 
 from arneb_core.position import LedgerId, Position
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 """Raised whenever an older version could misread what this one writes."""
 
 TopicId = NewType("TopicId", int)
@@ -32,6 +34,12 @@ TopicId = NewType("TopicId", int)
 
 SubscriptionId = NewType("SubscriptionId", int)
 """Counts the subscriptions of one topic from 1; never reused inside the topic."""
+
+
+BodyKey = NewType("BodyKey", bytes)
+"""Names an entry that several blocks refer to: an ENTRIES key, of its first place."""
+
+BODY_KEY_BYTES: Final = 12
 
 
 class Table(Enum):
@@ -43,6 +51,8 @@ class Table(Enum):
     CURSORS = b"cursors"
     DELAYED = b"delayed"
     ENTRIES = b"entries"
+    BODIES = b"bodies"
+    REFERENCES = b"references"
 
 
 class CursorKind(IntEnum):

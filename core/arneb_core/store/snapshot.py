@@ -14,7 +14,8 @@ import lmdb
 
 from arneb_core.errors import FormatMismatch, StoreUnusable
 from arneb_core.position import AFTER_ALL, Position
-from arneb_core.store.block import block_span, decode_block, encode_block
+from arneb_core.store.block import BLOCK_FORMAT, block_span, decode_block, encode_block
+from arneb_core.store.bodies import unpack_body
 from arneb_core.store.journal import Record, read_journal, runs_by_topic, write_journal
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, unwrap
 from arneb_core.store.opening import (
@@ -29,6 +30,7 @@ from arneb_core.store.records import unpack_long
 from arneb_core.store.resident import Resident
 from arneb_core.store.schema import (
     META_JOURNAL,
+    BodyKey,
     Table,
     TopicId,
     entry_key,
@@ -96,11 +98,11 @@ class Snapshot:
         runs: list[tuple[Position, list[bytes]]] = []
         bytes_read = 0
         for value in self._block_values(topic_id, first, last):
-            place, entries = cut_run(*decode_block(value), first, last)
+            place, entries = cut_run(*decode_block(value, self._find), first, last)
             if not entries:
                 break
             runs.append((place, entries))
-            bytes_read += len(value)
+            bytes_read += len(value) if value[0] == BLOCK_FORMAT else sum(map(len, entries))
             if bytes_read >= bytes_max:
                 break
         return runs
@@ -110,7 +112,7 @@ class Snapshot:
     ) -> Iterator[tuple[Position, list[bytes]]]:
         """As :meth:`read_blocks`, one by one and without a limit."""
         for value in self._block_values(topic_id, first, last):
-            place, entries = cut_run(*decode_block(value), first, last)
+            place, entries = cut_run(*decode_block(value, self._find), first, last)
             if entries:
                 yield place, entries
 
@@ -141,6 +143,10 @@ class Snapshot:
                 last = Position(first + len(entries) - 1)
                 yield topic_id, last, bytes(encode_block(first, entries))
 
+    def decode(self, value: bytes) -> tuple[Position, list[bytes]]:
+        """A block of this snapshot; raises :class:`.BlockCorrupt`."""
+        return decode_block(value, self._find)
+
     def rows(self, table: Table) -> int:
         """How many rows a table has."""
         return self._txn.stat(self._tables[table])["entries"]
@@ -152,6 +158,12 @@ class Snapshot:
             stat["psize"] * (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"])
             for stat in stats
         )
+
+    def _find(self, key: BodyKey) -> bytes:
+        value = self._txn.get(key, db=self._tables[Table.BODIES])
+        entry = unpack_body(key, value)
+        self._resident.read(len(entry))
+        return entry
 
     def _block_values(
         self, topic_id: TopicId, first: Position, last: Position | None
@@ -257,8 +269,8 @@ def open_snapshot_environment(path: str | os.PathLike[str]) -> SnapshotEnvironme
     env = None
     try:
         env = open_lmdb(path, readonly=True)
+        check_format(env, path)
         tables = open_tables(env)
-        check_format(env, tables, path)
     except (lmdb.Error, FormatMismatch) as error:
         if env is not None:
             env.close()

@@ -5,45 +5,42 @@ transaction, and then all of it is as if it had never been.
 """
 
 import time
+from collections import Counter
 from typing import Final
 
 import lmdb
 
 from arneb_core.position import Position
-from arneb_core.store.block import BlockCorrupt, block_span, encode_block, split_run
-from arneb_core.store.changes import Block, Changes, Trim
+from arneb_core.store.block import (
+    HEADER_BYTES,
+    SHARED_BYTE,
+    BlockCorrupt,
+    block_references,
+    block_span,
+)
+from arneb_core.store.bodies import Encoded, pack_body
+from arneb_core.store.changes import Changes, Trim
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, wrap
 from arneb_core.store.opening import Tables
-from arneb_core.store.records import pack_long, pack_trims
-from arneb_core.store.schema import META_JOURNAL, META_TRIMS, Table, entry_key
+from arneb_core.store.records import pack_long, pack_number, pack_trims, unpack_number
+from arneb_core.store.schema import META_JOURNAL, META_TRIMS, BodyKey, Table, entry_key
 
 TRIM_BLOCKS_MAX: Final = 2_000
 TRIM_S_MAX: Final = 0.02
 """What one commit may delete, so that nobody waits for somebody else's old entries."""
 
-EncodedBlocks = list[tuple[bytes, bytearray]]
-"""Keys and values of ENTRIES."""
-
-
-def encode_blocks(runs: list[Block]) -> EncodedBlocks:
-    """Runs as blocks; done before the transaction begins."""
-    return [
-        (entry_key(topic_id, Position(place + len(part) - 1)), encode_block(place, part))
-        for topic_id, first, entries in runs
-        for place, part in split_run(first, entries)
-    ]
-
 
 class Transaction:
-    """A write transaction under way."""
+    """A write transaction under way, begun with ``buffers=True``: a trim looks at the first bytes
+    of large blocks."""
 
     __slots__ = ("_tables", "_txn")
 
-    def __init__(self, txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
+    def __init__(self, txn: "lmdb.Transaction[memoryview[int]]", tables: Tables) -> None:
         self._txn = txn
         self._tables = tables
 
-    def apply(self, changes: Changes, blocks: EncodedBlocks) -> None:
+    def apply(self, changes: Changes, encoded: Encoded) -> None:
         """Everything but the trims, in the order that :class:`Changes` promises."""
         txn, tables = self._txn, self._tables
         for table, key in changes.deletes:
@@ -55,9 +52,14 @@ class Transaction:
                 stored = wrap(key, value) if is_long(key) else value
                 txn.put(shorten(key), stored, db=tables[table])
         entries = tables[Table.ENTRIES]
-        for key, block in blocks:
+        for key, block in encoded.blocks:
             fresh = txn.put(key, block, overwrite=False, db=entries)
             assert fresh, f"a block is there already under key {key.hex()}"
+        for body_key, body in encoded.bodies.items():
+            packed = pack_body(body.entry)
+            fresh = txn.put(body_key, packed, overwrite=False, db=tables[Table.BODIES])
+            assert fresh, f"a body is there already under key {body_key.hex()}"
+            txn.put(body_key, pack_number(body.references), db=tables[Table.REFERENCES])
         for table, prefix in changes.prefixes:
             self._delete_prefix(table, prefix)
 
@@ -70,14 +72,17 @@ class Transaction:
             end = entry_key(topic_id, last)
             more = cursor.set_range(entry_key(topic_id, first))
             # Only the first block may begin before the range.
-            if more and cursor.key() <= end and _begins_before(cursor.value(), first):
+            if more and bytes(cursor.key()) <= end and _begins_before(cursor.value(), first):
                 more = cursor.next()
-            while more and cursor.key() <= end:
+            while more and bytes(cursor.key()) <= end:
                 if trimmed >= TRIM_BLOCKS_MAX or (trimmed and time.monotonic() > deadline):
                     return trimmed, trims[index:]
+                references = _references(cursor.value())
                 cursor.delete()  # moves on to the next block
                 trimmed += 1
                 more = bool(cursor.key())
+                if references:
+                    self._release(references)
         return trimmed, []
 
     def remember_trims(self, trims: list[Trim]) -> None:
@@ -92,18 +97,40 @@ class Transaction:
         """Keep the number of the last journal record whose run is here now."""
         self._txn.put(META_JOURNAL, pack_long(number), db=self._tables[Table.META])
 
+    def _release(self, keys: list[BodyKey]) -> None:
+        """Blocks that held these references are gone; what nothing refers to goes too."""
+        txn, counts = self._txn, self._tables[Table.REFERENCES]
+        for key, released in Counter(keys).items():
+            value = txn.get(key, db=counts)
+            left = 0 if value is None else unpack_number(bytes(value)) - released
+            if left > 0:
+                txn.put(key, pack_number(left), db=counts)
+            else:
+                txn.delete(key, db=counts)
+                txn.delete(key, db=self._tables[Table.BODIES])
+
     def _delete_prefix(self, table: Table, prefix: bytes) -> None:
         assert prefix, f"expected a prefix, got none: that would empty {table.name}"
         assert len(prefix) <= HEAD_BYTES, f"expected a prefix of at most {HEAD_BYTES} bytes"
         cursor = self._txn.cursor(self._tables[table])
         more = cursor.set_range(prefix)
-        while more and cursor.key().startswith(prefix):
+        while more and bytes(cursor.key()).startswith(prefix):
             cursor.delete()
             more = bool(cursor.key())
 
 
-def _begins_before(block: bytes, first: Position) -> bool:
+def _references(block: "memoryview[int]") -> list[BodyKey]:
+    """What a block refers to. Nearly always nothing, which its first byte says."""
+    if block[:1] != SHARED_BYTE:
+        return []
     try:
-        return block_span(block)[0] < first
+        return block_references(bytes(block))
+    except BlockCorrupt:
+        return []  # as below; the check will find its bodies
+
+
+def _begins_before(block: "memoryview[int]", first: Position) -> bool:
+    try:
+        return block_span(bytes(block[:HEADER_BYTES]))[0] < first
     except BlockCorrupt:
         return False  # old and unreadable: let it go rather than fail every commit

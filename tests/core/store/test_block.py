@@ -9,11 +9,15 @@ from arneb_core.store.block import (
     BLOCK_BYTES_MAX,
     HEADER_BYTES,
     BlockCorrupt,
+    BodyLost,
+    block_references,
     block_span,
     decode_block,
     encode_block,
+    encode_shared_block,
     split_run,
 )
+from arneb_core.store.schema import BodyKey, TopicId, entry_key
 
 places = st.builds(position, st.integers(1, 2**31 - 1), st.integers(0, 2**32 - 1000))
 runs = st.lists(st.binary(max_size=60), min_size=1, max_size=30)
@@ -24,6 +28,44 @@ def test_a_block_decodes_to_what_was_encoded(first: Position, entries: list[byte
     value = bytes(encode_block(first, entries))
     assert decode_block(value) == (first, entries)
     assert block_span(value) == (first, len(entries))
+
+
+def with_references(
+    first: Position, entries: list[bytes], mask: int
+) -> tuple[bytes, list[BodyKey]]:
+    """A block in which the entries of ``mask`` are references, and their keys."""
+    keys = [
+        BodyKey(entry_key(TopicId(7), Position(first + index))) if mask >> index & 1 else None
+        for index in range(len(entries))
+    ]
+    return bytes(encode_shared_block(first, entries, keys)), [key for key in keys if key]
+
+
+@given(places, runs, st.integers(0, 2**30 - 1))
+def test_references_are_found_again(first: Position, entries: list[bytes], mask: int) -> None:
+    value, keys = with_references(first, entries, mask)
+    bodies = dict(zip(keys, [e for i, e in enumerate(entries) if mask >> i & 1], strict=True))
+    assert block_references(value) == keys
+    assert decode_block(value, bodies.__getitem__) == (first, entries)
+    assert block_span(value) == (first, len(entries))
+    assert keys or value == bytes(encode_block(first, entries))
+    if keys:
+        with pytest.raises(BlockCorrupt, match="without references"):
+            decode_block(value)
+        with pytest.raises(BodyLost):
+            decode_block(value, lambda key: bodies[key] + b"x")
+
+
+@given(places, runs, st.integers(1, 2**30 - 1), st.data())
+def test_a_block_with_references_that_is_cut_or_flipped_is_corrupt(
+    first: Position, entries: list[bytes], mask: int, data: st.DataObject
+) -> None:
+    whole, _ = with_references(first, entries, mask)
+    value = bytearray(whole[: data.draw(st.integers(0, len(whole)))])
+    if len(value) == len(whole):
+        value[data.draw(st.integers(0, len(value) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(BlockCorrupt):
+        decode_block(bytes(value), lambda key: b"")
 
 
 @given(places, runs, st.data())
@@ -71,7 +113,7 @@ def test_a_count_that_the_bytes_cannot_hold_is_corrupt_even_with_a_right_checksu
 
 def test_a_block_of_another_format_is_corrupt() -> None:
     value = encode_block(position(1, 0), [b"x"])
-    value[0] = 2
+    value[0] = 3
     with pytest.raises(BlockCorrupt, match="expected block format 1"):
         block_span(bytes(value))
 

@@ -11,6 +11,7 @@ from arneb_core.errors import FormatMismatch, StoreUnusable
 from arneb_core.position import LedgerId, Position, position
 from arneb_core.store import findings
 from arneb_core.store.block import encode_block
+from arneb_core.store.bodies import pack_body
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
@@ -47,6 +48,9 @@ from arneb_core.testing.store_kit import StoreModel, entry
 T = TopicId(1)
 NOBODY = TopicId(9)
 CURSOR = cursor_prefix(T, SubscriptionId(1))
+FAN = TopicId(3)
+BODY = entry_key(FAN, position(1, 1))
+BIG = entry(bytes(5_000))
 BATCH = position(2, 3)
 """An entry of five messages."""
 
@@ -55,7 +59,7 @@ BATCH = position(2, 3)
 def sound(tmp_path: Path) -> Iterator[Store]:
     """A store in which everything occurs: topic 1 has ledgers 2 (closed), 3 (closed), 4 (open)
     of two blocks with three entries each; its cursor stands at 2:1, with 2:4 and 3:0 to 3:2
-    acknowledged and half of the batch at 2:3."""
+    acknowledged and half of the batch at 2:3. Topics 3 and 4 share the body of 1:1."""
     with Store.open(tmp_path / "data") as store:
         model = StoreModel()
         for name in ("orders", "empty"):
@@ -85,6 +89,13 @@ def sound(tmp_path: Path) -> Iterator[Store]:
             (Table.CURSORS, CURSOR + mask_suffix(BATCH), pack_mask(0b10101)),
             (Table.DELAYED, b"\0\0\0\1due", b""),
         ]
+        store.commit(changes)
+        for name in ("fan 3", "fan 4"):
+            model.create_topic(changes := Changes(), name)
+            store.commit(changes)
+        changes = Changes(shared=[BIG])
+        for name in ("fan 3", "fan 4"):
+            model.append(changes, name, [entry(b"alone"), BIG])
         store.commit(changes)
         yield store
 
@@ -135,7 +146,7 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
     "unknown meta key": (put(Table.META, b"colour", b"blue"), Kind.META),
     "format gone": (drop(Table.META, META_FORMAT), Kind.META),
     "another format": (put(Table.META, META_FORMAT, pack_number(7)), Kind.META),
-    "short next topic id": (put(Table.META, META_NEXT_TOPIC_ID, b"\0\0\3"), Kind.META),
+    "short next topic id": (put(Table.META, META_NEXT_TOPIC_ID, b"\0\0\5"), Kind.META),
     "clean mark with a value": (put(Table.META, META_CLEAN, b"?"), Kind.META),
     "half a trim": (put(Table.META, META_TRIMS, pack_trims([(T, BATCH, BATCH)])[1:]), Kind.META),
     "next topic id too low": (put(Table.META, META_NEXT_TOPIC_ID, pack_number(2)), Kind.TOPIC_ID),
@@ -361,6 +372,26 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
         put(Table.CURSORS, CURSOR + mask_suffix(position(3, 1)), b"\1"),
         Kind.MASK_ACKED,
     ),
+    "short body key": (put(Table.BODIES, BODY[:11], b""), Kind.BODY_KEY),
+    "flipped byte in a body": (
+        put(Table.BODIES, BODY, pack_body(BIG)[:-1] + b"?"),
+        Kind.BODY_CORRUPT,
+    ),
+    "truncated body": (put(Table.BODIES, BODY, pack_body(BIG)[:-1]), Kind.BODY_CORRUPT),
+    "empty body": (put(Table.BODIES, BODY, b""), Kind.BODY_CORRUPT),
+    "body gone": (drop(Table.BODIES, BODY), Kind.BODY_MISSING),
+    "body of nobody": (
+        put(Table.BODIES, entry_key(FAN, position(1, 0)), pack_body(BIG)),
+        Kind.BODY_ORPHAN,
+    ),
+    "too few references": (put(Table.REFERENCES, BODY, pack_number(1)), Kind.BODY_COUNT),
+    "too many references": (put(Table.REFERENCES, BODY, pack_number(3)), Kind.BODY_COUNT),
+    "references not counted": (drop(Table.REFERENCES, BODY), Kind.BODY_COUNT),
+    "no number of references": (put(Table.REFERENCES, BODY, b"2"), Kind.BODY_COUNT),
+    "count without a body": (
+        put(Table.REFERENCES, entry_key(FAN, position(1, 0)), pack_number(1)),
+        Kind.BODY_COUNT,
+    ),
     "delayed row of no topic": (put(Table.DELAYED, b"\0\0\0\7due", b""), Kind.DELAYED_ORPHAN),
 }
 
@@ -463,8 +494,8 @@ def test_damage_below_lmdb_is_found_too(sound: Store) -> None:
 def test_what_is_no_store_is_refused_and_not_checked(sound: Store, tmp_path: Path) -> None:
     with pytest.raises(StoreUnusable):
         check(tmp_path)
-    sound.commit(put(Table.META, META_FORMAT, pack_number(3)))
+    sound.commit(put(Table.META, META_FORMAT, pack_number(99)))
     path = sound.path
     sound.close()
-    with pytest.raises(FormatMismatch, match="format 3"):
+    with pytest.raises(FormatMismatch, match="format 99"):
         check(path)

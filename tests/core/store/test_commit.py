@@ -253,6 +253,8 @@ def test_a_deleted_topic_goes_wholly(store: Store) -> None:
             Table.CURSORS: 1,
             Table.DELAYED: 0,
             Table.ENTRIES: 1,
+            Table.BODIES: 0,
+            Table.REFERENCES: 0,
         }
 
 

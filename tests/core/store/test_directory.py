@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], type[StoreUnusable]]] = {
     "somebody's files": (make_home, ForeignDirectory),
     "no format": (make_store_without_format, FormatMismatch),
     "format 0": (lambda path: write_format(path, 0), FormatMismatch),
-    "format 3": (lambda path: write_format(path, 3), FormatMismatch),
+    "format 99": (lambda path: write_format(path, 99), FormatMismatch),
     "a file": (Path.touch, ForeignDirectory),
 }
 
@@ -103,7 +103,7 @@ def test_a_refused_directory_is_left_untouched(tmp_path: Path, case: str) -> Non
     assert contents(path) == before
 
 
-@pytest.mark.parametrize("case", ["format 0", "format 3", "another LMDB file", "somebody's files"])
+@pytest.mark.parametrize("case", ["format 0", "format 99", "another LMDB file", "somebody's files"])
 def test_a_reader_refuses_it_too(tmp_path: Path, case: str) -> None:
     path = tmp_path / "data"
     REFUSED[case][0](path)

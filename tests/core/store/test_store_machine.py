@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from arneb_core.errors import CommitFailed
 from arneb_core.store import journal, transaction
+from arneb_core.store.bodies import SHARED_BYTES_MIN, shared_entries
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
@@ -28,6 +29,15 @@ from arneb_core.testing.store_kit import StoreModel, assert_holds, entry
 class Append:
     topic: str
     entries: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class FanOut:
+    """One run into several topics, kept once where that is worth it."""
+
+    topics: frozenset[str]
+    sizes: tuple[int, ...]
+    """Of one size is one and the same entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +61,20 @@ class Put:
     value: bytes | None
 
 
-Edit = Append | CloseLedger | DropLedger | DeleteTopic | Put
+Edit = Append | FanOut | CloseLedger | DropLedger | DeleteTopic | Put
 
 NAMES = st.sampled_from(["orders", "invoices", "ö"])
 KEYS = st.sampled_from([b"frontend/a", b"frontend/b", b"frontend/" + bytes(700)])
 VALUES = st.sampled_from([b"", b"1", b"2" * 5_000])
 RUNS = st.lists(st.sampled_from([b"", b"small", bytes(3_000)]).map(entry), min_size=1, max_size=6)
+FAN_SIZES = st.tuples(st.sampled_from([1, SHARED_BYTES_MIN, 9_000])) | st.sampled_from(
+    [(1, 5_000), (5_000, 5_000, 1), (200_000, 100_000)]
+)
 RUNS_IN_A_ROW = st.sampled_from([1, 2, 3, 70])
 """The last of them fills the journal of a test."""
 EDITS = st.one_of(
     st.builds(Append, NAMES, RUNS),
+    st.builds(FanOut, st.frozensets(NAMES, min_size=2), FAN_SIZES),
     st.builds(CloseLedger, NAMES),
     st.builds(DropLedger, NAMES),
     st.builds(DeleteTopic, NAMES),
@@ -78,6 +92,12 @@ def apply(edit: Edit, model: StoreModel, changes: Changes) -> None:
                 model.create_topic(changes, topic)
                 model.subscribe(changes, topic, "amqp")
             model.append(changes, topic, entries)
+        case FanOut(topics, sizes):
+            made = {size: entry(bytes(size)) for size in sizes}
+            entries = [made[size] for size in sizes]
+            for topic in sorted(topics):
+                apply(Append(topic, entries), model, changes)
+            changes.shared += shared_entries([entries] * len(topics))
         case CloseLedger(topic) if topic in model.topics:
             model.close_ledger(changes, topic)
         case DropLedger(topic) if topic in model.topics:
