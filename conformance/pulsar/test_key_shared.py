@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import pulsar
 import pytest
-from conformance.pulsar.conftest import Connect, Named
+from conformance.pulsar.conftest import Connect, Mortal, Named
 from conformance.pulsar.helpers import assert_silent, drain, send, take
 
 KEY_SHARED = pulsar.ConsumerType.KeyShared
@@ -67,6 +67,57 @@ def test_every_key_goes_to_one_consumer_in_order(connect: Connect, topic: str) -
             total += len(numbers)
     assert total == 50 * 20
     assert set(owners.values()) == {0, 1, 2}, "everybody has some keys"
+
+
+def test_keys_go_where_the_ring_says(connect: Connect, topic: str) -> None:
+    """Points follow from consumer names, those of one name are numbered: the same in Pulsar."""
+    names = ("orders-1", "orders-2", "orders-2")
+    consumers = [subscribe(connect(), topic, consumer_name=each) for each in names]
+    producer = connect().create_producer(topic)
+    for number in range(40):
+        producer.send_async(b"x", lambda *_: None, partition_key=f"customer-{number}")
+    producer.flush()
+    found = [{message.partition_key() for message in receive_some(each)} for each in consumers]
+    expected = (
+        (1, 4, 7, 8, 11, 12, 13, 18, 19, 21, 24, 27, 31, 37),
+        (9, 16, 17, 29, 30, 32, 33, 36, 38, 39),
+        (0, 2, 3, 5, 6, 10, 14, 15, 20, 22, 23, 25, 26, 28, 34, 35),
+    )
+    assert found == [{f"customer-{number}" for number in each} for each in expected]
+
+
+def test_order_survives_a_kill(mortal: Mortal) -> None:
+    """Consumers come back one after the other, and what was acknowledged stays so."""
+    broker = mortal()
+    clients = [pulsar.Client(broker.pulsar_url) for _ in range(4)]
+    consumers = [subscribe(each, "t") for each in clients[1:]]
+    producer = clients[0].create_producer("t")
+    publish(producer, keys=20, rounds=10)
+    held = [(each, consumer) for consumer in consumers for each in receive_some(consumer)]
+    assert len(held) == 200
+    done: dict[str, int] = defaultdict(int)
+    for message, consumer in held:
+        key, number = seen(message)
+        if number < int(key.removeprefix("key-")) % 8:
+            consumer.acknowledge(message)
+            done[key] += 1
+    time.sleep(2 * ACKS_SENT_S)
+    broker.kill()
+    broker.start()
+    publish(producer, keys=20, rounds=5, first=10)
+    processed: dict[str, list[int]] = defaultdict(list)
+    silent_since = time.monotonic()
+    while time.monotonic() - silent_since < 3 or not processed:
+        for consumer in consumers:
+            for message in receive_some(consumer, most=30):
+                key, number = seen(message)
+                processed[key].append(number)
+                consumer.acknowledge(message)
+                silent_since = time.monotonic()
+    expected = {key: list(range(done[key], 15)) for key in (f"key-{n}" for n in range(20))}
+    assert processed == expected
+    for each in clients:
+        each.close()
 
 
 def test_keys_stay_in_order_while_consumers_come_and_go(connect: Connect, topic: str) -> None:
