@@ -54,7 +54,7 @@ mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants.run $(ARGS)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .clients .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # ---- What the targets stand on ---------------------------------------------------------
 
@@ -87,7 +87,8 @@ broker-tools: compiler
 	@test -x /usr/sbin/rabbitmq-server -a -e /usr/include/amqp.h -a -x /usr/bin/amqp-publish || \
 		{ $(APT) update && $(APT) install rabbitmq-server librabbitmq-dev amqp-tools >/dev/null; }
 
-# For the clients of other languages in conformance/clients; their libraries come with them.
+# For the clients of other languages; their libraries, and the clients in Python that the
+# scenarios bring with them, are fetched and built once, into .clients.
 client-tools:
 	@command -v npm >/dev/null || { $(APT) update && $(APT) install nodejs npm >/dev/null; }
 	@command -v mvn >/dev/null && command -v javac >/dev/null || \

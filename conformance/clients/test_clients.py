@@ -1,87 +1,75 @@
 """Programs written with the clients of other languages, built here and run on both brokers.
 
 The rule: each directory is a program that takes the broker's URL, prints a line for each of its
-scenarios and ends with 1 when one failed. Versions are pinned by the language's own lock file. A
-toolchain that is not there is a failure that names what to install, not a skip.
+scenarios and ends with 1 when one failed. Versions are pinned by the language's own lock file.
 """
 
-import os
 import shutil
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 import pytest
 from conformance.conftest import Target
+from conformance.toolbox import BUILD_WITHIN_S, finished, made_once, tool
 
-HERE = Path(__file__).parent
-BUILD_WITHIN_S = 300.0
-RUN_WITHIN_S = 120.0
-
-
-def tool(name: str, package: str) -> str:
-    """Where ``name`` is."""
-    found = shutil.which(name) or shutil.which(name, path="/usr/local/go/bin")
-    assert found, f"{name} is needed for this scenario: apt-get install {package}"
-    return found
+HERE: Final = Path(__file__).parent
+RUN_WITHIN_S: Final = 120.0
 
 
-def finished(command: Sequence[str], where: Path, within_s: float) -> str:
-    """What ``command`` printed; it must end well."""
-    ran = subprocess.run(
-        command,
-        cwd=where,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=within_s,
-        check=False,
-        env=os.environ | {"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"},
-    )
-    assert ran.returncode == 0, f"{command} ended with {ran.returncode}:\n{ran.stdout}"
-    return ran.stdout
+def sources(name: str, *patterns: str) -> Iterable[Path]:
+    """What the program ``name`` is made from."""
+    return [each for pattern in patterns for each in (HERE / name).glob(pattern)]
 
 
-@pytest.fixture(scope="session")
-def amqplib(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def copied(files: Iterable[Path], name: str, into: Path) -> None:
+    """Put ``files`` of ``name`` where they may be built."""
+    for each in files:
+        to = into / each.relative_to(HERE / name)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(each, to)
+
+
+def amqplib() -> list[str]:
     """The program in JavaScript, with what it needs beside it."""
     node, npm = tool("node", "nodejs"), tool("npm", "npm")
-    made = shutil.copytree(
-        HERE / "amqplib",
-        tmp_path_factory.mktemp("node") / "amqplib",
-        ignore=shutil.ignore_patterns("node_modules"),
-    )
-    finished([npm, "ci", "--no-audit", "--no-fund"], made, BUILD_WITHIN_S)
-    return [node, str(made / "scenarios.js")]
+    files = sources("amqplib", "*.js", "*.json")
+
+    def make(place: Path) -> None:
+        copied(files, "amqplib", place)
+        finished([npm, "ci", "--no-audit", "--no-fund"], place, BUILD_WITHIN_S)
+
+    return [node, str(made_once("amqplib", files, make) / "scenarios.js")]
 
 
-@pytest.fixture(scope="session")
-def amqp091_go(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def amqp091_go() -> list[str]:
     """The program in Go."""
-    made = tmp_path_factory.mktemp("go") / "scenarios"
-    command = [tool("go", "golang-go"), "build", "-o", str(made), "."]
-    finished(command, HERE / "amqp091_go", BUILD_WITHIN_S)
-    return [str(made)]
+    go, name = tool("go", "golang-go"), "amqp091_go"
+
+    def make(place: Path) -> None:
+        command = [go, "build", "-o", str(place / "scenarios"), "."]
+        finished(command, HERE / name, BUILD_WITHIN_S)
+
+    return [str(made_once(name, sources(name, "*"), make) / "scenarios")]
 
 
-@pytest.fixture(scope="session")
-def java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def java() -> list[str]:
     """The program in Java."""
     started, maven = tool("java", "default-jdk-headless"), tool("mvn", "maven")
-    made = shutil.copytree(
-        HERE / "java",
-        tmp_path_factory.mktemp("java") / "scenarios",
-        ignore=shutil.ignore_patterns("target"),
-    )
-    finished([maven, "--quiet", "--batch-mode", "package"], made, BUILD_WITHIN_S)
-    return [started, "-cp", f"{made}/target/classes:{made}/target/dependency/*", "Scenarios"]
+    files = sources("java", "pom.xml", "src/**/*.java")
+
+    def make(place: Path) -> None:
+        copied(files, "java", place)
+        finished([maven, "--quiet", "--batch-mode", "package"], place, BUILD_WITHIN_S)
+
+    target = made_once("java", files, make) / "target"
+    return [started, "-cp", f"{target}/classes:{target}/dependency/*", "Scenarios"]
 
 
-@pytest.mark.parametrize("client", ["amqplib", "amqp091_go", "java"])
-def test_everyday_and_edge_scenarios(
-    client: str, broker: Target, request: pytest.FixtureRequest
-) -> None:
-    command: list[str] = request.getfixturevalue(client)
+PROGRAMS: Final = {each.__name__: each for each in (amqplib, amqp091_go, java)}
+
+
+@pytest.mark.parametrize("client", PROGRAMS)
+def test_everyday_and_edge_scenarios(client: str, broker: Target) -> None:
     url = f"amqp://guest:guest@{broker.address}/"
-    print(finished([*command, url], HERE, RUN_WITHIN_S))
+    print(finished([*PROGRAMS[client](), url], HERE, RUN_WITHIN_S))

@@ -48,12 +48,12 @@ FRAME_BYTES_UNLIMITED: Final = 1 << 32
 CHANNEL_MAX_DEFAULT: Final = 2047
 HEARTBEAT_S_DEFAULT: Final = 60
 
-MESSAGE_BYTES_MAX_DEFAULT: Final = 16 * 1024 * 1024
-"""RabbitMQ 4's limit; 3.x has 128 MiB, which no broker that keeps messages in a log wants."""
+MESSAGE_BYTES_MAX_DEFAULT: Final = 128 * 1024 * 1024
+"""RabbitMQ 3's limit, which its clients and their tests count on; 4 has 16 MiB."""
 
-PARTIAL_BYTES_MAX: Final = 8 * MESSAGE_BYTES_MAX_DEFAULT
+PARTIAL_BYTES_MAX: Final = 2 * MESSAGE_BYTES_MAX_DEFAULT
 """Bodies under way on all channels of one connection together. RabbitMQ has no such bound, so
-one peer could make it hold 2047 messages of 128 MiB; eight largest messages are plenty."""
+one peer could make it hold 2047 messages of 128 MiB; two largest messages are plenty."""
 
 TABLE_DEPTH_MAX: Final = 64
 """Tables and arrays inside one another. RabbitMQ recurses as deep as a frame allows."""

@@ -1,0 +1,49 @@
+"""A real Celery application: a worker process, its remote control and its results.
+
+Run with classic queues, where the worker holds what is delayed, and with quorum queues, where
+the broker does: a delayed task passes up to 28 queues with a time to live, by dead letters and
+topic exchanges.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+from conformance.brokers.process import Broker
+from conformance.conftest import Target
+from conformance.toolbox import finished, python_with
+
+HERE: Final = Path(__file__).parent
+RUN_WITHIN_S: Final = 300.0
+
+
+def play(part: str, address: object, queue_type: str, directory: Path) -> str:
+    """Run a part of the scenarios; what was printed."""
+    diary = directory / f"diary-{queue_type}"
+    environment = {
+        "CELERY_BROKER": f"amqp://guest:guest@{address}//",
+        "CELERY_DIARY": str(diary),
+        "CELERY_QUEUE_TYPE": queue_type,
+    }
+    python = python_with(HERE / "requirements.txt")
+    try:
+        return finished([str(python), "scenarios.py", part], HERE, RUN_WITHIN_S, environment)
+    except AssertionError as error:
+        log = diary.with_suffix(".log")
+        error.add_note(log.read_text()[-6000:] if log.exists() else "no worker was started")
+        raise
+
+
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_a_worker_at_its_everyday_work(broker: Target, queue_type: str, tmp_path: Path) -> None:
+    print(play("everyday", broker.address, queue_type, tmp_path))
+
+
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_nothing_is_lost_when_worker_and_broker_are_killed(
+    own_broker: Broker, queue_type: str, tmp_path: Path
+) -> None:
+    print(play("begin", own_broker.address, queue_type, tmp_path))
+    own_broker.kill()
+    own_broker.start()
+    print(play("finish", own_broker.address, queue_type, tmp_path))

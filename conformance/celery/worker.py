@@ -1,0 +1,90 @@
+"""A worker process of the scenarios' own, and what it has done."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+HERE = Path(__file__).parent
+PATIENCE_S = 60.0
+
+
+def wait_until(condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
+    """Look again and again until ``condition`` holds."""
+    end = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < end, f"{what}: not within {within_s} s"
+        time.sleep(0.05)
+
+
+class Worker:
+    """``celery worker`` with its child processes, as a context."""
+
+    def __init__(
+        self, app, name: str, log: Path, *, concurrency: int = 2, queues: str = ""
+    ) -> None:
+        self._app = app
+        self.name = f"{name}@scenarios"
+        command = [
+            sys.executable, "-m", "celery", "--app", "app", "worker", "--pool", "prefork",
+            "--concurrency", str(concurrency), "--hostname", self.name, "--loglevel", "INFO",
+            "--without-mingle", "--heartbeat-interval", "1",
+        ]  # fmt: skip
+        if queues:
+            command += ["--queues", queues]
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, cwd=HERE, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+
+    def __enter__(self) -> Self:
+        wait_until(self.answers, f"{self.name} answers")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process.poll() is not None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def answers(self) -> bool:
+        """It is up: remote control reaches it."""
+        assert self._process.poll() is None, f"{self.name} ended with {self._process.returncode}"
+        return bool(self._app.control.ping(destination=[self.name], timeout=1.0))
+
+    def kill(self) -> None:
+        """SIGKILL, for the worker and its children at the same time."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+class Diary:
+    """What tasks have written down: one line each, the name and when."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def times(self, name: str) -> list[float]:
+        """When the task of that name had done its work."""
+        return [float(when) for what, when in self._lines() if what == name]
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with ``prefix``, in order."""
+        return [what for what, _ in self._lines() if what.startswith(prefix)]
+
+    def _lines(self) -> list[list[str]]:
+        text = self._path.read_text() if self._path.exists() else ""
+        return [line.split() for line in text.splitlines()]
