@@ -104,9 +104,8 @@ def by_kind(events: list[Event]) -> dict[str, Any]:
 def shared_out_otherwise(said: tuple[Evened, Evened]) -> bool:
     """Whether only the order differs in which several consumers got the same messages.
 
-    Consumers of different queues are independent of each other in RabbitMQ too. For those of
-    one queue ``DIFFERENCES.md`` says it: Arneb gives each its share of a run in one piece, and
-    may begin the round with another. Nobody may get more or less than in RabbitMQ, though.
+    Queues are independent of each other in RabbitMQ too: of two that have something for one
+    channel at the same time, either may be the first. Nobody may get more or less, though.
     """
     (shares, rest), (other_shares, other_rest) = map(_shares, said)
     if rest != other_rest or len(shares) < 2:

@@ -79,6 +79,13 @@ FOUND: dict[str, Program] = {
         Step("publish", 0, routing_key="q2", many=2),
         Step("publish", 0, routing_key="q2", many=2),
     ],
+    "consumers on one channel get their messages in the order of the queue": [
+        Step("queue_declare", 0, queue="q2"),
+        Step("consume", 0, queue="q2", consumer_tag="c0"),
+        Step("consume", 0, queue="q2", consumer_tag="c1", no_ack=True),
+        Step("consume", 0, queue="q2", consumer_tag="c2"),
+        Step("publish", 1, routing_key="q2", many=7),
+    ],
     "who waits longest begins the round": [
         Step("queue_declare", 0, queue="q2"),
         Step("publish", 0, routing_key="q2"),

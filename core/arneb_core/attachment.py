@@ -4,7 +4,7 @@ The rule: everything here belongs to the event loop, as all of :mod:`arneb_core.
 which this is a part.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -54,6 +54,8 @@ class ConsumerSpec:
     is active follows from names and, when the topic is one, the ``partition`` (Pulsar), and
     what the one before had in flight goes to the next.
     ``pulls``: it is assigned nothing and is never active; it only pulls (AMQP's basic.get).
+    ``line``: consumers that name the same one get what is handed out to them in the order of the
+    log, not only each in its own (AMQP's channel, on which deliveries are numbered).
     ``acks``: False = an entry counts as acknowledged as soon as it is delivered (AMQP no-ack).
     ``unacked_max``: so many messages in flight shut the consumer off until half of them are
     answered; ``subscription_unacked_max``: likewise all consumers of the subscription, as the first
@@ -70,6 +72,7 @@ class ConsumerSpec:
     acks: bool = True
     first_come: bool = False
     pulls: bool = False
+    line: Hashable | None = None
     partition: int | None = None
     windows: tuple[Window, ...] = ()
     unacked_max: int = 0

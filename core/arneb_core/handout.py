@@ -253,6 +253,10 @@ class HandOut:
                 run = gathered[receiver] = ([], [])
             run[0].extend(positions[start:stop])
             run[1].extend(entries[start:stop])
+        if len({receiver.line for receiver in gathered}) < len(gathered):
+            for receiver, start, stop in shares:
+                self.deliver(self.consumers[receiver], positions[start:stop], entries[start:stop])
+            return done
         for receiver, (places, run_entries) in gathered.items():
             self.deliver(self.consumers[receiver], places, run_entries)
         return done

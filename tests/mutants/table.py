@@ -419,6 +419,13 @@ MUTANTS: Final = (
         ("tests/core/test_weights.py",),
     ),
     Mutant(
+        "two consumers of one channel get their messages out of order",
+        CORE + "handout.py",
+        "        if len({receiver.line for receiver in gathered}) < len(gathered):\n",
+        "        if False:\n",
+        ("tests/core/test_line.py",),
+    ),
+    Mutant(
         "who was full keeps his turn",
         CORE + "dispatch/shared.py",
         "            self.round += free\n",

@@ -93,6 +93,7 @@ class Attachments:
             priority=-consumer_priority(wanted.arguments),
             entries_per_turn_max=TURN_ENTRIES,
             acks=not wanted.no_ack,
+            line=wanted.windows[-1],
             windows=_windows(queue, wanted),
         )
         if queue.type is QueueType.QUORUM:
