@@ -257,8 +257,8 @@ class Connection:
             if waiting:
                 await self._carry_out(waiting)
             self.flush()
-            if session.state is not self._state:
-                self._state = session.state
+            if session.state is not self._state or session.timer_nearer:
+                self._state, session.timer_nearer = session.state, False
                 self._services.timers.add(self)
             if session.blocked:
                 await self._unblocked()

@@ -62,7 +62,10 @@ class ConnectionSession(Lifecycle):
         self._consumers: dict[ConsumerId, ChannelConsumer] = {}
         self._confirming: dict[Collecting, None] = {}
         self._timeout_s = around.config.consumer_timeout_s
-        self._next_look = now + look_s(self._timeout_s)
+        self._look_s = look_s(self._timeout_s)
+        self._next_look = now + self._look_s
+        self.timer_nearer = False
+        """:meth:`next_timer` says an earlier time than it did; cleared by who looks."""
 
     def __repr__(self) -> str:
         return (
@@ -127,7 +130,7 @@ class ConnectionSession(Lifecycle):
         super().handle_timer(now)
         if now < self._next_look:
             return
-        self._next_look = now + look_s(self._timeout_s)
+        self._next_look = now + self._look_s
         for channel in list(self._channels.values()):
             try:
                 if channel.state is ChannelState.OPEN:
@@ -169,6 +172,18 @@ class ConnectionSession(Lifecycle):
         """One of ``queues`` may refuse a publish."""
         assert self.vhost is not None, "channels come after connection.open"
         return self.vhost.refuses(queues)
+
+    def answer_timeout_s(self, queue: str) -> float | None:
+        """How long deliveries of ``queue`` may wait for their answers, if it says so itself."""
+        assert self.vhost is not None, "channels come after connection.open"
+        return self.vhost.answer_timeout_s(queue)
+
+    def look_within(self, timeout_s: float) -> None:
+        """Look at unanswered deliveries as often as this timeout takes."""
+        if look_s(timeout_s) < self._look_s:
+            self._look_s = look_s(timeout_s)
+            self._next_look = min(self._next_look, self.now + self._look_s)
+            self.timer_nearer = True
 
     def confirming(self, publisher: Collecting) -> None:
         """``publisher`` has confirms to send."""

@@ -80,6 +80,7 @@ class Deliverer:
         "_answers",
         "_getters",
         "_host",
+        "_own_answers",
         "_streams",
         "channel",
         "consumers",
@@ -99,6 +100,7 @@ class Deliverer:
         self.prefetch = 0
         self.unacked = Unacked()
         self._answers = Answers()
+        self._own_answers: dict[ConsumerId, tuple[float, Answers]] = {}
         self.window = Window()
 
     def begin(
@@ -130,6 +132,7 @@ class Deliverer:
         consumer.state = ConsumerState.ACTIVE
         if consumer.stream is not None:
             self._streams[consumer.id] = consumer.stream.reading.queue
+        self._time(consumer.id, consumer.queue)
         early, consumer.early = consumer.early, []
         for run in early:
             self.deliver(consumer, run)
@@ -241,9 +244,31 @@ class Deliverer:
 
     def check_answers(self, now: float, timeout_s: float) -> None:
         """Raise 406 when a delivery has waited for its answer for too long."""
-        unacked = self.unacked
-        if self._answers.overdue(unacked.oldest, unacked.next_tag, now, timeout_s):
+        unacked, oldest = self.unacked, self.unacked.oldest
+        if self._own_answers:
+            oldest = self._check_own_answers(now)
+        late = timeout_s and self._answers.overdue(oldest, unacked.next_tag, now, timeout_s)
+        if late:
             raise timed_out(self.channel, timeout_s)
+
+    def _check_own_answers(self, now: float) -> int | None:
+        """The same for queues that have a timeout of their own; the oldest tag of the others."""
+        oldest = self.unacked.oldest_by_owner()
+        here = {each.id for each in self.consumers.values()} | set(self._getters.values())
+        for owner, (timeout_s, answers) in list(self._own_answers.items()):
+            tag = oldest.pop(owner, None)
+            if answers.overdue(tag, self.unacked.next_tag, now, timeout_s):
+                raise timed_out(self.channel, timeout_s)
+            if tag is None and owner not in here:
+                del self._own_answers[owner]
+        return min(oldest.values(), default=None)
+
+    def _time(self, owner: ConsumerId, queue: str) -> None:
+        """Deliveries of ``queue`` to ``owner`` begin: see how long they may be unanswered."""
+        timeout_s = self._host.answer_timeout_s(queue)
+        if timeout_s is not None:
+            self._own_answers[owner] = timeout_s or float("inf"), Answers()
+            self._host.look_within(timeout_s)
 
     def recover(self) -> None:
         """Give everything unanswered back."""
@@ -257,6 +282,7 @@ class Deliverer:
         key = (queue, no_ack)
         if key not in self._getters:
             self._getters[key] = self._host.next_consumer()
+            self._time(self._getters[key], queue)
         return self._getters[key]
 
     def send_pulled(self, queue: str, run: Deliveries, message_count: int, *, no_ack: bool) -> None:

@@ -40,6 +40,15 @@ class Host(Protocol):
         """One of ``queues`` may refuse a publish."""
         ...
 
+    def answer_timeout_s(self, queue: str) -> float | None:
+        """How long deliveries of ``queue`` may wait for their answers, if it says so itself; 0 =
+        for ever."""
+        ...
+
+    def look_within(self, timeout_s: float) -> None:
+        """Deliveries may be unanswered no longer than this; look at them as often as that takes."""
+        ...
+
     def ask(self, request: Request, then: Callable[[object], None]) -> None:
         """Order a request and stop handling input; ``then`` takes the answer. A refusal closes
         what the current method belongs to."""

@@ -24,6 +24,11 @@ class Vhost(Protocol):
         """One of ``queues`` may refuse a publish."""
         ...
 
+    def answer_timeout_s(self, queue: str) -> float | None:
+        """How long deliveries of ``queue`` may wait for their answers, if it says so itself; 0 =
+        for ever."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:

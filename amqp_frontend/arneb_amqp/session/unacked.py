@@ -79,6 +79,15 @@ class Unacked:
         """A tag that is unanswered, the first that was given out unless answers were undone."""
         return next(iter(self._places), None)
 
+    def oldest_by_owner(self) -> dict[ConsumerId, int]:
+        """The first tag of each consumer that has any. Looks at all of them: not for hot paths."""
+        if self._owners is None:
+            return {self._owner: next(iter(self._places))} if self._places else {}
+        found: dict[ConsumerId, int] = {}
+        for tag in self._places:
+            found.setdefault(self._owners[tag], tag)
+        return found
+
     def skip(self, count: int) -> int:
         """Use up ``count`` tags for deliveries that need no answer; returns the first."""
         first = self.next_tag

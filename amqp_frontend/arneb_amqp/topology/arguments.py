@@ -24,6 +24,7 @@ MAX_LENGTH_BYTES: Final = "x-max-length-bytes"
 OVERFLOW: Final = "x-overflow"
 MAX_PRIORITY: Final = "x-max-priority"
 DELIVERY_LIMIT: Final = "x-delivery-limit"
+CONSUMER_TIMEOUT: Final = "x-consumer-timeout"
 
 EXPIRY_MS_MAX: Final = 315_360_000_000
 """Ten years, RabbitMQ's bound for times to live."""
@@ -50,12 +51,13 @@ QUEUE_ARGUMENTS: Final[Mapping[QueueType, tuple[str, ...]]] = {
         "x-expires", "x-message-ttl", DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY,
         "x-max-length", "x-max-length-bytes", MAX_PRIORITY, "x-overflow", "x-queue-mode",
         "x-queue-version", SINGLE_ACTIVE_CONSUMER, QUEUE_TYPE, "x-queue-master-locator",
+        CONSUMER_TIMEOUT,
     ),
     QueueType.QUORUM: (
         DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, "x-dead-letter-strategy", "x-expires",
         "x-max-length", "x-max-length-bytes", "x-max-in-memory-length", "x-max-in-memory-bytes",
         "x-overflow", SINGLE_ACTIVE_CONSUMER, QUEUE_TYPE, "x-quorum-initial-group-size",
-        "x-delivery-limit", "x-message-ttl", "x-queue-leader-locator",
+        "x-delivery-limit", "x-message-ttl", "x-queue-leader-locator", CONSUMER_TIMEOUT,
     ),
     QueueType.STREAM: (
         "x-max-length-bytes", QUEUE_TYPE, "x-max-age", "x-stream-max-segment-size-bytes",
@@ -314,6 +316,7 @@ _QUEUE_CHECKS: Final[Mapping[str, _Check]] = {
         *(kind.value for kind in QueueType), otherwise="\"unsupported queue type '{}'\""
     ),
     "x-delivery-limit": _not_negative,
+    CONSUMER_TIMEOUT: _not_negative,
     "x-quorum-initial-group-size": _positive,
     "x-max-age": _max_age,
     "x-stream-max-segment-size-bytes": _segment_size,

@@ -54,6 +54,11 @@ class Queues:
     def __iter__(self) -> Iterator[Queue]:
         return iter(list(self._queues.values()))
 
+    def argument(self, name: str, argument: str) -> int | None:
+        """The integer argument of that queue; None when it or the queue is not there."""
+        queue = self._queues.get(name)
+        return None if queue is None else queue_arguments.number(queue.arguments, argument)
+
     def topic(self, name: str) -> Topic | None:
         """Where messages for the queue are appended; None when it went meanwhile."""
         queue = self._queues.get(name)

@@ -17,6 +17,7 @@ from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.exchange import DestinationKind
 from arneb_amqp.routing.router import Router
 from arneb_amqp.session.routes import Routes
+from arneb_amqp.topology.arguments import CONSUMER_TIMEOUT
 from arneb_amqp.topology.attachments import Attachments
 from arneb_amqp.topology.exchanges import Exchanges
 from arneb_amqp.topology.housekeeping import delete_expired, retry_dead_letters
@@ -66,6 +67,11 @@ class Vhost:
         """One of ``queues`` may refuse a publish, so each message must be asked for alone."""
         refusing = self.queues.refusing
         return bool(refusing) and not refusing.keys().isdisjoint(queues)
+
+    def answer_timeout_s(self, queue: str) -> float | None:
+        """How long deliveries of ``queue`` may wait for their answers, if it says so itself."""
+        timeout_ms = self.queues.argument(queue, CONSUMER_TIMEOUT)
+        return None if timeout_ms is None else timeout_ms / 1000
 
 
 class Topology:

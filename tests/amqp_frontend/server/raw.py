@@ -44,6 +44,15 @@ class RawClient:
         assert type(command) is kind, f"expected {kind.name}, got {command.name}"
         return command
 
+    def skip_delivery(self, frames: int = 3) -> None:
+        """Read over one delivery: method, header, one body frame."""
+        for _ in range(frames):
+            while isinstance(frame := cut_frame(self._held, 0, 1 << 30) if self._held else 1, int):
+                chunk = self.socket.recv(65536)
+                assert chunk, "expected a delivery, but the connection was closed"
+                self._held += chunk
+            self._held = self._held[frame.bytes_on_wire :]
+
     def open(self, heartbeat: int = 0) -> Self:
         """Shake hands and open a channel."""
         self.socket.sendall(PROTOCOL_HEADER)

@@ -114,12 +114,16 @@ class FakeVhost:
         self.router.add_queue("q")
         self.routes = Routes(self.router)
         self.foreign: set[str] = set()
+        self.timeouts_s: dict[str, float] = {}
 
     def foreign_topic(self, queue: str) -> bool:
         return queue in self.foreign
 
     def refuses(self, queues: object) -> bool:
         return False
+
+    def answer_timeout_s(self, queue: str) -> float | None:
+        return self.timeouts_s.get(queue)
 
 
 def publishes(

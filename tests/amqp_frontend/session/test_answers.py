@@ -17,7 +17,8 @@ from tests.amqp_frontend.session.test_delivering import acknowledged, consuming
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.session.answers import LOOK_S_MAX, Answers, look_s
-from arneb_amqp.session.effects import Leave
+from arneb_amqp.session.effects import Get, Leave
+from arneb_amqp.session.events import Answered, Pulled
 
 TIMEOUT_S = 100.0
 LOOK_S = look_s(TIMEOUT_S)
@@ -90,3 +91,46 @@ def test_who_answers_in_time_is_left_alone() -> None:
                 play >> client(Basic.Ack, delivery_tag=second - 2)
                 play << acknowledged(1, second - 2)
             play >> Tick(start + second)
+
+
+def own_timeout(timeout_s: float, default_s: float) -> Playbook:
+    """A consumer of a queue that has a timeout of its own."""
+    play = Playbook(AmqpConfig(consumer_timeout_s=default_s))
+    play.vhost.timeouts_s["q"] = timeout_s
+    return consuming(opened(connected(play, heartbeat=0)))
+
+
+def test_a_timeout_of_the_queues_own_counts_instead() -> None:
+    for default_s in (0, 4.0, 1800.0):
+        with own_timeout(8.0, default_s) as play:
+            assert play.session.timer_nearer is (default_s != 4.0)
+            start = play.now
+            play >> Delivered(1, run_of(0, 1)) << sent(Basic.Deliver)
+            for second in range(1, 9):
+                play >> Tick(start + second)
+            play >> Tick(start + 10)
+            play << sent(Channel.Close, reply_code=406, reply_text=TEXT.replace("4000", "8000"))
+            play.effect(Leave)
+
+
+def test_a_timeout_of_0_is_none() -> None:
+    with own_timeout(0, 4.0) as play:
+        play >> Delivered(1, run_of(0, 1)) << sent(Basic.Deliver)
+        for second in range(1, 40):
+            play >> Tick(play.now + second)
+
+
+def test_each_queue_has_its_own_and_one_does_not_hide_another() -> None:
+    with own_timeout(1000.0, 4.0) as play:
+        start = play.now
+        play >> Delivered(1, run_of(0, 1)) << sent(Basic.Deliver)
+        (
+            play
+            >> client(Basic.Get, queue="other")
+            >> Answered(Pulled(run_of(5, 1), 0))
+            << sent(Basic.GetOk)
+        )
+        play.effect(Get)
+        play >> Tick(start + 1) >> Tick(start + 5)
+        play << sent(Channel.Close, reply_code=406, reply_text=TEXT)
+        play.effect(Leave)

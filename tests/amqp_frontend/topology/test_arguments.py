@@ -39,6 +39,8 @@ WORDS = "queue 'q' in vhost '/'"
         ("x-queue-type", signedint(1), "{unacceptable_type,signedint}"),
         ("x-single-active-consumer", signedint(1), "{unacceptable_type,signedint}"),
         ("x-dead-letter-routing-key", longstr("k"), "routing_key_but_no_dlx_defined"),
+        ("x-consumer-timeout", signedint(-1), "{value_negative,-1}"),
+        ("x-consumer-timeout", longstr("1"), '"expected integer, got longstr"'),
     ],
 )
 def test_wrong_arguments(name: str, field: Field, fault: str) -> None:
