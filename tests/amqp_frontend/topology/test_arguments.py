@@ -136,7 +136,7 @@ def test_every_known_argument_is_effective_or_listed() -> None:
         "x-expires", "x-message-ttl", "x-max-length", "x-max-length-bytes", "x-overflow",
         "x-delivery-limit", DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, QUEUE_TYPE,
         "x-single-active-consumer", "x-max-priority", "x-max-age",
-        "x-stream-max-segment-size-bytes",
+        "x-stream-max-segment-size-bytes", "x-consumer-timeout",
     }  # fmt: skip
     assert known - WITHOUT_MEANING_HERE == acted_on
 
