@@ -5,7 +5,7 @@ was read; beside it, the dispatcher knows the slots of what waits. So nobody els
 keys, and an entry that leaves the replay set (acknowledged, departed, purged) waits no more.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from arneb_core.backlog import BacklogReader
@@ -67,13 +67,14 @@ class KeyedHandOut:
         subscription: "LogSubscription",
         handout: HandOut,
         replay: ReplaySet,
-        reader: BacklogReader,
+        next_new: Callable[[], BacklogReader],
         dispatcher: KeySharedDispatcher,
     ) -> None:
         self._subscription = subscription
         self._handout = handout
         self._replay = replay
-        self._reader = reader
+        self._next_new = next_new
+        """Says where what was never handed out comes from."""
         self.dispatcher = dispatcher
         self._held: dict[Position, bytes] = {}
         self._held_bytes = 0
@@ -98,6 +99,9 @@ class KeyedHandOut:
         """Have every replay wait behind its key; False while one of which nothing is known is
         being read. Those are what was there before the keys counted, and delayed entries."""
         dispatcher, places = self.dispatcher, self._replay.places
+        if not (places or dispatcher.waiting.places):
+            dispatcher.wait_again(places)
+            return True
         if len(dispatcher.waiting.places - places):
             dispatcher.waiting.keep_only(places)
             self._forget_answered()
@@ -162,7 +166,10 @@ class KeyedHandOut:
 
     def _hand_out_new(self) -> int:
         dispatcher = self.dispatcher
-        at_hand = self._reader.peek() if dispatcher.may_look_ahead else None
+        if not dispatcher.may_look_ahead:
+            return 0
+        source = self._next_new()
+        at_hand = source.peek()
         if at_hand is None:
             return 0
         positions, entries = at_hand
@@ -170,10 +177,10 @@ class KeyedHandOut:
             departures = self._subscription.departures
             positions, entries = departures.living(positions, entries, may_be_new=True)
             if not positions:
-                return departures.take_expired(self._reader) or 0
-        return self._share(positions, entries)
+                return departures.take_expired(source) or 0
+        return self._share(source, positions, entries)
 
-    def _share(self, positions: list[Position], entries: list[bytes]) -> int:
+    def _share(self, source: BacklogReader, positions: list[Position], entries: list[bytes]) -> int:
         dispatcher = self.dispatcher
         slots = dispatcher.slots(key_hashes(positions, entries))
         costs = None
@@ -185,7 +192,7 @@ class KeyedHandOut:
         waiting = [positions[index] for index in decision.waiting]
         for index in decision.waiting:
             self._hold(positions[index], entries[index])
-        self._reader.take(positions[: decision.looked_at])
+        source.take(positions[: decision.looked_at])
         self._replay.add(waiting)
         dispatcher.wait(waiting, [slots[index] for index in decision.waiting])
         for receiver, indexes in decision.given.items():

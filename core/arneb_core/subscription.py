@@ -170,7 +170,7 @@ class LogSubscription(SubscriptionSurvey):
         if isinstance(dispatcher, KeySharedDispatcher):
             assert isinstance(self._replay, ReplaySet), "check_type() was asked"
             self._turns.keyed = KeyedHandOut(
-                self, self._handout, self._replay, self._reader, dispatcher
+                self, self._handout, self._replay, self._new_source, dispatcher
             )
 
     def detached(self, consumer: LogConsumer) -> None:
@@ -260,7 +260,11 @@ class LogSubscription(SubscriptionSurvey):
             self._turns.keyed.let_go()
 
     def _source(self) -> ReplaySet | PrioritySource | BacklogReader:
-        return self._replay or self._reader
+        return self._replay or self._new_source()
+
+    def _new_source(self) -> BacklogReader:
+        """Where what was never handed out comes from."""
+        return self._reader
 
     def unreadable_by(self, fetch: Fetch) -> None:
         """A read failed: stay where we are, say so once, and have it tried again later."""
