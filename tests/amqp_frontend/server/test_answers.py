@@ -5,11 +5,13 @@ from tests.amqp_frontend.server.conftest import Broker
 from tests.amqp_frontend.server.raw import RawClient
 from tests.amqp_frontend.session.playbook import publishes
 
+from arneb_amqp.wire.tables import signedint
+
 
 def test_a_queue_says_how_long_its_deliveries_may_be_unanswered(broker: Broker) -> None:
     with RawClient(broker.port) as client:
         client.open(heartbeat=0)
-        arguments = {"x-consumer-timeout": 200}
+        arguments = {"x-consumer-timeout": signedint(200)}
         client.send(Queue.Declare, 1, queue="impatient", exclusive=True, arguments=arguments)
         client.expect(Queue.DeclareOk)
         client.socket.sendall(publishes(b"x", key="impatient").data)
