@@ -14,7 +14,7 @@ from arneb.settings import ConfigInvalid, Reader, read_settings
 from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks
 from arneb_amqp.config import AmqpConfig
 from arneb_core.retention import NOTHING_KEPT, WITHOUT_END, Retention
-from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.config import NO_FILE, PulsarConfig, TlsConfig
 
 __all__ = ["Address", "Config", "ConfigInvalid", "Listen", "load_config", "parse_listen"]
 
@@ -64,10 +64,28 @@ class AmqpTable(AmqpConfig):
 
 
 @dataclass(frozen=True, slots=True)
+class PulsarTlsTable(TlsConfig):
+    """The table ``[pulsar.tls]``: the listener for TLS, off unless it is given an address."""
+
+    listen: Listen = None
+
+    def __post_init__(self) -> None:
+        TlsConfig.__post_init__(self)
+        if self.listen is not None and self.certificate == NO_FILE:
+            raise ValueError("expected certificate beside listen")
+
+
+@dataclass(frozen=True, slots=True)
 class PulsarTable(PulsarConfig):
     """The table ``[pulsar]``, likewise."""
 
     listen: Listen = Address("127.0.0.1", 6650)
+    tls: PulsarTlsTable = PulsarTlsTable()
+
+    def __post_init__(self) -> None:
+        PulsarConfig.__post_init__(self)
+        if "tls" in self.authentication.methods and self.tls.client_ca == NO_FILE:
+            raise ValueError("authentication.methods: expected tls.client_ca for method tls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +167,24 @@ def load_config(
     if http_pulsar is not None:
         listen = _flag("--http-pulsar", http_pulsar)
         config = replace(config, http_pulsar=replace(config.http_pulsar, listen=listen))
+    _check_files(config.pulsar)
     return config
+
+
+def _check_files(pulsar: PulsarTable) -> None:
+    """Read the files that settings name, to refuse them now and not when a client comes."""
+    if not pulsar.authentication.methods and pulsar.tls.listen is None:
+        return
+    from arneb_pulsar.identity.files import read_proofs, read_tls
+
+    where = "pulsar.authentication"
+    try:
+        read_proofs(pulsar.authentication)
+        if pulsar.tls.listen is not None:
+            where = "pulsar.tls"
+            read_tls(pulsar.tls)
+    except ValueError as error:
+        raise ConfigInvalid(f"{where}: {error}") from error
 
 
 def _flag(name: str, value: str) -> Listen:

@@ -68,6 +68,7 @@ async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) ->
     wanted = {
         "amqp": config.amqp.listen,
         "pulsar": config.pulsar.listen,
+        "pulsar-tls": config.pulsar.tls.listen,
         "http": config.http.listen,
         "http-pulsar": config.http_pulsar.listen,
     }
@@ -140,6 +141,15 @@ async def _serve_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) ->
     await serve_pulsar(shared.core, listeners, door=shared.pulsar, task_status=task_status)
 
 
+async def _serve_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
+    from arneb_pulsar.identity.files import read_tls
+    from arneb_pulsar.server.serving import serve_tls
+
+    listeners = shared.listeners.by_door["pulsar-tls"]
+    context = read_tls(shared.config.pulsar.tls)
+    await serve_tls(shared.pulsar, listeners, context, task_status=task_status)
+
+
 async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
     from arneb.http.app import http_app
     from arneb.http.server import serve_http
@@ -160,6 +170,7 @@ async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any
 _DOORS: Final = {
     "amqp": _serve_amqp,
     "pulsar": _serve_pulsar,
+    "pulsar-tls": _serve_pulsar_tls,
     "http": _serve_http,
     "http-pulsar": _serve_http_pulsar,
 }

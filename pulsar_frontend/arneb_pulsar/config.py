@@ -1,6 +1,7 @@
 """Settings of the Pulsar door; the broker reads them from its configuration file."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from arneb_pulsar.names import DEFAULT_NAMESPACE, parse_namespace
@@ -18,6 +19,55 @@ POSITIVE: Final = (
 )
 
 
+METHODS: Final = ("token", "basic", "tls")
+
+NO_FILE: Final = Path()
+"""A file that is not named."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticationConfig:
+    """How clients prove who they are. Without methods whatever they say is taken."""
+
+    methods: tuple[str, ...] = ()
+    """Of ``token``, ``basic`` and ``tls`` those that count."""
+
+    token_secret_key: Path = NO_FILE
+    token_public_key: Path = NO_FILE
+    """What tokens are checked with: a secret of at least 32 bytes, or a key in PEM or DER."""
+
+    basic_file: Path = NO_FILE
+    """Apache's htpasswd file."""
+
+    def __post_init__(self) -> None:
+        for method in self.methods:
+            if method not in METHODS:
+                raise ValueError(f"methods: expected some of {', '.join(METHODS)}, got {method!r}")
+        keys = (self.token_secret_key != NO_FILE) + (self.token_public_key != NO_FILE)
+        if "token" in self.methods and keys != 1:
+            raise ValueError("expected token_secret_key or token_public_key for method token")
+        if "basic" in self.methods and self.basic_file == NO_FILE:
+            raise ValueError("expected basic_file for method basic")
+
+
+@dataclass(frozen=True, slots=True)
+class TlsConfig:
+    """A TLS listener's files, in PEM."""
+
+    certificate: Path = NO_FILE
+    key: Path = NO_FILE
+    """May stand in the certificate's file."""
+
+    client_ca: Path = NO_FILE
+    """Who signs clients' certificates; those are asked for if it is named."""
+
+    require_client_certificate: bool = False
+
+    def __post_init__(self) -> None:
+        if self.require_client_certificate and self.client_ca == NO_FILE:
+            raise ValueError("expected client_ca beside require_client_certificate")
+
+
 @dataclass(frozen=True, slots=True)
 class PulsarConfig:
     """Each field is a key of the configuration table.
@@ -28,6 +78,11 @@ class PulsarConfig:
     advertised_url: str = ""
     """What lookups answer, e.g. ``pulsar://broker.example:6650``. Empty: the address that the
     client's connection came in on, which is right unless something translates addresses."""
+
+    advertised_tls_url: str = ""
+    """The same for connections by TLS, e.g. ``pulsar+ssl://broker.example:6651``."""
+
+    authentication: AuthenticationConfig = AuthenticationConfig()
 
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
     """Namespaces (``tenant/namespace``) that exist while no topic stands in them."""
@@ -76,6 +131,9 @@ class PulsarConfig:
             parse_namespace(namespace)
         if self.advertised_url and not self.advertised_url.startswith("pulsar://"):
             raise ValueError(f"advertised_url: expected pulsar://…, got {self.advertised_url!r}")
+        if self.advertised_tls_url and not self.advertised_tls_url.startswith("pulsar+ssl://"):
+            text = f"expected pulsar+ssl://…, got {self.advertised_tls_url!r}"
+            raise ValueError(f"advertised_tls_url: {text}")
         if not 0 <= self.auto_topic_partitions <= PARTITIONS_MAX:
             text = f"expected 0 to {PARTITIONS_MAX}, got {self.auto_topic_partitions}"
             raise ValueError(f"auto_topic_partitions: {text}")

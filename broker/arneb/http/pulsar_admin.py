@@ -34,6 +34,9 @@ def pulsar_admin_app(door: Door) -> Starlette:
 
 
 async def _respond(door: Door, request: Request) -> Response:
+    if not await door.guard.admits(request.headers.get("authorization", "")):
+        reply = refusal(AdminError(401, "Authentication required"))
+        return Response(reply.body, status_code=reply.status, media_type=reply.kind)
     # What is between the slashes may itself hold percent-encoded slashes.
     raw_path = request.scope.get("raw_path") or request.url.path.encode()
     body = bytearray()

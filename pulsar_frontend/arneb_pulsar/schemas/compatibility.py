@@ -169,11 +169,11 @@ def _check_structures(old: Schema, new: Schema, strategy: Strategy) -> None:
     from arneb_pulsar.schemas.resolution import can_read
 
     if strategy is Strategy.ALWAYS_INCOMPATIBLE:
-        raise _unreadable(old, new)
-    if strategy in READS_OLD and not can_read(after, before):
-        raise _unreadable(old, new)
+        raise _unreadable(old, new, strategy)
     if strategy in READ_BY_OLD and not can_read(before, after):
-        raise _unreadable(new, old)
+        raise _unreadable(new, old, strategy)
+    if strategy in READS_OLD and not can_read(after, before):
+        raise _unreadable(old, new, strategy)
 
 
 def _check_key_values(old: Schema, new: Schema, strategy: Strategy) -> None:
@@ -184,8 +184,9 @@ def _check_key_values(old: Schema, new: Schema, strategy: Strategy) -> None:
             _check([before], after, strategy)
 
 
-def _unreadable(written: Schema, read: Schema) -> IncompatibleSchema:
+def _unreadable(written: Schema, read: Schema, strategy: Strategy) -> IncompatibleSchema:
     return IncompatibleSchema(
+        f"Error during schema compatibility check with strategy {strategy.value}: "
         "org.apache.avro.SchemaValidationException: Unable to read schema: \n"
         f"{_pretty(written)}\nusing schema:\n{_pretty(read)}"
     )

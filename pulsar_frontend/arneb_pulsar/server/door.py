@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from arneb_core.errors import SubscriptionNotFound
 from arneb_core.interface import Core, InitialPosition, Subscription, Topic
 from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.identity.files import read_proofs
 from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName, parse_topic
 from arneb_pulsar.places.registry import Registry
 from arneb_pulsar.schemas.compatibility import Strategy
 from arneb_pulsar.server.deduplication import Deduplications
+from arneb_pulsar.server.guard import Guard
 from arneb_pulsar.server.keeper import Keeper
 from arneb_pulsar.server.producers import Producers
 from arneb_pulsar.server.schemas import SchemaRegistry
@@ -42,12 +44,15 @@ class Door:
         self.producers = Producers(core, token)
         self.service_url = config.advertised_url
         """Where clients that asked over HTTP find the door; empty = nowhere."""
+        self.guard = Guard(read_proofs(config.authentication))
         self.registry = Registry(core, config.namespaces, config.policies)
         self.all_topics = Topics(core, self.registry)
         self.deduplications = Deduplications(core, self.producers, self._deduplicates)
         self.schemas = SchemaRegistry(core, self._compatibility)
         self.registry.changed = self.deduplications.refresh_all
         self.keeper = Keeper(self)
+        self.kept = False
+        """The keeper is at work."""
         self._attached: dict[tuple[str, str], Counter[Peer]] = {}
         """Connections with the number of their consumers, by topic and subscription."""
 

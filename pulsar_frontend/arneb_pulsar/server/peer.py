@@ -16,11 +16,13 @@ import trio
 from arneb_core.errors import CoreError, TopicNotFound
 from arneb_core.interface import Subscription, Topic
 from arneb_core.position import Position
+from arneb_pulsar.identity.certificates import Certificate
+from arneb_pulsar.identity.grants import Grant
 from arneb_pulsar.producers.sequences import NEVER
 from arneb_pulsar.server.door import Door
 from arneb_pulsar.server.outbox import Outbox
 from arneb_pulsar.server.producers import ProducerClaim
-from arneb_pulsar.server.receivers import Receiver
+from arneb_pulsar.server.receivers import Receiver, receipt_of
 from arneb_pulsar.server.requests import Requests
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.connection import Connection
@@ -42,11 +44,21 @@ logger = logging.getLogger(__name__)
 class Peer:
     """One connected client."""
 
-    def __init__(self, door: Door, stream: trio.abc.Stream, service_url: str, address: str) -> None:
+    def __init__(
+        self,
+        door: Door,
+        stream: trio.abc.Stream,
+        service_url: str,
+        address: str,
+        certificate: Certificate,
+    ) -> None:
         self.door = door
         self.service_url = service_url
         """Where this client reached us."""
         self.address = address
+        self.certificate = certificate
+        self.role = ""
+        """Who the client has proved to be; empty = nobody asked."""
         self.producers: dict[ProducerKey, tuple[Topic, ProducerClaim]] = {}
         self.receivers: dict[ConsumerKey, Receiver] = {}
         self._stream = stream
@@ -55,6 +67,7 @@ class Peer:
         self._requests = Requests(self)
         self._scope = trio.CancelScope()
         self._heard = trio.Event()
+        self._timer = trio.CancelScope()
         self._closing = False
         self._paused = False
         self._pending = 0
@@ -139,6 +152,12 @@ class Peer:
             if receiver.subscription is subscription:
                 self.tell(events.EndReached(key))
 
+    def authenticated(self, grant: Grant, event: events.Authenticated) -> None:
+        """The client is who it says; its proof may end before anything else is due."""
+        self.role = grant.role
+        self.tell(event)
+        self._timer.deadline = self._session.next_timer()
+
     def forget_consumer(self, key: ConsumerKey) -> None:
         """The core detached it, or it detached itself."""
         receiver = self.receivers.pop(key, None)
@@ -182,10 +201,10 @@ class Peer:
         """Until the client closes or must be closed."""
         session = self._session
         while not self._closing:
-            with trio.move_on_at(session.next_timer()) as timer:
+            with trio.move_on_at(session.next_timer()) as self._timer:
                 data = await self._stream.receive_some(RECEIVE_BYTES)
             now = trio.current_time()
-            if timer.cancelled_caught:
+            if self._timer.cancelled_caught:
                 self._perform(session.handle_timer(now))
                 self._outbox.wake()
                 continue
@@ -233,6 +252,7 @@ class Peer:
             effects.FindTopic: self._find,
             effects.ListTopics: requests.list_topics,
             effects.FindSchema: requests.find_schema,
+            effects.Authenticate: partial(self._spawn, requests.authenticate),
             effects.AttachSchema: partial(self._spawn, requests.attach_schema),
             effects.DescribeConsumer: requests.describe,
             effects.Close: self._close,
@@ -297,7 +317,7 @@ class Peer:
     def _acknowledge(self, effect: effects.Acknowledge) -> None:
         receiver = self.receivers.get(effect.key)
         if receiver is not None:
-            receiver.acknowledge(effect, self._receipt(effect))
+            receiver.acknowledge(effect, receipt_of(effect, self.tell))
             if receiver.topic.name in self.door.registry.ended:
                 self.door.check_end(receiver.topic, receiver.subscription)
 
@@ -305,7 +325,7 @@ class Peer:
         receiver = self.receivers.get(effect.key)
         if receiver is None:
             return
-        receipt = self._receipt(effect)
+        receipt = receipt_of(effect, self.tell)
         try:
             receiver.acknowledge_until(effect, receipt)
         except CoreError as error:
@@ -313,16 +333,6 @@ class Peer:
                 receipt(failure_of(error))
         if receiver.topic.name in self.door.registry.ended:
             self.door.check_end(receiver.topic, receiver.subscription)
-
-    def _receipt(
-        self, effect: effects.Acknowledge | effects.AcknowledgeUntil
-    ) -> Callable[[Failure | None], None] | None:
-        """What to call when the acknowledgement is durable; None if the peer does not ask."""
-        request_id = effect.request_id
-        if request_id is None:
-            return None
-        wanted, consumer_id = request_id, effect.consumer_id
-        return lambda failure: self.tell(events.Acknowledged(consumer_id, wanted, failure))
 
     def _redeliver(self, effect: effects.Redeliver) -> None:
         receiver = self.receivers.get(effect.key)
@@ -357,6 +367,7 @@ class Peer:
     def _close(self, effect: effects.Close) -> None:
         logger.info("x %s: %s", self.address, effect.reason)
         self._closing = True
+        self._timer.cancel()
 
     # Back-pressure and the end
 

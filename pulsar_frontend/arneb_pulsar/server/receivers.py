@@ -9,7 +9,7 @@ from arneb_core.interface import Consumer, Deliveries, Subscription, Topic
 from arneb_core.position import Position
 from arneb_pulsar.session.effects import Acknowledge, AcknowledgeUntil, ConsumerKey
 from arneb_pulsar.session.errors import Failure, failure_of
-from arneb_pulsar.session.events import ActiveChanged, ConsumerClosed, Delivered
+from arneb_pulsar.session.events import Acknowledged, ActiveChanged, ConsumerClosed, Delivered
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 if TYPE_CHECKING:
@@ -106,3 +106,14 @@ class _Countdown:
         self._steps -= 1
         if not self._steps:
             self._receipt(self._failure)
+
+
+def receipt_of(
+    effect: Acknowledge | AcknowledgeUntil, tell: Callable[[Acknowledged], None]
+) -> Receipt | None:
+    """What to call when the acknowledgement is durable; None if the peer does not ask."""
+    request_id = effect.request_id
+    if request_id is None:
+        return None
+    wanted, consumer_id = request_id, effect.consumer_id
+    return lambda failure: tell(Acknowledged(consumer_id, wanted, failure))

@@ -1,5 +1,7 @@
 """Requests of a connection that wait for the core, each in a task of its own."""
 
+import logging
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -24,6 +26,7 @@ from arneb_core.interface import (
     SubscriptionType,
     Topic,
 )
+from arneb_pulsar.identity.grants import UNAUTHENTIC, Unauthentic
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.places.policies import QuotaAction
 from arneb_pulsar.producers.access import Claim, ClaimRefused
@@ -47,6 +50,8 @@ QUOTA_CODES: Final = {
 
 SHARING: Final = frozenset({SubscriptionType.SHARED, SubscriptionType.KEY_SHARED})
 """Types whose consumers are shut off when they leave too much unacknowledged."""
+
+logger = logging.getLogger(__name__)
 
 NOT_ALONE = "Unconnected or shared consumer attempting to unsubscribe"
 
@@ -260,6 +265,20 @@ class Requests:
             except CoreError as error:
                 failure = failure_of(error)
         self._peer.tell(events.Unsubscribed(effect.key, failure))
+
+    # Identity
+
+    async def authenticate(self, effect: effects.Authenticate) -> None:
+        """Look at what the client proves itself with."""
+        peer = self._peer
+        try:
+            grant = await self._door.guard.grant(effect.method, effect.proof, peer.certificate)
+        except Unauthentic as error:
+            logger.warning("refused %s: %s", peer.address, error)
+            peer.tell(events.NotAuthenticated(UNAUTHENTIC))
+            return
+        expires = math.inf if grant.expires_s is None else grant.expires_s - time.time()
+        peer.authenticated(grant, events.Authenticated(expires))
 
     # Answered at once
 

@@ -2,7 +2,8 @@
 
 import logging
 import secrets
-from collections.abc import Sequence
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
@@ -10,6 +11,7 @@ import trio
 
 from arneb_core.interface import Core
 from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.identity.certificates import Certificate
 from arneb_pulsar.server.door import Door
 from arneb_pulsar.server.peer import Peer
 
@@ -34,10 +36,47 @@ async def serve_pulsar(
         door.service_url = f"pulsar://{_render(listeners[0].socket.getsockname())}"
 
     async def handle(stream: trio.SocketStream) -> None:
-        await serve_connection(door, stream, *_addresses(stream))
+        await serve_connection(door, stream, *_addresses(stream, "pulsar"))
 
+    await _serve(door, handle, listeners, task_status)
+
+
+async def serve_tls(
+    door: Door,
+    listeners: Sequence[trio.SocketListener],
+    context: ssl.SSLContext,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """The same for clients that come by TLS."""
+
+    async def handle(stream: trio.SocketStream) -> None:
+        url, address = _addresses(stream, "pulsar+ssl")
+        # Clients close without a word, which HTTP's are known for.
+        secured = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
+        try:
+            with trio.fail_after(door.config.handshake_timeout_s):
+                await secured.do_handshake()
+        except (trio.BrokenResourceError, trio.TooSlowError) as error:
+            logger.info("x %s: no TLS: %s", address, error.__cause__ or error)
+            await trio.aclose_forcefully(stream)
+            return
+        certificate: Certificate = secured.getpeercert() or {}
+        await serve_connection(door, secured, url, address, certificate)
+
+    await _serve(door, handle, listeners, task_status)
+
+
+async def _serve(
+    door: Door,
+    handle: Callable[[trio.SocketStream], Awaitable[None]],
+    listeners: Sequence[trio.SocketListener],
+    task_status: trio.TaskStatus[None],
+) -> None:
     async with trio.open_nursery() as connections:
-        connections.start_soon(door.keeper.run)
+        if not door.kept:
+            door.kept = True
+            connections.start_soon(door.keeper.run)
         serve = partial(trio.serve_listeners, handler_nursery=connections)
         await connections.start(serve, handle, list(listeners))
         task_status.started()
@@ -52,13 +91,21 @@ def make_door(core: Core, config: PulsarConfig) -> Door:
 
 
 async def serve_connection(
-    door: Door, stream: trio.abc.Stream, service_url: str, address: str
+    door: Door,
+    stream: trio.abc.Stream,
+    service_url: str,
+    address: str,
+    certificate: Certificate | None = None,
 ) -> None:
     """Serve one client; nothing that goes wrong with it reaches the caller.
 
-    ``service_url`` is where the client reached us, ``address`` where it comes from.
+    ``service_url`` is where the client reached us, ``address`` where it comes from, and
+    ``certificate`` what it showed.
     """
-    peer = Peer(door, stream, door.config.advertised_url or service_url, address)
+    config = door.config
+    secured = service_url.startswith("pulsar+ssl:")
+    advertised = config.advertised_tls_url if secured else config.advertised_url
+    peer = Peer(door, stream, advertised or service_url, address, certificate or {})
     try:
         await peer.run()
     except* Exception:
@@ -66,10 +113,10 @@ async def serve_connection(
         logger.exception("connection of %s failed", address)
 
 
-def _addresses(stream: trio.SocketStream) -> tuple[str, str]:
+def _addresses(stream: trio.SocketStream, scheme: str) -> tuple[str, str]:
     """The service URL and the client's address of a connection."""
     ours, theirs = stream.socket.getsockname(), stream.socket.getpeername()
-    return f"pulsar://{_render(ours)}", _render(theirs)
+    return f"{scheme}://{_render(ours)}", _render(theirs)
 
 
 def _render(address: tuple[str, int] | tuple[str, int, int, int]) -> str:

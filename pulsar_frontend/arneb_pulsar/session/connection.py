@@ -20,6 +20,7 @@ from arneb_pulsar.session.finding import Finding
 from arneb_pulsar.session.keep_alive import KeepAlive, Tick
 from arneb_pulsar.session.outlet import Outlet
 from arneb_pulsar.session.producing import Producing
+from arneb_pulsar.session.proving import Proving, refused
 from arneb_pulsar.session.transitions import ACCEPTED, ConnectionState
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.commands import FIELD_OF, parse_command
@@ -50,6 +51,9 @@ class Connection:
         self._consuming = Consuming(outlet)
         self._finding = Finding(outlet)
         self._describing = Describing(outlet)
+        self._must_prove = bool(config.authentication.methods)
+        self._proving = Proving(outlet, server_version)
+        self._version = 0
         self._handlers = self._make_handlers()
 
     def __repr__(self) -> str:
@@ -87,10 +91,13 @@ class Connection:
 
     def next_timer(self) -> float:
         """When :meth:`handle_timer` must be called, unless bytes come before."""
-        return self._keep_alive.deadline
+        return min(self._keep_alive.deadline, self._proving.deadline)
 
     def handle_timer(self, now: float) -> list[Effect]:
         """Time passed."""
+        self._outlet.now = now
+        if self.state is ConnectionState.OPEN and (reason := self._proving.tick(self._version)):
+            self._close(reason)
         if self.state is not ConnectionState.CLOSED:
             match self._keep_alive.tick(now):
                 case Tick.PING:
@@ -159,6 +166,7 @@ class Connection:
             BaseCommand.CONNECT: self._connect,
             BaseCommand.PING: self._ping,
             BaseCommand.PONG: self._pong,
+            BaseCommand.AUTH_RESPONSE: self._proving.answered,
             BaseCommand.PARTITIONED_METADATA: finding.partitions,
             BaseCommand.LOOKUP: finding.lookup,
             BaseCommand.GET_TOPICS_OF_NAMESPACE: finding.topics,
@@ -189,10 +197,29 @@ class Connection:
         """CONNECT. Without authentication whatever the client proves itself with is taken, as
         Pulsar's broker does it."""
         self.client_version = text_of(command.client_version, "client_version")
-        version = min(commands.PROTOCOL_VERSION, command.protocol_version)
-        self._outlet.send(commands.connected(self._server_version, version, MESSAGE_BYTES_MAX))
+        self._version = min(commands.PROTOCOL_VERSION, command.protocol_version)
+        if self._must_prove:
+            self.state = ConnectionState.PROVING
+            self._proving.begin(command)
+        else:
+            self._open()
+
+    def _open(self) -> None:
+        """The client may begin."""
+        self._outlet.send(
+            commands.connected(self._server_version, self._version, MESSAGE_BYTES_MAX)
+        )
         self.state = ConnectionState.OPEN
         self._keep_alive.connected(self._outlet.now)
+
+    def _authenticated(self, event: events.Authenticated) -> None:
+        self._proving.held(event)
+        if self.state is ConnectionState.PROVING:
+            self._open()
+
+    def _not_authenticated(self, event: events.NotAuthenticated) -> None:
+        self.state = ConnectionState.CLOSED
+        refused(self._outlet, event.text)
 
     def _ping(self, command: pb.CommandPing) -> None:
         self._outlet.send(commands.PONG)
@@ -249,6 +276,10 @@ class Connection:
                 self._finding.found(event)
             case events.TopicsListed():
                 self._finding.listed(event)
+            case events.Authenticated():
+                self._authenticated(event)
+            case events.NotAuthenticated():
+                self._not_authenticated(event)
             case events.SchemaFound():
                 self._describing.found(event)
             case events.SchemaAttached():

@@ -191,6 +191,14 @@ class ListTopics:
 
 
 @dataclass(frozen=True, slots=True)
+class Authenticate:
+    """Check a proof of identity; answered by ``Authenticated`` or ``NotAuthenticated``."""
+
+    method: str
+    proof: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class FindSchema:
     """Answered by ``SchemaFound``."""
 
@@ -235,5 +243,6 @@ Effect = (
     | ListTopics
     | FindSchema
     | AttachSchema
+    | Authenticate
     | Close
 )

@@ -180,6 +180,18 @@ class TopicsListed:
 
 
 @dataclass(frozen=True, slots=True)
+class Authenticated:
+    """The proof holds for so long; infinity if it does not end."""
+
+    expires_in_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NotAuthenticated:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaFound:
     """``version`` None = there is no such schema."""
 
@@ -220,4 +232,6 @@ Event = (
     | TopicsListed
     | SchemaFound
     | SchemaAttached
+    | Authenticated
+    | NotAuthenticated
 )

@@ -15,12 +15,15 @@ class ConnectionState(Enum):
     """A connection, as its commands see it."""
 
     HANDSHAKE = auto()
+    PROVING = auto()
+    """CONNECT came; whether the client is who it says is being looked at."""
     OPEN = auto()
     CLOSED = auto()
 
 
 ACCEPTED: Final[Mapping[ConnectionState, frozenset[int]]] = {
     ConnectionState.HANDSHAKE: frozenset({BaseCommand.CONNECT}),
+    ConnectionState.PROVING: frozenset(),
     ConnectionState.OPEN: frozenset(
         {
             BaseCommand.SUBSCRIBE,
@@ -33,6 +36,7 @@ ACCEPTED: Final[Mapping[ConnectionState, frozenset[int]]] = {
             BaseCommand.CLOSE_CONSUMER,
             BaseCommand.PING,
             BaseCommand.PONG,
+            BaseCommand.AUTH_RESPONSE,
             BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES,
             BaseCommand.PARTITIONED_METADATA,
             BaseCommand.LOOKUP,

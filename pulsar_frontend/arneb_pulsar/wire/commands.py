@@ -14,9 +14,11 @@ from arneb_core.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_pulsar.wire.errors import CommandError
 from arneb_pulsar.wire.frame import simple_frame
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    AuthData,
     BaseCommand,
     CommandAckResponse,
     CommandActiveConsumerChange,
+    CommandAuthChallenge,
     CommandCloseConsumer,
     CommandCloseProducer,
     CommandConnected,
@@ -82,6 +84,15 @@ def connected(server_version: str, protocol_version: int, message_bytes_max: int
     return _frame(BaseCommand(type=BaseCommand.CONNECTED, connected=reply))
 
 
+def auth_challenge(server_version: str, protocol_version: int) -> bytes:
+    """Asks for another proof of identity; the bytes are those that Pulsar's brokers send."""
+    challenge = AuthData(auth_data=b"PulsarAuthRefresh")
+    command = CommandAuthChallenge(
+        server_version=server_version, challenge=challenge, protocol_version=protocol_version
+    )
+    return _frame(BaseCommand(type=BaseCommand.AUTH_CHALLENGE, authChallenge=command))
+
+
 def success(request_id: int) -> bytes:
     reply = CommandSuccess(request_id=request_id)
     return _frame(BaseCommand(type=BaseCommand.SUCCESS, success=reply))
@@ -118,13 +129,16 @@ def _partitions(reply: CommandPartitionedTopicMetadataResponse) -> bytes:
 
 
 def lookup_connect(request_id: int, service_url: str) -> bytes:
-    """The answer to LOOKUP: this broker has the topic."""
+    """The answer to LOOKUP: this broker has the topic. Those that came by TLS stay with it."""
     reply = CommandLookupTopicResponse(
         request_id=request_id,
         response=CommandLookupTopicResponse.Connect,
         brokerServiceUrl=service_url,
         authoritative=True,
     )
+    if service_url.startswith("pulsar+ssl:"):
+        reply.ClearField("brokerServiceUrl")
+        reply.brokerServiceUrlTls = service_url
     return _frame(BaseCommand(type=BaseCommand.LOOKUP_RESPONSE, lookupTopicResponse=reply))
 
 

@@ -1,0 +1,54 @@
+"""The guard: looks at what clients prove themselves with.
+
+The rule: whoever is refused hears one sentence, whatever the reason; the log hears the rest.
+"""
+
+import logging
+import time
+from base64 import b64decode
+from functools import partial
+
+import trio
+
+from arneb_pulsar.identity.certificates import Certificate, grant_certificate
+from arneb_pulsar.identity.files import Proofs
+from arneb_pulsar.identity.grants import Grant, Unauthentic
+from arneb_pulsar.identity.tokens import grant_token
+
+logger = logging.getLogger(__name__)
+
+
+class Guard:
+    """Checks proofs."""
+
+    def __init__(self, proofs: Proofs) -> None:
+        self._proofs = proofs
+        self._crowd = trio.CapacityLimiter(4)
+        """Passwords are slow to check; whoever guesses must not keep all threads busy."""
+
+    async def grant(self, method: str, proof: bytes, certificate: Certificate) -> Grant:
+        """What a client gets. Raises :class:`Unauthentic`."""
+        proofs = self._proofs
+        if method == "token" and proofs.token is not None:
+            return grant_token(proof, proofs.token, time.time())
+        if method == "basic" and proofs.passwords is not None:
+            check = partial(proofs.passwords.grant, proof)
+            return await trio.to_thread.run_sync(check, limiter=self._crowd)
+        if method == "tls" and proofs.certificates:
+            return grant_certificate(certificate)
+        raise Unauthentic(f"expected a method that is configured, got {method!r}")
+
+    async def admits(self, authorization: str) -> bool:
+        """May whoever sends this HTTP header administrate?"""
+        if not self._proofs.required:
+            return True
+        scheme, _, proof = authorization.partition(" ")
+        try:
+            if scheme.lower() == "bearer":
+                await self.grant("token", proof.strip().encode(), {})
+            else:
+                await self.grant(scheme.lower(), b64decode(proof), {})
+        except (Unauthentic, ValueError) as error:
+            logger.warning("refused an administrator: %s", error)
+            return False
+        return True

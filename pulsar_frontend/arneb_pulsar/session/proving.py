@@ -1,0 +1,66 @@
+"""Proving: who the client of one connection is, at first and whenever its proof ends.
+
+A client whose proof ends is asked for another by AUTH_CHALLENGE, if it can answer that, and is
+closed if it does not answer in time, or cannot. Time is the event loop's.
+"""
+
+import math
+from typing import Final
+
+from arneb_pulsar.session.effects import Authenticate, Close
+from arneb_pulsar.session.events import Authenticated
+from arneb_pulsar.session.fields import text_of
+from arneb_pulsar.session.outlet import Outlet
+from arneb_pulsar.wire import commands
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+ANSWER_WITHIN_S: Final = 60.0
+"""What a client may take to send another proof; Pulsar's brokers look once a minute."""
+
+
+class Proving:
+    """The proofs of one connection. ``deadline`` is when :meth:`tick` wants to be called."""
+
+    def __init__(self, outlet: Outlet, server_version: str) -> None:
+        self._outlet = outlet
+        self._server_version = server_version
+        self._refreshes = False
+        self._asked = False
+        self.deadline = math.inf
+
+    def begin(self, command: pb.CommandConnect) -> None:
+        """CONNECT brings the first proof."""
+        self._refreshes = command.feature_flags.supports_auth_refresh
+        method = text_of(command.auth_method_name, "auth_method_name")
+        self._outlet.do(Authenticate(method, command.auth_data))
+
+    def answered(self, command: pb.CommandAuthResponse) -> None:
+        """AUTH_RESPONSE brings another; one that nobody asked for says nothing."""
+        if not self._asked:
+            return
+        response = command.response
+        method = text_of(response.auth_method_name, "auth_method_name")
+        self._outlet.do(Authenticate(method, response.auth_data))
+
+    def held(self, event: Authenticated) -> None:
+        """The proof holds, for so long."""
+        self._asked = False
+        self.deadline = self._outlet.now + event.expires_in_s
+
+    def tick(self, version: int) -> str:
+        """Time passed: ask for another proof if it is due. Returns why the connection must end,
+        if it must."""
+        if self._outlet.now < self.deadline:
+            return ""
+        if self._asked or not self._refreshes:
+            return "the proof of the client's identity has ended"
+        self._asked = True
+        self.deadline = self._outlet.now + ANSWER_WITHIN_S
+        self._outlet.send(commands.auth_challenge(self._server_version, version))
+        return ""
+
+
+def refused(outlet: Outlet, text: str) -> None:
+    """The proof does not hold: say so, and end."""
+    outlet.send(commands.error(commands.NO_REQUEST, pb.AuthenticationError, text))
+    outlet.do(Close("the client could not prove who it is"))
