@@ -29,6 +29,7 @@ from arneb_core.interface import (
     TopicSettings,
     Unit,
 )
+from arneb_core.lasting import keep_nursery
 from arneb_core.log import MemoryLog
 from arneb_core.position import Position
 from arneb_core.pump import Pump
@@ -378,14 +379,10 @@ async def open_engine(
             except (ValueError, CommitFailed) as error:
                 # `arneb check` tells more than the first thing that went wrong.
                 raise StoreUnusable(f"cannot use the store in {opened.path}: {error}") from error
-            async with trio.open_nursery() as nursery:
+            async with trio.open_nursery() as outer:
+                nursery: trio.Nursery = await outer.start(keep_nursery)
                 nursery.start_soon(engine._pump.run)
-                nursery.start_soon(engine._upkeep.flush_cursors)
-                nursery.start_soon(engine._upkeep.settle_journal)
-                nursery.start_soon(engine._upkeep.retry_reads)
-                nursery.start_soon(engine._upkeep.keep_time)
-                topics = engine.catalog.topics.values
-                nursery.start_soon(engine._upkeep.keep_house, opened, topics)
+                engine._upkeep.start(nursery, opened, engine.catalog.topics.values)
                 try:
                     yield engine
                 finally:

@@ -56,6 +56,16 @@ class Upkeep:
     def __repr__(self) -> str:
         return f"<Upkeep {len(self._unreadable)} unreadable>"
 
+    def start(
+        self, nursery: trio.Nursery, store: Store, topics: Callable[[], Iterable[LogTopic]]
+    ) -> None:
+        """Do all of it in ``nursery``, until that is cancelled."""
+        nursery.start_soon(self.flush_cursors)
+        nursery.start_soon(self.settle_journal)
+        nursery.start_soon(self.retry_reads)
+        nursery.start_soon(self.keep_time)
+        nursery.start_soon(self.keep_house, store, topics)
+
     def cursor_changed(self) -> None:
         """Some cursor differs from what is on disk, and nobody waits for it."""
         self._dirty.set()

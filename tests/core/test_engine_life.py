@@ -515,3 +515,19 @@ async def test_ten_thousand_idle_topics_cost_nothing_but_their_memory(data_dir: 
         engine._pump._step = count
         await trio.testing.wait_all_tasks_blocked(0.02)
         assert tasks < 12 and steps == 0
+
+
+async def test_who_is_cancelled_may_still_commit_while_it_leaves(data_dir: Path) -> None:
+    """A broker that stops deletes the queues of the connections that it closes."""
+    with trio.CancelScope() as serving:
+        async with open_engine(data_dir) as engine:
+            await make_queue(engine)
+            try:
+                serving.cancel()
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True), trio.fail_after(10):
+                    await engine.delete_topic("q")
+    assert was_clean(data_dir)
+    async with open_engine(data_dir) as engine:
+        assert "q" not in engine.topics

@@ -17,6 +17,7 @@ from arneb_amqp.server.timers import Timers
 from arneb_amqp.topology.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology
 from arneb_core.interface import Core
+from arneb_core.lasting import keep_nursery
 from arneb_core.shortages import Shortages
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ async def serve_amqp(
     topology = await Topology.open(core, settings.vhosts)
     flusher, timers = Flusher(), Timers()
     async with trio.open_nursery() as outer:
-        nursery: trio.Nursery = await outer.start(_keep_nursery)
+        nursery: trio.Nursery = await outer.start(keep_nursery)
         nursery.start_soon(flusher.run)
         nursery.start_soon(timers.run)
         nursery.start_soon(topology.keep_house)
@@ -97,14 +98,6 @@ async def serve_amqp(
                 await server.say_goodbye()
                 nursery.cancel_scope.cancel()
     raise AssertionError("serve_listeners never returns")
-
-
-async def _keep_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
-    """A nursery whose tasks outlive the cancellation of the server, to say goodbye."""
-    with trio.CancelScope(shield=True):
-        async with trio.open_nursery() as nursery:
-            task_status.started(nursery)
-            await trio.sleep_forever()
 
 
 async def _accepted(server: Server, stream: trio.SocketStream) -> None:
