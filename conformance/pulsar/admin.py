@@ -33,6 +33,15 @@ class Admin:
     def get(self, path: str, **query: str) -> Any:
         return self.call("GET", path, **query)
 
+    def get_if_there(self, path: str) -> Any:
+        """The document; None when there is no such thing."""
+        try:
+            return self.get(path)
+        except Refused as refused:
+            if refused.status == 404:
+                return None
+            raise
+
     def read(self, path: str) -> bytes:
         """A body that is no document."""
         return self._call("GET", path)

@@ -40,6 +40,13 @@ class InspectedTopic(Protocol):
         """The ledgers that the log has, in order."""
         ...
 
+    async def read(
+        self, place: Position, bytes_max: int
+    ) -> Sequence[tuple[Position, Sequence[bytes]]]:
+        """Runs of entries from ``place`` on, each with the position of its first. Raises
+        :class:`StoreFailed`."""
+        ...
+
     async def entry_at(self, place: Position) -> bytes | None:
         """The entry at ``place``, None if there is none. Raises :class:`StoreFailed`."""
         ...
@@ -59,8 +66,24 @@ class InspectedSubscription(Protocol):
         and of the first ledger by its average: what the subscription keeps in the log."""
         ...
 
-    def unacknowledged(self, limit: int) -> Sequence[Position]:
-        """The first ``limit`` entries that are not acknowledged, in flight or not."""
+    def unacknowledged(self, limit: int, after: Position | None = None) -> Sequence[Position]:
+        """The first ``limit`` entries (behind ``after``) that are not acknowledged, in flight or
+        not."""
+        ...
+
+    @property
+    def last_unacknowledged(self) -> Position | None:
+        """The last entry that is not acknowledged."""
+        ...
+
+    @property
+    def masks(self) -> Mapping[Position, int]:
+        """The half-acknowledged batches, each with its messages that are left."""
+        ...
+
+    async def overlook(self, other: "InspectedSubscription") -> None:
+        """Take what ``other``, of the same topic, has acknowledged as acknowledged here too. Only
+        while there are no consumers. Raises :class:`StoreFailed`."""
         ...
 
     async def skip_through(self, place: Position) -> None:

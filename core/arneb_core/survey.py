@@ -7,15 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+import trio
+
 from arneb_core.errors import SubscriptionFenced
-from arneb_core.inspection import LedgerStatistics
+from arneb_core.inspection import InspectedSubscription, LedgerStatistics
 from arneb_core.interface import Done, TopicSettings
 from arneb_core.position import Position, before, position
 from arneb_core.waiting import durable
 
 if TYPE_CHECKING:
     from arneb_core.acks import AckState
+    from arneb_core.backlog import BacklogReader
     from arneb_core.consumer import LogConsumer
+    from arneb_core.cursor import Cursor
     from arneb_core.engine import Engine
     from arneb_core.log import Log, Runs
     from arneb_core.settlement import Settlement
@@ -65,6 +69,8 @@ class SubscriptionSurvey:
 
     topic: "LogTopic"
     settlement: "Settlement"
+    cursor: "Cursor"
+    _reader: "BacklogReader"
     acks: "AckState"
 
     @property
@@ -103,11 +109,42 @@ class SubscriptionSurvey:
                 total += left * info.bytes // info.entries
         return total
 
-    def unacknowledged(self, limit: int) -> Sequence[Position]:
+    def unacknowledged(self, limit: int, after: Position | None = None) -> Sequence[Position]:
         """See :meth:`InspectedSubscription.unacknowledged`."""
-        last = self.topic.last
-        acks = self.acks
-        return [] if last is None else acks.unacknowledged(acks.mark_delete, last, limit)
+        last, acks = self.topic.last, self.acks
+        low = acks.mark_delete if after is None else after
+        return [] if last is None else acks.unacknowledged(low, last, limit)
+
+    @property
+    def last_unacknowledged(self) -> Position | None:
+        """See :attr:`InspectedSubscription.last_unacknowledged`."""
+        for info in reversed(list(self.topic.log.ledgers)):
+            low = before(position(info.id, 0))
+            left = self.acks.unacknowledged(low, info.last, info.entries)
+            if left:
+                return left[-1]
+        return None
+
+    @property
+    def masks(self) -> Mapping[Position, int]:
+        """See :attr:`InspectedSubscription.masks`."""
+        return self.acks.masks
+
+    async def overlook(self, other: InspectedSubscription) -> None:
+        """See :meth:`InspectedSubscription.overlook`."""
+        ledgers, cursor = self.topic.log.ledgers, self.cursor
+        for info in list(ledgers):
+            low = max(before(position(info.id, 0)), self.acks.mark_delete)
+            for first, last in ledgers.runs(low, info.last):
+                left = set(other.unacknowledged(info.entries, before(first)))
+                every = map(Position, range(first, last + 1))
+                cursor.settle([place for place in every if place not in left])
+            await trio.lowlevel.checkpoint()
+        for place, mask in list(other.masks.items()):
+            if place > self.acks.mark_delete and (size := await self.topic.size_at(place)):
+                cursor.settle_messages(place, (1 << size) - 1 & ~mask, size)
+        self._reader.let_go()
+        self.receipt(None)
 
     async def skip_through(self, place: Position) -> None:
         """See :meth:`InspectedSubscription.skip_through`."""

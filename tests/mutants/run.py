@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.table import MUTANTS, Mutant
+from tests.mutants.topics_table import TOPIC_MUTANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker")
@@ -49,7 +50,7 @@ def survives(mutant: Mutant, copy: Path) -> bool:
 def main(names: list[str]) -> int:
     chosen = [
         each
-        for each in (*MUTANTS, *KEYS_MUTANTS, *PULSAR_MUTANTS)
+        for each in (*MUTANTS, *KEYS_MUTANTS, *PULSAR_MUTANTS, *TOPIC_MUTANTS)
         if not names or each.name in names
     ]
     alive: list[str] = []

@@ -6,8 +6,9 @@ import pytest
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.table import MUTANTS, Mutant
+from tests.mutants.topics_table import TOPIC_MUTANTS
 
-ALL = (*MUTANTS, *KEYS_MUTANTS, *PULSAR_MUTANTS)
+ALL = (*MUTANTS, *KEYS_MUTANTS, *PULSAR_MUTANTS, *TOPIC_MUTANTS)
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -19,7 +19,7 @@ from arneb_pulsar.admin.messages import message_of
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
 from arneb_pulsar.server.door import Door
-from arneb_pulsar.server.keeper import AMQP_SUBSCRIPTION
+from arneb_pulsar.server.keeper import OWNED
 from arneb_pulsar.wire.ids import ENTRIES, LEDGERS
 
 Work = Callable[[Topic, Subscription], Awaitable[None]]
@@ -72,8 +72,8 @@ async def drop(door: Door, request: AdminRequest) -> AdminReply:
     force, name = request.flag("force"), request.names["subscription"]
 
     async def work(topic: Topic, subscription: Subscription) -> None:
-        if name == AMQP_SUBSCRIPTION:
-            raise AdminError(412, "Subscription 'amqp' belongs to the AMQP queue")
+        if name in OWNED:
+            raise AdminError(412, f"Subscription {name!r} is the broker's own")
         if subscription.consumers and not force:
             raise AdminError(412, "Subscription has active connected consumers")
         await topic.unsubscribe(name, force=force)
@@ -133,7 +133,7 @@ async def expire_all(door: Door, request: AdminRequest) -> AdminReply:
     for part in parts(door, topic_of(door, request)):
         topic = door.core.topic(part.core_name)
         for subscription in list(topic.subscriptions.values()):
-            if subscription.name != AMQP_SUBSCRIPTION:
+            if subscription.name not in OWNED:
                 await work(topic, subscription)
     return DONE
 

@@ -113,6 +113,20 @@ async def terminate_partitions(door: Door, request: AdminRequest) -> AdminReply:
     return document(ended)
 
 
+async def compact(door: Door, request: AdminRequest) -> AdminReply:
+    for part in parts(door, topic_of(door, request)):
+        if not part.is_persistent:
+            raise AdminError(405, "Non-persistent topics cannot be compacted")
+        if not door.compactor.want(door.core.topic(part.core_name)):
+            raise AdminError(409, "Compaction already in progress")
+    return DONE
+
+
+async def compaction(door: Door, request: AdminRequest) -> AdminReply:
+    outcome = door.compactor.outcome(plain(door, topic_of(door, request)))
+    return document({"status": outcome.status.value, "lastError": outcome.error})
+
+
 async def unload(door: Door, request: AdminRequest) -> AdminReply:
     for each in parts(door, topic_of(door, request)):
         door.disconnect(door.core.topic(each.core_name))
@@ -242,6 +256,8 @@ ROUTES: Final[list[Route]] = routes_of_topics(
     ("PUT", "/{topic}", make),
     ("DELETE", "/{topic}", drop),
     ("PUT", "/{topic}/unload", unload),
+    ("PUT", "/{topic}/compaction", compact),
+    ("GET", "/{topic}/compaction", compaction),
     ("POST", "/{topic}/terminate", terminate),
     ("POST", "/{topic}/terminate/partitions", terminate_partitions),
     ("PUT", "/{topic}/partitions", make_partitioned),

@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from arneb_core.errors import SubscriptionNotFound
+from arneb_core.entry import Origin
+from arneb_core.errors import NotAllowed, SubscriptionNotFound
 from arneb_core.interface import Core, InitialPosition, Subscription, Topic
+from arneb_core.position import Position
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.identity.files import read_proofs
 from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName, parse_topic
 from arneb_pulsar.places.registry import Registry
 from arneb_pulsar.schemas.compatibility import Strategy
+from arneb_pulsar.server.compactor import COMPACTION, Compactor
 from arneb_pulsar.server.deduplication import Deduplications
 from arneb_pulsar.server.guard import Guard
 from arneb_pulsar.server.keeper import Keeper
@@ -18,6 +21,7 @@ from arneb_pulsar.server.producers import Producers
 from arneb_pulsar.server.schemas import SchemaRegistry
 from arneb_pulsar.server.topics import Topics
 from arneb_pulsar.session.effects import ListTopics
+from arneb_pulsar.wire.metadata import batch_size_of
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 
 if TYPE_CHECKING:
@@ -50,6 +54,7 @@ class Door:
         self.deduplications = Deduplications(core, self.producers, self._deduplicates)
         self.schemas = SchemaRegistry(core, self._compatibility)
         self.registry.changed = self.deduplications.refresh_all
+        self.compactor = Compactor(core)
         self.keeper = Keeper(self)
         self.kept = False
         """The keeper is at work."""
@@ -94,6 +99,8 @@ class Door:
     ) -> Subscription:
         """The subscription, made if that is allowed: as :meth:`Topic.subscribe`, and
         :class:`SubscriptionNotFound`."""
+        if subscription == COMPACTION:
+            raise NotAllowed(f"Subscription {COMPACTION!r} is the broker's own")
         if (
             not forced
             and wanted.get("durable", True)
@@ -107,6 +114,26 @@ class Door:
         found = await topic.subscribe(subscription, **wanted)
         self.keeper.subscribed(topic)
         return found
+
+    async def overlook_superseded(self, topic: Topic, subscription: Subscription) -> None:
+        """Have a subscription without consumers read without what is superseded."""
+        marks = topic.subscriptions.get(COMPACTION)
+        if marks is not None and not subscription.consumers:
+            await subscription.overlook(marks)
+
+    async def last_message(self, topic: Topic, *, compacted: bool) -> tuple[Position | None, int]:
+        """Where the last entry is, and how many messages it has up to its last one; -1 = it is no
+        batch. ``compacted``: of those that a compaction left. Raises :class:`StoreFailed`."""
+        marks = topic.subscriptions.get(COMPACTION) if compacted else None
+        if marks is None:
+            found = await topic.last_entry()
+            return (None, -1) if found is None else (found[0], _batch_size(found[1]))
+        place = marks.last_unacknowledged
+        entry = None if place is None else await topic.entry_at(place)
+        if place is None or entry is None:
+            return None, -1
+        left = marks.masks.get(place)
+        return place, _batch_size(entry) if left is None else left.bit_length()
 
     def check_end(self, topic: Topic, subscription: Subscription) -> None:
         """Tell the consumers of a subscription if they are done with a terminated topic."""
@@ -187,3 +214,7 @@ class Door:
         """The names of a namespace's topics, sorted."""
         prefixes = tuple(f"{domain}://{wanted.namespace}/" for domain in DOMAINS[wanted.mode])
         return sorted(name for name in self.core.topics if name.startswith(prefixes))
+
+
+def _batch_size(entry: bytes) -> int:
+    return batch_size_of(entry) if entry[1] == Origin.PULSAR else -1

@@ -27,6 +27,7 @@ from arneb_pulsar.places.policies import (
     kept_s,
     retention_of,
 )
+from arneb_pulsar.server.compactor import COMPACTION
 from arneb_pulsar.server.topics import MADE_BY, PULSAR
 
 if TYPE_CHECKING:
@@ -35,8 +36,13 @@ if TYPE_CHECKING:
 AMQP_SUBSCRIPTION: Final = "amqp"
 """The subscription of an AMQP queue. Pulsar consumers may join it; only AMQP removes it."""
 
+OWNED: Final = frozenset({AMQP_SUBSCRIPTION, COMPACTION})
+"""Subscriptions that are not consumed by Pulsar's rules."""
+
 NO_WAITING: Final = Limits(waits=False)
 """Of non-persistent topics: a message is for those who can take it when it comes."""
+
+COMPACTION_CHECK_S: Final = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +91,7 @@ class Keeper:
             return
         limits = Limits(message_ttl_ms=ttl_s * 1000 if ttl_s else None)
         for each in topic.subscriptions.values():
-            if each.name != AMQP_SUBSCRIPTION:
+            if each.name not in OWNED:
                 each.limit(limits, None)
         if ttl_s:
             self._expiring.add(topic.id)
@@ -100,12 +106,18 @@ class Keeper:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_repeat, config.backlog_quota_check_s, self.check_quotas, clock_ms)
             nursery.start_soon(_repeat, config.inactive_check_s, self.check_idle, trio.current_time)
+            nursery.start_soon(_repeat, COMPACTION_CHECK_S, self.check_compactions, clock_ms)
+            nursery.start_soon(self._door.compactor.run)
         raise AssertionError("the loops do not end")
 
     async def exceeded(self, topic: Topic, name: TopicName, now_ms: int) -> Quota | None:
         """The quota that the topic's backlog is over. Raises :class:`StoreFailed`."""
         quotas = self._door.registry.policies(name).quotas
-        durable = [each for each in topic.subscriptions.values() if each.statistics().durable]
+        durable = [
+            each
+            for each in topic.subscriptions.values()
+            if each.name != COMPACTION and each.statistics().durable
+        ]
         size, age = quotas.get(QuotaType.SIZE), quotas.get(QuotaType.AGE)
         if size is not None and size.limit_bytes >= 0:
             backlog = max((each.backlog_bytes for each in durable), default=0)
@@ -140,7 +152,7 @@ class Keeper:
             first = await topic.first_published(now_ms - quota.limit_s * 1000)
             place = topic.last if first is None else before(first)
         for each in list(topic.subscriptions.values()):
-            if place is not None and each.mark_delete < place and each.name != AMQP_SUBSCRIPTION:
+            if place is not None and each.mark_delete < place and each.name not in OWNED:
                 await each.skip_through(place)
 
     async def _oldest_ms(self, topic: Topic, subscription: Subscription) -> int | None:
@@ -148,6 +160,21 @@ class Keeper:
         waiting = subscription.unacknowledged(1)
         entry = await topic.entry_at(waiting[0]) if waiting else None
         return None if entry is None else read_header(entry).publish_time_ms
+
+    async def check_compactions(self, now_ms: int) -> None:
+        """Compact the topics of which as much is new as their policy says."""
+        for topic in list(self._core.topics.values()):
+            name = name_of(topic)
+            if name is None or not name.is_persistent:
+                continue
+            threshold = self._door.registry.policies(name).compaction_threshold
+            if threshold and self._new_bytes(topic) >= threshold:
+                self._door.compactor.want(topic)
+
+    def _new_bytes(self, topic: Topic) -> int:
+        """Bytes that came since the topic was last compacted, as far as is known."""
+        size = sum(each.bytes for each in topic.ledgers())
+        return size - self._door.compactor.compacted_bytes(topic)
 
     async def check_idle(self, now: float) -> None:
         """Remove the topics that nobody has used for as long as their policy says."""
@@ -168,13 +195,12 @@ class Keeper:
     def _is_idle(self, topic: Topic, rule: InactiveTopics) -> bool:
         if self._door.producers.of(topic):
             return False
+        subscriptions = [each for each in topic.subscriptions.values() if each.name != COMPACTION]
         if rule.mode is InactiveMode.NO_SUBSCRIPTIONS:
-            return not topic.subscriptions
-        used = (
-            each.consumers or each.statistics().backlog_entries
-            for each in topic.subscriptions.values()
+            return not subscriptions
+        return not any(
+            each.consumers or each.statistics().backlog_entries for each in subscriptions
         )
-        return not any(used)
 
 
 def name_of(topic: Topic) -> TopicName | None:

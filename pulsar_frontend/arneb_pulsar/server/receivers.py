@@ -51,6 +51,8 @@ class Receiver:
     consumer: Consumer
     takes_any: bool = False
     """It takes messages of whatever schema."""
+    compacted: bool = False
+    """It reads without what a compaction found superseded."""
 
     def acknowledge(self, effect: Acknowledge, receipt: Receipt | None) -> None:
         """Acknowledge what the peer names; ``receipt`` is told when all of it is durable.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from arneb_core.entry import Origin
 from arneb_core.errors import (
     ConsumerBusy,
     CoreError,
@@ -32,12 +31,11 @@ from arneb_pulsar.places.policies import QuotaAction
 from arneb_pulsar.producers.access import Claim, ClaimRefused
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema
 from arneb_pulsar.schemas.schema import Schema, SchemaType
-from arneb_pulsar.server.keeper import AMQP_SUBSCRIPTION, clock_ms
+from arneb_pulsar.server.keeper import OWNED, clock_ms
 from arneb_pulsar.server.producers import CODES, Place, ProducerClaim
 from arneb_pulsar.server.receivers import PeerSink, Receiver
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.errors import Failure, Refused, TopicTerminated, failure_of
-from arneb_pulsar.wire.metadata import batch_size_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 if TYPE_CHECKING:
@@ -191,13 +189,15 @@ class Requests:
                 if effect.rollback_s and not effect.durable:
                     now_ms = time.time_ns() // 1_000_000
                     await subscription.seek_time(max(0, now_ms - effect.rollback_s * 1000))
+                if effect.compacted:
+                    await self._door.overlook_superseded(topic, subscription)
                 consumer = await self._attach(topic, subscription, effect)
             except BaseException:
                 if not effect.durable and not subscription.consumers:
                     await topic.unsubscribe(effect.subscription, force=True)
                 raise
         takes_any = effect.schema is not None and effect.schema.type is SchemaType.AUTO_CONSUME
-        return Receiver(topic, subscription, consumer, takes_any)
+        return Receiver(topic, subscription, consumer, takes_any, effect.compacted)
 
     async def _attach(
         self, topic: Topic, subscription: Subscription, effect: effects.AttachConsumer
@@ -255,8 +255,11 @@ class Requests:
         receiver = self._peer.receivers.get(effect.key)
         if receiver is None:
             failure = Failure(pb.MetadataError, "Consumer not found")
-        elif receiver.subscription.name == AMQP_SUBSCRIPTION:
-            failure = Failure(pb.NotAllowedError, "Subscription 'amqp' belongs to the AMQP queue")
+        elif receiver.subscription.name in OWNED:
+            failure = Failure(
+                pb.NotAllowedError,
+                f"Subscription {receiver.subscription.name!r} is the broker's own",
+            )
         elif len(receiver.subscription.consumers) > 1 and not effect.force:
             failure = Failure(pb.MetadataError, NOT_ALONE)
         else:
@@ -316,14 +319,12 @@ class Requests:
             self._peer.tell(events.LastUnread(effect.request_id, failure))
             return
         try:
-            found = await receiver.topic.last_entry()
+            place, size = await self._door.last_message(
+                receiver.topic, compacted=receiver.compacted
+            )
         except CoreError as error:
             self._peer.tell(events.LastUnread(effect.request_id, failure_of(error)))
             return
-        place, size = None, -1
-        if found is not None:
-            place, entry = found
-            size = batch_size_of(entry) if entry[1] == Origin.PULSAR else -1
         mark_delete = receiver.subscription.mark_delete
         self._peer.tell(events.LastRead(effect.key, effect.request_id, place, size, mark_delete))
 

@@ -75,6 +75,8 @@ class AttachConsumer:
     initial: InitialPosition
     start: Position | None
     rollback_s: int
+    compacted: bool
+    """Without what a compaction found superseded."""
     sharing: KeySharing
     """How keys are shared out, if the type is Key_Shared. Whether a ring or ranges of hashes do
     that is the broker's choice, unless consumers name ranges."""

@@ -25,11 +25,15 @@ TYPES: Final = {
 }
 
 
+IN_ORDER: Final = frozenset({SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER})
+
+
 def attachment(key: ConsumerKey, command: CommandSubscribe) -> AttachConsumer:
     """The attachment that SUBSCRIBE asks for. Raises :class:`Refused`."""
     subscription_type = TYPES[command.subType]
-    if command.read_compacted:
-        raise Refused(pb.NotAllowedError, "Topics are not compacted: read_compacted is refused")
+    if command.read_compacted and subscription_type not in IN_ORDER:
+        text = "readCompacted only allowed on failover or exclusive subscriptions"
+        raise Refused(pb.NotAllowedError, text)
     initial, start = _beginning(command)
     return AttachConsumer(
         key=key,
@@ -42,6 +46,7 @@ def attachment(key: ConsumerKey, command: CommandSubscribe) -> AttachConsumer:
         create_topic=command.force_topic_creation,
         initial=initial,
         start=start,
+        compacted=command.read_compacted,
         rollback_s=command.start_message_rollback_duration_sec,
         sharing=sharing_of(command.keySharedMeta),
         properties=properties_of(command.metadata),

@@ -3,7 +3,7 @@
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from arneb_pulsar.admin.api import ROUTER
@@ -22,6 +22,7 @@ async def second(door: Door, request: AdminRequest) -> AdminReply:
     raise AssertionError
 
 
+@example("a/b", "%2F")
 @given(parts, parts)
 def test_names_are_decoded_part_by_part(one: str, two: str) -> None:
     router = Router([("GET", "/a/{x}/b/{y}", first)])

@@ -96,7 +96,7 @@ def test_subscribe_asks_for_an_attachment() -> None:
     play << AttachConsumer(
         key=1, topic=parse_topic("t"), subscription="s", type=Type.SHARED, name="me", priority=3,
         durable=True, create_topic=False, initial=InitialPosition.EARLIEST, start=None,
-        rollback_s=0, sharing=KeySharing(), properties={"a": "b"},
+        rollback_s=0, compacted=False, sharing=KeySharing(), properties={"a": "b"},
         subscription_properties={"c": "d"},
     )  # fmt: skip
     play.over()

@@ -1,0 +1,168 @@
+"""Mistakes with topics: partitions, policies, non-persistent topics, the admin API."""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
+SERVER_TESTS: Final = "tests/pulsar_frontend/server/"
+ADMIN_TESTS: Final = (SERVER_TESTS + "test_admin.py",)
+KEEPER_TESTS: Final = (SERVER_TESTS + "test_keeper.py",)
+NON_PERSISTENT_TESTS: Final = (SERVER_TESTS + "test_non_persistent.py",)
+POLICY_TESTS: Final = ("tests/pulsar_frontend/places/test_policies.py",)
+
+TOPIC_MUTANTS: Final = (
+    Mutant(
+        "a partition beyond the last is made",
+        PULSAR + "server/topics.py",
+        "        elif topic.partition >= partitions:\n",
+        "        elif topic.partition > partitions + 9:\n",
+        ADMIN_TESTS,
+    ),
+    Mutant(
+        "new partitions lack the subscriptions of the first",
+        PULSAR + "server/topics.py",
+        "        for index in range(present.partitions, partitions):\n",
+        "        for index in range(0):\n",
+        ADMIN_TESTS,
+    ),
+    Mutant(
+        "partitioned topics are forgotten by a restart",
+        PULSAR + "places/registry.py",
+        "        self._partitioned = {\n"
+        '            name: Partitioned(each["partitions"], each.get("properties", {}))\n',
+        "        self._partitioned = {\n"
+        '            "": Partitioned(each["partitions"], each.get("properties", {}))\n',
+        ADMIN_TESTS,
+    ),
+    Mutant(
+        "what cannot be made durable is there all the same",
+        PULSAR + "places/registry.py",
+        "            await self._put(\n                PARTITIONED + str(topic),\n",
+        "            self._partitioned[str(topic)] = made\n"
+        "            await self._put(\n                PARTITIONED + str(topic),\n",
+        ADMIN_TESTS,
+    ),
+    Mutant(
+        "a topic in use is deleted without force",
+        PULSAR + "admin/topics.py",
+        '    if used and not request.flag("force"):\n',
+        '    if used and request.flag("gently"):\n',
+        ADMIN_TESTS,
+    ),
+    Mutant(
+        "skipping leaves what is in flight",
+        "core/arneb_core/survey.py",
+        "            consumer.acknowledge(out)\n",
+        "            consumer.acknowledge(out[:0])\n",
+        ADMIN_TESTS,
+    ),
+    Mutant(
+        "a percent-encoded slash parts a name",
+        PULSAR + "admin/router.py",
+        '        parts = [unquote(part) for part in raw_path.strip("/").split("/")]\n'
+        "        found = list(",
+        '        parts = unquote(raw_path).strip("/").split("/")\n        found = list(',
+        ("tests/pulsar_frontend/admin/test_router.py",),
+    ),
+    Mutant(
+        "the namespace wins over the topic",
+        PULSAR + "places/policies.py",
+        "        said = {name: value for name, value in own.items() if value is not None}\n",
+        "        said = {\n            name: value\n            for name, value in own.items()\n"
+        "            if getattr(above, name) is None\n        }\n",
+        POLICY_TESTS,
+    ),
+    Mutant(
+        "how long messages live is forgotten by a restart",
+        PULSAR + "server/serving.py",
+        "    door.keeper.begin()\n",
+        "",
+        KEEPER_TESTS,
+    ),
+    Mutant(
+        "messages of AMQP queues expire by Pulsar's policies",
+        PULSAR + "server/keeper.py",
+        "            if each.name != AMQP_SUBSCRIPTION:\n                each.limit(",
+        "            if True:\n                each.limit(",
+        KEEPER_TESTS,
+    ),
+    Mutant(
+        "retention is forgotten by a restart",
+        "core/arneb_core/catalog.py",
+        "            puts = [_record_of(topic, settings)] if topic.durable else []\n",
+        "            puts = [_record_of(topic)] if topic.durable else []\n",
+        KEEPER_TESTS,
+    ),
+    Mutant(
+        "evictions take from AMQP queues",
+        PULSAR + "server/keeper.py",
+        " and each.mark_delete < place and each.name != AMQP_SUBSCRIPTION:\n",
+        " and each.mark_delete < place:\n",
+        KEEPER_TESTS,
+    ),
+    Mutant(
+        "an eviction goes to the quota and no further",
+        PULSAR + "places/backlog.py",
+        "EVICTED_TO: Final = 0.9\n",
+        "EVICTED_TO: Final = 1.1\n",
+        KEEPER_TESTS,
+    ),
+    Mutant(
+        "idle topics of other doors go",
+        PULSAR + "server/keeper.py",
+        "            if name is None or topic.properties.get(MADE_BY) != PULSAR:\n",
+        "            if name is None:\n",
+        KEEPER_TESTS,
+    ),
+    Mutant(
+        "idle topics go with what they should keep",
+        PULSAR + "server/keeper.py",
+        "            if now - since >= max(rule.seconds, kept_s(policies)):\n",
+        "            if now - since >= rule.seconds:\n",
+        KEEPER_TESTS,
+    ),
+    Mutant(
+        "a terminated topic begins again after a restart",
+        PULSAR + "places/registry.py",
+        "        self.ended = {name for name, each in self._topics.items() if each.terminated}\n",
+        "        self.ended: set[str] = set()\n",
+        KEEPER_TESTS,
+    ),
+    Mutant(
+        "the end of a topic is told before everything is acknowledged",
+        PULSAR + "server/door.py",
+        "        if topic.name in self.registry.ended and not subscription.statistics()"
+        ".backlog_entries:\n",
+        "        if topic.name in self.registry.ended:\n",
+        KEEPER_TESTS,
+    ),
+    Mutant(
+        "messages are added while the end of their topic becomes durable",
+        PULSAR + "server/peer.py",
+        "        if opened[0].name in self.door.registry.ended:\n",
+        "        if False and opened[0].name in self.door.registry.ended:\n",
+        KEEPER_TESTS,
+    ),
+    Mutant(
+        "messages of non-persistent topics wait",
+        "core/arneb_core/survey.py",
+        "        if taken < entries_max and last is not None and last > self.acks.mark_delete:\n",
+        "        if taken > entries_max and last is not None and last > self.acks.mark_delete:\n",
+        NON_PERSISTENT_TESTS,
+    ),
+    Mutant(
+        "a burst on a non-persistent topic is cut short",
+        "core/arneb_core/survey.py",
+        "        if taken < entries_max and last",
+        "        if last",
+        NON_PERSISTENT_TESTS,
+    ),
+    Mutant(
+        "messages of non-persistent topics come back",
+        PULSAR + "server/requests.py",
+        "            acks=effect.topic.is_persistent,\n",
+        "            acks=True,\n",
+        NON_PERSISTENT_TESTS,
+    ),
+)
