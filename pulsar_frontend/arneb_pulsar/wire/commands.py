@@ -183,7 +183,11 @@ def producer_success(
 ) -> bytes:
     """The answer to PRODUCER; not ``ready`` = it is queued, and another answer follows."""
     reply = CommandProducerSuccess(
-        request_id=request_id, producer_name=name, last_sequence_id=last_sequence_id
+        request_id=request_id,
+        producer_name=name,
+        last_sequence_id=last_sequence_id,
+        # The Java client takes a missing version for a broken connection.
+        schema_version=b"",
     )
     if epoch is not None:
         reply.topic_epoch = epoch
