@@ -291,8 +291,6 @@ func seeking(client pulsar.Client) {
 	take(consumer, 10)
 	check(consumer.Seek(ids[3]))
 	expect(take(consumer, 7), span(3, 10), "from the fourth")
-	check(consumer.Seek(pulsar.EarliestMessageID()))
-	expect(take(consumer, 10), span(0, 10), "from the start")
 	check(consumer.SeekByTime(time.Now().Add(-time.Hour)))
 	expect(take(consumer, 10), span(0, 10), "from an hour ago")
 	consumer.Close()
