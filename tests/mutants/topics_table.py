@@ -8,6 +8,7 @@ PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 SERVER_TESTS: Final = "tests/pulsar_frontend/server/"
 ADMIN_TESTS: Final = (SERVER_TESTS + "test_admin.py",)
 KEEPER_TESTS: Final = (SERVER_TESTS + "test_keeper.py",)
+COMPACTION_TESTS: Final = (SERVER_TESTS + "test_compaction.py",)
 NON_PERSISTENT_TESTS: Final = (SERVER_TESTS + "test_non_persistent.py",)
 POLICY_TESTS: Final = ("tests/pulsar_frontend/places/test_policies.py",)
 
@@ -83,7 +84,7 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "messages of AMQP queues expire by Pulsar's policies",
         PULSAR + "server/keeper.py",
-        "            if each.name != AMQP_SUBSCRIPTION:\n                each.limit(",
+        "            if each.name not in OWNED:\n                each.limit(",
         "            if True:\n                each.limit(",
         KEEPER_TESTS,
     ),
@@ -97,7 +98,7 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "evictions take from AMQP queues",
         PULSAR + "server/keeper.py",
-        " and each.mark_delete < place and each.name != AMQP_SUBSCRIPTION:\n",
+        " and each.mark_delete < place and each.name not in OWNED:\n",
         " and each.mark_delete < place:\n",
         KEEPER_TESTS,
     ),
@@ -164,5 +165,42 @@ TOPIC_MUTANTS: Final = (
         "            acks=effect.topic.is_persistent,\n",
         "            acks=True,\n",
         NON_PERSISTENT_TESTS,
+    ),
+    Mutant(
+        "the first message of a key stays",
+        PULSAR + "places/compaction.py",
+        "            if before is not None:\n                _add(self.superseded, *before)\n",
+        "            if before is not None:\n                _add(self.superseded, place, index)\n",
+        ("tests/pulsar_frontend/places/test_compaction.py",),
+    ),
+    Mutant(
+        "what took a key away is marked before what it took away",
+        PULSAR + "server/compactor.py",
+        "            await _mark(consumer, found, found.superseded)\n"
+        "            await _mark(consumer, found, found.spent)\n",
+        "            await _mark(consumer, found, found.spent)\n"
+        "            await _mark(consumer, found, found.superseded)\n",
+        COMPACTION_TESTS,
+    ),
+    Mutant(
+        "the end of what is compacted is the end of the log",
+        PULSAR + "server/requests.py",
+        "compacted=receiver.compacted",
+        "compacted=False",
+        COMPACTION_TESTS,
+    ),
+    Mutant(
+        "of batches everything stays",
+        "core/arneb_core/survey.py",
+        "            if place > self.acks.mark_delete and (size",
+        "            if False and (size",
+        COMPACTION_TESTS,
+    ),
+    Mutant(
+        "nobody compacts what is asked for",
+        PULSAR + "server/keeper.py",
+        "            nursery.start_soon(self._door.compactor.run)\n",
+        "            pass\n",
+        COMPACTION_TESTS,
     ),
 )
