@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from arneb_core.callbacks import call
 from arneb_core.committer import Request
 from arneb_core.cursor import Cursor
 from arneb_core.errors import TopicExists, TopicNotFound
-from arneb_core.interface import Done, TopicSettings, Unit
+from arneb_core.interface import Done, TopicSettings, TopicWatcher, Unit
 from arneb_core.ledgers import LedgerIndex
 from arneb_core.log import LEDGER_BYTES_MAX, DurableLog, MemoryLog
 from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position
@@ -44,6 +45,7 @@ class Catalog:
         self._engine = engine
         self.topics: dict[str, LogTopic] = {}
         self.metadata: dict[str, bytes] = {}
+        self.watchers: list[TopicWatcher] = []
         self._next_topic_id = 1
         self.lock = trio.Lock()
         """Held by whoever changes topics or subscriptions, until that is durable."""
@@ -109,7 +111,7 @@ class Catalog:
             await self.change(
                 puts=puts,
                 unit=unit,
-                on_commit=lambda: self.topics.__setitem__(name, topic),
+                on_commit=lambda: self._topic_came(topic),
             )
             return topic
 
@@ -203,6 +205,11 @@ class Catalog:
             else:
                 self.metadata[key] = value
 
+    def _topic_came(self, topic: LogTopic) -> None:
+        self.topics[topic.name] = topic
+        for watcher in self.watchers:
+            call(watcher, topic.name, True)
+
     def _topic_gone(self, topic: LogTopic) -> None:
         topic.gone = True
         self.topics.pop(topic.name, None)
@@ -210,6 +217,8 @@ class Catalog:
             self._engine.forget(subscription)
         if isinstance(topic.log, DurableLog):
             topic.log.tail.clear()
+        for watcher in self.watchers:
+            call(watcher, topic.name, False)
 
     def _make_topic(
         self, topic_id: TopicId, name: str, settings: TopicSettings, ledgers: LedgerIndex

@@ -22,13 +22,7 @@ from arneb_core.catalog import Catalog, metadata_puts
 from arneb_core.committer import Committer, Request
 from arneb_core.consumer import LogConsumer
 from arneb_core.errors import CommitFailed, StoreUnusable, TopicNotFound
-from arneb_core.interface import (
-    Appended,
-    Done,
-    Topic,
-    TopicSettings,
-    Unit,
-)
+from arneb_core.interface import Appended, Done, Topic, TopicSettings, TopicWatcher, Unit
 from arneb_core.lasting import keep_nursery
 from arneb_core.log import MemoryLog
 from arneb_core.position import Position
@@ -167,6 +161,10 @@ class Engine:
     async def delete_topic(self, name: str, *, unit: Unit | None = None) -> None:
         """Remove a topic with all that it holds; see the interface."""
         await self.catalog.delete_topic(name, unit)
+
+    def watch_topics(self, watcher: TopicWatcher) -> None:
+        """Have ``watcher`` told of topics that come and go."""
+        self.catalog.watchers.append(watcher)
 
     def metadata(self, prefix: str) -> Mapping[str, bytes]:
         """Frontend metadata by key, in key order."""

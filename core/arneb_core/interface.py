@@ -236,6 +236,10 @@ ledger, so entry *i* stands at ``first + i``."""
 ACK_DURABLE_WITHIN_MS = 100
 
 
+TopicWatcher = Callable[[str, bool], None]
+"""Called with a topic's name, and whether it came or went; it must not block or raise."""
+
+
 class Core(Protocol):
     """The shared log: every topic of one data directory."""
 
@@ -295,6 +299,10 @@ class Core(Protocol):
     async def delete_topic(self, name: str, *, unit: Unit | None = None) -> None:
         """Detach its consumers and remove it with all entries, together with ``unit``.
         Raises :class:`TopicNotFound`."""
+        ...
+
+    def watch_topics(self, watcher: "TopicWatcher") -> None:
+        """Have ``watcher`` told of every topic that comes or goes from now on."""
         ...
 
     def metadata(self, prefix: str) -> Mapping[str, bytes]:

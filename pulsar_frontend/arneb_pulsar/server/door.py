@@ -20,6 +20,7 @@ from arneb_pulsar.server.keeper import Keeper
 from arneb_pulsar.server.producers import Producers
 from arneb_pulsar.server.schemas import SchemaRegistry
 from arneb_pulsar.server.topics import Topics
+from arneb_pulsar.server.watchers import Watchers
 from arneb_pulsar.session.effects import ListTopics
 from arneb_pulsar.wire.metadata import batch_size_of
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
@@ -55,6 +56,7 @@ class Door:
         self.schemas = SchemaRegistry(core, self._compatibility)
         self.registry.changed = self.deduplications.refresh_all
         self.compactor = Compactor(core)
+        self.watchers = Watchers(core)
         self.keeper = Keeper(self)
         self.kept = False
         """The keeper is at work."""

@@ -251,6 +251,8 @@ class Peer:
             effects.DetachConsumer: self._detach,
             effects.FindTopic: self._find,
             effects.ListTopics: requests.list_topics,
+            effects.WatchTopics: requests.watch_topics,
+            effects.UnwatchTopics: requests.unwatch_topics,
             effects.FindSchema: requests.find_schema,
             effects.Authenticate: partial(self._spawn, requests.authenticate),
             effects.AttachSchema: partial(self._spawn, requests.attach_schema),
@@ -387,6 +389,7 @@ class Peer:
     def _leave(self) -> None:
         """Give back everything that the client held. Idempotent."""
         self._closing = True
+        self.door.watchers.leave(self)
         for key in list(self.receivers):
             self.receivers[key].consumer.detach()
             self.forget_consumer(key)

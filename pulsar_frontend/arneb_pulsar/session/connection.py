@@ -22,6 +22,7 @@ from arneb_pulsar.session.outlet import Outlet
 from arneb_pulsar.session.producing import Producing
 from arneb_pulsar.session.proving import Proving, refused
 from arneb_pulsar.session.transitions import ACCEPTED, ConnectionState
+from arneb_pulsar.session.watching import Watching
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.commands import FIELD_OF, parse_command
 from arneb_pulsar.wire.errors import WireError
@@ -51,6 +52,7 @@ class Connection:
         self._consuming = Consuming(outlet)
         self._finding = Finding(outlet)
         self._describing = Describing(outlet)
+        self._watching = Watching(outlet)
         self._must_prove = bool(config.authentication.methods)
         self._proving = Proving(outlet, server_version)
         self._version = 0
@@ -182,8 +184,8 @@ class Connection:
             BaseCommand.CLOSE_CONSUMER: consuming.close,
             BaseCommand.GET_SCHEMA: self._describing.get,
             BaseCommand.GET_OR_CREATE_SCHEMA: self._describing.get_or_create,
-            BaseCommand.WATCH_TOPIC_LIST: self._refuse_watcher,
-            BaseCommand.WATCH_TOPIC_LIST_CLOSE: self._refuse_watcher,
+            BaseCommand.WATCH_TOPIC_LIST: self._watching.watch,
+            BaseCommand.WATCH_TOPIC_LIST_CLOSE: self._watching.end,
             BaseCommand.TC_CLIENT_CONNECT_REQUEST: self._refuse_transaction,
             BaseCommand.NEW_TXN: self._refuse_transaction,
             BaseCommand.ADD_PARTITION_TO_TXN: self._refuse_transaction,
@@ -226,9 +228,6 @@ class Connection:
 
     def _pong(self, command: pb.CommandPong) -> None:
         """Its bytes have told the keep-alive already."""
-
-    def _refuse_watcher(self, command: object) -> None:
-        raise Refused(pb.NotAllowedError, "Topic list watchers are not supported")
 
     def _refuse_transaction(self, command: object) -> None:
         raise Refused(pb.NotAllowedError, NO_TRANSACTIONS)
@@ -276,6 +275,10 @@ class Connection:
                 self._finding.found(event)
             case events.TopicsListed():
                 self._finding.listed(event)
+            case events.TopicsWatched():
+                self._watching.watched(event)
+            case events.TopicChanged():
+                self._watching.changed(event)
             case events.Authenticated():
                 self._authenticated(event)
             case events.NotAuthenticated():

@@ -11,6 +11,7 @@ from typing import NewType
 from arneb_core.interface import InitialPosition, KeySharing, SubscriptionType
 from arneb_core.position import Position
 from arneb_pulsar.names import TopicName
+from arneb_pulsar.patterns import TopicPattern
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.schemas.schema import Schema
 from arneb_pulsar.session.outcome import Outcome
@@ -190,6 +191,23 @@ class ListTopics:
     namespace: str
     mode: CommandGetTopicsOfNamespace.Mode
     known_hash: str
+    pattern: TopicPattern | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTopics:
+    """Answered by ``TopicsWatched``, and from then on by ``TopicChanged`` without end."""
+
+    request_id: int
+    watcher_id: int
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnwatchTopics:
+    """Nobody on this connection watches the namespace any more."""
+
+    namespace: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +263,8 @@ Effect = (
     | ListTopics
     | FindSchema
     | AttachSchema
+    | WatchTopics
+    | UnwatchTopics
     | Authenticate
     | Close
 )

@@ -11,6 +11,7 @@ from arneb_core.errors import CoreError
 from arneb_core.interface import Deliveries, SubscriptionStatistics
 from arneb_core.position import Position
 from arneb_pulsar.names import TopicName
+from arneb_pulsar.patterns import TopicPattern
 from arneb_pulsar.schemas.schema import Version
 from arneb_pulsar.session.effects import AppendRun, ConsumerKey, ProducerKey
 from arneb_pulsar.session.errors import Failure
@@ -177,6 +178,26 @@ class TopicsListed:
     request_id: int
     topics: Sequence[str]
     known_hash: str
+    pattern: TopicPattern | None = None
+    """What the client wants of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsWatched:
+    """The persistent topics of the namespace that is watched from now on."""
+
+    request_id: int
+    watcher_id: int
+    topics: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChanged:
+    """Unasked: a topic of a watched namespace came or went."""
+
+    namespace: str
+    topic: str
+    came: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +253,8 @@ Event = (
     | TopicsListed
     | SchemaFound
     | SchemaAttached
+    | TopicsWatched
+    | TopicChanged
     | Authenticated
     | NotAuthenticated
 )

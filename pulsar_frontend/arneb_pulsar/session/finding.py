@@ -6,9 +6,11 @@ be told in the response type of what was asked.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from crc32c import crc32c
 
+from arneb_pulsar.patterns import InvalidPattern, TopicPattern
 from arneb_pulsar.session.effects import FindTopic, ListTopics
 from arneb_pulsar.session.errors import Failure, Refused
 from arneb_pulsar.session.events import TopicFound, TopicsListed
@@ -65,24 +67,34 @@ class Finding:
             self._outlet.send(commands.partitions(event.request_id, event.partitions))
 
     def topics(self, command: CommandGetTopicsOfNamespace) -> None:
-        """GET_TOPICS_OF_NAMESPACE; clients apply their pattern themselves."""
+        """GET_TOPICS_OF_NAMESPACE. Clients apply their pattern themselves, too, so one that is
+        none, or too long, is let be."""
+        pattern = None
+        if text := text_of(command.topics_pattern, "topics_pattern"):
+            with suppress(InvalidPattern):
+                pattern = TopicPattern(text)
         self._outlet.do(
             ListTopics(
                 request_id=command.request_id,
                 namespace=namespace_of(command.namespace),
                 mode=command.mode,
                 known_hash=text_of(command.topics_hash, "topics_hash"),
+                pattern=pattern,
             )
         )
 
     def listed(self, event: TopicsListed) -> None:
         """The list, or that it is the one that the client knows."""
-        topics_hash = hash_of_topics(event.topics)
+        pattern = event.pattern
+        topics = event.topics if pattern is None else pattern.choose(event.topics)
+        topics_hash = hash_of_topics(topics)
         if event.known_hash == topics_hash:
             self._outlet.send(commands.topics_unchanged(event.request_id, topics_hash))
             return
-        reply = commands.topics_of_namespace(event.request_id, event.topics, topics_hash)
-        self._outlet.send(reply)
+        filtered = pattern is not None
+        self._outlet.send(
+            commands.topics_of_namespace(event.request_id, topics, topics_hash, filtered=filtered)
+        )
 
     def _fail(self, request_id: int, *, lookup: bool, failure: Failure) -> None:
         build = commands.lookup_failed if lookup else commands.partitions_failed

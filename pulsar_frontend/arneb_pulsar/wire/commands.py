@@ -35,6 +35,9 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandReachedEndOfTopic,
     CommandSendError,
     CommandSuccess,
+    CommandWatchTopicListSuccess,
+    CommandWatchTopicUpdate,
+    FeatureFlags,
     MessageIdData,
     Schema,
     ServerError,
@@ -75,8 +78,13 @@ def parse_command(data: bytes) -> BaseCommand:
 
 
 def connected(server_version: str, protocol_version: int, message_bytes_max: int) -> bytes:
-    """The answer to CONNECT. Feature flags stay unset: clients then use what always works."""
+    """The answer to CONNECT. Feature flags that stay unset have clients use what always works."""
+    flags = FeatureFlags(
+        supports_topic_watchers=True,
+        supports_get_partitioned_metadata_without_auto_creation=True,
+    )
     reply = CommandConnected(
+        feature_flags=flags,
         server_version=server_version,
         protocol_version=protocol_version,
         max_message_size=message_bytes_max,
@@ -152,11 +160,36 @@ def lookup_failed(request_id: int, code: ServerError, text: str) -> bytes:
     return _frame(BaseCommand(type=BaseCommand.LOOKUP_RESPONSE, lookupTopicResponse=reply))
 
 
-def topics_of_namespace(request_id: int, topics: Sequence[str], topics_hash: str) -> bytes:
+def topics_of_namespace(
+    request_id: int, topics: Sequence[str], topics_hash: str, *, filtered: bool = False
+) -> bytes:
     reply = CommandGetTopicsOfNamespaceResponse(
         request_id=request_id, topics=topics, topics_hash=topics_hash
     )
+    if filtered:
+        reply.filtered = True
     return _topics(reply)
+
+
+def topics_watched(
+    request_id: int, watcher_id: int, topics: Sequence[str], topics_hash: str
+) -> bytes:
+    """The answer to WATCH_TOPIC_LIST, which C++ clients do not know, nor do they ask."""
+    reply = CommandWatchTopicListSuccess(
+        request_id=request_id, watcher_id=watcher_id, topic=topics, topics_hash=topics_hash
+    )
+    kind = BaseCommand.WATCH_TOPIC_LIST_SUCCESS
+    return _frame(BaseCommand(type=kind, watchTopicListSuccess=reply))
+
+
+def topics_changed(
+    watcher_id: int, new: Sequence[str], gone: Sequence[str], topics_hash: str
+) -> bytes:
+    """What a watcher is told, unasked."""
+    update = CommandWatchTopicUpdate(
+        watcher_id=watcher_id, new_topics=new, deleted_topics=gone, topics_hash=topics_hash
+    )
+    return _frame(BaseCommand(type=BaseCommand.WATCH_TOPIC_UPDATE, watchTopicUpdate=update))
 
 
 def topics_unchanged(request_id: int, topics_hash: str) -> bytes:
@@ -187,12 +220,10 @@ def producer_success(
         producer_name=name,
         last_sequence_id=last_sequence_id,
         # The Java client takes a missing version for a broken connection.
-        schema_version=b"",
+        schema_version=schema_version,
     )
     if epoch is not None:
         reply.topic_epoch = epoch
-    if schema_version:
-        reply.schema_version = schema_version
     if not ready:
         reply.producer_ready = False
     return _frame(BaseCommand(type=BaseCommand.PRODUCER_SUCCESS, producer_success=reply))

@@ -22,6 +22,8 @@ class FakeCore:
         self.crowded = False
         self._room = trio.Event()
 
+    def watch_topics(self, watcher: object) -> None: ...
+
     def metadata(self, prefix: str) -> dict[str, bytes]:
         return {}
 

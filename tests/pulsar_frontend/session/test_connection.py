@@ -43,7 +43,13 @@ def test_connect_is_answered_with_the_lower_version_and_the_message_size() -> No
     play = Playbook(connected=False) >> received(CONNECT)
     play << said(
         pb.CommandConnected(
-            server_version="Arneb test", protocol_version=20, max_message_size=5 * 1024 * 1024
+            server_version="Arneb test",
+            protocol_version=20,
+            max_message_size=5 * 1024 * 1024,
+            feature_flags=pb.FeatureFlags(
+                supports_topic_watchers=True,
+                supports_get_partitioned_metadata_without_auto_creation=True,
+            ),
         )
     )
     play.over()

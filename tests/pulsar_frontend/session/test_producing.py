@@ -52,7 +52,11 @@ def open_producer(play: Playbook, producer_id: int = 1, topic: str = "t", name: 
     (
         play
         >> ProducerOpened(key, name)
-        << said(pb.CommandProducerSuccess(request_id=5, producer_name=name, last_sequence_id=-1))
+        << said(
+            pb.CommandProducerSuccess(
+                request_id=5, producer_name=name, last_sequence_id=-1, schema_version=b""
+            )
+        )
     )
     return key
 
@@ -93,7 +97,11 @@ def test_a_producer_is_opened_by_the_shell() -> None:
     (
         play
         >> ProducerOpened(1, "me")
-        << said(pb.CommandProducerSuccess(request_id=5, producer_name="me", last_sequence_id=-1))
+        << said(
+            pb.CommandProducerSuccess(
+                request_id=5, producer_name="me", last_sequence_id=-1, schema_version=b""
+            )
+        )
     )
     play.over()
 
@@ -117,7 +125,11 @@ def queued_producer() -> tuple[Playbook, int]:
     play >> ProducerQueued(key, "me")
     play << said(
         pb.CommandProducerSuccess(
-            request_id=5, producer_name="me", last_sequence_id=-1, producer_ready=False
+            request_id=5,
+            producer_name="me",
+            last_sequence_id=-1,
+            schema_version=b"",
+            producer_ready=False,
         )
     )
     return play, key
@@ -129,7 +141,7 @@ def test_a_producer_that_waited_is_answered_twice() -> None:
     play >> ProducerOpened(key, "me", 4)
     play << said(
         pb.CommandProducerSuccess(
-            request_id=5, producer_name="me", last_sequence_id=-1, topic_epoch=4
+            request_id=5, producer_name="me", last_sequence_id=-1, schema_version=b"", topic_epoch=4
         )
     )
     play.over()
@@ -189,7 +201,11 @@ def test_a_second_producer_of_the_same_id_is_the_first() -> None:
     play >> ProducerOpened(key, "me")
     play.heard()
     play >> received(CommandProducer(topic="t", producer_id=1, request_id=7))
-    play << said(pb.CommandProducerSuccess(request_id=7, producer_name="me", last_sequence_id=-1))
+    play << said(
+        pb.CommandProducerSuccess(
+            request_id=7, producer_name="me", last_sequence_id=-1, schema_version=b""
+        )
+    )
     play.over()
 
 
