@@ -13,7 +13,7 @@ from conformance.differential.link import Event
 
 Evened = dict[str, Any]
 
-GENERATED_NAME: Final = re.compile(r"amq\.(gen|ctag)-[\w-]+")
+GENERATED_NAME: Final = re.compile(r"amq\.(gen-|ctag-|rabbitmq\.reply-to\.)[\w+/=.-]+")
 CLOSES: Final = ("Channel.Close", "Connection.Close")
 
 
@@ -187,6 +187,6 @@ def _plain(event: Event, prefix: str, generated: dict[str, str]) -> Event:
                 return value
 
     def numbered(name: re.Match[str]) -> str:
-        return generated.setdefault(name[0], f"<{name[1]} {len(generated) + 1}>")
+        return generated.setdefault(name[0], f"<{name[1]}{len(generated) + 1}>")
 
     return Event(event.name, plain(event.fields), plain(event.properties), event.body)

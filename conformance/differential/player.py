@@ -37,6 +37,7 @@ class Player:
         self._generated = ""
         self.generated: dict[str, str] = {}
         """What names that the broker gave are called in observations."""
+        self._reply_to = ""
         self._seen: dict[tuple[int, int], int] = {}
         self._published = 0
         self.unacked: dict[int, list[int]] = {}
@@ -256,6 +257,8 @@ class Player:
             return
         on = PLACES.index((connection, number))
         for event in events:
+            if "reply_to" in (event.properties or {}):
+                self._reply_to = event.properties["reply_to"]
             if (
                 event.name == "Basic.Deliver"
                 and (on, event.fields["consumer_tag"]) not in self._automatic
@@ -338,6 +341,8 @@ class Player:
         match value:
             case "gen":
                 return self._generated or self.prefix + "gen"
+            case "asker":
+                return self._reply_to or self.prefix + "asker"
             case str() if OWN_NAME.fullmatch(value):
                 return self.prefix + value
             case dict():

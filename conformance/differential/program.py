@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Final
 
 from conformance.differential.vocabulary import (
+    ASKS,
     CHANNELS,
     EXCHANGES,
     HASTY_ARGUMENTS,
@@ -200,7 +201,14 @@ delete_queue = step(
 )
 bind = step("queue_bind", queue=queues, exchange=exchanges, **binding)
 tags_that_never_were = st.sampled_from((-1, -2, -3))
+# Nobody listens there: RabbitMQ gives answers no delivery tags of their own.
+reply_queue = st.sampled_from(("amq.rabbitmq.reply-to",))
 rare = (
+    step("qos", prefetch_size=st.just(7), prefetch_count=st.just(1)),
+    step("consume", queue=reply_queue, consumer_tag=st.just("c2")),
+    step("queue_declare", queue=reply_queue, passive=st.just(True)),
+    step("publish", routing_key=st.sampled_from(QUEUES), properties=st.just(ASKS)),
+    step("publish", routing_key=reply_queue, mandatory=true_rarely(flag)),
     step("ack", which=tags_that_never_were, multiple=true_rarely(flag)),
     step("nack", which=tags_that_never_were, requeue=flag),
     delete_queue,

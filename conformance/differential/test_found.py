@@ -5,6 +5,7 @@ from conformance.differential.conftest import Both
 from conformance.differential.duel import Verdict, duel
 from conformance.differential.program import Program, Step
 
+REPLY_TO = "amq.rabbitmq.reply-to"
 QUORUM = Step("queue_declare", 0, queue="q2", durable=True, arguments={"x-queue-type": "quorum"})
 
 FOUND: dict[str, Program] = {
@@ -85,6 +86,32 @@ FOUND: dict[str, Program] = {
         Step("consume", 0, queue="q2", consumer_tag="c1", no_ack=True),
         Step("consume", 0, queue="q2", consumer_tag="c2"),
         Step("publish", 1, routing_key="q2", many=7),
+    ],
+    "an answer is routed nowhere and arrives": [
+        Step("queue_declare", 0, queue="q0"),
+        Step("consume", 0, queue=REPLY_TO, consumer_tag="c2", no_ack=True),
+        Step("publish", 0, routing_key="q0", properties={"reply_to": REPLY_TO}),
+        Step("consume", 2, queue="q0", consumer_tag="c0"),
+        Step("confirm_select", 2),
+        Step("publish", 2, routing_key="asker", mandatory=True),
+        Step("queue_declare", 2, queue=REPLY_TO, passive=True),
+        Step("cancel", 0, consumer_tag="c2"),
+        Step("publish", 2, routing_key="asker", mandatory=True),
+    ],
+    "what a queue delivered before it went fills the channel's prefetch": [
+        Step("queue_declare", 0, queue="q0", durable=True),
+        Step("queue_declare", 0, queue="q2"),
+        Step("consume", 2, queue="q0", consumer_tag="c1"),
+        Step("publish", 1, routing_key="q2", many=2),
+        Step("consume", 2, queue="q2", consumer_tag="c0"),
+        Step("cancel", 2, consumer_tag="c0"),
+        Step("publish", 1, routing_key="q0"),
+        Step("queue_delete", 0, queue="q2"),
+        Step("qos", 2, global_=True, prefetch_count=2),
+        Step("publish", 1, routing_key="q0"),
+        Step("ack", 2, which=0),
+        Step("nack", 2, which=0, requeue=True),
+        Step("ack", 2, which=0),
     ],
     "who waits longest begins the round": [
         Step("queue_declare", 0, queue="q2"),

@@ -94,6 +94,9 @@ HEADERS: Final[tuple[dict[str, Any], ...]] = (
     {"x-k": "v", "h": True},
     {"h": 1.0, "k": "v"},
 )
+ASKS: Final[dict[str, Any]] = {"reply_to": "amq.rabbitmq.reply-to"}
+"""Whoever gets such a message can answer to ``asker``."""
+
 HEADER_BINDINGS: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"x-match": "all", "h": 1},

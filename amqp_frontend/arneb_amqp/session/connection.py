@@ -102,6 +102,8 @@ class ConnectionSession(Lifecycle):
                 self.failed(waiting.channel, error.caused_by(waiting.method))
                 self._advance()
             case ConsumerClosed(id_):
+                for channel in self._channels.values():
+                    channel.deliverer.orphaned(id_)
                 consumer = self._consumers.get(id_)
                 if consumer is not None:
                     self._channels[consumer.deliverer.channel].consumer_closed(consumer)

@@ -14,7 +14,7 @@ from typing import Final
 from arneb_amqp.codec import encode_message
 from arneb_amqp.errors import not_allowed, not_implemented, precondition_failed
 from arneb_amqp.session.answers import Answers, timed_out
-from arneb_amqp.session.effects import Consume, Leave, Reject, Release
+from arneb_amqp.session.effects import Consume, Leave, Reject, Release, Wake
 from arneb_amqp.session.host import Host
 from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo
 from arneb_amqp.session.stream import StreamReader
@@ -81,6 +81,7 @@ class Deliverer:
         "_getters",
         "_host",
         "_own_answers",
+        "_orphans",
         "_streams",
         "channel",
         "consumers",
@@ -97,6 +98,7 @@ class Deliverer:
         self._getters: dict[tuple[str, bool], ConsumerId] = {}
         self.consumers: dict[str, ChannelConsumer] = {}
         self._streams: dict[ConsumerId, str] = {}
+        self._orphans: set[ConsumerId] = set()
         self.prefetch = 0
         self.unacked = Unacked()
         self._answers = Answers()
@@ -144,6 +146,24 @@ class Deliverer:
         if self.consumers.get(consumer.tag) is consumer:
             del self.consumers[consumer.tag]
         self._host.forget(consumer.id)
+
+    def orphaned(self, owner: ConsumerId) -> None:
+        """The queue of a consumer is gone. What it has delivered can be answered to nobody, but
+        fills the channel's prefetch until the client says something, as in RabbitMQ."""
+        if owner in self._orphans or owner in self._getters.values():
+            return
+        if count := self.unacked.count(owner):
+            self._orphans.add(owner)
+            self.window.in_flight += count
+
+    def _answered(self, groups: Sequence[Settled]) -> None:
+        """The client has answered; what nobody else counts makes room in the prefetch here."""
+        freed = sum(each.messages for each in groups if each.consumer in self._orphans)
+        if freed:
+            self.window.in_flight -= freed
+            if self.consumers:
+                ids = tuple(consumer.id for consumer in self.consumers.values())
+                self._host.agenda.emit(Wake(ids))
 
     def leave(self) -> Leave:
         """The channel ends: the request that gives back what is unanswered."""
@@ -213,6 +233,8 @@ class Deliverer:
         groups, unknown = self.unacked.take(tags)
         for settled in groups:
             self._host.agenda.acknowledge(settled)
+        if self._orphans:
+            self._answered(groups)
         if unknown is not None:
             raise unknown_tag(unknown)
 
@@ -226,6 +248,8 @@ class Deliverer:
             raise unknown_tag(unknown)
         for settled in groups:
             self._host.agenda.acknowledge(settled)
+        if self._orphans:
+            self._answered(groups)
 
     def reject(
         self, tag: int, transaction: Transaction | None, *, multiple: bool, requeue: bool
@@ -241,6 +265,7 @@ class Deliverer:
         self._check_no_stream(groups)
         for settled in groups:
             self._host.agenda.emit(Release(settled) if requeue else Reject(settled))
+        self._answered(groups)
 
     def check_answers(self, now: float, timeout_s: float) -> None:
         """Raise 406 when a delivery has waited for its answer for too long."""
@@ -276,6 +301,7 @@ class Deliverer:
         self._check_no_stream(groups)
         for settled in groups:
             self._host.agenda.emit(Release(settled))
+        self._answered(groups)
 
     def getter(self, queue: str, *, no_ack: bool) -> ConsumerId:
         """Who holds what ``basic.get`` takes from ``queue``."""
@@ -343,6 +369,8 @@ class Deliverer:
             self._host.agenda.emit(Release(each))
         for each in transaction.rejected:
             self._host.agenda.emit(Reject(each))
+        for groups in (transaction.acknowledged, transaction.released, transaction.rejected):
+            self._answered(groups)
 
 
 def unknown_tag(tag: int) -> Exception:

@@ -23,7 +23,7 @@ from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.session.checks import carbon_copies, check_expiration, is_plain
 from arneb_amqp.session.confirms import Confirms
 from arneb_amqp.session.host import Host
-from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo
+from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo, is_reply_queue
 from arneb_amqp.session.routes import CachedRoute
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
@@ -113,6 +113,9 @@ class Publisher:
         if found.copies or route.depends_on_headers:
             headers = seen_by_exchanges(decode_properties(item.properties))
             queues = self._routed(route, headers, found.copies)
+        if item.mandatory and all(map(is_reply_queue, queues)):
+            # To RabbitMQ an answer is routed nowhere, though it delivers it.
+            self._return(item.route, body)
         if queues or not item.mandatory:
             now_ms, expires_at_ms = self._host.now_ms, 0
             if found.expiration_ms is not None:
@@ -125,7 +128,6 @@ class Publisher:
             )
             self._put(queues, [head + body], expiring=expires_at_ms > 0)
         else:
-            self._return(item.route, body)
             self._put((), [b""])
 
     def end_run(self) -> None:

@@ -88,6 +88,12 @@ class Unacked:
             found.setdefault(self._owners[tag], tag)
         return found
 
+    def count(self, owner: ConsumerId) -> int:
+        """Deliveries of one consumer. Looks at each of the channel, if it has several."""
+        if self._owners is None:
+            return len(self._places) if owner == self._owner else 0
+        return sum(each == owner for each in self._owners.values())
+
     def skip(self, count: int) -> int:
         """Use up ``count`` tags for deliveries that need no answer; returns the first."""
         first = self.next_tag

@@ -221,6 +221,22 @@ def test_the_client_is_told_when_a_queue_goes() -> None:
         consuming(play)
 
 
+def test_what_a_queue_delivered_before_it_went_fills_the_prefetch_until_it_is_answered() -> None:
+    with delivered(consuming(), 3) as play:
+        play >> client(Basic.Consume, queue="r", consumer_tag="d")
+        window = play.effect(Consume).windows[-1]
+        play >> Answered() << sent(Basic.ConsumeOk, consumer_tag="d")
+        assert window.in_flight == 0, "the core counts what is there"
+        play >> ConsumerClosed(FIRST) << sent(Basic.Cancel, consumer_tag="c", nowait=True)
+        play >> ConsumerClosed(FIRST)
+        assert window.in_flight == 3
+        play >> client(Basic.Ack, delivery_tag=1) << acknowledged(1, 0) << Wake((ConsumerId(2),))
+        assert window.in_flight == 2
+        play >> client(Basic.Nack, delivery_tag=3, multiple=True, requeue=True)
+        play << released(1, 1, 2) << Wake((ConsumerId(2),))
+        assert window.in_flight == 0
+
+
 def test_who_deletes_a_queue_is_told_of_its_consumers_last() -> None:
     with consuming() as play:
         play >> client(Queue.Delete, queue="q")

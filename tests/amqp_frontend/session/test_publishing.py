@@ -110,6 +110,18 @@ def test_a_return_comes_before_the_confirm() -> None:
         assert play.contents[-1] == b"lost"
 
 
+def test_an_answer_that_must_be_routed_is_returned_and_kept() -> None:
+    """RabbitMQ's documentation of direct reply-to says so."""
+    name = "amq.rabbitmq.reply-to.x"
+    with confirming() as play:
+        play.vhost.router.add_queue(name)
+        play >> publishes(b"answer", key=name, mandatory=True)
+        play << sent(Basic.Return, reply_code=312, reply_text="NO_ROUTE", exchange="")
+        append = play.appended()
+        assert append.queues == (name,)
+        play >> Committed(append.token) << sent(Basic.Ack, delivery_tag=1)
+
+
 def test_mandatory_messages_that_are_routed_are_ordinary() -> None:
     with confirming() as play:
         play >> publishes(b"a", b"b", mandatory=True)
