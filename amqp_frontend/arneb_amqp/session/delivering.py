@@ -11,25 +11,21 @@ from enum import Enum
 from operator import itemgetter
 from typing import Final
 
-from arneb_amqp.codec import encode_message
 from arneb_amqp.errors import not_allowed, not_implemented, precondition_failed
 from arneb_amqp.session.answers import Answers, timed_out
 from arneb_amqp.session.effects import Consume, Leave, Reject, Release, Wake
 from arneb_amqp.session.host import Host
 from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo
 from arneb_amqp.session.stream import StreamReader
+from arneb_amqp.session.taking_apart import taken_apart
 from arneb_amqp.session.transaction import Answer, Transaction
 from arneb_amqp.session.unacked import ConsumerId, Settled, Unacked
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
 from arneb_amqp.wire.tables import Table
-from arneb_core.codec import Message, codecs
-from arneb_core.entry import HEADER_BYTES, Origin, messages_in
+from arneb_core.entry import Origin
 from arneb_core.interface import Deliveries, Window
 from arneb_core.position import Position
-
-UNREADABLE: Final = "arneb-unreadable"
-"""The header of a message that could not be translated; its value is the origin."""
 
 _ORIGIN: Final = itemgetter(1)
 _AMQP: Final = bytes((Origin.AMQP,))
@@ -80,8 +76,8 @@ class Deliverer:
         "_answers",
         "_getters",
         "_host",
-        "_own_answers",
         "_orphans",
+        "_own_answers",
         "_streams",
         "channel",
         "consumers",
@@ -178,7 +174,7 @@ class Deliverer:
         positions, entries = run.positions, run.entries
         masks: dict[int, int] = {}
         if bytes(map(_ORIGIN, entries)).strip(_AMQP):
-            positions, entries, masks = _taken_apart(run, consumer.queue)
+            positions, entries, masks = taken_apart(run, consumer.queue)
         if consumer.stream is not None:
             positions, entries, masks = self._of_stream(
                 consumer.id, consumer.stream, run, positions, entries, masks
@@ -316,7 +312,7 @@ class Deliverer:
         positions, entries = run.positions, run.entries
         masks: dict[int, int] = {}
         if entries[0][1] != Origin.AMQP:
-            positions, entries, masks = _taken_apart(run, queue)
+            positions, entries, masks = taken_apart(run, queue)
         assert len(entries) == 1, "basic.get pulls one message"
         redelivered = run.redelivered is not None and positions[0] in run.redelivered
         owner = self.getter(queue, no_ack=no_ack)
@@ -376,39 +372,3 @@ class Deliverer:
 def unknown_tag(tag: int) -> Exception:
     """RabbitMQ's 406 for a tag that was never given or is answered already."""
     return precondition_failed(f"unknown delivery tag {tag}")
-
-
-def _taken_apart(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes], dict[int, int]]:
-    """The run as AMQP messages: entries of another origin translated, batches opened.
-
-    Positions and entries by message, and the mask bit of each that is only a part of its
-    entry. Message by message, because every one of them must be decoded and encoded anyway.
-    """
-    positions: list[Position] = []
-    entries: list[bytes] = []
-    masks: dict[int, int] = {}
-    wanted = run.masks or {}
-    for place, entry in zip(run.positions, run.entries, strict=True):
-        if entry[1] == Origin.AMQP:
-            positions.append(place)
-            entries.append(entry)
-            continue
-        whole = messages_in(entry) == 1
-        mask = wanted.get(place, -1)
-        try:
-            messages = codecs()[Origin(entry[1])].decode(entry)
-        except ValueError:
-            messages, whole, mask = [_unreadable(entry)], True, -1
-        for index, message in enumerate(messages):
-            if mask >> index & 1:
-                if not whole:
-                    masks[len(positions)] = 1 << index
-                positions.append(place)
-                entries.append(encode_message(message, queue))
-    return positions, entries, masks
-
-
-def _unreadable(entry: bytes) -> Message:
-    """What a broker cannot read, because it is encrypted, goes out as it was kept: losing it or
-    holding the queue up for ever would be worse."""
-    return Message(entry[HEADER_BYTES:], properties={UNREADABLE: Origin(entry[1]).name.lower()})

@@ -15,7 +15,6 @@ from tests.amqp_frontend.session.playbook import (
 )
 
 from arneb_amqp.errors import access_refused, not_found
-from arneb_amqp.session.delivering import UNREADABLE
 from arneb_amqp.session.effects import (
     Acknowledge,
     Cancel,
@@ -29,6 +28,7 @@ from arneb_amqp.session.effects import (
     Wake,
 )
 from arneb_amqp.session.events import Answered, ConsumerClosed, Pulled, Refused
+from arneb_amqp.session.taking_apart import UNREADABLE
 from arneb_amqp.session.unacked import ConsumerId, Settled
 from arneb_core import codec as core_codec
 from arneb_core.codec import Message
@@ -364,7 +364,7 @@ class Lines:
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arneb_amqp.session.delivering.codecs", lambda: {Origin.PULSAR: Lines()})
+    monkeypatch.setattr("arneb_amqp.session.taking_apart.codecs", lambda: {Origin.PULSAR: Lines()})
     assert core_codec.codecs is not None
 
 

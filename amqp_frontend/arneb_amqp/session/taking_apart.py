@@ -1,0 +1,51 @@
+"""Taking apart: entries of other protocols as the AMQP messages that are in them.
+
+The rule: what cannot be read goes out as it was kept, and says so in a header.
+"""
+
+from typing import Final
+
+from arneb_amqp.codec import encode_message
+from arneb_core.codec import Message, codecs
+from arneb_core.entry import HEADER_BYTES, Origin, messages_in
+from arneb_core.interface import Deliveries
+from arneb_core.position import Position
+
+UNREADABLE: Final = "arneb-unreadable"
+"""The header of a message that could not be translated; its value is the origin."""
+
+
+def taken_apart(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes], dict[int, int]]:
+    """The run as AMQP messages: entries of another origin translated, batches opened.
+
+    Positions and entries by message, and the mask bit of each that is only a part of its
+    entry. Message by message, because every one of them must be decoded and encoded anyway.
+    """
+    positions: list[Position] = []
+    entries: list[bytes] = []
+    masks: dict[int, int] = {}
+    wanted = run.masks or {}
+    for place, entry in zip(run.positions, run.entries, strict=True):
+        if entry[1] == Origin.AMQP:
+            positions.append(place)
+            entries.append(entry)
+            continue
+        whole = messages_in(entry) == 1
+        mask = wanted.get(place, -1)
+        try:
+            messages = codecs()[Origin(entry[1])].decode(entry)
+        except ValueError:
+            messages, whole, mask = [_unreadable(entry)], True, -1
+        for index, message in enumerate(messages):
+            if mask >> index & 1:
+                if not whole:
+                    masks[len(positions)] = 1 << index
+                positions.append(place)
+                entries.append(encode_message(message, queue))
+    return positions, entries, masks
+
+
+def _unreadable(entry: bytes) -> Message:
+    """What a broker cannot read, because it is encrypted, goes out as it was kept: losing it or
+    holding the queue up for ever would be worse."""
+    return Message(entry[HEADER_BYTES:], properties={UNREADABLE: Origin(entry[1]).name.lower()})
