@@ -532,6 +532,27 @@ MUTANTS: Final = (
         ("tests/amqp_frontend/session/test_delivering.py",),
     ),
     Mutant(
+        "what a queue delivered before it went makes room at once",
+        "amqp_frontend/arneb_amqp/session/delivering.py",
+        "            self.window.in_flight += count\n",
+        "            pass\n",
+        ("tests/amqp_frontend/session/test_delivering.py",),
+    ),
+    Mutant(
+        "what a queue delivered before it went never makes room",
+        "amqp_frontend/arneb_amqp/session/delivering.py",
+        "            self.window.in_flight -= freed\n",
+        "            pass\n",
+        ("tests/amqp_frontend/session/test_delivering.py",),
+    ),
+    Mutant(
+        "an answer that had to be routed is not returned",
+        "amqp_frontend/arneb_amqp/session/publishing.py",
+        "        if item.mandatory and all(map(is_reply_queue, queues)):\n",
+        "        if item.mandatory and not queues:\n",
+        ("tests/amqp_frontend/session/test_publishing.py",),
+    ),
+    Mutant(
         "the name to answer to outlives its consumer",
         "amqp_frontend/arneb_amqp/session/reply_to.py",
         "        if tag == self.tag:\n",
