@@ -12,7 +12,13 @@
  *   drain     consumes and acknowledges --count messages that are there already
  *   latency   publishes --rate messages a second for --seconds and consumes them; time from the
  *             instant a message was due to its arrival
- *   idle      opens --connections, holds them for --seconds
+ *   idle      opens --connections, says so, holds them for --seconds
+ *   hold      the same, and each connection publishes one message a second
+ *
+ * --ready: the queue and whatever is bound to it are there already. --keys N: the routing key of
+ * message i is the queue's name, a dot and i % N in six digits. --priorities N: its priority is
+ * i % N. --batch N: publish N messages, wait for all their confirms, publish the next. --reject:
+ * consumers answer by basic.nack without requeue. --stream: consume from the first message there is.
  *
  * Bodies begin with: u64 due time (ns), u32 publisher, u32 sequence. Consumers check the sequence of
  * each publisher: "disorder" counts messages that were not the successor of the one before
@@ -37,7 +43,8 @@
 #include <unistd.h>
 
 enum { FRAME_METHOD = 1, FRAME_HEADER = 2, FRAME_BODY = 3, FRAME_HEARTBEAT = 8, FRAME_END = 0xCE };
-enum { STAMP_BYTES = 16, INPUT_BYTES = 1 << 20, CONNECTIONS_MAX = 4096, PUBLISHERS_MAX = 4096 };
+enum { STAMP_BYTES = 16, INPUT_BYTES = 1 << 20, CONNECTIONS_MAX = 8192, PUBLISHERS_MAX = 8192,
+       EARLY_MAX = 1 << 17 };
 
 #define METHOD(class, method) (((uint32_t)(class) << 16) | (method))
 enum method {
@@ -53,6 +60,7 @@ struct options {
     const char *mode, *host, *port, *queue, *exchange;
     uint64_t count;
     int body, connections, window, consumers, prefetch, ack_every, rate, transient, keep, limit_s;
+    int ready, keys, priorities, batch, reject, stream;
     double seconds;
 };
 
@@ -71,6 +79,8 @@ struct link {
     size_t out_used, out_sent, out_size;
     uint64_t published, confirmed; /* publisher: delivery tags are 1 .. published */
     uint64_t delivered, acked, tag;
+    uint8_t *early;                /* publisher: confirms that came before their turn, by tag */
+    uint64_t early_count;
     uint64_t content_left;         /* consumer: body bytes still to come of the present message */
     size_t body_seen;
     uint8_t stamp[STAMP_BYTES];
@@ -81,7 +91,7 @@ static int link_count, epoll_fd;
 static uint64_t total_published, total_confirmed, total_delivered, nacked, returned, disorder, redelivered;
 static uint32_t last_sequence[PUBLISHERS_MAX];
 static uint8_t *block;             /* one publish, ready to be copied */
-static size_t block_bytes, stamp_at;
+static size_t block_bytes, stamp_at, key_at, priority_at;
 static uint32_t *latencies_us;     /* one for each delivery of the latency mode */
 static uint64_t latency_count;
 
@@ -127,12 +137,18 @@ static void prepare_block(void) {
     block = malloc((size_t)opt.body + 1024);
     uint8_t *at = block, *start = at;
     at = put32(frame_begin(at, FRAME_METHOD, 1), METHOD(60, 40));
-    at = put8(put_short(put_short(put16(at, 0), opt.exchange), opt.queue), 0);
+    char key[256];
+    snprintf(key, sizeof key, opt.keys ? "%s.000000" : "%s", opt.queue);
+    at = put_short(put_short(put16(at, 0), opt.exchange), key);
+    key_at = (size_t)(at - block) - 6;
+    at = put8(at, 0);
     at = frame_end(start, at);
     start = at;
-    /* class 60, weight 0, size, property flags: delivery-mode only */
+    /* class 60, weight 0, size, property flags: delivery-mode, perhaps priority */
     at = put64(put16(put16(frame_begin(at, FRAME_HEADER, 1), 60), 0), (uint64_t)opt.body);
-    at = put8(put16(at, 0x1000), opt.transient ? 1 : 2);
+    at = put8(put16(at, opt.priorities ? 0x1800 : 0x1000), opt.transient ? 1 : 2);
+    priority_at = (size_t)(at - block);
+    if (opt.priorities) at = put8(at, 0);
     at = frame_end(start, at);
     start = at;
     at = frame_begin(at, FRAME_BODY, 1);
@@ -211,6 +227,7 @@ static void open_connection(int fd) {
 }
 
 static void prepare_queue(void) {
+    if (opt.ready) return;
     uint8_t a[512], *at;
     int fd = connect_socket();
     open_connection(fd);
@@ -263,7 +280,15 @@ static struct link *add_consumer(void) {
 
 static void start_consuming(struct link *link) {
     uint8_t a[512], *at = put_short(put_short(put16(a, 0), opt.queue), "c");
-    at = put32(put8(at, 0), 0);
+    at = put8(at, 0);
+    if (opt.stream) {
+        uint8_t *table = at;
+        at = put8(put_short(at + 4, "x-stream-offset"), 'S');
+        at = (uint8_t *)memcpy(put32(at, 5), "first", 5) + 5;
+        put32(table, (uint32_t)(at - table - 4));
+    } else {
+        at = put32(at, 0);
+    }
     send_method(link->fd, 1, METHOD(60, 20), a, (size_t)(at - a));
     watch(link); /* consume-ok is read like anything else */
 }
@@ -301,6 +326,12 @@ static uint8_t *room(struct link *link, size_t size) {
 static void publish_one(struct link *link, uint64_t due) {
     uint8_t *at = room(link, block_bytes);
     memcpy(at, block, block_bytes);
+    if (opt.keys) {
+        char digits[7];
+        snprintf(digits, sizeof digits, "%06u", (unsigned)(total_published % (uint64_t)opt.keys));
+        memcpy(at + key_at, digits, 6);
+    }
+    if (opt.priorities) at[priority_at] = (uint8_t)(total_published % (uint64_t)opt.priorities);
     if (opt.body >= STAMP_BYTES)
         put32(put32(put64(at + stamp_at, due), link->publisher), (uint32_t)++link->published);
     else
@@ -309,12 +340,19 @@ static void publish_one(struct link *link, uint64_t due) {
 }
 
 static void publish_up_to_window(struct link *link) {
+    if (opt.batch) {
+        if (link->published != link->confirmed) return;
+        for (int i = 0; i < opt.batch && total_published < opt.count; i++) publish_one(link, 0);
+        return;
+    }
     while (link->published - link->confirmed < (uint64_t)opt.window && total_published < opt.count)
         publish_one(link, 0);
 }
 
 static void acknowledge(struct link *link, uint64_t tag, int multiple) {
-    uint8_t *start = room(link, 21), *at = put32(frame_begin(start, FRAME_METHOD, 1), METHOD(60, 80));
+    uint32_t method = opt.reject ? METHOD(60, 120) : METHOD(60, 80);
+    uint8_t *start = room(link, 21), *at = put32(frame_begin(start, FRAME_METHOD, 1), method);
+    /* Of basic.nack the second bit would be requeue. */
     frame_end(start, put8(put64(at, tag), (unsigned)multiple));
     link->acked = tag;
 }
@@ -325,13 +363,41 @@ static void message_done(struct link *link) {
     if (link->body_seen >= STAMP_BYTES) {
         uint64_t due = get64(link->stamp);
         uint32_t publisher = get32(link->stamp + 8), sequence = get32(link->stamp + 12);
-        if (publisher < PUBLISHERS_MAX) {
+        if (publisher < PUBLISHERS_MAX && !opt.priorities) {
             disorder += sequence != last_sequence[publisher] + 1;
             last_sequence[publisher] = sequence;
         }
         if (latencies_us && due) latencies_us[latency_count++] = (uint32_t)((now_ns() - due) / 1000);
     }
     if (link->delivered % (uint64_t)opt.ack_every == 0) acknowledge(link, link->tag, opt.ack_every > 1);
+}
+
+/* How many messages a confirm is news of. Single ones may come before their turn. */
+static uint64_t confirm(struct link *link, uint64_t tag, int multiple) {
+    uint64_t count = 1;
+    if (multiple) {
+        count = tag - link->tag;
+        for (uint64_t each = link->tag + 1; link->early_count && each <= tag; each++)
+            if (link->early[each % EARLY_MAX]) {
+                link->early[each % EARLY_MAX] = 0;
+                link->early_count--;
+                count--;
+            }
+        link->tag = tag;
+    } else if (tag == link->tag + 1) {
+        link->tag = tag;
+    } else {
+        if (tag <= link->tag || tag > link->tag + EARLY_MAX)
+            die("expected a confirm of a later message than %lu, got one of %lu", (unsigned long)link->tag, (unsigned long)tag);
+        if (!link->early) link->early = calloc(EARLY_MAX, 1);
+        link->early_count += !link->early[tag % EARLY_MAX];
+        link->early[tag % EARLY_MAX] = 1;
+    }
+    while (link->early_count && link->early[(link->tag + 1) % EARLY_MAX]) {
+        link->early[++link->tag % EARLY_MAX] = 0;
+        link->early_count--;
+    }
+    return count;
 }
 
 static void on_method(struct link *link, const uint8_t *at) {
@@ -346,11 +412,7 @@ static void on_method(struct link *link, const uint8_t *at) {
     case BASIC_ACK:
     case BASIC_NACK: {
         uint64_t tag = get64(at);
-        /* Single confirms may come in any order; the sum is what counts. */
-        uint64_t count = at[8] & 1 ? tag - link->tag : 1;
-        if (at[8] & 1) link->tag = tag;
-        else if (tag == link->tag + 1) link->tag = tag;
-        else die("expected confirms in order, got a single one of %lu after %lu", (unsigned long)tag, (unsigned long)link->tag);
+        uint64_t count = confirm(link, tag, at[8] & 1);
         link->confirmed += count;
         total_confirmed += count;
         if (method == BASIC_NACK) nacked += count;
@@ -524,10 +586,30 @@ static void run_idle(void) {
     usleep((useconds_t)(opt.seconds * 1e6));
 }
 
+static void run_hold(void) {
+    prepare_queue();
+    opt.count = (uint64_t)(opt.seconds * opt.connections);
+    for (int i = 0; i < opt.connections; i++) add_publisher((uint32_t)i);
+    printf("{\"mode\": \"hold\", \"connections\": %d}\n", link_count);
+    fflush(stdout);
+    uint64_t began = now_ns(), step = 1000000000u / (uint64_t)opt.connections;
+    while (total_confirmed < opt.count) {
+        while (total_published < opt.count && now_ns() >= began + total_published * step) {
+            struct link *link = &links[total_published % (uint64_t)link_count];
+            publish_one(link, 0);
+            flush(link);
+        }
+        turn(1);
+        check_time(began, "hold");
+    }
+    print_rate(seconds_since(began), opt.count);
+}
+
 static void usage(void) {
-    die("expected: amqp_load publish|through|drain|latency|idle [--host H] [--port P] [--queue Q] [--exchange X]\n"
+    die("expected: amqp_load publish|through|drain|latency|idle|hold [--host H] [--port P] [--queue Q] [--exchange X]\n"
         "  [--count N] [--body BYTES] [--connections C] [--window W] [--consumers C] [--prefetch P]\n"
-        "  [--ack-every K] [--rate R] [--seconds S] [--limit S] [--transient] [--keep]");
+        "  [--ack-every K] [--rate R] [--seconds S] [--limit S] [--transient] [--keep]\n"
+        "  [--ready] [--keys N] [--priorities N] [--batch N] [--reject] [--stream]");
 }
 
 static void read_options(int count, char **arguments) {
@@ -535,7 +617,9 @@ static void read_options(int count, char **arguments) {
         {"host", 1, 0, 'h'}, {"port", 1, 0, 'p'}, {"queue", 1, 0, 'q'}, {"exchange", 1, 0, 'x'}, {"count", 1, 0, 'n'},
         {"body", 1, 0, 'b'}, {"connections", 1, 0, 'c'}, {"window", 1, 0, 'w'}, {"consumers", 1, 0, 'y'},
         {"prefetch", 1, 0, 'f'}, {"ack-every", 1, 0, 'a'}, {"rate", 1, 0, 'r'}, {"seconds", 1, 0, 's'},
-        {"limit", 1, 0, 'l'}, {"transient", 0, 0, 't'}, {"keep", 0, 0, 'k'}, {0, 0, 0, 0},
+        {"limit", 1, 0, 'l'}, {"transient", 0, 0, 't'}, {"keep", 0, 0, 'k'},
+        {"ready", 0, 0, 'R'}, {"keys", 1, 0, 'K'}, {"priorities", 1, 0, 'P'}, {"batch", 1, 0, 'B'},
+        {"reject", 0, 0, 'J'}, {"stream", 0, 0, 'S'}, {0, 0, 0, 0},
     };
     for (int name; (name = getopt_long(count, arguments, "", names, NULL)) != -1;) {
         switch (name) {
@@ -555,6 +639,12 @@ static void read_options(int count, char **arguments) {
         case 'l': opt.limit_s = atoi(optarg); break;
         case 't': opt.transient = 1; break;
         case 'k': opt.keep = 1; break;
+        case 'R': opt.ready = 1; break;
+        case 'K': opt.keys = atoi(optarg); break;
+        case 'P': opt.priorities = atoi(optarg); break;
+        case 'B': opt.batch = atoi(optarg); break;
+        case 'J': opt.reject = 1; break;
+        case 'S': opt.stream = 1; break;
         default: usage();
         }
     }
@@ -569,12 +659,14 @@ int main(int count, char **arguments) {
     prepare_block();
     epoll_fd = epoll_create1(0);
     /* A rate of 0 means: as the window allows. */
-    if (strcmp(opt.mode, "latency")) opt.rate = 0;
+    if (!strcmp(opt.mode, "hold")) opt.rate = 1; /* nothing is published but when it is due */
+    else if (strcmp(opt.mode, "latency")) opt.rate = 0;
     if (!strcmp(opt.mode, "publish")) run_publish(0);
     else if (!strcmp(opt.mode, "through")) run_publish(1);
     else if (!strcmp(opt.mode, "drain")) run_drain();
     else if (!strcmp(opt.mode, "latency")) run_latency();
     else if (!strcmp(opt.mode, "idle")) run_idle();
+    else if (!strcmp(opt.mode, "hold")) run_hold();
     else usage();
     return 0;
 }

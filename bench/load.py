@@ -3,7 +3,8 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,10 +34,7 @@ class LoadGenerator:
         Options are those of ``amqp_load.c``, with ``_`` for ``-``. Raises :class:`LoadFailed`
         also when a message was refused, returned or came out of order.
         """
-        command = [str(self.load), mode, "--host", address.host, "--port", str(address.port)]
-        for name, value in options.items():
-            flag = f"--{name.replace('_', '-')}"
-            command += [flag] if value is True else [flag, str(value)]
+        command = self._command(address, mode, options)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise LoadFailed(f"{mode} {options}: {done.stderr.strip() or done.returncode}")
@@ -46,6 +44,60 @@ class LoadGenerator:
             if numbers.get(fault):
                 raise LoadFailed(f"{mode} {options}: expected no {fault} message, got {figures}")
         return numbers
+
+    @contextmanager
+    def running(
+        self, address: Address, mode: str, /, *, waits: bool = True, **options: float | str | bool
+    ) -> Iterator["Running"]:
+        """A run in the background while the block lasts, entered when everything is open (or at
+        once, unless it ``waits``)."""
+        process = subprocess.Popen(
+            self._command(address, mode, options),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        running = Running(process, f"{mode} {options}")
+        try:
+            if waits:
+                running.wait_ready()
+            yield running
+        finally:
+            running.stop()
+
+    def _command(
+        self, address: Address, mode: str, options: Mapping[str, float | str | bool]
+    ) -> list[str]:
+        command = [str(self.load), mode, "--host", address.host, "--port", str(address.port)]
+        for name, value in options.items():
+            flag = f"--{name.replace('_', '-')}"
+            command += [flag] if value is True else [flag, str(value)]
+        return command
+
+
+class Running:
+    """A run in the background."""
+
+    def __init__(self, process: "subprocess.Popen[str]", what: str) -> None:
+        self._process = process
+        self._what = what
+
+    def wait_ready(self) -> None:
+        """Wait for the first line, which says that everything is open."""
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline():
+            self.finish()
+
+    def finish(self) -> None:
+        """Wait for its end. Raises :class:`LoadFailed`."""
+        _, said = self._process.communicate()
+        if self._process.returncode:
+            raise LoadFailed(f"{self._what}: {said.strip() or self._process.returncode}")
+
+    def stop(self) -> None:
+        """End it, if it has not ended."""
+        self._process.terminate()
+        self._process.communicate()
 
 
 def compile_generator(directory: Path) -> LoadGenerator:

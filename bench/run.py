@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench import report
+from bench.features import FEATURE_ROWS
 from bench.load import LoadFailed, LoadGenerator, compile_generator
 from bench.rows import ROWS, Row, Scale
 from conformance.brokers.arneb import Arneb
@@ -20,10 +21,11 @@ from conformance.brokers.rabbitmq import RabbitMQ
 
 QUICK_FACTOR = 0.1
 WARM_UP_MESSAGES = 2000
+ALL_ROWS = ROWS + FEATURE_ROWS
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    names = ", ".join(row.name for row in ROWS)
+    names = ", ".join(row.name for row in ALL_ROWS)
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--rows", help=f"comma-separated, of: {names}")
     parser.add_argument("--rounds", type=int, default=3)
@@ -37,8 +39,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 when everything could be measured; the figures decide nothing."""
     options = _parse(arguments)
-    wanted = options.rows.split(",") if options.rows else [row.name for row in ROWS]
-    rows = [row for row in ROWS if row.name in wanted]
+    wanted = options.rows.split(",") if options.rows else [row.name for row in ALL_ROWS]
+    rows = [row for row in ALL_ROWS if row.name in wanted]
     if unknown := set(wanted) - {row.name for row in rows}:
         print(f"bench: expected rows as --help lists them, got {sorted(unknown)}", file=sys.stderr)
         return 2
