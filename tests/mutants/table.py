@@ -81,6 +81,28 @@ MUTANTS: Final = (
         BODY_TESTS,
     ),
     Mutant(
+        "a fast publisher is read as far as there is memory",
+        "amqp_frontend/arneb_amqp/server/connection.py",
+        "            if self._since_mark > UNKEPT_BYTES:\n",
+        "            if False:\n",
+        ("tests/amqp_frontend/server/test_back_pressure.py",),
+    ),
+    Mutant(
+        "a blocked publish is let through",
+        "amqp_frontend/arneb_amqp/session/connection.py",
+        "        self._items.appendleft(item)\n",
+        "        pass\n",
+        ("tests/amqp_frontend/session/test_throttle.py",),
+    ),
+    Mutant(
+        "whoever consumes is blocked as well",
+        "amqp_frontend/arneb_amqp/session/throttle.py",
+        "        self.short = short\n        if short or not self.blocked:\n",
+        "        self.short, self.blocked = short, bool(short)\n"
+        "        if short or not self.blocked:\n",
+        ("tests/amqp_frontend/session/test_throttle.py",),
+    ),
+    Mutant(
         "confirm before fsync",
         CORE + "threads.py",
         "            result = _result(self._store.commit, changes)\n",

@@ -54,6 +54,10 @@ with unread input makes the kernel throw away what the peer has not read."""
 CLEANUP_S: Final = 5.0
 """How long the end of a connection may wait for the store."""
 
+UNKEPT_BYTES: Final = 512 * 1024
+"""A client may be read this far, and once more, beyond what is on disk of what it has published. So
+much keeps a commit full while the next one gathers; more would only stand in front of others."""
+
 REATTACH_S: Final = 0.05
 REATTACH_TRIES: Final = 100
 """A seek takes a commit or two; a consumer that cannot come back after it is cancelled."""
@@ -102,6 +106,9 @@ class Connection:
         self._carried: trio.Event | None = None
         self._kept: trio.Event | None = None
         self._parked: trio.Event | None = None
+        self._pressed: trio.Event | None = None
+        self._mark = Token(0)
+        self._since_mark = 0
         self._disconnecting = False
 
     def __repr__(self) -> str:
@@ -150,6 +157,8 @@ class Connection:
         try:
             agenda = self.session.agenda
             self.session.handle(Committed(token, failure, refused), *_instants())
+            if self._pressed is not None and agenda.has_through(self._mark):
+                self._pressed.set()
             if failure is not None:
                 self._act()
             if agenda.is_waiting:
@@ -266,9 +275,21 @@ class Connection:
                 await link.room()
             if core.crowded:
                 await core.room()
+            self._since_mark += len(data)
+            if self._since_mark > UNKEPT_BYTES:
+                await self._catch_up()
         with trio.move_on_after(LINGER_S):
             while await link.receive():
                 pass
+
+    async def _catch_up(self) -> None:
+        """Wait until what was published up to the last mark is on disk; then set the next one."""
+        agenda = self.session.agenda
+        while not agenda.has_through(self._mark):
+            self._pressed = trio.Event()
+            await self._pressed.wait()
+        self._pressed = None
+        self._mark, self._since_mark = agenda.last, 0
 
     async def _unblocked(self) -> None:
         """Wait until the client may be read again, or the link breaks."""

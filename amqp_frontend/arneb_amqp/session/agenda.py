@@ -57,6 +57,16 @@ class Agenda:
         """Appends are under way."""
         return bool(self._appends)
 
+    @property
+    def last(self) -> Token:
+        """The last append that was ordered; 0 before the first."""
+        return Token(self._tokens)
+
+    def has_through(self, token: Token) -> bool:
+        """No append up to ``token`` is under way."""
+        oldest = next(iter(self._appends), None)
+        return oldest is None or oldest > token
+
     def append(
         self,
         queues: tuple[str, ...],

@@ -1,0 +1,97 @@
+"""Back-pressure: who is too fast waits for himself, who is too slow delays nobody."""
+
+from pathlib import Path
+from threading import Thread
+
+import pika
+from pamqp.commands import Queue
+from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
+from tests.amqp_frontend.server.raw import RawClient
+from tests.amqp_frontend.session.playbook import publishes
+
+from arneb_amqp.server.connection import UNKEPT_BYTES
+from arneb_amqp.server.link import RECEIVE_BYTES_MAX
+
+BODY = bytes(1000)
+CHUNK = publishes(*[BODY] * 100, key="flood").data
+AHEAD_MAX = 2 * (UNKEPT_BYTES + RECEIVE_BYTES_MAX) * 5 // 4
+"""An entry is a little larger than its message on the wire."""
+
+
+def flood(client: RawClient) -> int:
+    """Publish until the socket takes no more for a while; how many bytes that were."""
+    client.socket.settimeout(0.3)
+    sent = 0
+    try:
+        while sent < 1 << 30:
+            sent += client.socket.send(CHUNK[sent % len(CHUNK) :])
+    except TimeoutError:
+        return sent
+    raise AssertionError("the broker reads whatever comes")
+
+
+def waiting_bytes(broker: Broker) -> int:
+    async def look() -> int:
+        return broker.engine.statistics().waiting_bytes
+
+    return broker.call(look)
+
+
+def test_a_flood_stands_before_others_with_its_share_only(tmp_path: Path) -> None:
+    for broker in serve_in_thread(tmp_path):
+        with RawClient(broker.port) as client:
+            client.open()
+            client.send(Queue.Declare, 1, queue="flood", durable=True)
+            client.expect(Queue.DeclareOk)
+            steady = broker.connect()
+            channel = steady.channel()
+            channel.queue_declare("steady", durable=True)
+            channel.confirm_delivery()
+            broker.faults.hold()
+            sent = flood(client)
+            assert sent > AHEAD_MAX
+            assert 0 < waiting_bytes(broker) <= AHEAD_MAX
+            release = Thread(target=broker.faults.release)
+            release.start()
+            channel.basic_publish("", "steady", b"x", pika.BasicProperties(delivery_mode=2))
+            release.join()
+            client.socket.settimeout(10)
+            client.socket.sendall(CHUNK[sent % len(CHUNK) :])
+            client.send(Queue.Declare, 1, queue="flood", passive=True)
+            count = client.expect(Queue.DeclareOk).message_count
+            assert count == (sent // len(CHUNK) + 1) * 100
+            steady.close()
+
+
+def test_a_consumer_that_does_not_read_delays_nobody_on_its_queue_or_another(
+    broker: Broker,
+) -> None:
+    connection = broker.connect()
+    channel = connection.channel()
+    channel.queue_declare("shared")
+    channel.queue_declare("other")
+    with RawClient(broker.port).open() as lazy:
+        lazy.consume("shared")
+        for _ in range(4000):
+            channel.basic_publish("", "shared", bytes(4096))
+        left = channel.queue_declare("shared", passive=True).method.message_count
+        assert 1000 < left < 4000
+        for number in range(50):
+            channel.basic_publish("", "other", b"%d" % number)
+            assert channel.basic_get("other", auto_ack=True)[2] == b"%d" % number
+        got = [body for _, _, body in take_all(channel, "shared", left)]
+        assert len(got) == left
+        assert channel.queue_declare("shared", passive=True).method.message_count == 0
+    connection.close()
+
+
+def take_all(channel: pika.adapters.blocking_connection.BlockingChannel, queue: str, count: int):
+    """``count`` messages by a consumer."""
+    found = []
+    for message in channel.consume(queue, auto_ack=True, inactivity_timeout=5):
+        assert message[0] is not None, f"expected {count} messages, got {len(found)}"
+        found.append(message)
+        if len(found) == count:
+            channel.cancel()
+            return found
+    return found
