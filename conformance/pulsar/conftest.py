@@ -137,7 +137,8 @@ def mortal(tmp_path: Path) -> Iterator[Mortal]:
     def start(settings: str = "") -> Arneb:
         directory = tmp_path / f"broker{len(started)}"
         ports = {"pulsar": free_port()}
-        broker = Arneb(directory, listeners=["pulsar"], ports=ports, settings=settings)
+        doors = ["pulsar", "http-pulsar"]
+        broker = Arneb(directory, listeners=doors, ports=ports, settings=settings)
         started.append(broker)
         return broker.start()
 

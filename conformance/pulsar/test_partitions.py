@@ -1,9 +1,11 @@
 """Partitioned topics: made, grown, produced to, consumed, and shared out among consumers."""
 
+import time
+
 import pulsar
 import pytest
 from conformance.pulsar.admin import Admin, Refused, local
-from conformance.pulsar.conftest import Connect, Named
+from conformance.pulsar.conftest import Connect, Mortal, Named
 from conformance.pulsar.helpers import WITHIN_MS, drain, numbers, send, take
 
 EARLIEST = pulsar.InitialPosition.Earliest
@@ -162,3 +164,37 @@ def test_failover_shares_partitions_out(
     assert shares(admin, topic, partitions) == [
         left[index % len(left)] for index in range(partitions)
     ]
+
+
+def test_what_was_made_outlives_a_kill(mortal: Mortal, name: Named) -> None:
+    broker = mortal()
+    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    admin, topic = Admin(broker.admin_url), f"persistent://public/default/{name('topic')}"
+    namespace = f"/admin/v2/namespaces/public/{name('namespace')}"
+    admin.put(f"{local(topic)}/partitions", 3)
+    admin.put(f"{local(topic)}/subscription/s")
+    admin.put(namespace)
+    admin.post(f"{namespace}/messageTTL", 77)
+    client = pulsar.Client(broker.pulsar_url, logger=quiet)
+    keyed = client.create_producer(f"{topic}-keyed", batching_enabled=False)
+    for number in range(20):
+        keyed.send(b"%d" % number, partition_key=f"k{number % 2}")
+    admin.put(f"{local(topic)}-keyed/compaction")
+    while admin.get(f"{local(topic)}-keyed/compaction")["status"] == "RUNNING":
+        time.sleep(0.02)
+    admin.post(f"{local(topic)}-partition-2/terminate")
+    broker.kill()
+    broker.start()
+    admin = Admin(broker.admin_url)
+    client.close()
+    client = pulsar.Client(broker.pulsar_url, logger=quiet)
+    assert len(client.get_topic_partitions(topic)) == 3
+    assert admin.get(f"{local(topic)}-partition-1/subscriptions") == ["s"]
+    assert admin.get(f"{namespace}/messageTTL") == 77
+    with pytest.raises(pulsar.TopicTerminated):
+        client.create_producer(f"{topic}-partition-2")
+    compacted = client.subscribe(
+        f"{topic}-keyed", "s", initial_position=EARLIEST, is_read_compacted=True
+    )
+    assert drain(compacted) == numbers(2, first=18)
+    client.close()

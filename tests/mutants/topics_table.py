@@ -112,8 +112,8 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "idle topics of other doors go",
         PULSAR + "server/keeper.py",
-        "            if name is None or topic.properties.get(MADE_BY) != PULSAR:\n",
-        "            if name is None:\n",
+        " or topic.properties.get(MADE_BY) != PULSAR:\n",
+        ":\n",
         KEEPER_TESTS,
     ),
     Mutant(

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import trio
 
-from arneb_core.errors import CommitFailed, NotAllowed
+from arneb_core.errors import CommitFailed, NotAllowed, TopicExists
 from arneb_core.interface import Core, Unit
 from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName
 from arneb_pulsar.places.policies import PARTITIONS_MAX, Policies
@@ -151,11 +151,16 @@ class Registry:
         prefix = f"{domain}://{namespace}/"
         return sorted(name for name in self._partitioned if name.startswith(prefix))
 
-    async def put_partitioned(self, topic: TopicName, made: Partitioned) -> None:
-        """Make a partitioned topic or give it more partitions. Raises :class:`NotAllowed`."""
+    async def put_partitioned(
+        self, topic: TopicName, made: Partitioned, present: Partitioned | None = None
+    ) -> None:
+        """Make a partitioned topic, or give the ``present`` one more partitions. Raises
+        :class:`NotAllowed`, and :class:`TopicExists` if somebody was faster."""
         if not 0 < made.partitions <= PARTITIONS_MAX:
             raise NotAllowed(f"Number of partitions should be 1 to {PARTITIONS_MAX}")
         async with self._lock:
+            if self._partitioned.get(str(topic)) != present:
+                raise TopicExists("This topic already exists")
             await self._put(
                 PARTITIONED + str(topic),
                 {"partitions": made.partitions, "properties": dict(made.properties)},
@@ -186,7 +191,10 @@ class Registry:
         """What holds for a topic: its own (or its partitioned topic's), then the namespace's,
         then the broker's."""
         own = self.record(str(topic.base)).policies
-        return own.under(self.namespace_policies(topic.namespace)).under(self._defaults)
+        namespace = self.namespace_policies(topic.namespace)
+        if own is NO_POLICIES and namespace is NO_POLICIES:
+            return self._defaults
+        return own.under(namespace).under(self._defaults)
 
     async def put_record(self, topic: str, record: TopicRecord) -> None:
         async with self._lock:

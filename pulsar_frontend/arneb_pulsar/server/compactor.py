@@ -102,6 +102,10 @@ class Compactor:
         except CoreError as error:
             logger.warning("%s could not be compacted: %s", topic.name, error)
             outcome = Outcome(Status.ERROR, str(error))
+        except Exception:
+            # A defect of ours; everybody else goes on.
+            logger.exception("compacting %s failed", topic.name)
+            outcome = Outcome(Status.ERROR, "Internal error")
         else:
             outcome = Outcome(Status.SUCCESS)
         if self._core.topics.get(topic.name) is topic:

@@ -44,6 +44,9 @@ NO_WAITING: Final = Limits(waits=False)
 
 COMPACTION_CHECK_S: Final = 60.0
 
+TOPICS_PER_TURN: Final = 100
+"""Topics looked at before others get their turn: about a millisecond."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -110,9 +113,13 @@ class Keeper:
             nursery.start_soon(self._door.compactor.run)
         raise AssertionError("the loops do not end")
 
-    async def exceeded(self, topic: Topic, name: TopicName, now_ms: int) -> Quota | None:
+    async def exceeded(
+        self, topic: Topic, name: TopicName, now_ms: int
+    ) -> tuple[QuotaType, Quota] | None:
         """The quota that the topic's backlog is over. Raises :class:`StoreFailed`."""
         quotas = self._door.registry.policies(name).quotas
+        if not quotas:
+            return None
         durable = [
             each
             for each in topic.subscriptions.values()
@@ -122,31 +129,31 @@ class Keeper:
         if size is not None and size.limit_bytes >= 0:
             backlog = max((each.backlog_bytes for each in durable), default=0)
             if backlog and backlog >= size.limit_bytes:
-                return size
+                return QuotaType.SIZE, size
         if age is not None and age.limit_s > 0:
             oldest = [await self._oldest_ms(topic, each) for each in durable]
             limit_ms = now_ms - age.limit_s * 1000
             if any(ms is not None and ms < limit_ms for ms in oldest):
-                return age
+                return QuotaType.AGE, age
         return None
 
     async def check_quotas(self, now_ms: int) -> None:
         """Act on the topics whose backlog is over its quota."""
-        for topic in list(self._core.topics.values()):
-            name = name_of(topic)
-            if name is None or not self._door.registry.policies(name).quotas:
-                continue
-            quota = await self.exceeded(topic, name, now_ms)
-            if quota is None:
-                continue
-            if quota.action is QuotaAction.EVICT:
-                await self._evict(topic, quota, now_ms)
+
+        async def look(topic: Topic, name: TopicName) -> None:
+            exceeded = await self.exceeded(topic, name, now_ms)
+            if exceeded is None:
+                return
+            if exceeded[1].action is QuotaAction.EVICT:
+                await self._evict(topic, *exceeded, now_ms)
             else:
                 self._door.disconnect_producers(topic)
 
-    async def _evict(self, topic: Topic, quota: Quota, now_ms: int) -> None:
+        await self._over_topics(look)
+
+    async def _evict(self, topic: Topic, kind: QuotaType, quota: Quota, now_ms: int) -> None:
         """Have subscriptions forget what is over the quota."""
-        if quota.limit_bytes > 0:
+        if kind is QuotaType.SIZE:
             place = place_leaving(topic.ledgers(), int(quota.limit_bytes * EVICTED_TO))
         else:
             first = await topic.first_published(now_ms - quota.limit_s * 1000)
@@ -163,13 +170,13 @@ class Keeper:
 
     async def check_compactions(self, now_ms: int) -> None:
         """Compact the topics of which as much is new as their policy says."""
-        for topic in list(self._core.topics.values()):
-            name = name_of(topic)
-            if name is None or not name.is_persistent:
-                continue
+
+        async def look(topic: Topic, name: TopicName) -> None:
             threshold = self._door.registry.policies(name).compaction_threshold
-            if threshold and self._new_bytes(topic) >= threshold:
+            if threshold and name.is_persistent and self._new_bytes(topic) >= threshold:
                 self._door.compactor.want(topic)
+
+        await self._over_topics(look)
 
     def _new_bytes(self, topic: Topic) -> int:
         """Bytes that came since the topic was last compacted, as far as is known."""
@@ -179,18 +186,34 @@ class Keeper:
     async def check_idle(self, now: float) -> None:
         """Remove the topics that nobody has used for as long as their policy says."""
         seen: dict[int, float] = {}
-        for topic in list(self._core.topics.values()):
-            name = name_of(topic)
-            if name is None or topic.properties.get(MADE_BY) != PULSAR:
-                continue
+
+        async def look(topic: Topic, name: TopicName) -> None:
             policies = self._door.registry.policies(name)
             rule = policies.inactive
-            if rule is None or not rule.enabled or not self._is_idle(topic, rule):
-                continue
-            since = seen[topic.id] = self._idle_since.get(topic.id, now)
-            if now - since >= max(rule.seconds, kept_s(policies)):
-                await self._door.drop(name)
+            if rule is None or not rule.enabled or topic.properties.get(MADE_BY) != PULSAR:
+                return
+            if self._is_idle(topic, rule):
+                since = seen[topic.id] = self._idle_since.get(topic.id, now)
+                if now - since >= max(rule.seconds, kept_s(policies)):
+                    await self._door.drop(name)
+
+        await self._over_topics(look)
         self._idle_since = seen
+
+    async def _over_topics(self, look: Callable[[Topic, TopicName], Awaitable[None]]) -> None:
+        """Have a look at every topic; what goes wrong with one is no matter of the others'."""
+        for count, topic in enumerate(list(self._core.topics.values())):
+            if count % TOPICS_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
+            name = name_of(topic)
+            if name is None or self._core.topics.get(topic.name) is not topic:
+                continue
+            try:
+                await look(topic, name)
+            except CommitFailed as error:
+                logger.warning("could not look after %s: %s", topic.name, error)
+            except CoreError as error:
+                logger.debug("%s went while it was looked after: %s", topic.name, error)
 
     def _is_idle(self, topic: Topic, rule: InactiveTopics) -> bool:
         if self._door.producers.of(topic):
@@ -227,7 +250,6 @@ async def _repeat(
         await trio.sleep(seconds)
         try:
             await work(now())
-        except CommitFailed as error:
-            logger.warning("could not look after the topics: %s", error)
-        except CoreError as error:
-            logger.debug("a topic went while it was looked after: %s", error)
+        except Exception:
+            # A defect of ours. Nobody's messages depend on it.
+            logger.exception("looking after the topics failed")

@@ -93,8 +93,8 @@ class Requests:
         """Raise unless something may be added to the topic."""
         if topic.name in self._door.registry.ended:
             raise TopicTerminated("Topic was already terminated")
-        quota = await self._door.keeper.exceeded(topic, name, clock_ms())
-        if quota is not None and (code := QUOTA_CODES.get(quota.action)):
+        exceeded = await self._door.keeper.exceeded(topic, name, clock_ms())
+        if exceeded is not None and (code := QUOTA_CODES.get(exceeded[1].action)):
             raise Refused(code, "Cannot create producer on topic with backlog quota exceeded")
 
     async def _claim(self, topic: Topic, effect: effects.OpenProducer, version: bytes) -> None:

@@ -4,6 +4,7 @@ The rule: a partition is a topic like any other, whose partitioned topic exists 
 record; what a topic may be made by, and with what, follows from the policies that hold for it.
 """
 
+from contextlib import suppress
 from typing import Final
 
 from arneb_core.errors import NotAllowed, TopicExists, TopicNotFound
@@ -85,7 +86,8 @@ class Topics:
         Raises as :meth:`check`."""
         self.check(topic, create=create)
         if create and (wanted := self.partitions_to_make(topic)):
-            await self._registry.put_partitioned(topic, Partitioned(wanted))
+            with suppress(TopicExists):  # somebody else asked at the same time
+                await self._registry.put_partitioned(topic, Partitioned(wanted))
         return self._registry.partitions(topic)
 
     async def make_partitioned(self, topic: TopicName, made: Partitioned) -> None:
@@ -110,7 +112,8 @@ class Topics:
             text = f"Desired partitions {partitions} can't be less than the current partitions"
             raise NotAllowed(f"{text} {present.partitions}.")
         if partitions > present.partitions:
-            await self._registry.put_partitioned(topic, Partitioned(partitions, present.properties))
+            grown = Partitioned(partitions, present.properties)
+            await self._registry.put_partitioned(topic, grown, present)
         await self.make_missing(topic)
         first = self._core.topics.get(topic.part(0).core_name)
         names = [] if first is None else list(first.subscriptions)

@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+import trio
 from tests.pulsar_frontend.server.admin import Admin
 from tests.pulsar_frontend.server.client import connected
 from tests.pulsar_frontend.server.conftest import OpenDoor
@@ -223,6 +224,23 @@ async def test_statistics_name_who_is_there(open_door: OpenDoor) -> None:
             200,
             {"ledgerId": 1, "entryId": 1, "partitionIndex": 0},
         )
+
+
+async def test_of_two_who_make_a_topic_one_does(open_door: OpenDoor) -> None:
+    async with open_door() as running, trio.open_nursery() as nursery:
+        admin = Admin(running)
+        got: list[int] = []
+
+        async def make(count: int) -> None:
+            got.append((await admin("PUT", "/t/partitions", count))[0])
+
+        for count in (3, 4, 5):
+            nursery.start_soon(make, count)
+        while len(got) < 3:
+            await trio.lowlevel.checkpoint()
+        assert sorted(got) == [204, 409, 409]
+        count = (await admin("GET", "/t/partitions"))[1]["partitions"]
+        assert len(running.core.topics) == count
 
 
 async def test_names_may_hold_what_paths_may_not(open_door: OpenDoor) -> None:
