@@ -93,5 +93,6 @@ client-tools:
 	@command -v npm >/dev/null || { $(APT) update && $(APT) install nodejs npm >/dev/null; }
 	@command -v mvn >/dev/null && command -v javac >/dev/null || \
 		{ $(APT) update && $(APT) install default-jdk-headless maven >/dev/null; }
+	@command -v cargo >/dev/null || { $(APT) update && $(APT) install cargo-web >/dev/null; }
 	@command -v go >/dev/null || test -x /usr/local/go/bin/go || \
 		{ $(APT) update && $(APT) install golang-go >/dev/null; }

@@ -66,7 +66,31 @@ def java() -> list[str]:
     return [started, "-cp", f"{target}/classes:{target}/dependency/*", "Scenarios"]
 
 
-PROGRAMS: Final = {each.__name__: each for each in (amqplib, amqp091_go, java)}
+def lapin() -> list[str]:
+    """The program in Rust."""
+    cargo, name = tool("cargo", "cargo-web"), "lapin"
+    files = sources(name, "Cargo.*", "src/*.rs")
+
+    def make(place: Path) -> None:
+        copied(files, name, place)
+        finished([cargo, "build", "--quiet", "--locked"], place, BUILD_WITHIN_S)
+
+    return [str(made_once(name, files, make) / "target/debug/scenarios")]
+
+
+def librabbitmq() -> list[str]:
+    """The program in C."""
+    compiler, files = tool("cc", "gcc"), sources("librabbitmq", "*.c")
+
+    def make(place: Path) -> None:
+        names = [str(each) for each in files]
+        command = [compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", *names]
+        finished([*command, "-lrabbitmq", "-o", str(place / "scenarios")], place, BUILD_WITHIN_S)
+
+    return [str(made_once("librabbitmq", files, make) / "scenarios")]
+
+
+PROGRAMS: Final = {each.__name__: each for each in (amqplib, amqp091_go, java, lapin, librabbitmq)}
 
 
 @pytest.mark.parametrize("client", PROGRAMS)

@@ -2,7 +2,7 @@
 
 The rule: a suite is run whole and unchanged. What needs more than a broker (certificates, a
 management API, a container to be restarted) stands in its ``skipped.txt``, each with the reason;
-nothing stands there because it fails.
+nothing stands there because Arneb fails it.
 """
 
 import shutil
@@ -24,7 +24,7 @@ from conformance.toolbox import (
 HERE: Final = Path(__file__).parent
 RUN_WITHIN_S: Final = 1_500.0
 
-PYTEST: Final = ("-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", "-W", "ignore")
+PYTEST: Final = "-m pytest -q -rfE -p no:cacheprovider -o log_cli=false -W ignore"
 
 
 def skipped(suite: str) -> list[str]:
@@ -47,7 +47,7 @@ def run_with_pytest(suite: str, requirement: str, tests: str, broker: Target) ->
     source = made_once(f"suite-{requirement}", [folder / "requirements.txt", *stand_ins], make)
     left_out = [word for each in skipped(suite) for word in ("--deselect", each)]
     where = {"RABBITMQ_HOST": broker.address.host, "RABBITMQ_5672_TCP": str(broker.address.port)}
-    return finished([str(python), *PYTEST, *left_out, tests], source, RUN_WITHIN_S, where)
+    return finished([str(python), *PYTEST.split(), *left_out, tests], source, RUN_WITHIN_S, where)
 
 
 def py_amqp(broker: Target) -> str:
