@@ -52,7 +52,7 @@ def topic_document(door: Door, name: TopicName) -> Document:
         ],
         "subscriptions": {key: subscription_document(each) for key, each in subscriptions.items()},
         "replication": {},
-        "deduplicationStatus": "Disabled",
+        "deduplicationStatus": "Enabled" if door.deduplications.of(topic) else "Disabled",
         "ownerBroker": "",
     }
 

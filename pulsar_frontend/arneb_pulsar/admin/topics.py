@@ -6,7 +6,13 @@ from arneb_core.interface import Topic
 from arneb_core.position import ENTRY_MASK, Position
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.router import Route
-from arneb_pulsar.names import InvalidTopicName, TopicName, parse_namespace, parse_topic
+from arneb_pulsar.names import (
+    PERSISTENT,
+    InvalidTopicName,
+    TopicName,
+    parse_namespace,
+    parse_topic,
+)
 from arneb_pulsar.places.policies import PARTITIONS_MAX
 from arneb_pulsar.places.registry import Partitioned
 from arneb_pulsar.server.door import Door
@@ -21,7 +27,7 @@ def topic_of(door: Door, request: AdminRequest) -> TopicName:
     names = request.names
     try:
         namespace = parse_namespace(f"{names['tenant']}/{names['namespace']}")
-        topic = parse_topic(f"{names['domain']}://{namespace}/{names['topic']}")
+        topic = parse_topic(f"{names.get('domain', PERSISTENT)}://{namespace}/{names['topic']}")
     except InvalidTopicName as error:
         raise AdminError(412, f"Topic name is not valid: {error}") from error
     if not door.registry.has_namespace(namespace):

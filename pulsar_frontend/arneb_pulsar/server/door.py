@@ -53,7 +53,7 @@ class Door:
         self.registry = Registry(core, config.namespaces, config.policies)
         self.all_topics = Topics(core, self.registry)
         self.deduplications = Deduplications(core, self.producers, self._deduplicates)
-        self.schemas = SchemaRegistry(core, self._compatibility)
+        self.schemas = SchemaRegistry(core, self.compatibility)
         self.registry.changed = self.deduplications.refresh_all
         self.compactor = Compactor(core)
         self.watchers = Watchers(core)
@@ -67,7 +67,7 @@ class Door:
         """Whether what a producer sends twice is stored once there."""
         return bool(self.registry.policies(parse_topic(topic)).deduplication)
 
-    def _compatibility(self, topic: TopicName) -> Strategy:
+    def compatibility(self, topic: TopicName) -> Strategy:
         """What a new schema of a topic must be to those that are there."""
         wanted = self.registry.policies(topic).schema_compatibility
         return Strategy(self.config.schema_compatibility if wanted in UNDEFINED else wanted)

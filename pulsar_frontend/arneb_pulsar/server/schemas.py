@@ -80,6 +80,10 @@ class SchemaRegistry:
         strategy = self._strategy_of(topic)
         await _look(partial(_check_consumer, present, schema, strategy), schema)
 
+    async def version_of(self, topic: TopicName, schema: Schema) -> Version | None:
+        """The version that says the same; None if it is not attached."""
+        return await _look(partial(_find_same, self._living(topic), schema), schema)
+
     async def check(self, topic: TopicName, schema: Schema) -> None:
         """Could it be attached? Raises :class:`IncompatibleSchema`."""
         living = self._living(topic)
@@ -133,11 +137,15 @@ async def _look(look: Callable[[], Found], schema: Schema) -> Found:
 def _find_or_check(living: Sequence[Version], schema: Schema, strategy: Strategy) -> Version | None:
     """The version that says the same; None if the schema may become one."""
     check_valid(schema)
-    for each in living:
-        if each.schema is not None and is_same(each.schema, schema):
-            return each
+    if (same := _find_same(living, schema)) is not None:
+        return same
     check_producer([each.schema for each in living if each.schema is not None], schema, strategy)
     return None
+
+
+def _find_same(living: Sequence[Version], schema: Schema) -> Version | None:
+    found = (each for each in living if each.schema is not None and is_same(each.schema, schema))
+    return next(found, None)
 
 
 def _check_consumer(present: Sequence[Schema], schema: Schema, strategy: Strategy) -> None:

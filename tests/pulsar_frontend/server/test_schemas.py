@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.pulsar_frontend.server.admin import Admin
 from tests.pulsar_frontend.server.client import RawClient, connected
 from tests.pulsar_frontend.server.conftest import OpenDoor
 
@@ -132,3 +133,64 @@ async def test_large_schemas_do_not_hold_others_up(open_door: OpenDoor) -> None:
         large = record(*(f"field{number}" for number in range(1000)))
         assert (await client.producer(schema=large)).schema_version == version(0)
         assert (await create(client, large)).schema_version == version(0)
+
+
+SCHEMAS = "/admin/v2/schemas/public/default/t"
+
+
+def payload(*fields: str) -> dict[str, Any]:
+    return {
+        "type": "AVRO",
+        "schema": record(*fields).schema_data.decode(),
+        "properties": {"k": "v"},
+    }
+
+
+async def test_administrators_see_and_change_schemas(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        assert await admin("GET", f"{SCHEMAS}/schema") == (404, {"reason": "Schema not found"})
+        assert await admin("POST", f"{SCHEMAS}/version", payload("a")) == (200, {"version": -1})
+        assert await admin("POST", f"{SCHEMAS}/schema", payload("a")) == (200, {"version": 0})
+        assert (await client.producer(schema=record("a"))).schema_version == version(0)
+        status, found = await admin("GET", f"{SCHEMAS}/schema/0")
+        assert (status, found["type"], found["properties"]) == (200, "AVRO", {"k": "v"})
+        assert found["data"] == payload("a")["schema"]
+        assert await admin("POST", f"{SCHEMAS}/version", payload("a")) == (200, {"version": 0})
+        status, reply = await admin("POST", f"{SCHEMAS}/schema", payload("b"))
+        assert status == 409 and "Unable to read schema" in reply["reason"]
+        expected = {"isCompatibility": False, "schemaCompatibilityStrategy": "FULL"}
+        assert await admin("POST", f"{SCHEMAS}/compatibility", payload("b")) == (200, expected)
+        assert await admin("DELETE", f"{SCHEMAS}/schema") == (200, {"version": 1})
+        assert (await admin("GET", f"{SCHEMAS}/schema"))[0] == 404
+        assert await admin("POST", f"{SCHEMAS}/schema", payload("b")) == (200, {"version": 2})
+        _, listed = await admin("GET", f"{SCHEMAS}/schemas")
+        assert [each["version"] for each in listed["getSchemaResponses"]] == [0, 1, 2]
+        await admin("DELETE", f"{SCHEMAS}/schema", force="true")
+        assert (await admin("GET", f"{SCHEMAS}/schemas"))[0] == 404
+
+
+async def test_pairs_are_given_and_shown_as_documents(open_door: OpenDoor) -> None:
+    async with open_door() as running:
+        admin = Admin(running)
+        data = json.dumps({"key": "", "value": record("a").schema_data.decode()})
+        properties = {"key.schema.type": "STRING", "value.schema.type": "AVRO"}
+        body = {"type": "KEY_VALUE", "schema": data, "properties": properties}
+        assert await admin("POST", f"{SCHEMAS}/schema", body) == (200, {"version": 0})
+        assert (await admin("GET", f"{SCHEMAS}/schema"))[1]["data"] == data
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        3,
+        {},
+        {"type": "AVRO", "schema": "nonsense"},
+        {"type": "UNHEARD", "schema": ""},
+        {"type": "STRING", "schema": "", "properties": 3},
+        {"type": "KEY_VALUE", "schema": "{}"},
+    ],
+)
+async def test_what_is_no_schema_is_refused_over_http_too(open_door: OpenDoor, body: Any) -> None:
+    async with open_door() as running:
+        assert (await Admin(running)("POST", f"{SCHEMAS}/schema", body))[0] == 422

@@ -1,0 +1,142 @@
+"""Schemas of topics: asked for, attached, compared and deleted.
+
+The rule: as the topics' own clients do it, with the same checks; only a deletion is for
+administrators alone.
+"""
+
+import json
+from typing import Any, Final
+
+from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, document
+from arneb_pulsar.admin.router import Route
+from arneb_pulsar.admin.topics import topic_of
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.schemas.compatibility import IncompatibleSchema, check_valid, split_key_value
+from arneb_pulsar.schemas.schema import Schema, SchemaType, Version
+from arneb_pulsar.server.door import Door
+
+INCOMPATIBLE: Final = 409
+INVALID: Final = 422
+
+NO_VERSION: Final = -1
+
+
+async def find(door: Door, request: AdminRequest) -> AdminReply:
+    """The latest schema, or that of one version."""
+    number = request.number("version") if "version" in request.names else None
+    version = door.schemas.find(topic_of(door, request), number)
+    if version is None:
+        raise AdminError(404, "Schema not found")
+    return document(_described(version))
+
+
+async def find_all(door: Door, request: AdminRequest) -> AdminReply:
+    """Every version."""
+    versions = door.schemas.versions(topic_of(door, request))
+    if not versions:
+        raise AdminError(404, "Schema not found")
+    return document({"getSchemaResponses": [_described(each) for each in versions]})
+
+
+async def attach(door: Door, request: AdminRequest) -> AdminReply:
+    """Attach a schema; its version."""
+    topic, schema = topic_of(door, request), _read(request)
+    try:
+        version = await door.schemas.attach(topic, schema)
+    except IncompatibleSchema as error:
+        raise AdminError(INCOMPATIBLE, str(error)) from error
+    return document({"version": version.number})
+
+
+async def delete(door: Door, request: AdminRequest) -> AdminReply:
+    """Have no schema from now on; with ``force`` not even the versions so far are kept."""
+    topic = topic_of(door, request)
+    if request.flag("force"):
+        latest = door.schemas.versions(topic)
+        await door.schemas.forget(topic)
+        return document({"version": latest[-1].number if latest else NO_VERSION})
+    return document({"version": (await door.schemas.delete(topic)).number})
+
+
+async def compare(door: Door, request: AdminRequest) -> AdminReply:
+    """Could this be attached?"""
+    topic, schema = topic_of(door, request), _read(request)
+    fits = True
+    try:
+        await door.schemas.check(topic, schema)
+    except IncompatibleSchema:
+        fits = False
+    strategy = door.compatibility(topic).value
+    return document({"isCompatibility": fits, "schemaCompatibilityStrategy": strategy})
+
+
+async def find_version(door: Door, request: AdminRequest) -> AdminReply:
+    """The version that a schema has; -1 if it is not attached."""
+    topic: TopicName = topic_of(door, request)
+    version = await door.schemas.version_of(topic, _read(request))
+    return document({"version": NO_VERSION if version is None else version.number})
+
+
+def _described(version: Version) -> dict[str, Any]:
+    schema = version.schema
+    if schema is None:
+        return {"version": version.number, "timestamp": version.timestamp_ms, "data": ""}
+    return {
+        "version": version.number,
+        "type": schema.type.name,
+        "timestamp": version.timestamp_ms,
+        "data": _shown(schema),
+        "properties": dict(schema.properties),
+    }
+
+
+def _shown(schema: Schema) -> str:
+    if schema.type is not SchemaType.KEY_VALUE:
+        return schema.data.decode("utf-8", "replace")
+    parts = ["" if part is None else _shown(part) for part in split_key_value(schema)]
+    return json.dumps(dict(zip(("key", "value"), parts, strict=True)))
+
+
+def _read(request: AdminRequest) -> Schema:
+    """The schema in a call's body."""
+    body = request.json()
+    try:
+        kind, data = SchemaType[body["type"]], body["schema"]
+        properties = body.get("properties") or {}
+        assert isinstance(properties, dict), "properties: expected an object"
+        texts = {str(key): str(value) for key, value in properties.items()}
+        schema = Schema(kind, data.encode(), texts)
+    except (KeyError, TypeError, AttributeError, AssertionError) as error:
+        text = f"expected type, schema and properties: {error}"
+        raise AdminError(INVALID, text) from error
+    if kind is SchemaType.KEY_VALUE:
+        schema = Schema(kind, _joined(data), texts)
+    try:
+        check_valid(schema)
+    except IncompatibleSchema as error:
+        raise AdminError(INVALID, str(error)) from error
+    return schema
+
+
+def _joined(data: str) -> bytes:
+    """The definition of a pair, of which callers give the parts as a document."""
+    try:
+        parts = json.loads(data)
+        pieces = [parts[which] for which in ("key", "value")]
+        texts = [piece if isinstance(piece, str) else json.dumps(piece) for piece in pieces]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise AdminError(INVALID, "expected the definitions of key and value") from error
+    return b"".join(len(text.encode()).to_bytes(4, "big") + text.encode() for text in texts)
+
+
+_ROOT: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
+
+ROUTES: Final[list[Route]] = [
+    ("GET", f"{_ROOT}/schema", find),
+    ("GET", f"{_ROOT}/schema/{{version}}", find),
+    ("GET", f"{_ROOT}/schemas", find_all),
+    ("POST", f"{_ROOT}/schema", attach),
+    ("DELETE", f"{_ROOT}/schema", delete),
+    ("POST", f"{_ROOT}/compatibility", compare),
+    ("POST", f"{_ROOT}/version", find_version),
+]
