@@ -25,7 +25,10 @@ LINES_MAX: Final = 400
 TEST_LINES_MAX: Final = 600
 """A test module may hold one long story."""
 
-LONG_MODULES: Final[dict[str, str]] = {}
+LONG_MODULES: Final[dict[str, str]] = {
+    "core/arneb_core/engine.py": "one method for each of the interface's, and the parts they share",
+    "core/arneb_core/subscription.py": "one method for each of the interface's, and the parts",
+}
 """Modules over the limit, each with the reason why it is one noun all the same."""
 
 PURE: Final = (

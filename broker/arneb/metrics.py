@@ -75,6 +75,7 @@ SUBSCRIPTION_FIGURES: Final = (
     Figure("consumers", "Consumers attached"),
     Figure("backlog_entries", "Entries not acknowledged, in flight or not"),
     Figure("ready_entries", "Entries neither acknowledged nor in flight"),
+    Figure("delayed_entries", "Entries of the backlog that are not due yet, about"),
     Figure("in_flight_messages", "Messages delivered and neither acknowledged nor given back"),
     Figure("holes", "Entries acknowledged beyond the mark-delete position"),
     Figure("delivered_messages_total", "Messages delivered since the broker started"),

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
+from pyroaring import BitMap64
+
 from arneb_core.acks import AckState
 from arneb_core.fetch import Fetch
 from arneb_core.log import Log, Runs
-from arneb_core.position import Position
+from arneb_core.position import Position, before
 
 RUN_ENTRIES_MAX: Final = 512
 """Entries dispatched at a time: long enough to make the cost of a run vanish, short enough
@@ -76,6 +78,8 @@ class BacklogReader:
         """Everything up to here was handed out or needs no handing out."""
         self._ahead = after
         """Everything up to here is in chunks or was handed out."""
+        self.skip: BitMap64 | None = None
+        """Entries that somebody else delivers: those of the delayed index."""
 
     @property
     def ahead(self) -> Position:
@@ -145,7 +149,11 @@ class BacklogReader:
         acks = self._acks
         low = max(self._ahead, acks.mark_delete)
         following = self._log.after(low)
-        if following is None or not acks.holes or not acks.is_acknowledged(following):
+        if following is None:
+            return None
+        if self.skip and (following in self.skip or acks.is_acknowledged(following)):
+            return self._following_delayed(following, self.skip)
+        if not acks.holes or not acks.is_acknowledged(following):
             return following
         last = self._log.ledgers.last
         assert last is not None, "there is an entry behind"
@@ -153,6 +161,24 @@ class BacklogReader:
         if unacked:
             return unacked[0]
         self._passed(last)
+        return None
+
+    def _following_delayed(self, following: Position, skip: BitMap64) -> Position | None:
+        """The next entry from ``following`` on that is neither acknowledged nor to be skipped."""
+        acks, last = self._acks, self._log.ledgers.last
+        assert last is not None, "there is an entry behind"
+        for low, high in self._log.ledgers.runs(before(following), last):
+            if skip.range_cardinality(low, high + 1) <= high - low:
+                wanted = BitMap64(range(low, high + 1)) - skip
+                while wanted:
+                    place = Position(wanted.min())
+                    if not acks.is_acknowledged(place):
+                        return place
+                    unacked = acks.unacknowledged(before(place), high, 1)
+                    if not unacked:
+                        break
+                    wanted.remove_range(0, unacked[0])
+            self._passed(high)
         return None
 
     def _read(self, runs: Runs) -> None:
@@ -169,6 +195,10 @@ class BacklogReader:
             low = Position(max(first - 1, acks.mark_delete))
             positions = acks.unacknowledged(low, last, len(entries)) if low < last else []
             entries = [entries[place - first] for place in positions]
+        if self.skip and self.skip.range_cardinality(first, last + 1):
+            skip = self.skip
+            entries = [entries[i] for i, place in enumerate(positions) if place not in skip]
+            positions = [place for place in positions if place not in skip]
         if positions:
             self._chunks.append(Chunk(positions, entries))
             self._count(sum(map(len, entries)))

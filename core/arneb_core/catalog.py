@@ -12,7 +12,8 @@ import trio
 from arneb_core.callbacks import call
 from arneb_core.committer import Request
 from arneb_core.cursor import Cursor
-from arneb_core.errors import TopicExists, TopicNotFound
+from arneb_core.delayed.restoring import first_row, new_index, restore_index
+from arneb_core.errors import CommitFailed, TopicExists, TopicNotFound
 from arneb_core.interface import Done, TopicSettings, TopicWatcher, Unit
 from arneb_core.ledgers import LedgerIndex
 from arneb_core.log import LEDGER_BYTES_MAX, DurableLog, MemoryLog
@@ -47,6 +48,8 @@ class Catalog:
         self.metadata: dict[str, bytes] = {}
         self.watchers: list[TopicWatcher] = []
         self._next_topic_id = 1
+        self._untold: set[LogTopic] = set()
+        """Topics with an index of delayed entries, of which the disk does not know that."""
         self.lock = trio.Lock()
         """Held by whoever changes topics or subscriptions, until that is durable."""
 
@@ -62,6 +65,8 @@ class Catalog:
         for stored in found.topics:
             topic = self._make_topic(stored.id, stored.name, stored.settings, stored.ledgers)
             topic.log.has_expiring = stored.expiring
+            if stored.delayed:
+                topic.delayed = restore_index(topic, store, self._engine.delays)
             self.topics[topic.name] = topic
             for cursor in stored.cursors:
                 # What was suspect stays so for the next start too, however this one ends.
@@ -95,6 +100,25 @@ class Catalog:
             request = Request(lambda error, firsts: None)
             request.puts.append(_record_of(topic))
             self._engine.submit(request)
+
+    def expect_delays(self, topic: LogTopic) -> None:
+        """Delayed entries are about to come; durable with the first of them."""
+        if topic.delayed is None:
+            topic.delayed = new_index(topic, self._engine.delays)
+            for subscription in topic.subscriptions.values():
+                subscription.expect_delays()
+        elif topic not in self._untold:
+            return
+        if topic.durable and self.topics.get(topic.name) is topic:
+            # In the same commit as the first of them, or in one before.
+            self._untold.discard(topic)
+            request = Request(lambda error, firsts: self._told_of_delays(topic, error))
+            request.puts += [_record_of(topic), first_row(topic)]
+            self._engine.submit(request)
+
+    def _told_of_delays(self, topic: LogTopic, error: CommitFailed | None) -> None:
+        if error is not None:
+            self._untold.add(topic)  # the next delayed entry says so again
 
     async def create_topic(self, name: str, settings: TopicSettings, unit: Unit | None) -> LogTopic:
         """Make a topic; see :meth:`arneb_core.interface.Core.create_topic`."""
@@ -212,6 +236,7 @@ class Catalog:
 
     def _topic_gone(self, topic: LogTopic) -> None:
         topic.gone = True
+        self._untold.discard(topic)
         self.topics.pop(topic.name, None)
         for subscription in topic.subscriptions.values():
             self._engine.forget(subscription)
@@ -257,5 +282,6 @@ def _record_of(
         dict(settings.properties),
         topic.log.has_expiring,
         settings.ledger_bytes_max,
+        topic.delayed is not None,
     )
     return Table.CATALOG, topic_key(topic.name), record.pack()

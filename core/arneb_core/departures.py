@@ -29,13 +29,14 @@ from arneb_core.replay import ReplaySet
 
 if TYPE_CHECKING:
     from arneb_core.backlog import BacklogReader
+    from arneb_core.delayed.due import DueSource
     from arneb_core.keyed import Single
     from arneb_core.priorities import PrioritySource
     from arneb_core.subscription import LogSubscription
     from arneb_core.tally import Tally
     from arneb_core.weights import Weights
 
-    Source = ReplaySet | PrioritySource | BacklogReader
+    Source = ReplaySet | PrioritySource | DueSource | BacklogReader
 
 LET_GO_MAX: Final = 512
 """Entries that depart before others get their turn."""
@@ -213,7 +214,7 @@ class Departures:
                 gone = self.take_expired(source)
             if not gone:
                 gone = self.take_excess(source)
-            if gone is None and isinstance(source, ReplaySet) and not source:
+            if gone is None and not source:
                 continue  # the log had none of them any more
             if not gone:
                 break

@@ -21,6 +21,7 @@ from arneb_core.callbacks import call
 from arneb_core.catalog import Catalog, metadata_puts
 from arneb_core.committer import Committer, Request
 from arneb_core.consumer import LogConsumer
+from arneb_core.delayed.tracker import DEFAULT_DELAYS, DelayedSettings
 from arneb_core.errors import CommitFailed, StoreUnusable, TopicNotFound
 from arneb_core.interface import Appended, Done, Topic, TopicSettings, TopicWatcher, Unit
 from arneb_core.lasting import keep_nursery
@@ -62,10 +63,12 @@ class Engine:
         token: trio.lowlevel.TrioToken,
         now_ms: Callable[[], int],
         retention: Retention,
+        delays: DelayedSettings = DEFAULT_DELAYS,
     ) -> None:
         self._store = store
         self.retention = retention
         """For topics that ask for none of their own."""
+        self.delays = delays
         self.now_ms = self._now_ms = now_ms
         self._writer = Writer(committing or store, token)
         self.reader = Reader(store, token)
@@ -116,6 +119,11 @@ class Engine:
         """Entries with an expiry are about to come; see the interface."""
         assert isinstance(topic, LogTopic), "topics come from this engine"
         self.catalog.expect_expiry(topic)
+
+    def expect_delays(self, topic: Topic) -> None:
+        """Delayed entries are about to come; see the interface."""
+        assert isinstance(topic, LogTopic), "topics come from this engine"
+        self.catalog.expect_delays(topic)
 
     def commit(self, unit: Unit, done: Done) -> None:
         """Commit a unit atomically; see the interface."""
@@ -356,6 +364,7 @@ async def open_engine(
     committing: CommittingStore | None = None,
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     retention: Retention = NOTHING_KEPT,
+    delays: DelayedSettings = DEFAULT_DELAYS,
 ) -> AsyncIterator[Engine]:
     """The engine over the data directory ``path``, running while the block does.
 
@@ -369,7 +378,7 @@ async def open_engine(
         token = trio.lowlevel.current_trio_token()
         if committing is None:
             opened.prepare_tiny()
-        engine = Engine(opened, committing, token, now_ms, retention)
+        engine = Engine(opened, committing, token, now_ms, retention, delays)
         try:
             try:
                 if engine.catalog.load(opened):

@@ -6,10 +6,19 @@ have it try again.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from arneb_core.errors import StoreFailed
-from arneb_core.log import Log, Runs
+from arneb_core.log import Read, Runs
 from arneb_core.position import Position, before, render
+
+
+class Readable(Protocol):
+    """A log, or what of one is wanted."""
+
+    def after(self, place: Position) -> Position | None: ...
+
+    def read_cold(self, place: Position, bytes_max: int, then: Read) -> None: ...
 
 
 class Fetch:
@@ -18,7 +27,7 @@ class Fetch:
     __slots__ = ("_failed", "_generation", "_log", "_told", "failed_at", "failure", "is_under_way")
 
     def __init__(
-        self, log: Log, told: Callable[[], None], failed: Callable[["Fetch"], None]
+        self, log: Readable, told: Callable[[], None], failed: Callable[["Fetch"], None]
     ) -> None:
         self._log = log
         self._told = told

@@ -54,6 +54,7 @@ class HandOut:
         self.consumers: dict[Receiver, LogConsumer] = {}
         self._suspect_until = suspect_until
         self._returned = BitMap64()
+        self._unseen = BitMap64()
         self._counts: dict[Position, int] = {}
         self.divided: dict[Position, int] = {}
         """Batches that went out message by message: the messages in flight anywhere."""
@@ -128,6 +129,11 @@ class HandOut:
             for place in positions:
                 self._counts[place] = self._counts.get(place, 0) + 1
 
+    def vouch(self, positions: Sequence[Position]) -> None:
+        """Nobody can have seen these, whatever was written down before the start."""
+        if positions[0] <= self._suspect_until:
+            self._unseen.update(positions)
+
     def redelivery_count(self, place: Position) -> int:
         """How often the entry was rejected."""
         return self._counts.get(place, 0)
@@ -184,6 +190,7 @@ class HandOut:
         if self.weights is not None:
             self.weights.forget()
         self._returned.clear()
+        self._unseen.clear()
         self._counts.clear()
         self.divided.clear()
         self.sizes.clear()
@@ -374,6 +381,9 @@ class HandOut:
         seen: set[Position] = set()
         if positions[0] <= self._suspect_until:
             seen.update(each for each in positions if each <= self._suspect_until)
+            if self._unseen:
+                seen.difference_update(each for each in positions if each in self._unseen)
+                self._unseen.difference_update(BitMap64(positions))
         if self._returned and positions[0] <= self._returned.max():
             returned = self._returned
             seen.update(each for each in positions if each in returned)

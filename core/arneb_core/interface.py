@@ -264,6 +264,12 @@ class Core(Protocol):
         it again costs nothing. Other topics are spared the look at every entry."""
         ...
 
+    def expect_delays(self, topic: Topic) -> None:
+        """Say this before appending the first entry with a deliver-at time to ``topic``; saying it
+        again costs nothing. Shared and Key_Shared subscriptions then hold such entries back until
+        they are due; without it everybody gets them at once."""
+        ...
+
     def commit(self, unit: Unit, done: Done) -> None:
         """Commit a unit atomically, across topics. Order of calls is order in the log."""
         ...

@@ -7,7 +7,7 @@ so it leaves no gap. :class:`MemoryLog` is the same log for topics that do not o
 the process.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -42,6 +42,12 @@ class ColdReader(Protocol):
         self, topic_id: TopicId, place: Position, last: Position, bytes_max: int, then: Read
     ) -> None:
         """Read entries from ``place`` to ``last``; ``then`` is called later in the loop."""
+        ...
+
+    def read_places(
+        self, topic_id: TopicId, places: Sequence[Position], bytes_max: int, then: Read
+    ) -> None:
+        """Read single entries; ``then`` is called later in the loop."""
         ...
 
 
@@ -144,6 +150,10 @@ class DurableLog:
         assert last is not None, "a cold read is asked for only behind an existing entry"
         self._reader.read(self.topic_id, place, last, bytes_max, then)
 
+    def read_places(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
+        """Read the entries at ``places`` out of the store, in that order; see :data:`Read`."""
+        self._reader.read_places(self.topic_id, places, bytes_max, then)
+
     def drop_through(self, ledger: LedgerId) -> None:
         """Forget the ledgers up to and with ``ledger``; their blocks are being trimmed."""
         self.ledgers.drop_through(ledger)
@@ -198,6 +208,10 @@ class MemoryLog:
 
     def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
         """There is nothing colder than memory: answers at once that nothing is there."""
+        then([])
+
+    def read_places(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
+        """As :meth:`read_cold`."""
         then([])
 
     def drop_acknowledged(self, is_done: Callable[[Position, Position], bool]) -> None:

@@ -10,6 +10,8 @@ entries cost a few megabytes.
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from pyroaring import BitMap64
+
 from arneb_core.backlog import BacklogReader
 from arneb_core.entry import PRIORITY_OFFSET
 from arneb_core.fetch import Fetch
@@ -62,6 +64,14 @@ class PrioritySource:
     def __bool__(self) -> bool:
         """It is always asked first, for the reader's entries go through it too."""
         return True
+
+    @property
+    def places(self) -> BitMap64:
+        """All that has been looked at or came back."""
+        places = BitMap64()
+        for each in self._all():
+            places |= each.places
+        return places
 
     @property
     def fetch(self) -> Fetch:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from arneb_core.backlog import BacklogReader
+from arneb_core.delayed.due import DueSource
 from arneb_core.errors import SubscriptionFenced
 from arneb_core.handout import HandOut
 from arneb_core.interface import Deliveries
@@ -29,7 +30,7 @@ class Pulling:
         self,
         subscription: "LogSubscription",
         handout: HandOut,
-        next_source: Callable[[], ReplaySet | PrioritySource | BacklogReader],
+        next_source: Callable[[], ReplaySet | PrioritySource | DueSource | BacklogReader],
         let_go: Callable[[], None],
     ) -> None:
         self._subscription = subscription
@@ -57,7 +58,7 @@ class Pulling:
                 run = self._take(consumer, source, *at_hand)
                 if run is not None:
                     return run
-            elif isinstance(source, ReplaySet) and not source:
+            elif not source:
                 continue  # the log had none of them any more
             elif source.is_sorting:
                 await trio.lowlevel.checkpoint()
@@ -74,7 +75,7 @@ class Pulling:
     def _take(
         self,
         consumer: "LogConsumer",
-        source: ReplaySet | PrioritySource | BacklogReader,
+        source: ReplaySet | PrioritySource | DueSource | BacklogReader,
         positions: list[Position],
         entries: list[bytes],
     ) -> Deliveries | None:

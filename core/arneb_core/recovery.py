@@ -63,6 +63,7 @@ class StoredTopic:
     ledgers: LedgerIndex
     cursors: list[StoredCursor]
     expiring: bool = False
+    delayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def _recover_topic(snapshot: Snapshot, name: str, record: TopicRecord) -> Stored
         _recover_cursor(snapshot, record.id, ledgers, key, SubscriptionRecord.unpack(value))
         for key, value in snapshot.scan(Table.CATALOG, subscriptions_prefix(record.id))
     ]
-    return StoredTopic(name, record.id, settings, ledgers, cursors, record.expiring)
+    return StoredTopic(name, record.id, settings, ledgers, cursors, record.expiring, record.delayed)
 
 
 def _recover_ledger(

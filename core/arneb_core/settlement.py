@@ -127,6 +127,7 @@ class Settlement:
         self._handout.settled_through(place)
         self._cursor.settle_until(place)
         self.replay.discard_through(place)
+        self._subscription.held_back.discard_through(place)
         if place > self._reader.after:
             self._reader.rewind(place)
         self._subscription.wake()
@@ -151,6 +152,7 @@ class Settlement:
     def _overtake(self, positions: Sequence[Position]) -> None:
         """What was acknowledged need not be delivered (again)."""
         self.replay.discard(positions)
+        self._subscription.held_back.discard(positions)
         self._reader.reread(positions)
 
     def _take_away(self, positions: Sequence[Position]) -> None:
@@ -211,8 +213,8 @@ class Settlement:
                 self._handout.weights.returned(waiting)
             self._subscription.departures.returned()
             # What lies behind is a batch handed out in part, where the reader still stands.
-            after = self._reader.after
-            self.replay.add([place for place in waiting if place <= after])
+            held_back = self._subscription.held_back
+            self.replay.add(held_back.returning(waiting, self._reader.after))
         self._subscription.wake()
 
     def _within_limit(self, positions: list[Position]) -> list[Position]:

@@ -39,6 +39,8 @@ class SubscriptionStatistics:
     unreadable: Position | None = None
     """Deliveries stand still in front of this entry, which could not be read when that was last
     tried; it is tried again and again."""
+    delayed_entries: int = 0
+    """Entries of the backlog that are not due yet; about, while some of them come due."""
 
 
 @dataclass(frozen=True, slots=True)

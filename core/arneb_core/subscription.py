@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from arneb_core.backlog import BacklogReader
 from arneb_core.consumer import LogConsumer
 from arneb_core.cursor import Cursor, CursorChanges
+from arneb_core.delayed.held_back import HeldBack
+from arneb_core.delayed.nothing_held import NOTHING_HELD, NothingHeld
 from arneb_core.departures import Departures
 from arneb_core.dispatch import KeySharedDispatcher, dispatcher_for
 from arneb_core.errors import StoreFailed, SubscriptionFenced
@@ -38,7 +40,7 @@ from arneb_core.settlement import Settlement
 from arneb_core.store.schema import SubscriptionId
 from arneb_core.survey import SubscriptionSurvey
 from arneb_core.tally import Tally
-from arneb_core.turns import Turns
+from arneb_core.turns import Source, Turns
 from arneb_core.waiting import durable
 from arneb_core.weights import weights_of
 from arneb_core.window import UnackedWindow, subscription_window
@@ -79,6 +81,7 @@ class LogSubscription(SubscriptionSurvey):
         self._reader = BacklogReader(log, acks, after, fetch, topic.engine.ahead)
         self._handout = HandOut(acks, suspect_until, self._settle_delivered)
         self.settlement = Settlement(self, self._replay, self._reader, self._handout)
+        self.held_back: HeldBack | NothingHeld = NOTHING_HELD
         self.departures = Departures(self)
         self._turns = Turns(self, self._handout, self.departures, self._source)
         self.tally = self.departures.tally = Tally(cursor, self._handout, self.departures, log)
@@ -92,6 +95,7 @@ class LogSubscription(SubscriptionSurvey):
         self._seeking = False
         self._unreadable_at: Position | None = None
         self._pulling = Pulling(self, self._handout, self._source, self._reader.let_go)
+        self.expect_delays()
 
     def __repr__(self) -> str:
         place = f"at {render(self.acks.mark_delete)}, {self.acks.holes} holes"
@@ -163,6 +167,7 @@ class LogSubscription(SubscriptionSurvey):
     def _begin(self, spec: ConsumerSpec) -> None:
         """The first consumer is about to come, and sets the type."""
         self.type = spec.type
+        self.held_back.begin(spec.type)
         most = spec.subscription_unacked_max
         self._unacked = subscription_window(most) if most else None
         dispatcher = dispatcher_for(spec, self.topic.name)
@@ -184,6 +189,7 @@ class LogSubscription(SubscriptionSurvey):
             self._turns.keyed = None
             self._reader.rewind(self._reader.after)
             self._replay.let_go()
+            self.held_back.let_go()
             if not (self.lasting or self.is_fenced):
                 self.topic.forget(self)
             self.topic.has_work(self)  # so that the topic sees that one reader less is there
@@ -222,6 +228,12 @@ class LogSubscription(SubscriptionSurvey):
             )
             self.wake()
 
+    def expect_delays(self) -> None:
+        """Hold back from now on what is not due, if the topic has an index of that."""
+        if self.topic.delayed is not None and self.held_back is NOTHING_HELD:
+            made = HeldBack(self, self._reader, self._handout, self.topic.delayed)
+            self.held_back = self.tally.held_back = made
+
     def _new_replays(self) -> ReplaySet:
         log = self.topic.log
         return ReplaySet(log, Fetch(log, self.wake, self.unreadable_by))
@@ -245,13 +257,15 @@ class LogSubscription(SubscriptionSurvey):
         """Try once more to read what could not be read."""
         self._replay.fetch.retry()
         self._reader.fetch.retry()
+        self.held_back.retry()
         self.departures.retry()
         self.wake()
 
     @property
     def unreadable(self) -> Position | None:
         """Where the log could not be read on when that was last tried."""
-        return self._replay.fetch.failed_at or self._reader.fetch.failed_at
+        found = self._replay.fetch.failed_at or self.held_back.unreadable
+        return found or self._reader.fetch.failed_at
 
     def let_go(self) -> None:
         """What was read ahead is read again when there is room for it."""
@@ -259,11 +273,17 @@ class LogSubscription(SubscriptionSurvey):
         if self._turns.keyed is not None:
             self._turns.keyed.let_go()
 
-    def _source(self) -> ReplaySet | PrioritySource | BacklogReader:
-        return self._replay or self._new_source()
+    def _source(self) -> Source:
+        """What goes next: replays, then what came due, then what is new."""
+        if not self._replay or self.held_back.goes_first:
+            due = self.held_back.source()
+            if due is not None:
+                return due
+        return self._replay or self._reader
 
     def _new_source(self) -> BacklogReader:
-        """Where what was never handed out comes from."""
+        """Where what is new comes from when keys count; what is due goes among the replays."""
+        self.held_back.source()
         return self._reader
 
     def unreadable_by(self, fetch: Fetch) -> None:
@@ -288,6 +308,7 @@ class LogSubscription(SubscriptionSurvey):
         self.cursor.settle_all_but(out, handout.divided, handout.sizes)
         handout.settled_all_but(out)
         self._replay.clear()
+        self.held_back.clear()
         self._reader.rewind(max(self._reader.after, self.topic.log.ledgers.last or BEFORE_ALL))
         self.wake()
         await durable(self.receipt)
@@ -309,6 +330,7 @@ class LogSubscription(SubscriptionSurvey):
             self._handout.forget()
             self.departures.forget()
             self._reader.rewind(self.acks.mark_delete)
+            self.held_back.reset()
             await durable(self.receipt)
         finally:
             self._seeking = False
@@ -339,6 +361,7 @@ class LogSubscription(SubscriptionSurvey):
         self._handout.settled_through(floor)
         self.acks.log_trimmed()
         self._replay.discard_through(floor)
+        self.held_back.discard_through(floor)
         if floor > self._reader.after:
             self._reader.rewind(floor)
         self.wake()  # a read that was under way may not be answered any more

@@ -7,12 +7,14 @@ costs a look at every entry.
 from typing import TYPE_CHECKING
 
 from arneb_core.cursor import Cursor
+from arneb_core.delayed.nothing_held import NOTHING_HELD, NothingHeld
 from arneb_core.handout import HandOut
 from arneb_core.log import Log
 from arneb_core.position import Position, before, position
 from arneb_core.statistics import SubscriptionStatistics
 
 if TYPE_CHECKING:
+    from arneb_core.delayed.held_back import HeldBack
     from arneb_core.departures import Departures
     from arneb_core.subscription import LogSubscription
 
@@ -27,9 +29,15 @@ class Tally:
         self._handout = handout
         self._departures = departures
         self._log = log
+        self.held_back: HeldBack | NothingHeld = NOTHING_HELD
 
     def __repr__(self) -> str:
         return f"<Tally {self.ready_messages} ready, {self.in_flight_messages} in flight>"
+
+    @property
+    def delayed_entries(self) -> int:
+        """Entries that are not due yet: they are not ready, and cannot be too many."""
+        return self.held_back.entries
 
     @property
     def in_flight_messages(self) -> int:
@@ -46,6 +54,7 @@ class Tally:
     def ready_messages(self) -> int:
         """Messages neither acknowledged nor in flight nor about to depart."""
         away = self.in_flight_messages + self._departures.estate.in_flight
+        away += self.delayed_entries
         return max(0, self._cursor.backlog_messages - away)
 
     @property
@@ -72,13 +81,14 @@ class Tally:
         backlog = acks.backlog
         out = sum(consumer.entries_in_flight for consumer in consumers)
         out += self._departures.estate.entries_in_flight
+        delayed = self.delayed_entries
         return SubscriptionStatistics(
             name=subscription.name,
             type=subscription.type,
             durable=subscription.durable,
             consumers=len(consumers),
             backlog_entries=backlog,
-            ready_entries=max(0, backlog - out),
+            ready_entries=max(0, backlog - out - delayed),
             in_flight_messages=self.in_flight_messages,
             holes=acks.holes,
             mark_delete=acks.mark_delete,
@@ -86,4 +96,5 @@ class Tally:
             acknowledged_entries_total=self._cursor.acknowledged_total,
             redelivered_entries_total=handout.redelivered_total,
             unreadable=subscription.unreadable,
+            delayed_entries=delayed,
         )

@@ -6,11 +6,11 @@ the loop has ended is dropped; nobody is left to want it.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import trio
 
@@ -21,12 +21,16 @@ from arneb_core.store.block import BlockCorrupt
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import TopicId
+from arneb_core.store.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 
 CommitResult = CommitReport | CommitFailed
 Then = Callable[[CommitResult], None]
 Submit = Callable[[Changes, Then], None]
+
+T = TypeVar("T")
+Job = Callable[[Snapshot], T]
 
 
 class CommittingStore(Protocol):
@@ -75,7 +79,7 @@ class Reader:
     def __init__(self, store: Store, token: trio.lowlevel.TrioToken) -> None:
         self._store = store
         self._token = token
-        self._queue: SimpleQueue[tuple[TopicId, Position, Position, int, Read] | None]
+        self._queue: SimpleQueue[tuple[str, Job[Any], Callable[[Any], None]] | None]
         self._queue = SimpleQueue()
         self.requests_open = 0
         """Reads asked for and not answered yet."""
@@ -87,8 +91,22 @@ class Reader:
     ) -> None:
         """Read from ``place`` to ``last``, about ``bytes_max`` bytes at most, at least one
         block; ``then`` gets the runs in the event loop, or :class:`.StoreFailed`."""
+        where = f"topic {topic_id} from {render(place)} on"
+        self.ask(where, lambda snapshot: _blocks(snapshot, topic_id, place, last, bytes_max), then)
+
+    def read_places(
+        self, topic_id: TopicId, places: Sequence[Position], bytes_max: int, then: Read
+    ) -> None:
+        """Read single entries, in the order of ``places``, about ``bytes_max`` bytes at most, at
+        least the first; ``then`` is called as in :meth:`read`."""
+        where = f"topic {topic_id} at {render(places[0])}"
+        self.ask(where, lambda snapshot: snapshot.read_places(topic_id, places, bytes_max), then)
+
+    def ask(self, what: str, job: Job[T], then: Callable[[T | StoreFailed], None]) -> None:
+        """Do ``job`` with a snapshot; ``then`` gets what it returns in the event loop, or
+        :class:`.StoreFailed`, which says that ``what`` cannot be read."""
         self.requests_open += 1
-        self._queue.put((topic_id, place, last, bytes_max, then))
+        self._queue.put((what, job, then))
 
     def stop(self) -> None:
         """Finish what was asked for and end the thread; blocks meanwhile."""
@@ -97,33 +115,33 @@ class Reader:
 
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:
-            topic_id, place, last, bytes_max, then = work
-            found: Runs | StoreFailed
+            what, job, then = work
+            found: object
             try:
-                found = self._read_blocks(topic_id, place, last, bytes_max)
+                with self._store.snapshot() as snapshot:
+                    found = job(snapshot)
             except StoreFailed as error:
                 found = error
             except Exception as error:
-                if not isinstance(error, BlockCorrupt):
+                if not isinstance(error, ValueError):
                     logger.exception("reading failed unexpectedly")
-                where = f"topic {topic_id} from {render(place)} on"
-                found = StoreFailed(f"cannot read {where}: {error}")
+                found = StoreFailed(f"cannot read {what}: {error}")
             with suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._answer, then, found)
 
-    def _read_blocks(
-        self, topic_id: TopicId, place: Position, last: Position, bytes_max: int
-    ) -> Runs:
-        with self._store.snapshot() as snapshot:
-            try:
-                return snapshot.read_blocks(topic_id, place, bytes_max=bytes_max, last=last)
-            except BlockCorrupt:
-                # Perhaps only a later one is damaged: what comes before it can be had.
-                return snapshot.read_blocks(topic_id, place, bytes_max=1, last=last)
-
-    def _answer(self, then: Read, found: Runs | StoreFailed) -> None:
+    def _answer(self, then: Callable[[object], None], found: object) -> None:
         self.requests_open -= 1
         then(found)
+
+
+def _blocks(
+    snapshot: Snapshot, topic_id: TopicId, place: Position, last: Position, bytes_max: int
+) -> Runs:
+    try:
+        return snapshot.read_blocks(topic_id, place, bytes_max=bytes_max, last=last)
+    except BlockCorrupt:
+        # Perhaps only a later one is damaged: what comes before it can be had.
+        return snapshot.read_blocks(topic_id, place, bytes_max=1, last=last)
 
 
 def _result(commit: Callable[[Changes], CommitReport], changes: Changes) -> CommitResult:

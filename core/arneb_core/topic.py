@@ -46,6 +46,7 @@ from arneb_core.subscription import LogSubscription
 from arneb_core.survey import TopicSurvey
 
 if TYPE_CHECKING:
+    from arneb_core.delayed.index import DelayedIndex
     from arneb_core.engine import Engine
 
 SCAN_BYTES: Final = 1024 * 1024
@@ -71,6 +72,8 @@ class LogTopic(TopicSurvey):
         self.gone = False
         """It is deleted: what is still on its way to it is dropped."""
         self.appended_messages_total = 0
+        self.delayed: DelayedIndex | None = None
+        """What of the log is not due yet; None until a delayed entry is expected."""
         self._subscriptions: dict[str, LogSubscription] = {}
         self._next_subscription_id = 1
         self._sweep_at = SWEEP_RUNS_MIN
@@ -290,6 +293,8 @@ class LogTopic(TopicSurvey):
         )
         self.log.confirm(run, cache=cache)
         self.appended_messages_total += run.messages
+        if self.delayed is not None:
+            self.delayed.confirm(run)
         if run.new_ledger is not None:
             self.engine.ledger_closed(self)
         for subscription in self._subscriptions.values():
@@ -364,6 +369,8 @@ class LogTopic(TopicSurvey):
 
     def trimmed(self) -> None:
         """Ledgers were dropped from the front of the log."""
+        if self.delayed is not None:
+            self.delayed.tracker.log_trimmed(self.log.ledgers.floor)
         for subscription in self._subscriptions.values():
             subscription.log_trimmed()
 

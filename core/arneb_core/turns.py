@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from arneb_core.backlog import BacklogReader
+from arneb_core.delayed.due import DueSource
 from arneb_core.departures import Departures
 from arneb_core.handout import HandOut
 from arneb_core.keyed import KeyedHandOut
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 DISPATCH_ENTRIES_MAX: Final = 2_048
 """Entries dispatched before other subscriptions and connections get their turn."""
 
-Source = ReplaySet | PrioritySource | BacklogReader
+Source = ReplaySet | PrioritySource | DueSource | BacklogReader
 
 
 class Turns:
@@ -80,7 +81,7 @@ class Turns:
         at_hand = source.peek()
         if at_hand is None:
             # Perhaps the log had none of the replays any more.
-            return None if isinstance(source, ReplaySet) and not source else 0
+            return None if not source else 0
         positions, entries = at_hand
         if self._subscription.is_expiring:
             positions, entries = self._departures.living(

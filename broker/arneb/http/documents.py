@@ -36,6 +36,7 @@ def subscription_document(subscription: SubscriptionStatistics) -> Document:
         "consumers": subscription.consumers,
         "backlog_entries": subscription.backlog_entries,
         "ready_entries": subscription.ready_entries,
+        "delayed_entries": subscription.delayed_entries,
         "in_flight_messages": subscription.in_flight_messages,
         "holes": subscription.holes,
         "mark_delete": render(subscription.mark_delete),

@@ -5,7 +5,8 @@ a live broker, and it never writes. What it verifies is what the engine relies o
 test of the project that has a store ends with it.
 
 Order: META and the catalog here, then ledgers and blocks (:mod:`.check_log`), then the bodies that
-blocks share (:mod:`.check_bodies`), then the cursors against all (:mod:`.check_cursors`).
+blocks share (:mod:`.check_bodies`), then the cursors against all (:mod:`.check_cursors`), then what
+is delayed (:mod:`.check_delayed`).
 """
 
 import os
@@ -16,6 +17,7 @@ import lmdb
 
 from arneb_core.store.check_bodies import check_bodies
 from arneb_core.store.check_cursors import check_cursors
+from arneb_core.store.check_delayed import check_delayed
 from arneb_core.store.check_log import check_entries, check_ledgers
 from arneb_core.store.findings import Finding, FindingKind
 from arneb_core.store.inventory import Inventory, TopicInventory
@@ -36,9 +38,7 @@ from arneb_core.store.schema import (
     META_TRIMS,
     SUBSCRIPTION_PREFIX,
     TOPIC_PREFIX,
-    U32,
     Table,
-    TopicId,
     parse_subscription_key,
 )
 from arneb_core.store.snapshot import Snapshot, open_snapshot_environment
@@ -113,7 +113,7 @@ def _check_topics(inventory: Inventory) -> None:
         if not 1 <= record.id < (1 if ids_end is None else int.from_bytes(ids_end, "big")):
             detail = f"expected an id below next_topic_id, got {record.id}"
             inventory.add(FindingKind.TOPIC_ID, f"topic {name!r}", detail)
-        inventory.topics[record.id] = TopicInventory(name)
+        inventory.topics[record.id] = TopicInventory(name, delayed=record.delayed)
 
 
 def _check_subscriptions(inventory: Inventory) -> None:
@@ -135,13 +135,6 @@ def _check_subscriptions(inventory: Inventory) -> None:
             topic.subscriptions[record.id] = name
 
 
-def _check_delayed(inventory: Inventory) -> None:
-    for key, _ in inventory.snapshot.scan(Table.DELAYED):
-        topic_id = TopicId(int.from_bytes(key[: U32.size], "big"))
-        if len(key) < U32.size or topic_id not in inventory.topics:
-            inventory.add(FindingKind.DELAYED_ORPHAN, key.hex(), "expected its topic, got none")
-
-
 STEPS: Final[tuple[tuple[Callable[[Inventory], None], Table], ...]] = (
     (_check_meta, Table.META),
     (_check_catalog, Table.CATALOG),
@@ -149,7 +142,7 @@ STEPS: Final[tuple[tuple[Callable[[Inventory], None], Table], ...]] = (
     (check_entries, Table.ENTRIES),
     (check_bodies, Table.BODIES),
     (check_cursors, Table.CURSORS),
-    (_check_delayed, Table.DELAYED),
+    (check_delayed, Table.DELAYED),
 )
 """In this order, for each compares with what those before it found."""
 

@@ -18,6 +18,9 @@ from arneb_core.store.schema import Table, TopicId, parse_entry_key, parse_ledge
 
 ORIGINS = frozenset(Origin)
 
+DELIVER_AT = 5
+"""Of the fields of a header."""
+
 
 def check_ledgers(inventory: Inventory) -> None:
     """The records of all ledgers, and their order."""
@@ -158,6 +161,8 @@ class _Walk:
             columns = tuple(zip(*map(HEADER.unpack_from, entries), strict=True))
             formats, origins, messages, reserved = (columns[index] for index in (0, 1, 3, 9))
             well = {*formats} == {ENTRY_FORMAT} and {*origins} <= ORIGINS and {*reserved} == {0}
+            if any(columns[DELIVER_AT]):
+                self._note_delays(topic_id, first, columns[DELIVER_AT])
             if well and 0 not in messages:
                 return sum(messages)
         total = 0
@@ -169,3 +174,9 @@ class _Walk:
                 self.inventory.add(FindingKind.ENTRY_HEADER, where, problem)
                 self.damaged.add((topic_id, ledger_of(first)))
         return total
+
+    def _note_delays(self, topic_id: TopicId, first: Position, times: tuple[int, ...]) -> None:
+        topic = self.inventory.topics[topic_id]
+        now_ms = self.inventory.now_ms
+        topic.delays.update([place for place, at in enumerate(times, first) if at])
+        topic.later.update([place for place, at in enumerate(times, first) if at > now_ms])

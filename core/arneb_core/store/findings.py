@@ -51,7 +51,12 @@ class FindingKind(Enum):
     MASK_PLACE = "mask-outside-backlog"
     MASK_BITS = "mask-beyond-batch"
     MASK_ACKED = "mask-of-acked-entry"
+    DELAYED_KEY = "bad-delayed-key"
     DELAYED_ORPHAN = "delayed-without-topic"
+    DELAYED_ROW = "bad-delayed-bucket"
+    DELAYED_THROUGH = "delayed-index-without-end"
+    DELAYED_PLACE = "delayed-index-wrong"
+    DELAYED_MISSING = "delayed-entry-not-in-index"
 
 
 @dataclass(frozen=True, slots=True)

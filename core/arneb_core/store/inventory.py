@@ -3,8 +3,11 @@
 The rule: it holds counts and names, never entries, so that a check of a large store stays small.
 """
 
+import time
 from collections import Counter
 from dataclasses import dataclass, field
+
+from pyroaring import BitMap64
 
 from arneb_core.position import ENTRY_MASK, Position, entry_of, ledger_of
 from arneb_core.store.changes import Trim
@@ -32,6 +35,12 @@ class TopicInventory:
     subscriptions: dict[SubscriptionId, str] = field(default_factory=dict)
     ledgers: dict[int, LedgerCount] = field(default_factory=dict)
     """By id, ascending."""
+    delayed: bool = False
+    """Some entry may be delayed."""
+    delays: BitMap64 = field(default_factory=BitMap64)
+    """Where entries that were delayed stand."""
+    later: BitMap64 = field(default_factory=BitMap64)
+    """Those of them that are not due yet."""
 
     def contains(self, place: Position) -> bool:
         """Whether the log has an entry there."""
@@ -56,6 +65,7 @@ class Inventory:
     topics: dict[TopicId, TopicInventory] = field(default_factory=dict)
     trims: list[Trim] = field(default_factory=list)
     """Under way: what lies in them is on its way out and belongs to nothing."""
+    now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     references: Counter[BodyKey] = field(default_factory=Counter)
     """How often blocks refer to each body, those on their way out included. The one thing here that
     grows with what the store holds: some hundred bytes for each body that is shared now."""

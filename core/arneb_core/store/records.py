@@ -35,6 +35,8 @@ class TopicRecord:
     """Some entry may have an expiry of its own."""
     ledger_bytes_max: int = 0
     """0 = what the broker does by itself."""
+    delayed: bool = False
+    """Some entry may be delayed."""
 
     def pack(self) -> bytes:
         return _to_json(
@@ -45,6 +47,7 @@ class TopicRecord:
             properties=dict(self.properties),
             expiring=self.expiring,
             ledger_bytes_max=self.ledger_bytes_max,
+            delayed=self.delayed,
         )
 
     @classmethod
@@ -58,6 +61,7 @@ class TopicRecord:
             row.strings("properties"),
             row.flag("expiring", absent=False),
             row.number("ledger_bytes_max", absent=0),
+            row.flag("delayed", absent=False),
         )
 
 

@@ -3,22 +3,7 @@
 The rule: every key that goes to disk is packed and parsed here, and numbers in keys are
 big-endian, so that LMDB's byte order is the order of topics and of the log.
 
-========== ================================================= ==============================
-table      key                                               value
-========== ================================================= ==============================
-META       ``format``, ``next_topic_id``, ``clean``,         u32; u32; empty;
-           ``trims``, ``journal``                            :func:`.records.pack_trims`; u64
-CATALOG    ``topic/<name>``                                  JSON, as in :mod:`.records`
-           ``subscription/<topic id, 8 hex digits>/<name>``  JSON, as in :mod:`.records`
-           ``frontend/<key>``                                bytes of the frontend's own
-LEDGERS    topic u32, ledger u32                             :class:`.records.LedgerRecord`
-CURSORS    topic u32, subscription u32, kind u8, …           see :class:`CursorKind`
-DELAYED    topic u32, …                                      reserved for the delayed index
-ENTRIES    topic u32, position u64 of the block's last entry a block, see :mod:`.block`
-BODIES     topic u32, position u64 of the first reference    see :mod:`.bodies`
-REFERENCES as BODIES                                         u32: references that blocks hold
-========== ================================================= ==============================
-"""
+========== ================================================= ======================="""
 
 from enum import Enum, IntEnum
 from struct import Struct
@@ -68,6 +53,20 @@ class CursorKind(IntEnum):
     bit *i* = message *i*, as little-endian bytes."""
 
 
+class DelayedKind(IntEnum):
+    """What a DELAYED row holds; the byte behind :func:`bucket_prefix`."""
+
+    THROUGH = 0
+    """Of bucket 0, which is none: the position, u64, up to which the log was looked through for
+    delayed entries. What lies behind is looked through again at the next start."""
+    HEAD = 1
+    """What the segments are: :func:`.delayed_rows.pack_head`. A bucket without it is none."""
+    MEMBERS = 2
+    """The positions of all its entries: a serialised roaring bitmap."""
+    SEGMENT = 3
+    """Key goes on with the number, u32; value: :func:`.delayed_rows.pack_segment`."""
+
+
 META_FORMAT: Final = b"format"
 META_NEXT_TOPIC_ID: Final = b"next_topic_id"
 META_CLEAN: Final = b"clean"
@@ -87,6 +86,9 @@ ENTRY_KEY: Final = Struct(">IQ")
 LEDGER_KEY: Final = Struct(">II")
 CURSOR_PREFIX: Final = Struct(">II")
 MASK_SUFFIX: Final = Struct(">BQ")
+
+BUCKET_KEY: Final = Struct(">IIB")
+SEGMENT_KEY: Final = Struct(">IIBI")
 
 CHUNK_BITS: Final = 16
 CHUNK_BYTES: Final = 6
@@ -159,6 +161,40 @@ def parse_cursor_key(key: bytes) -> tuple[TopicId, SubscriptionId, CursorKind, i
             f"expected {expected} bytes behind cursor kind {kind.name}, got {len(rest)}"
         )
     return TopicId(topic_id), SubscriptionId(subscription_id), kind, int.from_bytes(rest, "big")
+
+
+def through_key(topic_id: TopicId) -> bytes:
+    """The DELAYED key of :attr:`DelayedKind.THROUGH`."""
+    return BUCKET_KEY.pack(topic_id, 0, DelayedKind.THROUGH)
+
+
+def bucket_key(topic_id: TopicId, bucket: int, kind: DelayedKind) -> bytes:
+    """The DELAYED key of a bucket's head or members."""
+    return BUCKET_KEY.pack(topic_id, bucket, kind)
+
+
+def segment_key(topic_id: TopicId, bucket: int, segment: int) -> bytes:
+    """The DELAYED key of a segment of a bucket."""
+    return SEGMENT_KEY.pack(topic_id, bucket, DelayedKind.SEGMENT, segment)
+
+
+def parse_delayed_key(key: bytes) -> tuple[TopicId, int, DelayedKind, int]:
+    """Topic, bucket, kind, and the segment (0 for other kinds).
+
+    Raises :class:`ValueError` when the bytes are no key of a known kind.
+    """
+    if len(key) < BUCKET_KEY.size:
+        raise ValueError(f"expected a delayed key of at least 9 bytes, got {len(key)}")
+    topic_id, bucket, number = BUCKET_KEY.unpack_from(key)
+    kind, rest = DelayedKind(number), key[BUCKET_KEY.size :]
+    expected = U32.size if kind is DelayedKind.SEGMENT else 0
+    if len(rest) != expected:
+        raise ValueError(
+            f"expected {expected} bytes behind delayed kind {kind.name}, got {len(rest)}"
+        )
+    if (bucket == 0) is not (kind is DelayedKind.THROUGH):
+        raise ValueError(f"expected no {kind.name} of bucket {bucket}")
+    return TopicId(topic_id), bucket, kind, int.from_bytes(rest, "big")
 
 
 def topic_key(name: str) -> bytes:

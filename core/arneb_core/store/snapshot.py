@@ -87,6 +87,18 @@ class Snapshot:
                 yield key, value
             more = cursor.next()
 
+    def keys(self, table: Table, prefix: bytes) -> Iterator[bytes]:
+        """Every key that begins with ``prefix``, in order, without its value. For tables whose
+        keys are short."""
+        cursor = self._txn.cursor(self._tables[table])
+        more = cursor.set_range(prefix)
+        while more:
+            key = cursor.key()
+            if not key.startswith(prefix):
+                return
+            yield key
+            more = cursor.next()
+
     def read_blocks(
         self, topic_id: TopicId, first: Position, *, bytes_max: int, last: Position | None = None
     ) -> list[tuple[Position, list[bytes]]]:
@@ -103,6 +115,27 @@ class Snapshot:
                 break
             runs.append((place, entries))
             bytes_read += len(value) if value[0] == BLOCK_FORMAT else sum(map(len, entries))
+            if bytes_read >= bytes_max:
+                break
+        return runs
+
+    def read_places(
+        self, topic_id: TopicId, places: Sequence[Position], bytes_max: int
+    ) -> list[tuple[Position, list[bytes]]]:
+        """Single entries, in the order of ``places``; those that are not there are left out. Stops
+        behind the entry with which ``bytes_max`` is reached. Raises :class:`.BlockCorrupt`."""
+        runs: list[tuple[Position, list[bytes]]] = []
+        first, entries, bytes_read = BEFORE_EVERYTHING, list[bytes](), 0
+        for place in places:
+            if not first <= place < first + len(entries):
+                value = next(self._block_values(topic_id, place, place), None)
+                if value is None:
+                    continue
+                first, entries = decode_block(value, self._find)
+                if not first <= place < first + len(entries):
+                    continue
+            runs.append((place, [entries[place - first]]))
+            bytes_read += len(runs[-1][1][0])
             if bytes_read >= bytes_max:
                 break
         return runs

@@ -286,6 +286,8 @@ class Peer:
             error = TopicTerminated("Topic was already terminated")
             self.tell(events.Appended(run, error, Position(0)))
             return
+        if run.delayed:
+            core.expect_delays(opened[0])
         deduplication = self.door.deduplications.of(opened[0])
         if deduplication is not None:
             deduplication.append(self, run)

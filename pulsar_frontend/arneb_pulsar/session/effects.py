@@ -57,6 +57,8 @@ class AppendRun:
     entries: list[bytes] = field(default_factory=list)
     messages: int = 0
     """In all of ``entries``."""
+    delayed: bool = False
+    """Some of ``entries`` are to be delivered later."""
     outcomes: list[Outcome] = field(default_factory=list)
     """Whose the entries are, in their order."""
 

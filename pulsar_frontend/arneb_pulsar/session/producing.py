@@ -34,7 +34,7 @@ from arneb_pulsar.session.outlet import Outlet
 from arneb_pulsar.session.transitions import PRODUCER_MOVES, ProducerInput, ProducerState
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
-from arneb_pulsar.wire.metadata import make_entries, make_entry
+from arneb_pulsar.wire.metadata import is_delayed, make_entries, make_entry
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandCloseProducer,
@@ -181,10 +181,11 @@ class Producing:
         runs, self._runs = self._runs, {}
         for run in runs.values():
             try:
-                run.entries, run.messages = make_entries(run.bodies, publish_time_ms)
+                run.entries, run.messages, run.delayed = make_entries(run.bodies, publish_time_ms)
             except PayloadError:
                 self._keep_good(run, publish_time_ms)
                 run.messages = sum(map(messages_in, run.entries))
+                run.delayed = any(map(is_delayed, run.entries))
             run.bodies = []
             if run.entries:
                 self._outlet.do(run)

@@ -36,12 +36,16 @@ FIELD_PRODUCER_NAME: Final = b"\x0a"
 FORMS_REMEMBERED: Final = 256
 """Bound of the cache of :func:`_usual_form`: one for each producer that is busy at once."""
 
+DELIVER_AT: Final = slice(16, 24)
+AT_ONCE: Final = bytes(8)
+"""The deliver-at time in an entry's header."""
+
 NOTHING: Final = re.compile(rb"(?!)")
 
 
-def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[bytes], int]:
-    """The entries that keep the headers and payloads of a run of SENDs, and how many messages
-    they hold.
+def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[bytes], int, bool]:
+    """The entries that keep the headers and payloads of a run of SENDs, how many messages they
+    hold, and whether some are to be delivered later.
 
     Hot path: the usual messages of one producer are told by the form of their metadata, without
     parsing it, and those without a key share one header; :func:`make_entry` makes all others.
@@ -77,7 +81,8 @@ def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[by
         if not name_field or not body.startswith(name_field, offset):
             name_field = _name_field(body)
             form = _usual_form(name_field).fullmatch
-    return entries, len(entries) - len(special) + sum(map(messages_in, special))
+    messages = len(entries) - len(special) + sum(map(messages_in, special))
+    return entries, messages, bool(special) and any(map(is_delayed, special))
 
 
 def _name_field(body: bytes) -> bytes:
@@ -112,6 +117,11 @@ def make_entry(body: bytes, publish_time_ms: int) -> bytes:
     """
     verify_body(body)
     return _entry_of(parse_metadata(split_body(body)[0]), body, publish_time_ms)
+
+
+def is_delayed(entry: bytes) -> bool:
+    """The entry is not to be delivered at once."""
+    return entry[DELIVER_AT] != AT_ONCE
 
 
 def _entry_of(metadata: MessageMetadata, body: bytes, publish_time_ms: int) -> bytes:

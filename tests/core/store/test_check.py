@@ -14,6 +14,7 @@ from arneb_core.store.block import encode_block
 from arneb_core.store.bodies import pack_body
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
+from arneb_core.store.delayed_rows import pack_through
 from arneb_core.store.environment import Store
 from arneb_core.store.findings import Finding, FindingKind
 from arneb_core.store.records import (
@@ -41,6 +42,7 @@ from arneb_core.store.schema import (
     ledger_key,
     mask_suffix,
     subscription_key,
+    through_key,
     topic_key,
 )
 from arneb_core.testing.store_kit import StoreModel, entry
@@ -87,7 +89,6 @@ def sound(tmp_path: Path) -> Iterator[Store]:
             (Table.CURSORS, CURSOR + holes_suffix(position(2, 0) >> 16), holes(4)),
             (Table.CURSORS, CURSOR + holes_suffix(position(3, 0) >> 16), holes(0, 1, 2)),
             (Table.CURSORS, CURSOR + mask_suffix(BATCH), pack_mask(0b10101)),
-            (Table.DELAYED, b"\0\0\0\1due", b""),
         ]
         store.commit(changes)
         for name in ("fan 3", "fan 4"):
@@ -392,7 +393,15 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
         put(Table.REFERENCES, entry_key(FAN, position(1, 0)), pack_number(1)),
         Kind.BODY_COUNT,
     ),
-    "delayed row of no topic": (put(Table.DELAYED, b"\0\0\0\7due", b""), Kind.DELAYED_ORPHAN),
+    "delayed row of no topic": (
+        put(Table.DELAYED, through_key(TopicId(7)), pack_through(0)),
+        Kind.DELAYED_ORPHAN,
+    ),
+    "delayed row of no kind": (put(Table.DELAYED, b"\0\0\0\1due", b""), Kind.DELAYED_KEY),
+    "delayed index of a topic without": (
+        put(Table.DELAYED, through_key(T), pack_through(0)),
+        Kind.DELAYED_THROUGH,
+    ),
 }
 
 
@@ -418,7 +427,8 @@ def test_a_table_that_cannot_be_read_is_a_finding(
 
 
 def test_every_kind_of_finding_is_tested() -> None:
-    tested = {kind for _, kind in DAMAGE.values()} | {Kind.UNREADABLE}
+    elsewhere = {Kind.DELAYED_ROW, Kind.DELAYED_PLACE, Kind.DELAYED_MISSING}  # test_delayed.py
+    tested = {kind for _, kind in DAMAGE.values()} | {Kind.UNREADABLE} | elsewhere
     assert tested == set(FindingKind)
 
 

@@ -44,10 +44,16 @@ def test_an_entry_keeps_the_body_and_says_what_is_in_it(
     assert batch_size_of(entry) == messages
 
 
+def expected(entries: list[bytes]) -> tuple[list[bytes], int, bool]:
+    """What is said of a run."""
+    delayed = any(read_header(each).deliver_at_ms for each in entries)
+    return entries, sum(map(messages_in, entries)), delayed
+
+
 @given(st.lists(bodies(), max_size=8))
 def test_a_run_of_entries_is_made_of_its_bodies(sent: list[bytes]) -> None:
     one_by_one = [make_entry(body, NOW_MS) for body in sent]
-    assert make_entries(sent, NOW_MS) == (one_by_one, sum(map(messages_in, one_by_one)))
+    assert make_entries(sent, NOW_MS) == expected(one_by_one)
 
 
 @st.composite
@@ -75,7 +81,7 @@ def test_the_usual_form_is_read_as_protobuf_reads_it(heads: list[bytes]) -> None
         with pytest.raises(PayloadError):
             make_entries(sent, NOW_MS)
     else:
-        assert make_entries(sent, NOW_MS) == (one_by_one, sum(map(messages_in, one_by_one)))
+        assert make_entries(sent, NOW_MS) == expected(one_by_one)
 
 
 @given(st.lists(bodies(), min_size=1, max_size=4), st.data())
@@ -84,12 +90,12 @@ def test_a_damaged_body_is_refused_in_a_run_as_alone(
 ) -> None:
     damaged = data.draw(mutated(sent[0]))
     try:
-        expected = make_entry(damaged, NOW_MS)
+        entry = make_entry(damaged, NOW_MS)
     except PayloadError as error:
         with pytest.raises(type(error)):
             make_entries([*sent, damaged], NOW_MS)
     else:
-        assert make_entries([*sent, damaged], NOW_MS)[0][-1] == expected
+        assert make_entries([*sent, damaged], NOW_MS)[0][-1] == entry
 
 
 @given(bodies(), st.data())
@@ -112,7 +118,7 @@ def test_a_body_without_a_checksum_is_taken_as_it_is() -> None:
     body = SIZE.pack(len(head)) + head + b"payload"
     entry = make_entry(body, NOW_MS)
     assert entry[HEADER_BYTES:] == body
-    assert make_entries([body], NOW_MS) == ([entry], 1)
+    assert make_entries([body], NOW_MS) == ([entry], 1, False)
     assert body[split_body(body)[1] :] == b"payload"
 
 

@@ -1,0 +1,146 @@
+"""A bucket: a sealed part of an index, on disk, in time-sorted segments.
+
+The rule: a bucket is written once and never changed; it is merged into a larger one or removed.
+In memory are its head (where each segment begins and ends) and where its entries stand, which is
+a few bytes a thousand entries; the segments are read when they come due.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyroaring import BitMap64
+
+from arneb_core.delayed.due_key import PLACE_BITS, PLACE_MASK, DueKey, time_of
+from arneb_core.position import Position
+from arneb_core.store.delayed_rows import (
+    RECORD,
+    RECORD_BYTES,
+    Span,
+    pack_head,
+    pack_members,
+    pack_segment,
+)
+from arneb_core.store.schema import DelayedKind, Table, TopicId, bucket_key, segment_key
+
+Put = tuple[Table, bytes, bytes | None]
+
+BUCKET_ID_MAX: Final = 0xFFFFFFFF
+
+
+@dataclass(slots=True)
+class Bucket:
+    """What is known of a bucket without reading its segments."""
+
+    id: int
+    spans: Sequence[Span]
+    members: BitMap64
+    last_keys: list[DueKey] = field(init=False)
+    entries: int = field(init=False)
+    is_merging: bool = False
+    """Its keys are being written into a larger bucket; it stays until that is done."""
+
+    def __post_init__(self) -> None:
+        self.last_keys = [span.last for span in self.spans]
+        self.entries = sum(span.entries for span in self.spans)
+
+    def __repr__(self) -> str:
+        return f"<Bucket {self.id}: {self.entries} entries, {len(self.spans)} segments>"
+
+    @property
+    def last(self) -> DueKey:
+        """The last key."""
+        return self.last_keys[-1]
+
+    def segment_behind(self, place: DueKey) -> int | None:
+        """The first segment that has keys behind ``place``."""
+        index = bisect_right(self.last_keys, place)
+        return index if index < len(self.spans) else None
+
+    def removal(self, topic_id: TopicId) -> list[Put]:
+        """The rows to delete."""
+        keys = [bucket_key(topic_id, self.id, DelayedKind.HEAD)]
+        keys.append(bucket_key(topic_id, self.id, DelayedKind.MEMBERS))
+        keys += [segment_key(topic_id, self.id, index) for index in range(len(self.spans))]
+        return [(Table.DELAYED, key, None) for key in keys]
+
+
+class BucketWriter:
+    """Makes the rows of a new bucket, segment by segment."""
+
+    def __init__(self, topic_id: TopicId, bucket_id: int) -> None:
+        assert 0 < bucket_id <= BUCKET_ID_MAX, "four billion buckets a topic"
+        self._topic_id = topic_id
+        self._id = bucket_id
+        self._spans: list[Span] = []
+        self._members = BitMap64()
+
+    def add(self, keys: Sequence[DueKey]) -> Put:
+        """The row of the next segment, which ``keys`` are."""
+        row = segment_key(self._topic_id, self._id, len(self._spans))
+        self._spans.append(Span(keys[0], keys[-1], len(keys)))
+        self._members.update([key & PLACE_MASK for key in keys])
+        return Table.DELAYED, row, pack_segment(keys)
+
+    def finish(self) -> tuple[Bucket, list[Put]]:
+        """The bucket, and the rows that make it one."""
+        self._members.run_optimize()
+        bucket = Bucket(self._id, self._spans, self._members)
+        head = bucket_key(self._topic_id, self._id, DelayedKind.HEAD)
+        members = bucket_key(self._topic_id, self._id, DelayedKind.MEMBERS)
+        return bucket, [
+            (Table.DELAYED, head, pack_head(self._spans)),
+            (Table.DELAYED, members, pack_members(self._members)),
+        ]
+
+
+def sealed(
+    topic_id: TopicId, bucket_id: int, keys: Sequence[DueKey], segment_entries: int, segment_ms: int
+) -> tuple[Bucket, list[Put]]:
+    """A bucket of ``keys``, which are sorted, and all its rows."""
+    writer = BucketWriter(topic_id, bucket_id)
+    puts = [writer.add(part) for part in cut(keys, segment_entries, segment_ms)]
+    bucket, rows = writer.finish()
+    return bucket, puts + rows
+
+
+def cut(keys: Sequence[DueKey], entries_max: int, span_ms: int) -> Iterator[Sequence[DueKey]]:
+    """Sorted keys in parts, each of so many entries and so much time at the most."""
+    start = 0
+    while start < len(keys):
+        end = DueKey(time_of(keys[start]) + span_ms << PLACE_BITS)
+        stop = start + 1
+        if keys[-1] < end:
+            stop = len(keys)
+        else:
+            while stop < len(keys) and stop - start < entries_max and keys[stop] < end:
+                stop += 1
+        stop = min(stop, start + entries_max)
+        yield keys[start:stop]
+        start = stop
+
+
+def records_behind(records: bytes, place: DueKey) -> Iterator[DueKey]:
+    """The keys of a segment behind ``place``."""
+
+    def key_of(number: int) -> int:
+        return int.from_bytes(records[number * RECORD_BYTES : (number + 1) * RECORD_BYTES], "big")
+
+    start = bisect_right(range(len(records) // RECORD_BYTES), int(place), key=key_of)
+    view = memoryview(records)[start * RECORD_BYTES :]
+    for at_ms, position in RECORD.iter_unpack(view):
+        yield DueKey(at_ms << PLACE_BITS | position)
+
+
+def all_members(buckets: Sequence[Bucket]) -> BitMap64:
+    """Where the entries of ``buckets`` stand."""
+    members = BitMap64()
+    for each in buckets:
+        members |= each.members
+    return members
+
+
+def highest_place(bucket: Bucket) -> Position:
+    """The last of its entries in the log."""
+    return Position(bucket.members.max())

@@ -1,0 +1,356 @@
+"""The index on disk: buckets, and in memory only what comes due next.
+
+The rule: what is in memory alone can be made again from the log, behind the position up to which
+buckets cover it. So nothing is written with each delayed entry: when enough are in memory, or a
+ledger closes, they are sealed as one bucket, in a commit of its own; a crash before that costs a
+look through the last ledger. Source of the scheme: Pulsar's PIP-195
+(``BucketDelayedDeliveryTracker``); there each subscription has an index of its own.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from typing import Final
+
+from pyroaring import BitMap64
+
+from arneb_core.delayed.bucket import (
+    Bucket,
+    Put,
+    all_members,
+    highest_place,
+    records_behind,
+    sealed,
+)
+from arneb_core.delayed.due_key import PLACE_MASK, DueKey, end_of, time_of
+from arneb_core.delayed.loose import LooseKeys
+from arneb_core.delayed.merging import Merging
+from arneb_core.delayed.shelf import SegmentName, Segments, Shelf
+from arneb_core.delayed.tracker import NEVER_MS, DelayedSettings, Reading, Told
+from arneb_core.errors import CommitFailed, StoreFailed
+from arneb_core.position import BEFORE_ALL, Position
+from arneb_core.store.delayed_rows import Span, pack_through
+from arneb_core.store.schema import Table, TopicId, through_key
+
+logger = logging.getLogger(__name__)
+
+SEGMENTS_HELD_MIN: Final = 16
+"""Segments in memory besides one for each bucket: subscriptions may stand at different places."""
+
+
+class BucketDelayedDeliveryTracker:
+    """An index in buckets; see :class:`.DelayedDeliveryTracker`.
+
+    Invariant: every key is in ``_last``, in ``_sealing`` or in one of ``_buckets``, and its entry
+    in :attr:`members`.
+    """
+
+    def __init__(
+        self,
+        topic_id: TopicId,
+        shelf: Shelf,
+        settings: DelayedSettings,
+        *,
+        buckets: Iterable[Bucket] = (),
+        loose: Sequence[DueKey] = (),
+        through: Position = BEFORE_ALL,
+    ) -> None:
+        self._topic_id = topic_id
+        self._shelf = shelf
+        self._settings = settings
+        self._buckets = list(buckets)
+        self._next_id = max((each.id for each in self._buckets), default=0) + 1
+        self._last = LooseKeys(loose)
+        self._sealing: LooseKeys | None = None
+        self._through = through
+        self.members: BitMap64 = all_members(self._buckets)
+        self.members.update([key & PLACE_MASK for key in loose])
+        self._segments: OrderedDict[SegmentName, bytes] = OrderedDict()
+        self._waiting: dict[SegmentName, list[Told]] = {}
+        self._watermark_ms = -1
+        self._merging: Merging | None = None
+
+    def __repr__(self) -> str:
+        return f"<BucketDelayedDeliveryTracker {self._buckets!r}, {len(self._last)} loose>"
+
+    @property
+    def buckets(self) -> int:
+        """How many buckets there are."""
+        return len(self._buckets)
+
+    @property
+    def segments_held(self) -> int:
+        """How many segments are in memory."""
+        return len(self._segments)
+
+    # Coming
+
+    def add(self, keys: Sequence[DueKey], through: Position, *, rolled: bool) -> int:
+        """Take in entries that were committed just now."""
+        self._through = through
+        # A subscription may be past these; its reader comes by their entries all the same.
+        keys = [key for key in keys if time_of(key) > self._watermark_ms]
+        if keys:
+            self._last.add(keys)
+            self.members.update([key & PLACE_MASK for key in keys])
+        if rolled or len(self._last) >= self._settings.seal_entries:
+            self._seal()
+        return time_of(min(keys)) if keys else NEVER_MS
+
+    def _seal(self) -> None:
+        if self._sealing is not None:
+            return  # the next one takes what came meanwhile
+        settings = self._settings
+        rows: list[Put] = [
+            (Table.DELAYED, through_key(self._topic_id), pack_through(self._through))
+        ]
+        bucket: Bucket | None = None
+        self._sealing, self._last = self._last, LooseKeys()
+        if self._sealing:
+            bucket, puts = sealed(
+                self._topic_id,
+                self._new_id(),
+                self._sealing.keys(),
+                settings.segment_entries,
+                settings.segment_ms,
+            )
+            rows += puts
+        self._shelf.put(rows, lambda error: self._sealed(bucket, error))
+
+    def _sealed(self, bucket: Bucket | None, error: CommitFailed | None) -> None:
+        sealing, self._sealing = self._sealing, None
+        assert sealing is not None, "a seal is answered once"
+        if error is not None:
+            if sealing:
+                self._last.add(sealing.keys())  # they are in the log too: try again later
+        elif bucket is not None:
+            bucket.members &= self.members  # some may have been passed meanwhile
+            if bucket.members:
+                self._buckets.append(bucket)
+                self._merge_if_many()
+            else:
+                self._remove([bucket])
+
+    def _new_id(self) -> int:
+        self._next_id += 1
+        return self._next_id - 1
+
+    # Answering
+
+    def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
+        """What comes due behind ``place``."""
+        self._watermark_ms = max(self._watermark_ms, until_ms)
+        end, next_ms = end_of(until_ms), NEVER_MS
+        streams: list[Iterable[DueKey]] = []
+        ended: list[Bucket] = []
+        missing: list[SegmentName] = []
+        for bucket in self._buckets:
+            index = bucket.segment_behind(place)
+            if index is None:
+                continue
+            if bucket.spans[index].first >= end:
+                next_ms = min(next_ms, time_of(bucket.spans[index].first))
+                continue
+            records = self._held((bucket.id, index))
+            if records is None:
+                missing.append((bucket.id, index))
+                continue
+            is_last = index == len(bucket.spans) - 1
+            keys = records_behind(records, place)
+            streams.append(keys if is_last else _told_at_end(keys, bucket, ended))
+        if missing:
+            self.fetch(missing, told)
+            return None
+        for loose in (self._sealing, self._last):
+            if loose:
+                due, following = loose.between(place, end, limit)
+                if following >= 0:
+                    # Those that are due as well: past the limit, so never reached.
+                    next_ms = min(next_ms, time_of(following))
+                if due:
+                    streams.append(due)
+        return _first_of(streams, end, limit, next_ms, ended, until_ms)
+
+    def count_due(self, place: DueKey, until_ms: int) -> int:
+        """About how many keys lie behind ``place`` and come due up to ``until_ms``: of a segment
+        that is not in memory, as if its entries came due one as soon after the other."""
+        end = end_of(until_ms)
+        count = self._last.count(place, end)
+        if self._sealing:
+            count += self._sealing.count(place, end)
+        for bucket in self._buckets:
+            start = bucket.segment_behind(place)
+            if start is None:
+                continue
+            for index, span in enumerate(bucket.spans[start:], start):
+                if span.first >= end:
+                    break
+                if place < span.first and span.last < end:
+                    count += span.entries
+                else:
+                    count += self._count_part((bucket.id, index), span, place, end)
+        return count
+
+    def _count_part(self, name: SegmentName, span: Span, place: DueKey, end: DueKey) -> int:
+        records = self._segments.get(name)
+        if records is not None:
+            return sum(1 for key in records_behind(records, place) if key < end)
+        first_ms, last_ms = time_of(span.first), time_of(span.last)
+        low, high = max(first_ms, time_of(place)), min(last_ms, time_of(end))
+        return round(span.entries * max(0, high - low) / max(1, last_ms - first_ms))
+
+    # Segments in memory
+
+    def _held(self, name: SegmentName) -> bytes | None:
+        records = self._segments.get(name)
+        if records is not None:
+            self._segments.move_to_end(name)
+        return records
+
+    def fetch(self, names: Sequence[SegmentName], told: Told) -> None:
+        """Have segments read; ``told`` is called when one of them has come."""
+        wanted = [name for name in names if name not in self._waiting]
+        for name in names:
+            tellers = self._waiting.setdefault(name, [])
+            if told not in tellers:
+                tellers.append(told)
+        if wanted:
+            self._shelf.get(wanted, lambda found: self._fetched(wanted, found))
+
+    def _fetched(self, wanted: Sequence[SegmentName], found: Segments | StoreFailed) -> None:
+        told: dict[Told, None] = {}
+        for name in wanted:
+            told.update(dict.fromkeys(self._waiting.pop(name, ())))
+        if isinstance(found, StoreFailed):
+            self._tell(told, found)
+            return
+        known = {bucket.id: bucket for bucket in self._buckets}
+        self._segments.update((name, found[name]) for name in found if name[0] in known)
+        self._shrink()
+        lost = {name[0] for name in wanted if name not in found and name[0] in known}
+        if lost:
+            self._repair([known[each] for each in lost], told)
+        else:
+            self._tell(told, None)
+
+    def _tell(self, told: Iterable[Told], error: StoreFailed | None) -> None:
+        for each in told:
+            each(error)
+
+    def _repair(self, buckets: Sequence[Bucket], told: Iterable[Told]) -> None:
+        """Segments are lost or damaged; what they said is in the log too."""
+        logger.error("made anew from the log, since they are damaged: %r", buckets)
+        members = all_members(buckets) & self.members
+
+        def looked_up(found: list[DueKey] | StoreFailed) -> None:
+            if isinstance(found, StoreFailed):
+                self._tell(told, found)
+                return
+            present = [each for each in buckets if each in self._buckets]
+            if len(present) == len(buckets):
+                self._remove(buckets)
+                if found:
+                    self._last.add(found)
+                    self.members.update([key & PLACE_MASK for key in found])
+            self._tell(told, None)
+
+        self._shelf.look_up(members, looked_up)
+
+    def _shrink(self) -> None:
+        held_max = SEGMENTS_HELD_MIN + 2 * len(self._buckets)
+        while len(self._segments) > held_max:
+            self._segments.popitem(last=False)
+
+    # Going
+
+    def passed(self, place: DueKey, after: Position) -> None:
+        """Nobody wants a key up to ``place`` whose entry stands up to ``after``."""
+        self.members.difference_update(self._last.drop(place, after))
+        gone = [
+            each
+            for each in self._buckets
+            if each.last <= place and highest_place(each) <= after and not each.is_merging
+        ]
+        if gone:
+            self._remove(gone)
+
+    def log_trimmed(self, floor: Position) -> None:
+        """The log has nothing up to ``floor`` any more."""
+        if not self.members or self.members.min() > floor:
+            return
+        self._last.drop_through(floor)
+        self.members.remove_range(0, floor + 1)
+        gone = [e for e in self._buckets if highest_place(e) <= floor and not e.is_merging]
+        if gone:
+            self._remove(gone)
+
+    def _remove(self, buckets: Sequence[Bucket]) -> None:
+        """Take ``buckets`` out. Should the commit fail they are rows of no use, which the next
+        start finds passed, as they are now."""
+        for bucket in buckets:
+            self.members.difference_update(bucket.members)
+            if bucket in self._buckets:
+                self._buckets.remove(bucket)
+            for index in range(len(bucket.spans)):
+                self._segments.pop((bucket.id, index), None)
+        rows = [row for bucket in buckets for row in bucket.removal(self._topic_id)]
+        self._shelf.put(rows, lambda error: None)
+
+    # Merging
+
+    def _merge_if_many(self) -> None:
+        """Merge small buckets when there are too many."""
+        settings = self._settings
+        if self._merging is not None or len(self._buckets) <= settings.buckets_max:
+            return
+        small = sorted(self._buckets, key=lambda each: each.entries)
+        small = small[: max(2, settings.buckets_max // 2)]
+        while small and sum(each.entries for each in small) > settings.bucket_entries_max:
+            small.pop()
+        if len(small) < 2:
+            return
+        for each in small:
+            each.is_merging = True
+        self._merging = Merging(self._topic_id, self._new_id(), small, settings, self._shelf)
+        self._merging.start(self._merged)
+
+    def _merged(self, made: Bucket | None, sources: Sequence[Bucket]) -> None:
+        self._merging = None
+        for each in sources:
+            each.is_merging = False
+        if made is None:
+            return  # try again at the next seal
+        for each in sources:
+            if each in self._buckets:
+                self._buckets.remove(each)
+            for index in range(len(each.spans)):
+                self._segments.pop((each.id, index), None)
+        self._buckets.append(made)
+        self._merge_if_many()
+
+
+def _told_at_end(keys: Iterator[DueKey], bucket: Bucket, ended: list[Bucket]) -> Iterator[DueKey]:
+    """``keys``, and then a note that the bucket goes on in another segment."""
+    yield from keys
+    ended.append(bucket)
+
+
+def _first_of(
+    streams: Sequence[Iterable[DueKey]],
+    end: DueKey,
+    limit: int,
+    next_ms: int,
+    ended: list[Bucket],
+    until_ms: int,
+) -> Reading:
+    """The first keys of sorted ``streams``, as far as no segment that is not here could have one
+    between them."""
+    found: list[DueKey] = []
+    for key in streams[0] if len(streams) == 1 else merge(*streams):
+        if ended:
+            return Reading(found, until_ms)
+        if key >= end or len(found) == limit:
+            return Reading(found, min(next_ms, time_of(key)))
+        found.append(key)
+    return Reading(found, until_ms if ended else next_ms)

@@ -1,0 +1,58 @@
+"""The index in memory: for topics that do not outlive the process, and for those who choose it.
+
+The rule: it is made anew from the log at every start. It costs about 50 bytes a pending entry, once
+for the topic whatever the number of its subscriptions.
+"""
+
+from collections.abc import Sequence
+
+from pyroaring import BitMap64
+
+from arneb_core.delayed.due_key import PLACE_MASK, DueKey, end_of, time_of
+from arneb_core.delayed.loose import LooseKeys
+from arneb_core.delayed.tracker import NEVER_MS, Reading, Told
+from arneb_core.position import Position
+
+
+class InMemoryDelayedDeliveryTracker:
+    """An index that is wholly in memory; see :class:`.DelayedDeliveryTracker`."""
+
+    buckets = 0
+
+    def __init__(self, keys: Sequence[DueKey] = ()) -> None:
+        self._keys = LooseKeys(keys)
+        self.members = BitMap64([key & PLACE_MASK for key in keys])
+        self._watermark_ms = -1
+
+    def __repr__(self) -> str:
+        return f"<InMemoryDelayedDeliveryTracker {len(self._keys)} entries>"
+
+    def add(self, keys: Sequence[DueKey], through: Position, *, rolled: bool) -> int:
+        """Take in entries that were committed just now."""
+        # A subscription may be past these; its reader comes by their entries all the same.
+        keys = [key for key in keys if time_of(key) > self._watermark_ms]
+        if not keys:
+            return NEVER_MS
+        self._keys.add(keys)
+        self.members.update([key & PLACE_MASK for key in keys])
+        return time_of(min(keys))
+
+    def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
+        """What comes due behind ``place``; never None."""
+        self._watermark_ms = max(self._watermark_ms, until_ms)
+        keys, following = self._keys.between(place, end_of(until_ms), limit)
+        return Reading(keys, NEVER_MS if following < 0 else time_of(following))
+
+    def count_due(self, place: DueKey, until_ms: int) -> int:
+        """How many keys lie behind ``place`` and come due up to ``until_ms``."""
+        return self._keys.count(place, end_of(until_ms))
+
+    def passed(self, place: DueKey, after: Position) -> None:
+        """Nobody wants those."""
+        self.members.difference_update(self._keys.drop(place, after))
+
+    def log_trimmed(self, floor: Position) -> None:
+        """The log has nothing up to ``floor`` any more."""
+        if self.members and self.members.min() <= floor:
+            self._keys.drop_through(floor)
+            self.members.remove_range(0, floor + 1)

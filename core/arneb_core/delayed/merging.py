@@ -1,0 +1,123 @@
+"""A merging: several buckets written anew as one.
+
+The rule: it goes on in steps, each a few segments long, so that neither memory nor a commit grows
+with the buckets. Until the last step, which writes the new bucket's head and deletes the old ones
+in one commit, what was written is rows of no bucket: the next start throws them away.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from heapq import merge
+from typing import Final
+
+from arneb_core.delayed.bucket import Bucket, BucketWriter, Put, cut, records_behind
+from arneb_core.delayed.due_key import BEFORE_ALL_TIME, DueKey
+from arneb_core.delayed.shelf import SegmentName, Segments, Shelf
+from arneb_core.delayed.tracker import DelayedSettings
+from arneb_core.errors import CommitFailed, StoreFailed
+from arneb_core.store.schema import TopicId
+
+logger = logging.getLogger(__name__)
+
+STEP_SEGMENTS: Final = 4
+"""Segments written in one commit: some hundred kilobytes."""
+
+OnMerged = Callable[[Bucket | None, Sequence[Bucket]], None]
+"""Gets the new bucket, on disk, or None if there is none, and those that it was made of."""
+
+
+class Merging:
+    """One merging under way."""
+
+    def __init__(
+        self,
+        topic_id: TopicId,
+        bucket_id: int,
+        sources: Sequence[Bucket],
+        settings: DelayedSettings,
+        shelf: Shelf,
+    ) -> None:
+        self._topic_id = topic_id
+        self._sources = sources
+        self._settings = settings
+        self._shelf = shelf
+        self._writer = BucketWriter(topic_id, bucket_id)
+        self._place: DueKey = BEFORE_ALL_TIME
+        self._held: Segments = {}
+        self._ready: list[DueKey] = []
+        self._rows: list[Put] = []
+
+    def __repr__(self) -> str:
+        return f"<Merging of {len(self._sources)} buckets>"
+
+    def start(self, then: OnMerged) -> None:
+        """Begin; ``then`` is called at the end."""
+        self._then = then
+        self._step()
+
+    def _step(self) -> None:
+        """Take what is complete; read what is missing, or write what is enough."""
+        names: list[SegmentName] = []
+        for bucket in self._sources:
+            index = bucket.segment_behind(self._place)
+            if index is not None:
+                names.append((bucket.id, index))
+        if not names:
+            self._finish()
+            return
+        missing = [name for name in names if name not in self._held]
+        if missing:
+            self._held = {name: self._held[name] for name in names if name in self._held}
+            self._shelf.get(missing, lambda found: self._read(missing, found))
+            return
+        # Complete up to where the first of these segments ends.
+        spans = {bucket.id: bucket.spans for bucket in self._sources}
+        end = min(spans[bucket][index].last for bucket, index in names)
+        streams = [records_behind(self._held[name], self._place) for name in names]
+        for key in merge(*streams):
+            if key > end:
+                break
+            self._ready.append(key)
+        self._place = end
+        self._write_full()
+
+    def _read(self, missing: Sequence[SegmentName], found: Segments | StoreFailed) -> None:
+        if isinstance(found, StoreFailed) or any(name not in found for name in missing):
+            logger.error("delayed buckets cannot be merged: %s", found)
+            self._then(None, self._sources)
+            return
+        self._held.update(found)
+        self._step()
+
+    def _write_full(self) -> None:
+        """Put whole segments into rows, and the rows on disk when they are some."""
+        size = self._settings.segment_entries
+        parts = list(cut(self._ready, size, self._settings.segment_ms))
+        self._ready = list(parts.pop())  # the last one may go on
+        self._rows += [self._writer.add(part) for part in parts]
+        if len(self._rows) < STEP_SEGMENTS:
+            # Through the store all the same, so that others get their turn.
+            self._shelf.get((), self._next)
+            return
+        rows, self._rows = self._rows, []
+        self._shelf.put(rows, self._written)
+
+    def _next(self, found: Segments | StoreFailed) -> None:
+        self._step()
+
+    def _written(self, error: CommitFailed | None) -> None:
+        if error is not None:
+            self._then(None, self._sources)
+        else:
+            self._step()
+
+    def _finish(self) -> None:
+        if self._ready:
+            self._rows.append(self._writer.add(self._ready))
+        made, rows = self._writer.finish()
+        for bucket in self._sources:
+            rows += bucket.removal(self._topic_id)
+        self._shelf.put([*self._rows, *rows], lambda error: self._finished(made, error))
+
+    def _finished(self, made: Bucket, error: CommitFailed | None) -> None:
+        self._then(None if error is not None else made, self._sources)

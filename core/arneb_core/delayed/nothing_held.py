@@ -1,0 +1,48 @@
+"""Nothing held: what stands for :class:`.HeldBack` on topics that never saw a delayed entry.
+
+The rule: it does nothing, so that nobody has to ask whether there is something to do.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from arneb_core.position import Position
+from arneb_core.statistics import SubscriptionType
+
+
+class NothingHeld:
+    """Holds nothing back."""
+
+    entries: Final = 0
+    goes_first: Final = False
+    is_wanting: Final = False
+    unreadable: Final = None
+
+    def __repr__(self) -> str:
+        return "<NothingHeld>"
+
+    def source(self) -> None:
+        """Nothing comes due."""
+
+    def begin(self, kind: SubscriptionType) -> None:
+        """It is one for all types."""
+
+    def returning(self, positions: Sequence[Position], after: Position) -> list[Position]:
+        """Those that came back to where the reader is past; see :meth:`.HeldBack.returning`."""
+        return [place for place in positions if place <= after]
+
+    def discard(self, positions: Sequence[Position]) -> None:
+        """Nothing to do, as in all of the following."""
+
+    def discard_through(self, place: Position) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def let_go(self) -> None: ...
+
+    def reset(self) -> None: ...
+
+    def retry(self) -> None: ...
+
+
+NOTHING_HELD: Final = NothingHeld()

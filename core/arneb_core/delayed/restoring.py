@@ -1,0 +1,161 @@
+"""Restoring: a topic's delayed index as a start finds it.
+
+The rule: the log is what counts. What buckets cover is believed if it is whole; what lies behind is
+looked for in the log; and an index that is damaged is thrown away and made anew from all of it, a
+bucket at a time, so that memory does not grow with it.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from arneb_core.delayed.bucket import Bucket, Put, all_members, sealed
+from arneb_core.delayed.buckets import BucketDelayedDeliveryTracker
+from arneb_core.delayed.due_key import DueKey, keys_in, place_of
+from arneb_core.delayed.index import DelayedIndex
+from arneb_core.delayed.memory import InMemoryDelayedDeliveryTracker
+from arneb_core.delayed.shelf import TopicShelf
+from arneb_core.delayed.tracker import DelayedDeliveryTracker, DelayedSettings, TrackerKind
+from arneb_core.position import BEFORE_ALL, Position, render
+from arneb_core.store.changes import Changes
+from arneb_core.store.delayed_rows import (
+    pack_through,
+    unpack_head,
+    unpack_members,
+    unpack_through,
+)
+from arneb_core.store.environment import Store
+from arneb_core.store.schema import (
+    DelayedKind,
+    Table,
+    TopicId,
+    bucket_key,
+    parse_delayed_key,
+    through_key,
+    topic_prefix,
+)
+from arneb_core.store.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from arneb_core.topic import LogTopic
+
+STRAY_ROWS_MAX: Final = 1_000
+"""Deleted in one commit."""
+
+logger = logging.getLogger(__name__)
+
+
+def new_index(topic: "LogTopic", settings: DelayedSettings) -> DelayedIndex:
+    """The index of a topic that has had no delayed entry until now."""
+    tracker: DelayedDeliveryTracker
+    if topic.durable and settings.tracker is TrackerKind.BUCKET:
+        through = topic.last or BEFORE_ALL
+        tracker = BucketDelayedDeliveryTracker(
+            topic.id, TopicShelf(topic), settings, through=through
+        )
+    else:
+        tracker = InMemoryDelayedDeliveryTracker()
+    return DelayedIndex(topic, tracker, settings)
+
+
+def first_row(topic: "LogTopic") -> Put:
+    """What says that the log has no delayed entry up to where the index begins."""
+    assert topic.delayed is not None, f"expected an index of {topic!r}"
+    return Table.DELAYED, through_key(topic.id), pack_through(topic.delayed.since)
+
+
+def restore_index(topic: "LogTopic", store: Store, settings: DelayedSettings) -> DelayedIndex:
+    """The index of a durable topic that may have delayed entries."""
+    tracker: DelayedDeliveryTracker
+    if settings.tracker is TrackerKind.MEMORY:
+        with store.snapshot() as snapshot:
+            keys = [key for part in _delayed(topic, snapshot, BEFORE_ALL) for key in part]
+        tracker = InMemoryDelayedDeliveryTracker(keys)
+    else:
+        tracker = _restore_buckets(topic, store, settings)
+    return DelayedIndex(topic, tracker, settings)
+
+
+def _restore_buckets(
+    topic: "LogTopic", store: Store, settings: DelayedSettings
+) -> BucketDelayedDeliveryTracker:
+    try:
+        with store.snapshot() as snapshot:
+            through, buckets, stray = _read(snapshot, topic.id)
+    except ValueError as error:
+        logger.error("the delayed index of %r is made anew: %s", topic, error)
+        store.commit(Changes(prefixes=[(Table.DELAYED, topic_prefix(topic.id))]))
+        through, buckets, stray = BEFORE_ALL, [], []
+    for start in range(0, len(stray), STRAY_ROWS_MAX):
+        rows = [(Table.DELAYED, key) for key in stray[start : start + STRAY_ROWS_MAX]]
+        store.commit(Changes(deletes=rows))
+    loose: list[DueKey] = []
+    floor = topic.log.ledgers.floor
+    known = all_members(buckets)
+    with store.snapshot() as snapshot:
+        for keys in _delayed(topic, snapshot, max(through, floor)):
+            loose += [key for key in keys if place_of(key) not in known]
+            if len(loose) >= settings.seal_entries:
+                last = Position(max(map(place_of, keys)))
+                buckets.append(_seal(topic.id, store, settings, buckets, sorted(loose), last))
+                loose, through = [], last
+    return BucketDelayedDeliveryTracker(
+        topic.id, TopicShelf(topic), settings, buckets=buckets, loose=loose, through=through
+    )
+
+
+def _seal(
+    topic_id: TopicId,
+    store: Store,
+    settings: DelayedSettings,
+    buckets: list[Bucket],
+    keys: list[DueKey],
+    through: Position,
+) -> Bucket:
+    number = max((each.id for each in buckets), default=0) + 1
+    made, rows = sealed(topic_id, number, keys, settings.segment_entries, settings.segment_ms)
+    store.commit(
+        Changes(puts=[*rows, (Table.DELAYED, through_key(topic_id), pack_through(through))])
+    )
+    return made
+
+
+def _delayed(topic: "LogTopic", snapshot: Snapshot, after: Position) -> Iterator[list[DueKey]]:
+    """The keys of the delayed entries behind ``after``, block by block."""
+    for place, entries in snapshot.iter_blocks(topic.id, Position(after + 1)):
+        keys = keys_in(place, entries)
+        if keys:
+            yield keys
+
+
+def _read(snapshot: Snapshot, topic_id: TopicId) -> tuple[Position, list[Bucket], list[bytes]]:
+    """Up to where buckets cover the log, the buckets, and rows that belong to none. Raises
+    :class:`ValueError` when something is missing or damaged."""
+    keys: dict[int, list[bytes]] = {}
+    segments: dict[int, int] = {}
+    for key in snapshot.keys(Table.DELAYED, topic_prefix(topic_id)):
+        _, number, kind, _ = parse_delayed_key(key)
+        keys.setdefault(number, []).append(key)
+        if kind is DelayedKind.SEGMENT:
+            segments[number] = segments.get(number, 0) + 1
+    row = snapshot.get(Table.DELAYED, through_key(topic_id))
+    if row is None:
+        raise ValueError(f"topic {topic_id}: expected to know where the index ends")
+    through = Position(unpack_through(row))
+    buckets: list[Bucket] = []
+    stray: list[bytes] = []
+    for number in sorted(keys.keys() - {0}):
+        head = snapshot.get(Table.DELAYED, bucket_key(topic_id, number, DelayedKind.HEAD))
+        members = snapshot.get(Table.DELAYED, bucket_key(topic_id, number, DelayedKind.MEMBERS))
+        if head is None and members is None:
+            stray += keys[number]  # a merge that was not finished
+            continue
+        spans = unpack_head(head or b"")
+        if members is None or segments.get(number, 0) != len(spans):
+            raise ValueError(f"topic {topic_id}: bucket {number} is not whole")
+        bucket = Bucket(number, spans, unpack_members(members))
+        if len(bucket.members) != bucket.entries:
+            where = render(Position(bucket.members.max()))
+            raise ValueError(f"topic {topic_id}: bucket {number} to {where} miscounts")
+        buckets.append(bucket)
+    return through, buckets, stray

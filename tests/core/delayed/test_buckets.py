@@ -1,0 +1,241 @@
+"""The index in buckets says what the one in memory says, whatever is on disk or fails."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyroaring import BitMap64
+
+from arneb_core.delayed.bucket import Bucket, Put
+from arneb_core.delayed.buckets import SEGMENTS_HELD_MIN, BucketDelayedDeliveryTracker
+from arneb_core.delayed.due_key import BEFORE_ALL_TIME, DueKey, due_key, place_of, time_of
+from arneb_core.delayed.memory import InMemoryDelayedDeliveryTracker
+from arneb_core.delayed.shelf import SegmentName, Segments
+from arneb_core.delayed.tracker import NEVER_MS, DelayedSettings, Reading
+from arneb_core.errors import CommitFailed, StoreFailed
+from arneb_core.position import Position
+from arneb_core.store.delayed_rows import unpack_head, unpack_members, unpack_segment
+from arneb_core.store.schema import DelayedKind, TopicId, parse_delayed_key, segment_key
+
+TOPIC = TopicId(7)
+SMALL = DelayedSettings(seal_entries=6, segment_entries=3, segment_ms=20, buckets_max=2)
+
+
+class FakeShelf:
+    """Rows in a dictionary; answers come when the test says so."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, bytes] = {}
+        self._answers: deque[Callable[[], None]] = deque()
+        self.fails = False
+
+    def put(self, rows: Sequence[Put], done: Callable[[CommitFailed | None], None]) -> None:
+        rows = list(rows)
+
+        def answer() -> None:
+            if self.fails:
+                done(StoreFailed("as told"))
+                return
+            for _, key, value in rows:
+                if value is None:
+                    self.rows.pop(key, None)
+                else:
+                    self.rows[key] = value
+            done(None)
+
+        self._answers.append(answer)
+
+    def get(
+        self, names: Sequence[SegmentName], then: Callable[[Segments | StoreFailed], None]
+    ) -> None:
+        def answer() -> None:
+            if self.fails:
+                then(StoreFailed("as told"))
+                return
+            found = {name: self.rows.get(segment_key(TOPIC, *name)) for name in names}
+            then({name: unpack_segment(row) for name, row in found.items() if row is not None})
+
+        self._answers.append(answer)
+
+    def look_up(
+        self, members: BitMap64, then: Callable[[list[DueKey] | StoreFailed], None]
+    ) -> None:
+        self._answers.append(lambda: then(StoreFailed("there is no log here")))
+
+    def answer(self) -> bool:
+        """Give one answer; False when none is due."""
+        if self._answers:
+            self._answers.popleft()()
+            return True
+        return False
+
+    def buckets(self) -> list[Bucket]:
+        """What a start would find."""
+        made = []
+        for key, value in self.rows.items():
+            _, number, kind, _ = parse_delayed_key(key)
+            if kind is DelayedKind.HEAD:
+                members = {parse_delayed_key(k)[1:3]: v for k, v in self.rows.items()}
+                found = unpack_members(members[number, DelayedKind.MEMBERS])
+                made.append(Bucket(number, unpack_head(value), found))
+        return made
+
+
+def read_all(tracker: BucketDelayedDeliveryTracker, shelf: FakeShelf, *args: Any) -> Reading:
+    """A reading, waited for."""
+    for _ in range(1000):
+        reading = tracker.read(*args, lambda error: None)
+        if reading is not None:
+            return reading
+        assert shelf.answer()
+    raise AssertionError("it reads on and on")
+
+
+OPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.lists(st.integers(0, 99), max_size=9), st.booleans()),
+        st.tuples(st.just("read"), st.integers(0, 1), st.integers(0, 99), st.integers(1, 9)),
+        st.tuples(st.just("pass"), st.integers(0, 200)),
+        st.tuples(st.just("trim"), st.integers(0, 200)),
+        st.tuples(st.just("answer"), st.integers(1, 5)),
+        st.tuples(st.sampled_from(["fail", "work", "start"])),
+    ),
+    max_size=30,
+)
+
+
+@given(OPS)
+@settings(max_examples=300)
+def test_buckets_and_memory_agree(ops: list[tuple[Any, ...]]) -> None:
+    shelf, twin = FakeShelf(), InMemoryDelayedDeliveryTracker()
+    tracker = BucketDelayedDeliveryTracker(TOPIC, shelf, SMALL)
+    places = [BEFORE_ALL_TIME, BEFORE_ALL_TIME]
+    following, gone = 0, -1
+    for op in ops:
+        match op:
+            case ("add", times, rolled):
+                keys = [due_key(at, Position(following + i)) for i, at in enumerate(times)]
+                following += len(times)
+                through = Position(max(following - 1, 0))
+                first = tracker.add(keys, through, rolled=rolled)
+                assert first == twin.add(keys, through, rolled=rolled)
+            case ("read", who, until, limit):
+                shelf.fails = False
+                limit = limit if gone < 0 else 10_000
+                found = read_all(tracker, shelf, places[who], until, limit)
+                expected = twin.read(places[who], until, limit, lambda error: None)
+                assert expected is not None
+                found_keys, next_ms = list(found.keys), found.next_ms
+                while next_ms <= until and len(found_keys) < limit:
+                    place = found_keys[-1] if found_keys else places[who]
+                    more = read_all(tracker, shelf, place, until, limit - len(found_keys))
+                    found_keys += more.keys
+                    next_ms = more.next_ms
+                assert _there(found_keys, gone) == _there(expected.keys, gone)
+                # The limit may fall together with the end of a segment; and what is trimmed is
+                # not always taken out of the buckets.
+                assert next_ms == expected.next_ms or next_ms <= until or gone >= 0
+                if expected.keys:
+                    places[who] = max(expected.keys[-1], found_keys[-1] if found_keys else 0)
+            case ("pass", after):
+                place = min(places)
+                tracker.passed(place, Position(after))
+                twin.passed(place, Position(after))
+            case ("trim", floor):
+                gone = max(gone, min(floor, following - 1))
+                if gone < 0:
+                    continue
+                tracker.log_trimmed(Position(gone))
+            case ("answer", count):
+                for _ in range(count):
+                    shelf.answer()
+            case ("start",):
+                shelf.fails = False
+                while shelf.answer():
+                    pass
+                loose = [*tracker._last.keys()]
+                tracker = BucketDelayedDeliveryTracker(
+                    TOPIC, shelf, SMALL, buckets=shelf.buckets(), loose=loose
+                )
+                tracker._watermark_ms = twin._watermark_ms
+            case (word,):
+                shelf.fails = word == "fail"
+        low = min(places)
+        keys = twin._keys.keys()
+        wanted = {place_of(k) for k in keys if k > low and place_of(k) > gone}
+        assert wanted <= set(tracker.members), "an entry that is to come is passed over by nobody"
+        assert tracker.segments_held <= SEGMENTS_HELD_MIN + 2 * (tracker.buckets + 1)
+
+
+def _there(keys: Sequence[DueKey], gone: int) -> list[DueKey]:
+    """Those of entries that the log still has."""
+    return [key for key in keys if place_of(key) > gone]
+
+
+def test_small_buckets_become_large_ones() -> None:
+    shelf = FakeShelf()
+    tracker = BucketDelayedDeliveryTracker(TOPIC, shelf, SMALL)
+    keys = [due_key(1000 - 7 * n % 90, Position(n)) for n in range(120)]
+    for start in range(0, 120, 6):
+        tracker.add(keys[start : start + 6], Position(start + 5), rolled=False)
+        while shelf.answer():
+            pass
+    assert tracker.buckets <= SMALL.buckets_max
+    found = []
+    place = BEFORE_ALL_TIME
+    while (reading := read_all(tracker, shelf, place, 2000, 10)).keys:
+        found += reading.keys
+        place = reading.keys[-1]
+    assert found == sorted(keys)
+    tracker.passed(place, Position(1 << 40))
+    while shelf.answer():
+        pass
+    kinds = {parse_delayed_key(key)[2] for key in shelf.rows}
+    assert kinds == {DelayedKind.THROUGH}, "nothing is left but where it ends"
+    assert not tracker.members
+
+
+def test_memory_holds_what_comes_due_next() -> None:
+    shelf = FakeShelf()
+    wide = DelayedSettings(seal_entries=1000, segment_entries=10, buckets_max=2)
+    tracker = BucketDelayedDeliveryTracker(TOPIC, shelf, wide)
+    keys = [due_key(n, Position(n)) for n in range(5000)]
+    for start in range(0, 5000, 1000):
+        tracker.add(keys[start : start + 1000], Position(start + 999), rolled=False)
+        while shelf.answer():
+            pass
+    place = BEFORE_ALL_TIME
+    for until in range(0, 5000, 250):
+        while (reading := read_all(tracker, shelf, place, until, 100)).keys:
+            place = reading.keys[-1]
+            assert time_of(place) <= until
+        assert reading.next_ms == until + 1
+        assert tracker.segments_held <= SEGMENTS_HELD_MIN + 2 * tracker.buckets
+
+
+def test_what_is_due_already_is_the_readers() -> None:
+    tracker = BucketDelayedDeliveryTracker(TOPIC, FakeShelf(), SMALL)
+    tracker.read(BEFORE_ALL_TIME, 50, 10, lambda error: None)
+    late = due_key(50, Position(3))
+    assert tracker.add([late], Position(3), rolled=False) == NEVER_MS
+    assert not tracker.members
+    assert tracker.add([due_key(51, Position(4))], Position(4), rolled=False) == 51
+
+
+def test_a_failed_read_is_told() -> None:
+    shelf = FakeShelf()
+    tracker = BucketDelayedDeliveryTracker(TOPIC, shelf, SMALL)
+    keys: list[DueKey] = [due_key(n, Position(n)) for n in range(6)]
+    tracker.add(keys, Position(5), rolled=False)
+    assert shelf.answer()
+    told: list[StoreFailed | None] = []
+    assert tracker.read(BEFORE_ALL_TIME, 9, 9, told.append) is None
+    assert tracker.read(BEFORE_ALL_TIME, 9, 9, told.append) is None
+    shelf.fails = True
+    assert shelf.answer()
+    assert not shelf.answer(), "asked for once"
+    assert [type(each) for each in told] == [StoreFailed]
+    shelf.fails = False
+    assert read_all(tracker, shelf, BEFORE_ALL_TIME, 9, 9).keys == keys[:3]

@@ -1,0 +1,81 @@
+"""The mistakes of delayed delivery; see :mod:`tests.mutants.table`."""
+
+from typing import Final
+
+from tests.mutants.table import CORE, Mutant
+
+DELAYED_TESTS: Final = ("tests/core/delayed/test_delayed.py",)
+BUCKET_TESTS: Final = ("tests/core/delayed/test_buckets.py",)
+
+DELAYED_MUTANTS: Final = (
+    Mutant(
+        "delayed entries are delivered at once",
+        CORE + "delayed/index.py",
+        "        soonest_ms = self.tracker.add(keys, run.last, rolled=rolled)\n",
+        "        soonest_ms = self.tracker.add([], run.last, rolled=rolled)\n",
+        DELAYED_TESTS,
+    ),
+    Mutant(
+        "a delayed entry comes a tick early",
+        CORE + "delayed/held_back.py",
+        "self._tracker.read(self._place, now_ms, ",
+        "self._tracker.read(self._place, now_ms + 1, ",
+        DELAYED_TESTS,
+    ),
+    Mutant(
+        "nobody wakes up when an entry comes due",
+        CORE + "delayed/held_back.py",
+        "            self._subscription.topic.engine.wake_at(self._subscription, self._next_ms)\n",
+        "            pass\n",
+        DELAYED_TESTS,
+    ),
+    Mutant(
+        "what is due waits behind what is new",
+        CORE + "subscription.py",
+        "            due = self.held_back.source()\n",
+        "            due = self.held_back.source() if self._reader.peek() is None else None\n",
+        DELAYED_TESTS,
+    ),
+    Mutant(
+        "delayed entries are lost with the process",
+        CORE + "delayed/restoring.py",
+        "            loose += [key for key in keys if place_of(key) not in known]\n",
+        "            pass\n",
+        DELAYED_TESTS,
+    ),
+    Mutant(
+        "a damaged delayed index is believed",
+        CORE + "store/delayed_rows.py",
+        "    if len(value) < U32.size or crc32c(data) != ",
+        "    if len(value) < U32.size or len(data) < 0 != ",
+        DELAYED_TESTS,
+    ),
+    Mutant(
+        "a delayed entry that came back waits for ever",
+        CORE + "delayed/held_back.py",
+        "self._due if place in skip else place <= after",
+        "self._due if False else place <= after",
+        ("tests/core/delayed/test_delayed_model.py",),
+    ),
+    Mutant(
+        "the index goes though somebody has not read it",
+        CORE + "delayed/index.py",
+        "                place, after = min(place, held.place), min(after, held.after)\n",
+        "                place, after = held.place, held.after\n",
+        DELAYED_TESTS,
+    ),
+    Mutant(
+        "after a segment the bucket is thought to be at its end",
+        CORE + "delayed/buckets.py",
+        "            streams.append(keys if is_last else _told_at_end(keys, bucket, ended))\n",
+        "            streams.append(keys)\n",
+        BUCKET_TESTS,
+    ),
+    Mutant(
+        "every segment that was read stays in memory",
+        CORE + "delayed/buckets.py",
+        "        while len(self._segments) > held_max:\n",
+        "        while len(self._segments) > 1_000_000:\n",
+        BUCKET_TESTS,
+    ),
+)
