@@ -1,0 +1,103 @@
+"""Java's BlockedConnection and MemoryAlarms, and ConnectionRecovery's blocked listener."""
+
+from collections.abc import Callable, Iterator
+
+import pika
+import pytest
+from conformance.amqp.conftest import Connect, Named
+from conformance.amqp.helpers import Inbox, wait_until
+from conformance.amqp.java.common import got, pause
+from conformance.amqp.java.test_recovery import Recovering
+from conformance.conftest import Target
+
+Alarm = Callable[[str, bool], None]
+
+
+@pytest.fixture
+def alarm(broker: Target) -> Iterator[Alarm]:
+    """Raises and clears an alarm; at the end there is none."""
+    process = broker.process
+    if process is None:
+        pytest.skip("somebody else runs this broker")
+    yield process.alarm
+    for resource in ("memory", "disk"):
+        process.alarm(resource, False)
+
+
+def told(connection: pika.BlockingConnection) -> list[str]:
+    """What the connection hears of being blocked, from now on."""
+    heard: list[str] = []
+    connection.add_on_connection_blocked_callback(
+        lambda _, frame: heard.append(frame.method.reason)
+    )
+    connection.add_on_connection_unblocked_callback(lambda *_: heard.append("unblocked"))
+    return heard
+
+
+def blocked_and_unblocked(connection: pika.BlockingConnection, alarm: Alarm) -> None:
+    """A publish is blocked; who hears of it has the alarm cleared, and hears of that too."""
+    heard = told(connection)
+    connection.channel().basic_publish("", "", b"")
+    wait_until(connection, lambda: heard == ["low on memory"])
+    alarm("memory", False)
+    wait_until(connection, lambda: heard == ["low on memory", "unblocked"])
+
+
+def test_blocked_connection_test_block(connect: Connect, alarm: Alarm) -> None:
+    connection = connect()
+    alarm("memory", True)
+    blocked_and_unblocked(connection, alarm)
+
+
+def test_blocked_connection_initial_block(connect: Connect, alarm: Alarm) -> None:
+    alarm("memory", True)
+    blocked_and_unblocked(connect(), alarm)
+
+
+def test_connection_recovery_blocked_listener_recovery(connect: Connect, alarm: Alarm) -> None:
+    client = Recovering(connect)
+    client.lose()
+    alarm("memory", True)
+    blocked_and_unblocked(client.connection, alarm)
+
+
+@pytest.fixture
+def queue(connect: Connect, name: Named) -> str:
+    made = name("alarmed")
+    connect().channel().queue_declare(made)
+    return made
+
+
+def test_memory_alarms_flow_control(connect: Connect, queue: str, alarm: Alarm) -> None:
+    """All goes on but publishing, and nobody is given up for want of heartbeats meanwhile."""
+    connection = connect(heartbeat=1)
+    channel = connection.channel()
+    channel.basic_publish("", queue, b"before")
+    wait_until(connection, lambda: got(channel, queue) == b"before")
+    alarm("memory", True)
+    inbox = Inbox(channel, queue, auto_ack=True)
+    channel.basic_publish("", queue, b"during")
+    pause(channel, 3_100)
+    assert inbox.bodies == []
+    alarm("memory", False)
+    assert inbox.wait(1) == [b"during"]
+    channel.basic_cancel(inbox.tag)
+    channel.basic_publish("", queue, b"after")
+    wait_until(connection, lambda: got(channel, queue) == b"after")
+
+
+def test_memory_alarms_overlapping_alarms_flow_control(
+    connect: Connect, queue: str, alarm: Alarm
+) -> None:
+    """Blocked until the last of them is over."""
+    channel = connect().channel()
+    inbox = Inbox(channel, queue, auto_ack=True)
+    alarm("memory", True)
+    channel.basic_publish("", queue, b"x")
+    for resource, on in (("disk", True), ("memory", False)):
+        pause(channel, 100)
+        alarm(resource, on)
+    pause(channel, 100)
+    assert inbox.bodies == []
+    alarm("disk", False)
+    assert inbox.wait(1) == [b"x"]
