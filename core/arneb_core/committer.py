@@ -66,9 +66,13 @@ class Request:
     size: int = 0
 
     def share(self) -> None:
-        """Have large entries that are in several of the appends kept once."""
-        if len(self.appends) > 1 and self.size >= 2 * SHARED_BYTES_MIN:
-            self.shared = shared_entries([entries for _, entries, _ in self.appends])
+        """Have large entries that are in several of the appends kept once, and count once."""
+        if len(self.appends) < 2 or self.size < 2 * SHARED_BYTES_MIN:
+            return
+        runs = [entries for _, entries, _ in self.appends]
+        self.shared = shared_entries(runs)
+        if self.shared:
+            self.size = sum(map(len, {id(each): each for run in runs for each in run}.values()))
 
     def finish(self, error: CommitFailed | None, firsts: list[Position]) -> None:
         """Say how it went."""
