@@ -19,6 +19,7 @@ import trio
 from arneb import __version__
 from arneb.alarms import Alarms
 from arneb.config import Config
+from arneb.descriptors import raise_limit
 from arneb.listeners import Listeners
 from arneb_core.engine import Engine, open_engine
 
@@ -48,6 +49,7 @@ async def run_broker(config: Config, say: Say) -> None:
     Raises :class:`BindFailed` and :class:`StoreUnusable`, with nothing touched.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    raise_limit()
     try:
         with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
             await _run_watched(config, say, signals)
