@@ -14,6 +14,15 @@ SCHEMA_TESTS: Final = (
     "tests/pulsar_frontend/server/test_schemas.py",
     "tests/pulsar_frontend/schemas/test_compatibility.py",
 )
+IDENTITY_TESTS: Final = (
+    "tests/pulsar_frontend/identity/test_identity.py",
+    "tests/pulsar_frontend/session/test_proving.py",
+    "tests/pulsar_frontend/server/test_guard.py",
+)
+WATCHING_TESTS: Final = (
+    "tests/pulsar_frontend/session/test_watching.py",
+    "tests/pulsar_frontend/server/test_watchers.py",
+)
 
 PULSAR_MUTANTS: Final = (
     Mutant(
@@ -86,5 +95,41 @@ PULSAR_MUTANTS: Final = (
         "            await schemas.check_consumer(name, schema)\n",
         "            pass\n",
         SCHEMA_TESTS,
+    ),
+    Mutant(
+        "a token does not expire",
+        PULSAR + "identity/tokens.py",
+        "    if expires is not None and now_s >= expires:\n",
+        "    if expires is not None and now_s < 0:\n",
+        IDENTITY_TESTS,
+    ),
+    Mutant(
+        "commands count before the proof is looked at",
+        PULSAR + "session/transitions.py",
+        "    ConnectionState.PROVING: frozenset(),\n",
+        "    ConnectionState.PROVING: frozenset({BaseCommand.PING, BaseCommand.PRODUCER}),\n",
+        IDENTITY_TESTS,
+    ),
+    Mutant(
+        "administrators need no proof",
+        PULSAR + "server/guard.py",
+        "            return False\n        return True\n",
+        "            return True\n        return True\n",
+        IDENTITY_TESTS,
+    ),
+    Mutant(
+        "a watcher does not hear of what goes",
+        PULSAR + "session/watching.py",
+        "            if event.came is (event.topic in watcher.topics):\n",
+        "            if not event.came or event.topic in watcher.topics:\n",
+        WATCHING_TESTS,
+    ),
+    Mutant(
+        "a watcher hears of topics that are not on disk yet",
+        "core/arneb_core/catalog.py",
+        "            topic = self._make_topic(topic_id, name, settings, LedgerIndex())\n",
+        "            topic = self._make_topic(topic_id, name, settings, LedgerIndex())\n"
+        "            self._topic_came(topic)\n",
+        WATCHING_TESTS,
     ),
 )

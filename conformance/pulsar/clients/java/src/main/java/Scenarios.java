@@ -33,7 +33,7 @@ import org.apache.pulsar.client.api.TableView;
 
 /** Everyday and edge scenarios. One line per scenario: "ok name" or "FAILED name: why". */
 public final class Scenarios {
-    private interface Scenario {
+    interface Scenario {
         void run(PulsarClient client) throws Exception;
     }
 
@@ -50,16 +50,16 @@ public final class Scenarios {
         }
     }
 
-    private static final int PATIENCE_S = 15;
-    private static final int SILENCE_MS = 500;
+    static final int PATIENCE_S = 15;
+    static final int SILENCE_MS = 500;
     private static int numbers;
 
-    private static String fresh() {
+    static String fresh() {
         numbers += 1;
         return "java-" + ProcessHandle.current().pid() + "-" + numbers;
     }
 
-    private static void expect(Object got, Object wanted, String what) {
+    static void expect(Object got, Object wanted, String what) {
         if (!Objects.equals(got, wanted)) {
             throw new AssertionError(what + ": expected " + wanted + ", got " + got);
         }
@@ -87,7 +87,7 @@ public final class Scenarios {
         return new String(message.getData(), StandardCharsets.UTF_8);
     }
 
-    private static List<MessageId> send(PulsarClient client, String topic, int first, int end)
+    static List<MessageId> send(PulsarClient client, String topic, int first, int end)
             throws Exception {
         return send(client.newProducer().topic(topic), first, end);
     }
@@ -116,7 +116,7 @@ public final class Scenarios {
         return message;
     }
 
-    private static List<String> take(Consumer<byte[]> consumer, int count) throws Exception {
+    static List<String> take(Consumer<byte[]> consumer, int count) throws Exception {
         List<String> taken = new ArrayList<>();
         for (int n = 0; n < count; n++) {
             Message<byte[]> message = next(consumer, "message " + n);
@@ -131,7 +131,7 @@ public final class Scenarios {
         expect(message == null ? null : text(message), null, "something more");
     }
 
-    private static List<String> range(int first, int end) {
+    static List<String> range(int first, int end) {
         List<String> all = new ArrayList<>();
         for (int n = first; n < end; n++) {
             all.add(String.valueOf(n));
@@ -646,6 +646,7 @@ public final class Scenarios {
         all.put("producer names", Scenarios::names);
         all.put("last message id", Scenarios::lastId);
         all.put("pausing", Scenarios::pauses);
+        Surface.addTo(all);
         List<String> wanted = Arrays.asList(arguments).subList(1, arguments.length);
         boolean failed = false;
         try (PulsarClient client = PulsarClient.builder().serviceUrl(arguments[0]).build()) {
