@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.mutants.amqp_table import AMQP_MUTANTS
 from tests.mutants.delayed_table import DELAYED_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
@@ -51,7 +52,14 @@ def survives(mutant: Mutant, copy: Path) -> bool:
 def main(names: list[str]) -> int:
     chosen = [
         each
-        for each in (*MUTANTS, *DELAYED_MUTANTS, *KEYS_MUTANTS, *PULSAR_MUTANTS, *TOPIC_MUTANTS)
+        for each in (
+            *MUTANTS,
+            *AMQP_MUTANTS,
+            *DELAYED_MUTANTS,
+            *KEYS_MUTANTS,
+            *PULSAR_MUTANTS,
+            *TOPIC_MUTANTS,
+        )
         if not names or each.name in names
     ]
     alive: list[str] = []

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
+from tests.mutants.amqp_table import AMQP_MUTANTS
 from tests.mutants.delayed_table import DELAYED_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.table import MUTANTS, Mutant
 from tests.mutants.topics_table import TOPIC_MUTANTS
 
-ALL = (*MUTANTS, *DELAYED_MUTANTS, *KEYS_MUTANTS, *PULSAR_MUTANTS, *TOPIC_MUTANTS)
+ALL = (*MUTANTS, *AMQP_MUTANTS, *DELAYED_MUTANTS, *KEYS_MUTANTS, *PULSAR_MUTANTS, *TOPIC_MUTANTS)
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,0 +1,155 @@
+"""The mutant list, continued: mistakes at the AMQP door.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+DEATH_TESTS: Final = ("tests/amqp_frontend/routing/test_death.py",)
+KEEPING_TESTS: Final = ("tests/amqp_frontend/topology/test_keeping.py",)
+
+AMQP_MUTANTS: Final = (
+    Mutant(
+        "a fast publisher is read as far as there is memory",
+        "amqp_frontend/arneb_amqp/server/connection.py",
+        "            if self._since_mark > UNKEPT_BYTES:\n",
+        "            if False:\n",
+        ("tests/amqp_frontend/server/test_back_pressure.py",),
+    ),
+    Mutant(
+        "a blocked publish is let through",
+        "amqp_frontend/arneb_amqp/session/connection.py",
+        "        self._items.appendleft(item)\n",
+        "        pass\n",
+        ("tests/amqp_frontend/session/test_throttle.py",),
+    ),
+    Mutant(
+        "whoever consumes is blocked as well",
+        "amqp_frontend/arneb_amqp/session/throttle.py",
+        "        self.short = short\n        if short or not self.blocked:\n",
+        "        self.short, self.blocked = short, bool(short)\n"
+        "        if short or not self.blocked:\n",
+        ("tests/amqp_frontend/session/test_throttle.py",),
+    ),
+    Mutant(
+        "a consumer that dies is not counted",
+        "amqp_frontend/arneb_amqp/topology/attachments.py",
+        "release_all(count=True)",
+        "release_all(count=False)",
+        KEEPING_TESTS,
+    ),
+    Mutant(
+        "a transient queue gets a dead letter again with every try",
+        "amqp_frontend/arneb_amqp/topology/dead_letters.py",
+        "        if again:\n",
+        "        if False:\n",
+        KEEPING_TESTS,
+    ),
+    Mutant(
+        "headers count for the length of a queue that refuses",
+        "amqp_frontend/arneb_amqp/topology/keeping.py",
+        "size_of=None if bytes_max is None else payload_bytes",
+        "size_of=None if bytes_max is None else len",
+        KEEPING_TESTS,
+    ),
+    Mutant(
+        "a queue that refuses counts what waiting consumers will take",
+        "amqp_frontend/arneb_amqp/topology/keeping.py",
+        "        waiting = max(0, ready + len(self.incoming) - room)\n",
+        "        waiting = ready + len(self.incoming)\n",
+        KEEPING_TESTS,
+    ),
+    Mutant(
+        "x-death does not count",
+        "amqp_frontend/arneb_amqp/routing/death.py",
+        "_COUNT: long(_number(same[0].get(_COUNT)) + 1)}",
+        "_COUNT: long(1)}",
+        DEATH_TESTS,
+    ),
+    Mutant(
+        "the latest death stands last",
+        "amqp_frontend/arneb_amqp/routing/death.py",
+        "    deaths = [latest, *others]\n",
+        "    deaths = [*others, latest]\n",
+        DEATH_TESTS,
+    ),
+    Mutant(
+        "a circle of dead letters is not noticed",
+        "amqp_frontend/arneb_amqp/routing/death.py",
+        "            if death.get(_QUEUE) == name:\n",
+        "            if death.get(_QUEUE) is name:\n",
+        DEATH_TESTS,
+    ),
+    Mutant(
+        "who deletes a queue hears of its consumers first",
+        "amqp_frontend/arneb_amqp/session/channel.py",
+        "        self._late = []\n",
+        "        pass\n",
+        ("tests/amqp_frontend/session/test_delivering.py",),
+    ),
+    Mutant(
+        "what a queue delivered before it went makes room at once",
+        "amqp_frontend/arneb_amqp/session/delivering.py",
+        "            self.window.in_flight += count\n",
+        "            pass\n",
+        ("tests/amqp_frontend/session/test_delivering.py",),
+    ),
+    Mutant(
+        "what a queue delivered before it went never makes room",
+        "amqp_frontend/arneb_amqp/session/delivering.py",
+        "            self.window.in_flight -= freed\n",
+        "            pass\n",
+        ("tests/amqp_frontend/session/test_delivering.py",),
+    ),
+    Mutant(
+        "an answer that had to be routed is not returned",
+        "amqp_frontend/arneb_amqp/session/publishing.py",
+        "        if item.mandatory and all(map(is_reply_queue, queues)):\n",
+        "        if item.mandatory and not queues:\n",
+        ("tests/amqp_frontend/session/test_publishing.py",),
+    ),
+    Mutant(
+        "the name to answer to outlives its consumer",
+        "amqp_frontend/arneb_amqp/session/reply_to.py",
+        "        if tag == self.tag:\n",
+        "        if False:\n",
+        ("tests/amqp_frontend/session/test_reply_to.py",),
+    ),
+    Mutant(
+        "answers are never overdue",
+        "amqp_frontend/arneb_amqp/session/answers.py",
+        "        return notes[0][1] + timeout_s <= now\n",
+        "        return False\n",
+        ("tests/amqp_frontend/session/test_answers.py",),
+    ),
+    Mutant(
+        "what a stream's consumer did not ask for fills its window",
+        "amqp_frontend/arneb_amqp/session/delivering.py",
+        "            self._host.agenda.acknowledge(passed)\n",
+        "            pass\n",
+        ("tests/amqp_frontend/session/test_stream.py",),
+    ),
+    Mutant(
+        "messages in a stream expire",
+        "amqp_frontend/arneb_amqp/topology/queues.py",
+        "            if queue is not None and queue.type is not QueueType.STREAM:\n",
+        "            if queue is not None:\n",
+        ("tests/amqp_frontend/topology/test_streams.py",),
+    ),
+    Mutant(
+        "an offset that has not come begins with the next message",
+        "amqp_frontend/arneb_amqp/session/stream.py",
+        "            if offset >= reading.offset_min and self._matches(entry)\n",
+        "            if self._matches(entry)\n",
+        ("tests/amqp_frontend/session/test_stream.py",),
+    ),
+    Mutant(
+        "a dead letter loses its priority",
+        "amqp_frontend/arneb_amqp/topology/dead_letters.py",
+        "flags | EntryFlag.DEAD_LETTERED | priority << PRIORITY_SHIFT",
+        "flags | EntryFlag.DEAD_LETTERED",
+        ("tests/amqp_frontend/topology/test_keeping.py",),
+    ),
+)
