@@ -54,7 +54,7 @@ with unread input makes the kernel throw away what the peer has not read."""
 CLEANUP_S: Final = 5.0
 """How long the end of a connection may wait for the store."""
 
-UNKEPT_BYTES: Final = 512 * 1024
+UNKEPT_BYTES: Final = 256 * 1024
 """A client may be read this far, and once more, beyond what is on disk of what it has published. So
 much keeps a commit full while the next one gathers; more would only stand in front of others."""
 
