@@ -119,10 +119,13 @@ def messages_in(entry: bytes) -> int:
 
 
 def published_at(entry: bytes, now_ms: int) -> bytes:
-    """``entry`` as if it had been published at ``now_ms``: it lives as long as it would have."""
+    """``entry`` as if it had been published at ``now_ms``: it is held back for as long, and lives
+    for as long, as it would have been."""
     published, deliver, expires = TIMES.unpack_from(entry, TIMES_OFFSET)
     if published == now_ms:
         return entry
+    if deliver:
+        deliver += now_ms - published
     if expires:
         expires += now_ms - published
     times = TIMES.pack(now_ms, deliver, expires)

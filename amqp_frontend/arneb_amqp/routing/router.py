@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from arneb_amqp.errors import command_invalid, exchange_in_words, not_found
+from arneb_amqp.routing.delayed import DELAYED_MESSAGE, DelayedMessage, delay_ms_of
 from arneb_amqp.routing.exchange import (
     DEFAULT_EXCHANGE,
     Binding,
@@ -44,10 +45,13 @@ class RouteResult:
 
     ``depends_on_headers``: an exchange on the way looked at the headers, so the result must
     not be cached by route.
+    ``delayed_by``: exchanges on the way that keep the message until its time has come, and route
+    it then; sorted.
     """
 
     queues: tuple[str, ...]
     depends_on_headers: bool = False
+    delayed_by: tuple[str, ...] = ()
 
     @property
     def routed(self) -> bool:
@@ -168,7 +172,10 @@ class Router:
         source = self.exchange(binding.source)
         if binding.kind is DestinationKind.EXCHANGE:
             self.exchange(binding.destination)
-        self.check_type(source.type).check_binding(binding)
+        kind = self.check_type(source.type)
+        if isinstance(kind, DelayedMessage):
+            kind = kind.routes_as(source)
+        kind.check_binding(binding)
         bindings = self._from.setdefault(binding.source, {})
         if binding in bindings:
             return False
@@ -208,18 +215,22 @@ class Router:
         """
         keys = [routing_key, *extra_keys]
         queues: set[str] = set()
+        delayed_by: list[str] = []
         depends = False
         waiting, seen = [self.exchange(exchange)], {exchange}
         while waiting:
             current = waiting.pop()
             depends = depends or self._types[current.type].reads_headers
+            if headers and current.type == DELAYED_MESSAGE and delay_ms_of(headers):
+                delayed_by.append(current.name)
+                continue
             for kind, name in self._targets(current, keys, headers or _NO_HEADERS):
                 if kind is DestinationKind.QUEUE:
                     queues.add(name)
                 elif name not in seen and name in self._exchanges:
                     seen.add(name)  # Exchanges may be bound in a circle.
                     waiting.append(self._exchanges[name])
-        return RouteResult(tuple(sorted(queues)), depends)
+        return RouteResult(tuple(sorted(queues)), depends, tuple(sorted(delayed_by)))
 
     def _targets(
         self, exchange: Exchange, keys: Sequence[str], headers: Mapping[str, Field]

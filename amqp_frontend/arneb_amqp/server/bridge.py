@@ -105,6 +105,9 @@ class Bridge:
     def append(self, effect: Append) -> None:
         """Hand a run to the core."""
         token = effect.token
+        if effect.delayed_by:
+            self._keep(effect)
+            return
         if self.vhost.refuses(effect.queues):
             admit(effect, self._core, self.vhost.queues, self._receiver)
             return
@@ -125,6 +128,19 @@ class Bridge:
         else:
             unit = Unit([(topic, effect.entries) for topic in present])
             self._core.commit(unit, lambda error: self._done(token, error))
+
+    def _keep(self, effect: Append) -> None:
+        """Hand what exchanges keep to the core, and what other queues get of it at once."""
+        unit = Unit()
+        for name in effect.queues:
+            if (topic := self.vhost.queues.topic(name)) is not None:
+                unit.appends.append((topic, effect.entries))
+        if effect.expiring:
+            self.vhost.queues.expect_expiry(effect.queues)
+        for exchange in effect.delayed_by:
+            if (topic := self.vhost.delays.topic(exchange)) is not None:
+                unit.appends.append((topic, effect.delayed))
+        self._core.commit(unit, lambda error: self._done(effect.token, error))
 
     def acknowledge(self, effect: Acknowledge) -> None:
         """Hand acknowledgements to the core."""
@@ -279,6 +295,9 @@ class Bridge:
             unit.appends += [(topic, entries) for topic in present]
             if any(entry[EXPIRY] != NO_EXPIRY for entry in entries):
                 self.vhost.queues.expect_expiry(queues)
+        for exchanges, entry in request.delayed:
+            kept = map(self.vhost.delays.topic, exchanges)
+            unit.appends += [(topic, [entry]) for topic in kept if topic is not None]
         known = [each for each in request.acknowledged if each.consumer in self._attached]
         for settled in known:
             consumer = self._attached[settled.consumer].consumer

@@ -6,6 +6,7 @@ acknowledgements of the same wake-up, so that a message which was passed on is n
 acknowledged before it is kept.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from arneb_amqp.errors import AmqpError
@@ -75,12 +76,14 @@ class Agenda:
         last_tag: int,
         *,
         expiring: bool = False,
+        delayed_by: tuple[str, ...] = (),
+        delayed: Sequence[bytes] = (),
     ) -> None:
         """Order an append; :meth:`committed` gives ``publisher`` and ``last_tag`` back."""
         self._tokens += 1
         token = Token(self._tokens)
         self._appends[token] = publisher, last_tag
-        self._effects.append(Append(queues, entries, token, expiring))
+        self._effects.append(Append(queues, entries, token, expiring, delayed_by, list(delayed)))
 
     def committed(self, token: Token) -> tuple[Collecting, int]:
         """Who ordered the append, and the last confirm tag of it."""

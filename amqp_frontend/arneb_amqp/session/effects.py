@@ -7,7 +7,7 @@ session handles no further input of its connection: what a client sends after a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NewType
 
 from pamqp.base import Frame as Command
@@ -29,6 +29,10 @@ class Append:
     token: Token
     expiring: bool = False
     """Some of the entries have an expiry."""
+    delayed_by: tuple[str, ...] = ()
+    """Exchanges that keep the messages."""
+    delayed: list[bytes] = field(default_factory=list)
+    """What they keep: the same messages, with their times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,8 @@ class Commit(Request):
     """A transaction: all of it becomes durable or nothing does."""
 
     appends: Sequence[tuple[tuple[str, ...], list[bytes]]] = ()
+    delayed: Sequence[tuple[tuple[str, ...], bytes]] = ()
+    """Messages that exchanges keep."""
     acknowledged: Sequence[Settled] = ()
 
 

@@ -19,7 +19,9 @@ from arneb_amqp.errors import (
     precondition_failed,
 )
 from arneb_amqp.routing.consistent_hash import seen_by_exchanges
+from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
+from arneb_amqp.routing.router import RouteResult
 from arneb_amqp.session.checks import carbon_copies, check_expiration, is_plain
 from arneb_amqp.session.confirms import Confirms
 from arneb_amqp.session.host import Host
@@ -31,7 +33,12 @@ from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.deliver import encode_return
 from arneb_amqp.wire.items import Publish, PublishRun
 from arneb_amqp.wire.methods import encode_ack, encode_nack
-from arneb_amqp.wire.properties import decode_properties, encode_properties, priority_of
+from arneb_amqp.wire.properties import (
+    Properties,
+    decode_properties,
+    encode_properties,
+    priority_of,
+)
 from arneb_amqp.wire.tables import Field
 
 
@@ -56,13 +63,16 @@ class Publisher:
     """The publishing half of a channel.
 
     ``confirms`` is there in confirm mode, ``transaction`` in transactional mode, never both.
-    Invariants: ``_entries`` is the run being collected, all for ``_queues``, in order;
+    Invariants: ``_entries`` is the run being collected, all for ``_queues``, in order, or
+    ``_delayed`` is, all for the exchanges ``_delayed_by``;
     ``_findings`` are those of the property list ``_looked_at``, which most messages repeat.
     """
 
     __slots__ = (
         "_channel",
         "_closed",
+        "_delayed",
+        "_delayed_by",
         "_entries",
         "_expiring",
         "_findings",
@@ -80,6 +90,8 @@ class Publisher:
         self._channel = channel
         self._queues: tuple[str, ...] = ()
         self._entries: list[bytes] = []
+        self._delayed_by: tuple[str, ...] = ()
+        self._delayed: list[bytes] = []
         self._expiring = False
         self._looked_at = b""
         self._findings = _NOTHING
@@ -110,12 +122,27 @@ class Publisher:
         if found.replacement is not None:
             body = with_properties(body, found.replacement)
         queues = self._queues_of(route)
+        is_delayed = False
         if found.copies or route.depends_on_headers:
-            headers = seen_by_exchanges(decode_properties(item.properties))
-            queues = self._routed(route, headers, found.copies)
+            properties = decode_properties(item.properties)
+            result = self._routed(route, seen_by_exchanges(properties), found.copies)
+            queues = result.queues
+            if result.delayed_by:
+                is_delayed = True
+                entry = self._delay(
+                    route,
+                    properties,
+                    item.body,
+                    persistent=item.persistent,
+                    priority=found.priority,
+                )
+                self._put_delayed(result.delayed_by, entry, alone=bool(queues))
         if item.mandatory and all(map(is_reply_queue, queues)):
-            # To RabbitMQ an answer is routed nowhere, though it delivers it.
+            # To RabbitMQ an answer is routed nowhere, though it delivers it; and so is what is
+            # delayed, though it keeps it.
             self._return(item.route, body)
+        if is_delayed and not queues:
+            return
         if queues or not item.mandatory:
             now_ms, expires_at_ms = self._host.now_ms, 0
             if found.expiration_ms is not None:
@@ -126,18 +153,27 @@ class Publisher:
                 expires_at_ms=expires_at_ms,
                 priority=found.priority,
             )
-            self._put(queues, [head + body], expiring=expires_at_ms > 0)
+            self._put(queues, [head + body], expiring=expires_at_ms > 0, joins=is_delayed)
         else:
             self._put((), [b""])
 
     def end_run(self) -> None:
         """Order the append of what has been collected."""
-        entries = self._entries
-        if not entries:
+        entries, kept = self._entries, self._delayed
+        if not entries and not kept:
             return
+        # A message that is delayed and not delayed is the only one of its run.
+        count = len(entries) or len(kept)
+        last_tag = 0 if self.confirms is None else self.confirms.expect(count)
+        if kept:
+            self._host.agenda.append(
+                self._queues if entries else (), entries, self, last_tag,
+                expiring=self._expiring, delayed_by=self._delayed_by, delayed=kept,
+            )  # fmt: skip
+            self._delayed = []
+        else:
+            self._host.agenda.append(self._queues, entries, self, last_tag, expiring=self._expiring)
         self._entries = []
-        last_tag = 0 if self.confirms is None else self.confirms.expect(len(entries))
-        self._host.agenda.append(self._queues, entries, self, last_tag, expiring=self._expiring)
         self._expiring = False
 
     def close(self) -> None:
@@ -173,10 +209,19 @@ class Publisher:
             self._send_return(route, body)
 
     def _put(
-        self, queues: tuple[str, ...], entries: list[bytes], *, expiring: bool = False
+        self,
+        queues: tuple[str, ...],
+        entries: list[bytes],
+        *,
+        expiring: bool = False,
+        joins: bool = False,
     ) -> None:
+        """``joins``: it is the message that was just delayed, which other queues get now."""
         if self.transaction is not None:
             self.transaction.publish(queues, entries)
+        elif joins:
+            self._queues, self._entries, self._expiring = queues, entries, expiring
+            self.end_run()
         elif queues and self._host.refuses(queues):
             self._put_alone(queues, entries, expiring=expiring)
         elif queues and queues == self._queues and self._entries:
@@ -192,6 +237,40 @@ class Publisher:
             self.end_run()
             self.confirms.complete(self.confirms.expect(len(entries)), kept=True)
             self._host.confirming(self)
+
+    def _put_delayed(self, exchanges: tuple[str, ...], entry: bytes, *, alone: bool) -> None:
+        """``exchanges`` keep the message."""
+        if self.transaction is not None:
+            self.transaction.delay(exchanges, entry)
+        elif self._delayed and exchanges == self._delayed_by and not alone:
+            self._delayed.append(entry)
+        else:
+            self.end_run()
+            self._delayed_by, self._delayed = exchanges, [entry]
+            self._host.agenda.collecting(self)
+
+    def _delay(
+        self,
+        route: CachedRoute,
+        properties: Properties,
+        body: bytes,
+        *,
+        persistent: bool,
+        priority: int,
+    ) -> bytes:
+        """The entry of a message that is kept until its time has come. All that is in it but the
+        delay is as it was published, for it is routed once more."""
+        headers = properties.headers or {}
+        delay_ms = delay_ms_of(headers)
+        assert delay_ms is not None, "an exchange said that it keeps the message"
+        properties = replace(properties, headers=delayed(headers, delay_ms))
+        if properties.reply_to == REPLY_TO:
+            properties = replace(properties, reply_to=self._reply_to.current)
+        now_ms = self._host.now_ms
+        head = route.head(
+            now_ms, persistent=persistent, priority=priority, deliver_at_ms=now_ms + delay_ms
+        )
+        return head + with_properties(body, encode_properties(properties))
 
     def _put_alone(self, queues: tuple[str, ...], entries: list[bytes], *, expiring: bool) -> None:
         """Each message gets an answer of its own."""
@@ -209,14 +288,19 @@ class Publisher:
     def _publish_by_headers(self, route: CachedRoute, run: PublishRun) -> None:
         head = route.head(self._host.now_ms, persistent=run.persistent)
         for body in run.bodies:
-            headers = seen_by_exchanges(decode_properties(properties_of(body)))
-            self._put(self._routed(route, headers, ()), [head + body])
+            properties = decode_properties(properties_of(body))
+            result = self._routed(route, seen_by_exchanges(properties), ())
+            if result.delayed_by:
+                entry = self._delay(route, properties, body, persistent=run.persistent, priority=0)
+                self._put_delayed(result.delayed_by, entry, alone=bool(result.queues))
+            if result.queues or not result.delayed_by:
+                self._put(result.queues, [head + body], joins=bool(result.delayed_by))
 
     def _routed(
         self, route: CachedRoute, headers: Mapping[str, Field] | None, copies: tuple[str, ...]
-    ) -> tuple[str, ...]:
+    ) -> RouteResult:
         router = self._host.routes.router
-        return router.route(route.exchange, route.routing_key, headers, copies).queues
+        return router.route(route.exchange, route.routing_key, headers, copies)
 
     def _look(self, raw: bytes) -> _Findings:
         """What matters in a property list. Raises RabbitMQ's errors for what is wrong there."""

@@ -36,14 +36,20 @@ class CachedRoute:
     key_hash: int
 
     def head(
-        self, now_ms: int, *, persistent: bool, expires_at_ms: int = 0, priority: int = 0
+        self,
+        now_ms: int,
+        *,
+        persistent: bool,
+        expires_at_ms: int = 0,
+        priority: int = 0,
+        deliver_at_ms: int = 0,
     ) -> bytes:
         """The beginning of an entry: header and route; the message's own part follows."""
         flags = 0 if persistent else _TRANSIENT
         if priority:
             flags |= priority << PRIORITY_SHIFT
         header = HEADER.pack(
-            ENTRY_FORMAT, _AMQP, flags, 1, now_ms, 0, expires_at_ms, self.key_hash,
+            ENTRY_FORMAT, _AMQP, flags, 1, now_ms, deliver_at_ms, expires_at_ms, self.key_hash,
             len(self.raw), 0,
         )  # fmt: skip
         return header + self.raw

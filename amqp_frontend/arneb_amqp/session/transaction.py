@@ -23,10 +23,19 @@ class Answer(Enum):
 class Transaction:
     """One transaction of one channel; a new one begins when it ends."""
 
-    __slots__ = ("_appends", "acknowledged", "pending", "rejected", "released", "returns")
+    __slots__ = (
+        "_appends",
+        "_delayed",
+        "acknowledged",
+        "pending",
+        "rejected",
+        "released",
+        "returns",
+    )
 
     def __init__(self) -> None:
         self._appends: list[tuple[tuple[str, ...], list[bytes]]] = []
+        self._delayed: list[tuple[tuple[str, ...], bytes]] = []
         self.returns: list[tuple[bytes, bytes]] = []
         """Route and body of mandatory messages that go nowhere."""
         self.acknowledged: list[Settled] = []
@@ -44,6 +53,10 @@ class Transaction:
         else:
             self._appends.append((queues, entries))
 
+    def delay(self, exchanges: tuple[str, ...], entry: bytes) -> None:
+        """Add a message that ``exchanges`` keep."""
+        self._delayed.append((exchanges, entry))
+
     def settle(self, settled: Sequence[Settled], pending: list[Pending], answer: Answer) -> None:
         """Add answers."""
         match answer:
@@ -60,4 +73,5 @@ class Transaction:
         their times begin now."""
         for _, entries in self._appends:
             entries[:] = [published_at(each, now_ms) for each in entries]
-        return Commit(self._appends, self.acknowledged)
+        delayed = [(names, published_at(each, now_ms)) for names, each in self._delayed]
+        return Commit(self._appends, delayed, self.acknowledged)

@@ -7,12 +7,13 @@ queue takes, or that would go round in a circle by itself, is gone, as in Rabbit
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from arneb_amqp.codec import encode_message
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.death import bury
+from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router
 from arneb_amqp.wire.content import properties_of, with_properties
@@ -53,6 +54,8 @@ class Way:
     """Header and route."""
     properties: bytes
     topics: Sequence[Topic]
+    delayed: "Way | None" = None
+    """To exchanges that keep them for a while, if some do."""
 
 
 _Kind = tuple[int, int, bytes, bytes]
@@ -70,12 +73,14 @@ class DeadLetterOffice:
         topic_of_queue: Callable[[str], Topic | None],
         now_ms: Callable[[], int],
         target: Target,
+        topic_of_delayed: Callable[[str], Topic | None] = lambda exchange: None,
     ) -> None:
         self._core = core
         self._router = router
         self._topic_of_queue = topic_of_queue
         self._now_ms = now_ms
         self._target = target
+        self._topic_of_delayed = topic_of_delayed
         self._undelivered: list[tuple[Departure, Deliveries, Consumer]] = []
 
     def __repr__(self) -> str:
@@ -135,10 +140,11 @@ class DeadLetterOffice:
         if kind not in ways:
             ways[kind] = self._way(kind, reason)
         way = ways[kind]
-        if way is not None:
+        while way is not None:
             letter = way.head + with_properties(entry[start:], way.properties)
             for topic in way.topics:
                 appends.setdefault(topic, []).append(letter)
+            way = way.delayed
 
     def _way(self, kind: _Kind, reason: Departure) -> Way | None:
         flags, priority, route, properties = kind
@@ -162,18 +168,31 @@ class DeadLetterOffice:
         if not queues and target.exchange == DEFAULT_EXCHANGE:
             queues = (burial.routing_key,)  # a topic that a Pulsar client made, perhaps
         raw = join_route(target.exchange, burial.routing_key)
-        head = HEADER.pack(
-            ENTRY_FORMAT, Origin.AMQP,
-            flags | EntryFlag.DEAD_LETTERED | priority << PRIORITY_SHIFT,
-            1, now_ms, 0, 0, key_hash(routing_key_of(raw)), len(raw), 0,
-        )  # fmt: skip
+        word = flags | EntryFlag.DEAD_LETTERED | priority << PRIORITY_SHIFT
+        key = key_hash(routing_key_of(raw))
+
+        def head(deliver_at_ms: int) -> bytes:
+            header = HEADER.pack(
+                ENTRY_FORMAT, Origin.AMQP, word, 1, now_ms, deliver_at_ms, 0, key, len(raw), 0
+            )
+            return header + raw
+
+        later = None
+        headers = burial.properties.headers or {}
+        if found.delayed_by and (delay_ms := delay_ms_of(headers)):
+            kept = [self._topic_of_delayed(name) for name in found.delayed_by]
+            later = Way(
+                head(now_ms + delay_ms),
+                encode_properties(replace(burial.properties, headers=delayed(headers, delay_ms))),
+                [topic for topic in kept if topic is not None],
+            )
         topics = [
             self._topic_of_queue(name)
             for name in queues
             if reason is Departure.REJECTED or not burial.closes_circle(name)
         ]
         present = [topic for topic in topics if topic is not None]
-        return Way(head + raw, encode_properties(burial.properties), present)
+        return Way(head(0), encode_properties(burial.properties), present, later)
 
 
 def _messages(entry: bytes, mask: int | None, queue: str) -> list[bytes]:

@@ -24,6 +24,7 @@ from arneb_amqp.topology.arguments import (
     check_exchange_name_argument,
     inequivalent,
 )
+from arneb_amqp.topology.delays import Delays
 from arneb_amqp.topology.queue import ConnectionId
 from arneb_amqp.topology.queues import RESERVED_PREFIX, Queues, reserved
 from arneb_amqp.topology.records import (
@@ -40,11 +41,14 @@ from arneb_core.interface import Core, Unit
 class Exchanges:
     """The exchanges and bindings of one vhost."""
 
-    def __init__(self, vhost: str, core: Core, router: Router, queues: Queues) -> None:
+    def __init__(
+        self, vhost: str, core: Core, router: Router, queues: Queues, delays: Delays
+    ) -> None:
         self.vhost = vhost
         self._core = core
         self._router = router
         self._queues = queues
+        self._delays = delays
 
     def find(self, name: str) -> Exchange:
         """The exchange of that name, for a passive declaration. Raises 403 and 404."""
@@ -65,14 +69,19 @@ class Exchanges:
         words = exchange_in_words(wanted.name, self.vhost)
         check_exchange_name_argument(wanted.arguments, ALTERNATE_EXCHANGE, words)
         self._router.declare(wanted)
+        unit = None
         if wanted.durable:
             key = exchange_key(self.vhost, wanted.name)
             unit = Unit(metadata=[(key, encode_exchange(self.vhost, wanted))])
-            try:
+        try:
+            keeper = await self._delays.make(wanted, unit)
+            if keeper is not None:
+                keeper.begin()
+            elif unit is not None:
                 await self._core.committed(unit)
-            except CoreError:
-                self._router.delete(wanted.name)
-                raise
+        except CoreError:
+            self._router.delete(wanted.name)
+            raise
 
     async def delete(self, name: str, *, if_unused: bool) -> None:
         """Remove the exchange with its bindings; one that is not there is removed already."""
@@ -83,6 +92,7 @@ class Exchanges:
         if if_unused and self._router.bindings_from(name):
             raise precondition_failed(f"{words} in use")
         await self._commit(self._router.delete(name))
+        await self._delays.look_over()
 
     async def bind(self, binding: Binding, owner: ConnectionId) -> None:
         """Add the binding, durably if both its ends are durable."""

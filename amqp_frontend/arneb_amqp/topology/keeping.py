@@ -100,6 +100,7 @@ def keeping_of(
     core: Core,
     router: Router,
     topic_of_queue: Callable[[str], Topic | None],
+    topic_of_delayed: Callable[[str], Topic | None] = lambda exchange: None,
 ) -> Keeping | None:
     """What ``arguments`` ask for; None when that is nothing."""
     overflow = lookup_text(arguments, OVERFLOW)
@@ -117,7 +118,9 @@ def keeping_of(
     office = None
     if exchange is not None:
         target = Target(queue, exchange, lookup_text(arguments, DEAD_LETTER_ROUTING_KEY))
-        office = DeadLetterOffice(core, router, topic_of_queue, wall_clock_ms, target)
+        office = DeadLetterOffice(
+            core, router, topic_of_queue, wall_clock_ms, target, topic_of_delayed
+        )
     refuses = refuses and (messages_max is not None or bytes_max is not None)
     expires_ms = number(arguments, EXPIRES)
     made = Keeping(

@@ -50,6 +50,8 @@ class Queues:
         self._queues: dict[str, Queue] = {}
         self.refusing: dict[str, Queue] = {}
         """Those that refuse a publish when they are full."""
+        self.topic_of_delayed: Callable[[str], Topic | None] = lambda exchange: None
+        """Where an exchange that delays keeps messages."""
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(list(self._queues.values()))
@@ -234,7 +236,12 @@ class Queues:
             queue_arguments.number(queue.arguments, queue_arguments.MAX_PRIORITY) or 0
         )
         queue.keeping = keeping_of(
-            queue.name, queue.arguments, self._core, self._router, self.topic
+            queue.name,
+            queue.arguments,
+            self._core,
+            self._router,
+            self.topic,
+            self.topic_of_delayed,
         )
         if queue.keeping is not None:
             queue.subscription.limit(queue.keeping.limits, queue.keeping.office)

@@ -19,6 +19,7 @@ from arneb_amqp.routing.router import Router
 from arneb_amqp.session.routes import Routes
 from arneb_amqp.topology.arguments import CONSUMER_TIMEOUT
 from arneb_amqp.topology.attachments import Attachments
+from arneb_amqp.topology.delays import Delays
 from arneb_amqp.topology.exchanges import Exchanges
 from arneb_amqp.topology.housekeeping import delete_expired, retry_dead_letters
 from arneb_amqp.topology.keeping import wall_clock_ms
@@ -55,7 +56,9 @@ class Vhost:
         self.name = name
         self.router = Router(name)
         self.queues = Queues(name, core, self.router, name_maker)
-        self.exchanges = Exchanges(name, core, self.router, self.queues)
+        self.delays = Delays(name, core, self.router, self.queues, wall_clock_ms)
+        self.queues.topic_of_delayed = self.delays.topic
+        self.exchanges = Exchanges(name, core, self.router, self.queues, self.delays)
         self.attachments = Attachments(self.queues)
         self.routes = Routes(self.router)
 
@@ -113,6 +116,7 @@ class Topology:
                         soonest_ms, await delete_expired(vhost.queues, wall_clock_ms())
                     )
                     retry_dead_letters(vhost.queues)
+                    await vhost.delays.look_over()
             await trio.sleep(min(HOUSEKEEPING_S, max(soonest_ms / 1000, HOUSEKEEPING_S_MIN)))
 
     async def _load(self) -> None:
@@ -120,6 +124,7 @@ class Topology:
             vhost_name, exchange = decode_exchange(value)
             if vhost_name in self._vhosts:
                 self._vhosts[vhost_name].router.declare(exchange)
+                await self._vhosts[vhost_name].delays.make(exchange)
         for value in self._core.metadata(QUEUES).values():
             record = decode_queue(value)
             if record.vhost in self._vhosts:
@@ -137,3 +142,4 @@ class Topology:
                 LOGGER.warning("leaving out %s: %s", binding, error)
         for vhost in self._vhosts.values():
             vhost.queues.begin()
+            await vhost.delays.begin()

@@ -1,0 +1,307 @@
+"""The exchange type x-delayed-message of RabbitMQ's plugin.
+
+Debian's RabbitMQ does not have that plugin, so these run against it only where somebody has
+enabled it; what they expect is taken from the plugin's README and its own suite.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+from conformance.amqp.conftest import Connect, Named
+from conformance.amqp.helpers import refused
+from conformance.brokers.arneb import Arneb
+from conformance.conftest import Target
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import AMQPError
+
+LATE_S = 1.0
+
+
+@pytest.fixture
+def delaying(channel: BlockingChannel, connect: Connect, name: Named) -> str:
+    """A direct exchange that delays; skips where the type is not known."""
+    exchange = name("delaying")
+    try:
+        connect().channel().exchange_declare(
+            exchange, "x-delayed-message", arguments={"x-delayed-type": "direct"}
+        )
+    except AMQPError:
+        pytest.skip("the plugin is not enabled")
+    channel.confirm_delivery()
+    return exchange
+
+
+def bound(channel: BlockingChannel, name: Named, exchange: str, key: str = "k") -> str:
+    queue = name("queue")
+    channel.queue_declare(queue)
+    channel.queue_bind(queue, exchange, key)
+    return queue
+
+
+def publish(
+    channel: BlockingChannel, exchange: str, delay: Any, body: bytes = b"x", **fields: Any
+) -> None:
+    headers = {"x-delay": delay, **fields.pop("headers", {})}
+    channel.basic_publish(exchange, "k", body, pika.BasicProperties(headers=headers, **fields))
+
+
+def next_message(channel: BlockingChannel, queue: str, within_s: float = 5.0) -> Any:
+    """Method, properties and body of the next message."""
+    for found in channel.consume(queue, auto_ack=True, inactivity_timeout=within_s):
+        channel.cancel()
+        return found
+    raise AssertionError("the consumer was cancelled")
+
+
+def count(channel: BlockingChannel, queue: str) -> int:
+    return int(channel.queue_declare(queue, passive=True).method.message_count)
+
+
+def test_messages_come_in_the_order_of_their_delays(
+    channel: BlockingChannel, name: Named, delaying: str
+) -> None:
+    """delay_order of the plugin's suite."""
+    queue = bound(channel, name, delaying)
+    delays = [500, 100, 300, 200, 100, 400]
+    begin = time.monotonic()
+    for delay in delays:
+        publish(channel, delaying, delay, b"%d" % delay)
+    assert count(channel, queue) == 0, "what is delayed is in no queue"
+    for delay in sorted(delays):
+        method, properties, body = next_message(channel, queue)
+        assert int(body) == delay
+        assert time.monotonic() - begin >= delay / 1000
+        assert time.monotonic() - begin <= delay / 1000 + LATE_S
+        assert properties.headers["x-delay"] == -delay
+        assert (method.exchange, method.routing_key) == (delaying, "k")
+        assert not method.redelivered
+
+
+@pytest.mark.parametrize("delay", [0, -100, "0", True, 1 << 32, None, [1]])
+def test_other_values_are_no_delay(
+    channel: BlockingChannel, name: Named, delaying: str, delay: Any
+) -> None:
+    queue = bound(channel, name, delaying)
+    publish(channel, delaying, delay)
+    _, properties, _ = next_message(channel, queue, 1.0)
+    assert properties.headers["x-delay"] == delay
+
+
+def test_a_delay_may_be_text(channel: BlockingChannel, name: Named, delaying: str) -> None:
+    """string_delay_header of the plugin's suite."""
+    queue = bound(channel, name, delaying)
+    publish(channel, delaying, "300")
+    assert next_message(channel, queue, 0.1)[0] is None
+    _, properties, _ = next_message(channel, queue)
+    assert properties.headers["x-delay"] == -300
+
+
+def test_the_bindings_of_the_time_when_it_is_due_count(
+    channel: BlockingChannel, name: Named, delaying: str
+) -> None:
+    early = bound(channel, name, delaying)
+    publish(channel, delaying, 300)
+    channel.queue_unbind(early, delaying, "k")
+    late = bound(channel, name, delaying)
+    assert next_message(channel, late)[2] == b"x"
+    assert count(channel, early) == 0
+
+
+def test_what_no_queue_wants_is_dropped(
+    channel: BlockingChannel, name: Named, delaying: str
+) -> None:
+    publish(channel, delaying, 100)
+    time.sleep(0.3)
+    queue = bound(channel, name, delaying)
+    assert next_message(channel, queue, 0.3)[0] is None
+
+
+def test_it_routes_as_the_other_type(channel: BlockingChannel, name: Named, delaying: str) -> None:
+    """routing_topic of the plugin's suite."""
+    exchange = name("topic")
+    channel.exchange_declare(exchange, "x-delayed-message", arguments={"x-delayed-type": "topic"})
+    queue = name("queue")
+    channel.queue_declare(queue)
+    for key in ("a.b.c", "a.*.c", "a.#"):
+        channel.queue_bind(queue, exchange, key)
+    for delay in (0, 100):
+        for key in ("a.b.c", "a.z.c", "a.j.k", "b.b.c"):
+            channel.basic_publish(
+                exchange, key, b"x", pika.BasicProperties(headers={"x-delay": delay})
+            )
+    time.sleep(0.4)
+    assert count(channel, queue) == 6
+
+
+def test_a_message_is_delayed_once_on_its_way(
+    channel: BlockingChannel, name: Named, delaying: str
+) -> None:
+    """e2e_delay of the plugin's suite, with a queue on the first exchange too."""
+    front = name("front")
+    channel.exchange_declare(front, "fanout")
+    channel.exchange_bind(delaying, front)
+    second = name("second")
+    channel.exchange_declare(second, "x-delayed-message", arguments={"x-delayed-type": "fanout"})
+    channel.exchange_bind(second, delaying, "k")
+    now = bound(channel, name, front)
+    queue = bound(channel, name, second)
+    publish(channel, front, 400)
+    _, properties, _ = next_message(channel, now, 1.0)
+    assert properties.headers["x-delay"] == 400, "who is not behind it gets it as it was sent"
+    begin = time.monotonic()
+    assert next_message(channel, queue)[1].headers["x-delay"] == -400
+    assert time.monotonic() - begin < 0.4 + LATE_S
+
+
+def test_a_mandatory_message_that_is_delayed_is_returned_and_comes(
+    channel: BlockingChannel, name: Named, delaying: str
+) -> None:
+    """At the time when the plugin must answer, it goes nowhere."""
+    queue = bound(channel, name, delaying)
+    with pytest.raises(pika.exceptions.UnroutableError):
+        channel.basic_publish(
+            delaying, "k", b"x", pika.BasicProperties(headers={"x-delay": 100}), mandatory=True
+        )
+    assert next_message(channel, queue)[2] == b"x"
+
+
+def test_its_life_begins_when_it_is_due(
+    channel: BlockingChannel, name: Named, delaying: str
+) -> None:
+    queue = bound(channel, name, delaying)
+    publish(channel, delaying, 400, expiration="200")
+    time.sleep(0.5)
+    assert count(channel, queue) == 1
+    time.sleep(0.3)
+    assert count(channel, queue) == 0
+
+
+def test_copies_are_made_when_it_is_due(
+    channel: BlockingChannel, name: Named, delaying: str
+) -> None:
+    first, second = bound(channel, name, delaying), bound(channel, name, delaying, "other")
+    third = bound(channel, name, delaying, "blind")
+    publish(channel, delaying, 100, headers={"CC": ["other"], "BCC": ["blind"]})
+    for queue in (first, second, third):
+        _, properties, _ = next_message(channel, queue)
+        assert properties.headers["CC"] == ["other"]
+        assert "BCC" not in properties.headers
+
+
+def test_a_transaction_delays_from_its_commit_on(
+    connect: Connect, channel: BlockingChannel, name: Named, delaying: str
+) -> None:
+    queue = bound(channel, name, delaying)
+    other = connect().channel()
+    other.tx_select()
+    publish(other, delaying, 200)
+    assert next_message(channel, queue, 0.5)[0] is None
+    other.tx_commit()
+    begin = time.monotonic()
+    assert next_message(channel, queue)[2] == b"x"
+    assert time.monotonic() - begin > 0.1
+    publish(other, delaying, 100)
+    other.tx_rollback()
+    assert next_message(channel, queue, 0.4)[0] is None
+
+
+def test_a_dead_letter_is_delayed_too(channel: BlockingChannel, name: Named, delaying: str) -> None:
+    """A way to try again later."""
+    again = bound(channel, name, delaying)
+    work = name("work")
+    channel.queue_declare(
+        work,
+        arguments={"x-dead-letter-exchange": delaying, "x-dead-letter-routing-key": "k"},
+    )
+    channel.basic_publish("", work, b"x", pika.BasicProperties(headers={"x-delay": 300}))
+    method, _, _ = channel.basic_get(work)
+    channel.basic_reject(method.delivery_tag, requeue=False)
+    assert next_message(channel, again, 0.15)[0] is None
+    _, properties, _ = next_message(channel, again)
+    assert properties.headers["x-delay"] == -300
+    assert properties.headers["x-death"][0]["queue"] == work
+
+
+def test_what_an_exchange_keeps_goes_with_it(
+    channel: BlockingChannel, name: Named, delaying: str
+) -> None:
+    queue = bound(channel, name, delaying)
+    publish(channel, delaying, 200)
+    channel.exchange_delete(delaying)
+    assert next_message(channel, queue, 0.6)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (
+            {},
+            406,
+            (
+                "PRECONDITION_FAILED - Invalid argument, 'x-delayed-type' must be an existing "
+                "exchange type"
+            ),
+        ),
+        (
+            {"x-delayed-type": "x-delayed-message"},
+            406,
+            (
+                "PRECONDITION_FAILED - Invalid argument, 'x-delayed-message' can't be used for "
+                "'x-delayed-type'"
+            ),
+        ),
+        ({"x-delayed-type": "wibble"}, 503, "COMMAND_INVALID - unknown exchange type 'wibble'"),
+    ],
+)
+def test_the_other_type_must_be_there(
+    connect: Connect, name: Named, delaying: str, arguments: dict[str, Any], code: int, text: str
+) -> None:
+    """wrong_exchange_argument_type and exchange_argument_type_not_self of the plugin's suite."""
+    channel = connect().channel()
+    with refused(code, text, connection=code == 503):
+        channel.exchange_declare(name("wrong"), "x-delayed-message", arguments=arguments)
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["stop", "kill"])
+def test_what_is_delayed_outlives_the_broker(tmp_path: Path, broker: Target, kill: bool) -> None:
+    """node_restart_before_delay_expires and node_restart_after_delay_expires of the suite."""
+    if broker.is_rabbitmq:
+        pytest.skip("a broker of its own is started")
+    own = Arneb(tmp_path / "own", listeners=["amqp"])
+    try:
+        own.start()
+        with pika.BlockingConnection(pika.URLParameters(own.url)) as connection:
+            channel = connection.channel()
+            channel.exchange_declare(
+                "e", "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"}
+            )
+            channel.exchange_declare(
+                "gone", "x-delayed-message", arguments={"x-delayed-type": "fanout"}
+            )
+            channel.queue_declare("q", durable=True)
+            channel.queue_bind("q", "e")
+            channel.queue_bind("q", "gone")
+            channel.confirm_delivery()
+            begin = time.time()
+            for number in range(300):
+                publish(channel, "e", 500 + number % 3 * 2_000, b"%d" % number)
+            publish(channel, "gone", 1_000, b"of an exchange that is not durable")
+        own.kill() if kill else own.stop()
+        time.sleep(1)  # some come due meanwhile
+        own.start()
+        with pika.BlockingConnection(pika.URLParameters(own.url)) as connection:
+            channel = connection.channel()
+            found: dict[int, float] = {}
+            for method, _, body in channel.consume("q", auto_ack=True, inactivity_timeout=8):
+                assert method is not None, f"got {len(found)} of 300"
+                assert int(body) not in found
+                found[int(body)] = time.time() - begin
+                if len(found) == 300:
+                    break
+            assert all(found[number] >= 0.5 + number % 3 * 2 for number in found)
+            assert list(found) == sorted(found, key=lambda number: (number % 3, number))
+    finally:
+        own.stop()
