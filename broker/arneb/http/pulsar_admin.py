@@ -50,7 +50,11 @@ async def _respond(door: Door, request: Request) -> Response:
         query = dict(request.query_params)
         host = request.headers.get("host", "localhost")
         reply = await answer(door, request.method, path, query, bytes(body), host)
-    headers = dict(reply.headers)
-    if reply.body or reply.status != 204:
-        headers["content-type"] = reply.kind
-    return Response(reply.body, status_code=reply.status, headers=headers)
+    kind = reply.kind if reply.body or reply.status != 204 else None
+    response = Response(reply.body, status_code=reply.status, media_type=kind)
+    # Java's client knows the properties of messages by the case of their header's letters only,
+    # which Starlette would change.
+    response.raw_headers += [
+        (name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers.items()
+    ]
+    return response

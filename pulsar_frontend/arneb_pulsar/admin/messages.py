@@ -4,6 +4,7 @@ The rule: the payload is uncompressed, a batch is shown whole with its number of
 what a header cannot hold is percent-encoded.
 """
 
+import json
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
@@ -52,8 +53,8 @@ def _headers(metadata: MessageMetadata) -> dict[str, str]:
         found["partition-key"] = metadata.partition_key
     if metadata.HasField("num_messages_in_batch"):
         found["num-batch-message"] = str(metadata.num_messages_in_batch)
-    for each in metadata.properties:
-        found[f"PROPERTY-{quote(each.key, safe='-_.')}"] = each.value
+    if metadata.properties:
+        found["PROPERTY"] = json.dumps({each.key: each.value for each in metadata.properties})
     return {PREFIX + key: quote(value, safe=SAFE) for key, value in found.items()}
 
 

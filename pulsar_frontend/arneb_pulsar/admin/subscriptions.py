@@ -16,8 +16,10 @@ from arneb_pulsar.admin.exchange import (
     document,
 )
 from arneb_pulsar.admin.messages import message_of
+from arneb_pulsar.admin.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
+from arneb_pulsar.places.backlog import bytes_from, nth_entry
 from arneb_pulsar.server.door import Door
 from arneb_pulsar.server.keeper import OWNED
 from arneb_pulsar.wire.ids import ENTRIES, LEDGERS
@@ -128,6 +130,19 @@ async def expire(door: Door, request: AdminRequest) -> AdminReply:
     return await _each(door, request, _expiry(request.number("seconds")))
 
 
+async def expire_through(door: Door, request: AdminRequest) -> AdminReply:
+    """Everything up to a message id; with ``isExcluded`` not that one."""
+    topic = plain(door, topic_of(door, request))
+    subscription = _of(topic, request.names["subscription"])
+    wanted = request.json()
+    place = _place(wanted)
+    if place is not None and wanted.get("isExcluded"):
+        place = before(place)
+    if place is not None and place > subscription.mark_delete:
+        await subscription.skip_through(place)
+    return DONE
+
+
 async def expire_all(door: Door, request: AdminRequest) -> AdminReply:
     work = _expiry(request.number("seconds"))
     for part in parts(door, topic_of(door, request)):
@@ -160,6 +175,51 @@ async def peek(door: Door, request: AdminRequest) -> AdminReply:
     if entry is None:
         raise AdminError(404, "Message not found")
     return _message(waiting[count - 1], entry)
+
+
+async def examine(door: Door, request: AdminRequest) -> AdminReply:
+    """The nth entry from either end of the log, counted from 1."""
+    topic = plain(door, topic_of(door, request))
+    end = request.query.get("initialPosition", "latest")
+    if end not in ("earliest", "latest"):
+        raise AdminError(412, f"initialPosition: expected earliest or latest, got {end!r}")
+    asked = {"number": request.query.get("messagePosition", "1")}
+    number = AdminRequest(asked).number("number")
+    place = nth_entry(topic.ledgers(), max(1, number), from_end=end == "latest")
+    found = None if place is None else await topic.entry_at(place)
+    if place is None or found is None:
+        raise AdminError(404, "Message not found")
+    return _message(place, found)
+
+
+async def backlog_size(door: Door, request: AdminRequest) -> AdminReply:
+    """Bytes from a message id on."""
+    place = _place(request.json())
+    topic = plain(door, topic_of(door, request))
+    return document(bytes_from(topic.ledgers(), place or position(1, 0)))
+
+
+async def truncate(door: Door, request: AdminRequest) -> AdminReply:
+    """Every subscription is done with everything."""
+    for part in parts(door, topic_of(door, request)):
+        topic = door.core.topic(part.core_name)
+        for subscription in list(topic.subscriptions.values()):
+            if topic.last is not None and subscription.name not in OWNED:
+                await subscription.skip_through(topic.last)
+    return DONE
+
+
+async def clear_namespace(door: Door, request: AdminRequest) -> AdminReply:
+    """One subscription of every topic, or all of them, are done with everything."""
+    inside = f"://{namespace_of(door, request)}/"
+    wanted = request.names.get("subscription")
+    for topic in [each for each in door.core.topics.values() if inside in each.name]:
+        for subscription in list(topic.subscriptions.values()):
+            if topic.last is not None and (
+                subscription.name == wanted or (wanted is None and subscription.name not in OWNED)
+            ):
+                await subscription.skip_through(topic.last)
+    return DONE
 
 
 async def entry(door: Door, request: AdminRequest) -> AdminReply:
@@ -200,16 +260,24 @@ async def _each(door: Door, request: AdminRequest, work: Work) -> AdminReply:
 
 ONE: Final = "/{topic}/subscription/{subscription}"
 
-ROUTES: Final[list[Route]] = routes_of_topics(
-    ("GET", "/{topic}/subscriptions", list_subscriptions),
-    ("PUT", ONE, make),
-    ("DELETE", ONE, drop),
-    ("POST", ONE + "/skip_all", skip_all),
-    ("POST", ONE + "/skip/{count}", skip),
-    ("POST", ONE + "/resetcursor/{timestamp}", reset_to_time),
-    ("POST", ONE + "/resetcursor", reset_to_id),
-    ("POST", ONE + "/expireMessages/{seconds}", expire),
-    ("POST", "/{topic}/all_subscription/expireMessages/{seconds}", expire_all),
-    ("GET", ONE + "/position/{count}", peek),
-    ("GET", "/{topic}/ledger/{ledger}/entry/{entry}", entry),
-)
+ROUTES: Final[list[Route]] = [
+    *routes_of_topics(
+        ("GET", "/{topic}/subscriptions", list_subscriptions),
+        ("PUT", ONE, make),
+        ("DELETE", ONE, drop),
+        ("POST", ONE + "/skip_all", skip_all),
+        ("POST", ONE + "/skip/{count}", skip),
+        ("POST", ONE + "/resetcursor/{timestamp}", reset_to_time),
+        ("POST", ONE + "/resetcursor", reset_to_id),
+        ("POST", ONE + "/expireMessages/{seconds}", expire),
+        ("POST", "/{topic}/all_subscription/expireMessages/{seconds}", expire_all),
+        ("GET", ONE + "/position/{count}", peek),
+        ("GET", "/{topic}/ledger/{ledger}/entry/{entry}", entry),
+        ("POST", ONE + "/expireMessages", expire_through),
+        ("GET", "/{topic}/examinemessage", examine),
+        ("PUT", "/{topic}/backlogSize", backlog_size),
+        ("DELETE", "/{topic}/truncate", truncate),
+    ),
+    ("POST", PATH + "/clearBacklog", clear_namespace),
+    ("POST", PATH + "/clearBacklog/{subscription}", clear_namespace),
+]

@@ -25,3 +25,29 @@ def place_leaving(ledgers: Sequence[LedgerStatistics], bytes_left: int) -> Posit
             return position(info.id, info.entries - 1 - stay)
         left -= info.bytes
     return None
+
+
+def bytes_from(ledgers: Sequence[LedgerStatistics], place: Position) -> int:
+    """Bytes of the entries from ``place`` on."""
+    total = 0
+    for info in ledgers:
+        if info.entries and position(info.id, info.entries - 1) >= place:
+            below = max(0, place - position(info.id, 0))
+            total += (info.entries - below) * info.bytes // info.entries
+    return total
+
+
+def nth_entry(
+    ledgers: Sequence[LedgerStatistics], number: int, *, from_end: bool
+) -> Position | None:
+    """The nth entry, counted from 1; the last one on the way if there are not so many."""
+    left, found = number, None
+    for info in reversed(ledgers) if from_end else ledgers:
+        if not info.entries:
+            continue
+        step = min(left, info.entries)
+        found = position(info.id, info.entries - step if from_end else step - 1)
+        left -= step
+        if not left:
+            break
+    return found

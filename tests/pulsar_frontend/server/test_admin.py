@@ -5,10 +5,17 @@ from urllib.parse import quote
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.pulsar_frontend.server.admin import Admin
 from tests.pulsar_frontend.server.client import connected
 from tests.pulsar_frontend.server.conftest import OpenDoor
 
+from arneb_core.entry import EntryHeader, Origin
+from arneb_core.interface import InitialPosition
+from arneb_core.position import position
+from arneb_pulsar.admin.messages import message_of
+from arneb_pulsar.wire.checksum import join_body
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandCloseConsumer,
@@ -191,6 +198,47 @@ async def test_subscriptions_are_moved(open_door: OpenDoor) -> None:
         assert (await admin("POST", "/t/subscription/none/skip_all"))[0] == 404
 
 
+async def test_messages_are_looked_at_and_cleared(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        await admin("PUT", "/t/subscription/s", "earliest")
+        await admin("PUT", "/t/subscription/other", "earliest")
+        topic = running.core.topics["persistent://public/default/t"]
+        await topic.subscribe("amqp", initial=InitialPosition.EARLIEST)
+        await client.producer("t")
+        await client.publish(*(b"%d" % number for number in range(10)))
+        await client.take(10)
+
+        def backlogs() -> list[int]:
+            return [
+                topic.subscriptions[name].statistics().backlog_entries
+                for name in ("s", "other", "amqp")
+            ]
+
+        for number, end, expected in (("1", "earliest", b"0"), ("4", "earliest", b"3"),
+                                        ("1", "latest", b"9"), ("40", "latest", b"0")):  # fmt: skip
+            query = {"messagePosition": number, "initialPosition": end}
+            assert await admin("GET", "/t/examinemessage", **query) == (200, expected)
+        assert (await admin("GET", "/t/examinemessage", initialPosition="middle"))[0] == 412
+        whole = (await admin("PUT", "/t/backlogSize", {"ledgerId": 1, "entryId": 0}))[1]
+        half = (await admin("PUT", "/t/backlogSize", {"ledgerId": 1, "entryId": 5}))[1]
+        assert whole == 2 * half == sum(each.bytes for each in topic.ledgers())
+        place = {"ledgerId": 1, "entryId": 2}
+        await admin("POST", "/t/subscription/s/expireMessages", place)
+        assert backlogs() == [7, 10, 10]
+        await admin("POST", "/t/subscription/s/expireMessages", place | {"isExcluded": True})
+        assert backlogs() == [7, 10, 10]
+        namespace = "/admin/v2/namespaces/public/default"
+        assert (await admin("POST", f"{namespace}/clearBacklog/other"))[0] == 204
+        assert backlogs() == [7, 0, 10]
+        assert (await admin("DELETE", "/t/truncate"))[0] == 204
+        assert backlogs() == [0, 0, 10]
+        await client.publish(b"x", first=10)
+        await client.take(1)
+        assert (await admin("POST", f"{namespace}/clearBacklog"))[0] == 204
+        assert backlogs() == [0, 0, 11]
+
+
 async def test_statistics_name_who_is_there(open_door: OpenDoor) -> None:
     async with open_door() as running, connected(running.door) as (client,):
         admin = Admin(running)
@@ -276,3 +324,36 @@ async def test_a_failing_disk_is_said_and_nothing_is_made(open_door: OpenDoor) -
         running.store.heal()
         assert (await admin("GET", "/t/partitions"))[0] == 404
         assert (await admin("PUT", "/t/partitions", 2))[0] == 204
+
+
+def test_a_message_is_shown_with_what_is_known_of_it() -> None:
+    metadata = pb.MessageMetadata(
+        producer_name="p",
+        sequence_id=7,
+        publish_time=1_700_000_000_123,
+        event_time=1,
+        partition_key="k é",
+        properties=[pb.KeyValue(key="ü", value="\n")],
+    )
+    body = join_body(metadata.SerializeToString(), b"payload")
+    headers, payload = message_of(position(3, 4), EntryHeader(Origin.PULSAR).pack() + body)
+    assert payload == b"payload"
+    assert headers == {
+        "X-Pulsar-Message-ID": "3:4",
+        "X-Pulsar-publish-time": "2023-11-14T22:13:20.123Z",
+        "X-Pulsar-event-time": "1970-01-01T00:00:00.001Z",
+        "X-Pulsar-producer-name": "p",
+        "X-Pulsar-sequence-id": "7",
+        "X-Pulsar-partition-key": "k %C3%A9",
+        "X-Pulsar-PROPERTY": '{"\\u00fc": "\\n"}',
+    }
+
+
+@given(st.sampled_from(Origin), st.binary(max_size=60), st.integers(0, 1 << 63))
+def test_any_entry_can_be_shown(origin: Origin, body: bytes, time_ms: int) -> None:
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=time_ms)
+    for each in (body, join_body(metadata.SerializeToString(), body)):
+        headers, _ = message_of(position(1, 1), EntryHeader(origin).pack() + each)
+        for name, value in headers.items():
+            assert (name + value).isascii()
+            assert "\n" not in value
