@@ -187,8 +187,8 @@ MUTANTS: Final = (
     Mutant(
         "requeue at the tail",
         CORE + "subscription.py",
-        "        return self._replay or self._new_source()\n",
-        "        return self._replay if self._reader.peek() is None else self._new_source()\n",
+        "        return self._replay or self._reader\n",
+        "        return self._replay if self._reader.peek() is None else self._reader\n",
         ENGINE_TESTS,
     ),
     Mutant(
