@@ -24,6 +24,11 @@ PUBLISHED_AT_ONCE = 2_000
 WITHIN_S = 60.0
 TOPIC = "persistent://public/default/q"
 SUBSCRIPTION = "billing"
+UNLIMITED = """
+[pulsar]
+max_unacked_messages_per_consumer = 0
+max_unacked_messages_per_subscription = 0
+"""
 
 
 async def publish(broker: Arneb) -> None:
@@ -78,7 +83,7 @@ class Reader:
 
 
 async def kill_beside_holes(directory: Path, dice: random.Random) -> None:
-    broker = Arneb(directory, listeners=("amqp", "pulsar"))
+    broker = Arneb(directory, listeners=("amqp", "pulsar"), settings=UNLIMITED)
     reader = Reader()
     try:
         broker.start()
