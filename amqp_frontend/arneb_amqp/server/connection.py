@@ -9,17 +9,14 @@ write carries everything a turn has brought.
 import logging
 import socket
 import time
-from dataclasses import dataclass
 from typing import Final
 
 import trio
 
-from arneb_amqp.config import AmqpConfig
 from arneb_amqp.errors import AmqpError, internal_error
 from arneb_amqp.server.bridge import Bridge
-from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.link import Link
-from arneb_amqp.server.timers import Timers
+from arneb_amqp.server.services import Services
 from arneb_amqp.session.connection import ConnectionSession
 from arneb_amqp.session.effects import (
     Acknowledge,
@@ -40,10 +37,10 @@ from arneb_amqp.session.events import Committed, ConsumerClosed, ShortageChanged
 from arneb_amqp.session.surroundings import Surroundings
 from arneb_amqp.session.unacked import ConsumerId
 from arneb_amqp.topology.queue import ConnectionId
-from arneb_amqp.topology.topology import Topology, new_name
+from arneb_amqp.topology.topology import new_name
 from arneb_core.errors import SubscriptionFenced
-from arneb_core.interface import Core, Deliveries
-from arneb_core.shortages import Short, Shortages
+from arneb_core.interface import Deliveries
+from arneb_core.shortages import Short
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -65,19 +62,6 @@ REATTACH_TRIES: Final = 100
 _AFTER_PUBLISHES: Final = (Perform, Get, Leave, EndConnection)
 """Requests that wait until what was published before them is in its queues, as in RabbitMQ: a
 client counts, gets, purges or deletes it at once, and whoever closes may tell others to look."""
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """What all connections of a server share."""
-
-    core: Core
-    topology: Topology
-    config: AmqpConfig
-    flusher: Flusher
-    timers: Timers
-    nursery: trio.Nursery
-    shortages: Shortages
 
 
 class Connection:

@@ -11,8 +11,9 @@ from typing import Final, NoReturn
 import trio
 
 from arneb_amqp.config import AmqpConfig
-from arneb_amqp.server.connection import Connection, Services
+from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.flusher import Flusher
+from arneb_amqp.server.services import Services
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.topology.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology
