@@ -10,7 +10,7 @@ from typing import Final
 
 from arneb_core.entry import messages_in
 from arneb_core.position import Position
-from arneb_pulsar.names import TopicName
+from arneb_pulsar.names import NAME_BYTES_MAX, TopicName
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.session.describing import schema_of
 from arneb_pulsar.session.effects import (
@@ -49,6 +49,9 @@ IGNORE_SENDS_S: Final = 30.0
 """How long SENDs of a producer that the broker closed are ignored: its client may have sent
 them before it knew. Java's broker takes the same time."""
 
+
+UNAVAILABLE: Final = Failure(pb.ServiceNotReady, "Topic is temporarily unavailable")
+"""A producer that is not open yet has to ask again: its topic went, or is to be opened anew."""
 
 NO_TRANSACTIONS: Final = Failure(pb.NotAllowedError, "Transactions are not enabled.")
 
@@ -101,6 +104,9 @@ class Producing:
             return
         if present is not None:
             raise Refused(pb.ServiceNotReady, "Producer is already present on the connection")
+        name = text_of(command.producer_name, "producer_name")
+        if len(name.encode()) > NAME_BYTES_MAX:
+            raise Refused(pb.NotAllowedError, f"Producer name longer than {NAME_BYTES_MAX} bytes")
         if len(self._by_id) >= PRODUCERS_MAX:
             raise Refused(pb.TooManyRequests, f"At most {PRODUCERS_MAX} producers a connection")
         topic = topic_of(command.topic)
@@ -113,7 +119,7 @@ class Producing:
                 key=key,
                 producer_id=command.producer_id,
                 topic=topic,
-                name=text_of(command.producer_name, "producer_name"),
+                name=name,
                 mode=AccessMode(command.producer_access_mode),
                 topic_epoch=command.topic_epoch if command.HasField("topic_epoch") else None,
                 initial_subscription=text_of(
@@ -244,15 +250,18 @@ class Producing:
         producer = self._by_key.get(event.key)
         if producer is None or producer.state is ProducerState.OPENING:
             return  # one that is being opened hears of it when it sends
-        was_closing = producer.state is ProducerState.CLOSING
+        was = producer.state
         producer.move(ProducerInput.EXPELLED)
         self._forget(producer)
         self._outlet.do(LeaveProducer(producer.key))
-        if was_closing:
+        if was is ProducerState.CLOSING:
             self._outlet.send(commands.success(producer.close_request))
-        else:
+        elif was is ProducerState.READY:
             self._expelled[producer.producer_id] = self._outlet.now + IGNORE_SENDS_S
             self._outlet.send(commands.close_producer(producer.producer_id))
+        else:
+            failure = UNAVAILABLE
+            self._outlet.send(commands.error(producer.request_id, failure.code, failure.text))
 
     def appended(self, event: Appended) -> None:
         """A run is durable or failed: settle its outcomes, tell those whose turn it is."""

@@ -97,6 +97,7 @@ PRODUCER_MOVES: Final[Mapping[tuple[ProducerState, ProducerInput], ProducerState
     (ProducerState.WAITING, ProducerInput.LOST): ProducerState.CLOSED,
     (ProducerState.WAITING, ProducerInput.CLOSE): ProducerState.CLOSED,
     (ProducerState.WAITING, ProducerInput.EXPELLED): ProducerState.CLOSED,
+    (ProducerState.OPENING, ProducerInput.EXPELLED): ProducerState.CLOSED,
     (ProducerState.READY, ProducerInput.LOST): ProducerState.CLOSED,
     (ProducerState.CLOSING, ProducerInput.LOST): ProducerState.CLOSED,
     (ProducerState.READY, ProducerInput.SEND): ProducerState.READY,

@@ -7,6 +7,7 @@ import trio
 from tests.pulsar_frontend.server.client import Closed, RawClient, connected
 from tests.pulsar_frontend.server.conftest import OpenDoor
 
+from arneb_pulsar.names import parse_topic
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 pytestmark = pytest.mark.real_time
@@ -125,3 +126,13 @@ async def test_the_epoch_goes_with_its_topic(open_door: OpenDoor) -> None:
         again = await client.producer(producer_access_mode=pb.Exclusive)
         assert again.topic_epoch == 1
         assert len(running.core.metadata("pulsar/topic/")) == 1, "what nobody needs is removed"
+
+
+async def test_those_who_wait_are_sent_away_when_the_topic_goes(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door, 2) as (first, second):
+        await first.producer(producer_access_mode=pb.Exclusive)
+        await second.producer(producer_access_mode=pb.WaitForExclusive)
+        await running.door.drop(parse_topic("t"))
+        await first.expect(pb.CommandCloseProducer)
+        assert (await second.expect(pb.CommandError)).error == pb.ServiceNotReady
+        assert (await second.producer(producer_access_mode=pb.Exclusive)).topic_epoch == 0

@@ -158,6 +158,15 @@ def test_a_producer_that_waits_may_leave_or_lose_its_place() -> None:
     play.over()
 
 
+def test_a_producer_that_waits_is_sent_away_with_its_topic() -> None:
+    play, key = queued_producer()
+    play >> ProducerExpelled(key)
+    text = "Topic is temporarily unavailable"
+    play << LeaveProducer(key)
+    play << said(pb.CommandError(request_id=5, error=pb.ServiceNotReady, message=text))
+    play.over()
+
+
 def test_a_producer_that_was_fenced_out_hears_of_it_when_it_sends() -> None:
     play = Playbook()
     key = open_producer(play)
@@ -182,6 +191,7 @@ def test_a_producer_that_was_fenced_out_while_closing_is_closed() -> None:
     ("fields", "code"),
     [
         ({"topic": ""}, pb.InvalidTopicName),
+        ({"producer_name": "x" * 1025}, pb.NotAllowedError),
         ({"topic": "a/b/c/d"}, pb.TopicNotFound),
     ],
 )
