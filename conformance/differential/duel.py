@@ -17,6 +17,7 @@ from conformance.differential.evening import (
     Evened,
     came_back_otherwise,
     even,
+    raced_for_a_window,
     shared_out_otherwise,
 )
 from conformance.differential.player import Player
@@ -140,6 +141,8 @@ def _play(report: Report, step: Step, players: tuple[Player, Player], care: Care
     undecided = shared_out_otherwise(said)
     if care.quorum and any(_gives_back(line) for line in report.lines):
         undecided = undecided or came_back_otherwise(said)
+    if any(line.step.args.get("global_") for line in report.lines):
+        undecided = undecided or raced_for_a_window(said)
     report.verdict = Verdict.UNDECIDED if undecided else Verdict.DIFFERENT
     return False
 

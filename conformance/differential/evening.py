@@ -126,6 +126,27 @@ def came_back_otherwise(said: tuple[Evened, Evened]) -> bool:
     )
 
 
+def raced_for_a_window(said: tuple[Evened, Evened]) -> bool:
+    """Whether only whose turn it was differs, of consumers that share one global prefetch.
+
+    In RabbitMQ the queues ask one process for room, each when it is scheduled, and those that
+    it had refused are told in random order.
+    """
+    (shares, rest), (other_shares, other_rest) = map(_shares, said)
+    numbers, other_numbers = sum(map(len, shares)), sum(map(len, other_shares))
+    return numbers == other_numbers and _ready_in_all(rest) == _ready_in_all(other_rest)
+
+
+def _ready_in_all(rest: Evened) -> Evened:
+    """With the messages of all queues in one number."""
+    queues = rest.get("queues", {})
+    counts = [state[0] for state in queues.values() if isinstance(state, tuple)]
+    plain = {
+        name: state[1:] if isinstance(state, tuple) else state for name, state in queues.items()
+    }
+    return rest | {"queues": plain, "ready": sum(counts)}
+
+
 def _numbers_only(rest: Evened) -> Evened:
     """Without what the messages got and returned are."""
     plain = dict(rest)

@@ -187,6 +187,8 @@ class LogConsumer:
     ) -> None:
         """Give entries (with ``masks`` messages of divided batches) back to their places."""
         settlement = self.subscription.settlement
+        # What comes back finds its own queue first, before others that share a full window.
+        self.wake()
         back: list[Position] = []
         whole: list[Position] = []
         for place in positions:

@@ -61,3 +61,28 @@ def test_each_line_is_in_order_and_everybody_gets_what_he_would_get_alone(
 
     with TemporaryDirectory() as directory:
         trio.run(play, Path(directory, "data"), clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+async def test_what_comes_back_goes_before_other_subscriptions_that_share_a_window(
+    data_dir: Path,
+) -> None:
+    async with open_engine(data_dir) as engine:
+        window = Window(1)
+        consumers = []
+        for name in ("q", "r"):
+            await engine.create_topic(name, TopicSettings(durable=False))
+            subscription = await engine.topic(name).subscribe("s")
+            spec = ConsumerSpec(name, unlimited=True, windows=(window,))
+            sink = RecordingSink()
+            consumers.append((subscription.attach(spec, sink), sink))
+        for name in ("q", "r"):
+            await publish(engine, name, [b"m"])
+        await quiet(engine)
+        (one, sink), (_, other_sink) = consumers
+        for _ in range(3):
+            one.release(sink.positions[-1:], count=True)
+            await quiet(engine)
+        assert (len(sink.positions), other_sink.positions) == (4, [])
+        one.acknowledge(sink.positions[-1:])
+        await quiet(engine)
+        assert len(other_sink.positions) == 1
