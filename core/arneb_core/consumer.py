@@ -5,11 +5,11 @@ message by message at several; and whatever leaves this state (ack, release, det
 is counted back into the windows exactly once.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 from arneb_core.callbacks import call
-from arneb_core.dispatch import KeySharedDispatcher, Receiver
+from arneb_core.dispatch import Receiver
 from arneb_core.errors import NotAllowed
 from arneb_core.interface import (
     ConsumerSpec,
@@ -25,6 +25,15 @@ from arneb_core.window import UnackedWindow, consumer_window
 
 if TYPE_CHECKING:
     from arneb_core.subscription import LogSubscription
+
+
+class Watching(Protocol):
+    """Keeps count of what is in flight where."""
+
+    def left(self, positions: Iterable[Position]) -> None:
+        """These, if they were in flight, are so no more."""
+        ...
+
 
 NO_PARTS: Final[Mapping[Position, int]] = {}
 
@@ -52,8 +61,8 @@ class LogConsumer:
             unacked = (self._unacked, *unacked)
         self.receiver = Receiver(spec, unacked)
         self._windows = (*spec.windows, *unacked)
-        self.keys: KeySharedDispatcher | None = None
-        """Who must know what is no longer in flight here, on a Key_Shared subscription."""
+        self.keys: Watching | None = None
+        """Who must know what is no longer in flight here, if anybody must."""
         self.attached = True
         self._era = subscription.settlement.era
         self.whole: set[Position] = set()

@@ -21,7 +21,7 @@ offset type   field
 16     u64    deliver-at time, ms; 0 = at once
 24     u64    expires-at time, ms; 0 = never
 32     u32    ordering-key hash (Murmur3_32 & 0x7fffffff); 0 = no key
-36     u16    hint: free for the origin protocol
+36     u16    hint: free for the origin protocol, but for grouped entries
 38     u16    zero
 40            body
 ====== ====== ===================================================================
@@ -51,6 +51,10 @@ MESSAGES_OFFSET: Final = 4
 
 KEY_HASH_OFFSET: Final = 32
 
+FLAGS_OFFSET: Final = 3
+HINT: Final = Struct(">H")
+HINT_OFFSET: Final = 36
+
 
 class Origin(IntEnum):
     """The protocol in whose wire form the body is kept."""
@@ -67,6 +71,9 @@ class EntryFlag(IntFlag):
     """The publisher did not ask for durability (AMQP delivery-mode 1)."""
     DEAD_LETTERED = 2
     """It departed from another topic; what its headers say of that is ours."""
+    GROUPED = 4
+    """It means nothing without others (a chunk of a large message): all of them go to one consumer.
+    The hint tells the groups of a topic apart."""
 
 
 @dataclass(frozen=True, slots=True)

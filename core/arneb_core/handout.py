@@ -122,6 +122,11 @@ class HandOut:
         """Some consumer would take a message now."""
         return self._members.has_room
 
+    def choose(self) -> Receiver | None:
+        """Who gets the next message, which counts as given; None if nobody has room."""
+        shares = self._dispatcher.share(1)
+        return shares[0][0] if shares else None
+
     def returned(self, positions: Sequence[Position], *, count: bool) -> None:
         """These came back; they count as seen, and with ``count`` as rejected once more."""
         self._returned.update(positions)

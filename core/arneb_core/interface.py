@@ -136,6 +136,11 @@ class Topic(InspectedTopic, Protocol):
     @property
     def subscriptions(self) -> Mapping[str, Subscription]: ...
 
+    def expect_groups(self) -> None:
+        """Say this before appending the first grouped entry (:attr:`.EntryFlag.GROUPED`) of this
+        process; saying it again costs nothing. Other topics are spared the look for them."""
+        ...
+
     @property
     def last(self) -> Position | None:
         """The last committed entry, None when the log has none."""

@@ -8,7 +8,6 @@ keys, and an entry that leaves the replay set (acknowledged, departed, purged) w
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from arneb_core.backlog import BacklogReader
 from arneb_core.dispatch import KeySharedDispatcher, Receiver
 from arneb_core.dispatch.selector import key_hashes
 from arneb_core.entry import messages_in
@@ -17,8 +16,13 @@ from arneb_core.position import Position
 from arneb_core.replay import ReplaySet
 
 if TYPE_CHECKING:
+    from arneb_core.backlog import BacklogReader
     from arneb_core.consumer import LogConsumer
+    from arneb_core.delayed.due import DueSource
+    from arneb_core.priorities import PrioritySource
     from arneb_core.subscription import LogSubscription
+
+    Source = ReplaySet | PrioritySource | DueSource | BacklogReader
 
 LOOK_ENTRIES_MAX: Final = 256
 """Replays of which nothing is known, looked at in one go."""
@@ -67,7 +71,7 @@ class KeyedHandOut:
         subscription: "LogSubscription",
         handout: HandOut,
         replay: ReplaySet,
-        next_new: Callable[[], BacklogReader],
+        next_new: "Callable[[], Source]",
         dispatcher: KeySharedDispatcher,
     ) -> None:
         self._subscription = subscription
@@ -180,7 +184,7 @@ class KeyedHandOut:
                 return departures.take_expired(source) or 0
         return self._share(source, positions, entries)
 
-    def _share(self, source: BacklogReader, positions: list[Position], entries: list[bytes]) -> int:
+    def _share(self, source: "Source", positions: list[Position], entries: list[bytes]) -> int:
         dispatcher = self.dispatcher
         slots = dispatcher.slots(key_hashes(positions, entries))
         costs = None

@@ -14,7 +14,15 @@ from typing import Final, Protocol
 from arneb_core.entry import messages_in
 from arneb_core.errors import StoreFailed
 from arneb_core.ledgers import LedgerIndex, LedgerInfo
-from arneb_core.position import AFTER_ALL, LedgerId, Position, before, ledger_of, position
+from arneb_core.position import (
+    AFTER_ALL,
+    BEFORE_ALL,
+    LedgerId,
+    Position,
+    before,
+    ledger_of,
+    position,
+)
 from arneb_core.store.records import LedgerRecord
 from arneb_core.store.schema import Table, TopicId, ledger_key
 from arneb_core.tail_cache import CacheBudget, TailCache
@@ -90,6 +98,8 @@ class DurableLog:
         self.has_batches = any(each.messages != each.entries for each in ledgers)
         self.has_expiring = False
         """Some entry may expire; what may have none is not looked at for it."""
+        self.groups_through = ledgers.last or BEFORE_ALL
+        """Entries behind this are not grouped; what is in a log that is opened may be."""
         self._goes_on = ledgers.current is None
         """The open ledger is this process's own; one of an earlier process gets no entry more."""
 
@@ -170,6 +180,7 @@ class MemoryLog:
         self.tail = TailCache(CacheBudget(bytes_max=1 << 62))
         self.has_batches = False
         self.has_expiring = False
+        self.groups_through = BEFORE_ALL
 
     def __repr__(self) -> str:
         return f"<MemoryLog {self.ledgers!r}>"

@@ -30,7 +30,6 @@ from arneb_core.interface import (
     SubscriptionStatistics,
     SubscriptionType,
 )
-from arneb_core.keyed import KeyedHandOut
 from arneb_core.membership import check_type, tell_active
 from arneb_core.position import BEFORE_ALL, Position, before, render
 from arneb_core.priorities import PrioritySource
@@ -83,7 +82,9 @@ class LogSubscription(SubscriptionSurvey):
         self.settlement = Settlement(self, self._replay, self._reader, self._handout)
         self.held_back: HeldBack | NothingHeld = NOTHING_HELD
         self.departures = Departures(self)
-        self._turns = Turns(self, self._handout, self.departures, self._source)
+        self._turns = Turns(
+            self, self._handout, self.departures, self._source, self._behind_replays
+        )
         self.tally = self.departures.tally = Tally(cursor, self._handout, self.departures, log)
         self.gone = False
         """It was removed: nothing of it is to be written or dispatched any more."""
@@ -156,7 +157,7 @@ class LogSubscription(SubscriptionSurvey):
         if not self._handout.consumers:
             self._begin(spec)
         consumer = LogConsumer(self, spec, sink, self._unacked)
-        consumer.keys = self.keys
+        consumer.keys = self._turns.watching
         before = self.active
         self._handout.add(consumer)
         tell_active(self, before, consumer)
@@ -172,11 +173,7 @@ class LogSubscription(SubscriptionSurvey):
         self._unacked = subscription_window(most) if most else None
         dispatcher = dispatcher_for(spec, self.topic.name)
         self._handout.begin(dispatcher)
-        if isinstance(dispatcher, KeySharedDispatcher):
-            assert isinstance(self._replay, ReplaySet), "check_type() was asked"
-            self._turns.keyed = KeyedHandOut(
-                self, self._handout, self._replay, self._new_source, dispatcher
-            )
+        self._turns.begin(spec, dispatcher)
 
     def detached(self, consumer: LogConsumer) -> None:
         """``consumer`` left; what it held is back already."""
@@ -185,8 +182,7 @@ class LogSubscription(SubscriptionSurvey):
         tell_active(self, before, None)
         if not self._handout.consumers:
             self.type = None
-            self.let_go()
-            self._turns.keyed = None
+            self._turns.end()
             self._reader.rewind(self._reader.after)
             self._replay.let_go()
             self.held_back.let_go()
@@ -281,10 +277,10 @@ class LogSubscription(SubscriptionSurvey):
                 return due
         return self._replay or self._reader
 
-    def _new_source(self) -> BacklogReader:
-        """Where what is new comes from when keys count; what is due goes among the replays."""
-        self.held_back.source()
-        return self._reader
+    def _behind_replays(self) -> Source:
+        """What goes next when the replays cannot go."""
+        due = self.held_back.source()
+        return self._reader if due is None else due
 
     def unreadable_by(self, fetch: Fetch) -> None:
         """A read failed: stay where we are, say so once, and have it tried again later."""

@@ -23,6 +23,7 @@ from arneb_core.interface import InitialPosition, TopicSettings, TopicStatistics
 from arneb_core.log import DurableLog, Log, PlannedRun, Runs
 from arneb_core.offsets import find_offset, offset_of
 from arneb_core.position import (
+    AFTER_ALL,
     BEFORE_ALL,
     LedgerId,
     Position,
@@ -281,6 +282,9 @@ class LogTopic(TopicSurvey):
             appended_messages_total=self.appended_messages_total,
             subscriptions=tuple(each.statistics() for each in self._subscriptions.values()),
         )
+
+    def expect_groups(self) -> None:  # not kept: an opened log is looked at anyway
+        self.log.groups_through = AFTER_ALL
 
     # What the engine and the committer need
 

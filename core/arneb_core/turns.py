@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Final
 from arneb_core.backlog import BacklogReader
 from arneb_core.delayed.due import DueSource
 from arneb_core.departures import Departures
+from arneb_core.dispatch import Dispatcher, KeySharedDispatcher
+from arneb_core.grouped import GroupedHandOut
 from arneb_core.handout import HandOut
+from arneb_core.interface import ConsumerSpec, SubscriptionType
 from arneb_core.keyed import KeyedHandOut
 from arneb_core.priorities import PrioritySource
 from arneb_core.replay import ReplaySet
@@ -33,16 +36,46 @@ class Turns:
         handout: HandOut,
         departures: Departures,
         next_source: Callable[[], Source],
+        behind_replays: Callable[[], Source],
     ) -> None:
         self._subscription = subscription
         self._handout = handout
         self._departures = departures
         self._next_source = next_source
+        self._behind_replays = behind_replays
         self.keyed: KeyedHandOut | None = None
         """Hands out instead, while the type is Key_Shared."""
+        self.grouped: GroupedHandOut | None = None
+        """Hands out instead, while a Shared subscription has entries that belong together."""
 
     def __repr__(self) -> str:
         return f"<Turns of {self._subscription!r}>"
+
+    def begin(self, spec: ConsumerSpec, dispatcher: Dispatcher | KeySharedDispatcher) -> None:
+        """The first consumer is about to come, and sets the type."""
+        replay = self._subscription.settlement.replay
+        if spec.type is SubscriptionType.SHARED and not spec.message_level:
+            self.grouped = GroupedHandOut(
+                self._subscription, self._handout, self._departures, self._behind_replays
+            )
+        elif isinstance(dispatcher, KeySharedDispatcher):
+            assert isinstance(replay, ReplaySet), "check_type() was asked"
+            self.keyed = KeyedHandOut(
+                self._subscription, self._handout, replay, self._behind_replays, dispatcher
+            )
+
+    def end(self) -> None:
+        """The last consumer left."""
+        if self.keyed is not None:
+            self.keyed.let_go()
+        self.keyed = self.grouped = None
+
+    @property
+    def watching(self) -> KeySharedDispatcher | GroupedHandOut | None:
+        """Who must know what is no longer in flight at a consumer."""
+        if self.keyed is not None:
+            return self.keyed.dispatcher
+        return self.grouped if self.grouped is not None and self.grouped.is_active else None
 
     def take(self) -> int:
         """Hand out what can be handed out now; how many entries that were. When they are
@@ -66,7 +99,7 @@ class Turns:
                 if subscription.topic.engine.ahead.is_spent:
                     subscription.let_go()
                 break
-            taken = self._take_run() if self.keyed is None else self.keyed.hand_out()
+            taken = self._take_run() if self._special is None else self._special.hand_out()
             if taken is not None:
                 taken_total += taken
             if handout.broken:
@@ -74,6 +107,12 @@ class Turns:
             elif taken == 0:
                 break
         return taken_total
+
+    @property
+    def _special(self) -> KeyedHandOut | GroupedHandOut | None:
+        if self.grouped is not None and self.grouped.is_active:
+            return self.grouped
+        return self.keyed
 
     def _take_run(self) -> int | None:
         """One run; how many entries of it are done with. None: nothing, but there may be more."""
@@ -89,11 +128,17 @@ class Turns:
             )
             if not positions:
                 return 1 if self._departures.take_expired(source) else 0
-        batches = self._subscription.topic.log.has_batches
+        log = self._subscription.topic.log
+        if positions[0] <= log.groups_through and self._has_groups(entries):
+            return None
+        batches = log.has_batches
         taken = self._handout.hand_out(positions, entries, batches=batches)
         if taken:
             source.take(positions[:taken] if taken < len(positions) else positions)
         return taken
+
+    def _has_groups(self, entries: list[bytes]) -> bool:
+        return self.grouped is not None and self.grouped.begin_if_needed(entries)
 
     def _put_out_broken(self) -> None:
         broken, self._handout.broken = self._handout.broken, []

@@ -10,6 +10,7 @@ from tests.mutants.table import CORE, Mutant
 KEY_SHARED: Final = CORE + "dispatch/key_shared.py"
 KEY_SHARED_TESTS: Final = ("tests/core/test_key_shared.py",)
 UNACKED_TESTS: Final = ("tests/core/test_unacked.py",)
+GROUP_TESTS: Final = ("tests/core/test_groups.py",)
 SELECTOR_TESTS: Final = ("tests/core/test_selectors.py",)
 
 KEYS_MUTANTS: Final = (
@@ -153,5 +154,33 @@ KEYS_MUTANTS: Final = (
         "                turn = left if len(waiting) == 1 else min(receiver.turn, left)\n",
         "                turn = left\n",
         UNACKED_TESTS,
+    ),
+    Mutant(
+        "the chunks of a message are dealt out like any others",
+        CORE + "grouped.py",
+        "        receiver: Receiver | None = self._held.holders.get(group)\n",
+        "        receiver: Receiver | None = None\n",
+        GROUP_TESTS,
+    ),
+    Mutant(
+        "a group whose consumer left stays with it",
+        CORE + "grouped.py",
+        "        self._held.left(positions)\n",
+        "        pass\n",
+        GROUP_TESTS,
+    ),
+    Mutant(
+        "chunks in a log that is opened are not looked for",
+        CORE + "log.py",
+        "        self.groups_through = ledgers.last or BEFORE_ALL\n",
+        "        self.groups_through = BEFORE_ALL\n",
+        GROUP_TESTS,
+    ),
+    Mutant(
+        "a group that waits stops everybody",
+        CORE + "grouped.py",
+        " and len(replay) < LOOK_AHEAD_MAX:\n",
+        " and not replay:\n",
+        GROUP_TESTS,
     ),
 )

@@ -21,7 +21,7 @@ from arneb_pulsar.server.producers import Producers
 from arneb_pulsar.server.schemas import SchemaRegistry
 from arneb_pulsar.server.topics import Topics
 from arneb_pulsar.server.watchers import Watchers
-from arneb_pulsar.session.effects import ListTopics
+from arneb_pulsar.session.effects import AppendRun, ListTopics
 from arneb_pulsar.wire.metadata import batch_size_of
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 
@@ -211,6 +211,13 @@ class Door:
         await self.schemas.forget(name)
         for topic in parts:
             self.disconnect(topic)
+
+    def expect(self, topic: Topic, run: AppendRun) -> None:
+        """Say what is special about entries that are about to be appended."""
+        if run.delayed:
+            self.core.expect_delays(topic)
+        if any(outcome.chunks for outcome in run.outcomes):
+            topic.expect_groups()
 
     def topics(self, wanted: ListTopics) -> Sequence[str]:
         """The names of a namespace's topics, sorted."""

@@ -283,11 +283,10 @@ class Peer:
             self._expel(run)
             return
         if opened[0].name in self.door.registry.ended:
-            error = TopicTerminated("Topic was already terminated")
-            self.tell(events.Appended(run, error, Position(0)))
+            ended = TopicTerminated("Topic was already terminated")
+            self.tell(events.Appended(run, ended, Position(0)))
             return
-        if run.delayed:
-            core.expect_delays(opened[0])
+        self.door.expect(opened[0], run)
         deduplication = self.door.deduplications.of(opened[0])
         if deduplication is not None:
             deduplication.append(self, run)

@@ -14,7 +14,14 @@ from typing import Final
 from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
-from arneb_core.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin, messages_in
+from arneb_core.entry import (
+    ENTRY_FORMAT,
+    HEADER,
+    HEADER_BYTES,
+    EntryFlag,
+    Origin,
+    messages_in,
+)
 from arneb_core.hashing import key_hash
 from arneb_pulsar.wire.checksum import VIEW_BYTES_MIN, split_body, verify_body
 from arneb_pulsar.wire.errors import PayloadError
@@ -28,6 +35,9 @@ PULSAR: Final = int(Origin.PULSAR)
 
 ENVELOPE: Final = Struct(">HII")
 """Magic, checksum and metadata size of a body; see :mod:`arneb_pulsar.wire.checksum`."""
+
+GROUPS_MAX: Final = 0xFFFF
+"""Two messages of one group are no harm: both go to one consumer."""
 
 MAGIC_NUMBER: Final = 0x0E01
 
@@ -129,13 +139,30 @@ def _entry_of(metadata: MessageMetadata, body: bytes, publish_time_ms: int) -> b
     if not 0 < messages <= BATCH_MESSAGES_MAX:
         raise PayloadError(f"expected 1 to {BATCH_MESSAGES_MAX} messages, got {messages}")
     key = ordering_key_of(metadata) or b""
-    return _header(messages, publish_time_ms, max(metadata.deliver_at_time, 0), key) + body
+    deliver_at_ms = max(metadata.deliver_at_time, 0)
+    if metadata.num_chunks_from_msg > 1 and metadata.uuid:
+        return _chunk_header(metadata, publish_time_ms, deliver_at_ms, key) + body
+    return _header(messages, publish_time_ms, deliver_at_ms, key) + body
 
 
 def _header(messages: int, publish_time_ms: int, deliver_at_ms: int, key: bytes) -> bytes:
     return HEADER.pack(
         ENTRY_FORMAT, PULSAR, 0, messages, publish_time_ms, deliver_at_ms, 0, key_hash(key), 0, 0
     )
+
+
+def _chunk_header(
+    metadata: MessageMetadata, publish_time_ms: int, deliver_at_ms: int, key: bytes
+) -> bytes:
+    """Of a chunk, which goes where the other chunks of its message go. Without a key it gets one
+    that they all have, as in Pulsar."""
+    if not key:
+        key = f"{metadata.producer_name}-{metadata.sequence_id}".encode()
+    group = key_hash(metadata.uuid.encode()) & GROUPS_MAX or 1
+    return HEADER.pack(
+        ENTRY_FORMAT, PULSAR, EntryFlag.GROUPED, 1, publish_time_ms, deliver_at_ms, 0,
+        key_hash(key), group, 0,
+    )  # fmt: skip
 
 
 def parse_metadata(data: bytes) -> MessageMetadata:

@@ -1,0 +1,239 @@
+"""Grouped entries: the chunks of a message go to one consumer, and others get on meanwhile."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import pytest
+import trio
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from arneb_core.engine import Engine, open_engine
+from arneb_core.entry import EntryFlag, EntryHeader, Origin
+from arneb_core.grouped import groups_of
+from arneb_core.interface import ConsumerSpec, Deliveries, InitialPosition, SubscriptionType
+from arneb_core.position import Position
+from arneb_core.subscription import LogSubscription
+from arneb_core.testing.engine_kit import RecordingSink, append, attach, make_entry, quiet
+
+
+def chunk(group: int, body: bytes = b"x") -> bytes:
+    return EntryHeader(Origin.PULSAR, flags=EntryFlag.GROUPED, hint=group).pack() + body
+
+
+def test_only_grouped_entries_have_a_group() -> None:
+    hint = EntryHeader(Origin.AMQP, hint=7).pack()
+    assert groups_of([chunk(3), hint, chunk(1), make_entry(b"")]) == [3, 0, 1, 0]
+
+
+async def begin(engine: Engine, *permits: int):  # type: ignore[no-untyped-def]
+    topic = await engine.create_topic("t")
+    topic.expect_groups()
+    subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)
+    made = [
+        attach(subscription, permits=each, entries_per_turn_max=1, name=f"c{index}")
+        for index, each in enumerate(permits)
+    ]
+    return subscription, [consumer for consumer, _ in made], [sink for _, sink in made]
+
+
+def bodies(sinks: Sequence[RecordingSink]) -> list[list[bytes]]:
+    return [sink.bodies for sink in sinks]
+
+
+async def test_a_group_goes_to_one_consumer(data_dir: Path) -> None:
+    async with open_engine(data_dir) as engine:
+        _, consumers, sinks = await begin(engine, 10, 10)
+        entries = [chunk(1, b"a1"), chunk(2, b"b1"), chunk(1, b"a2"), chunk(1, b"a3")]
+        await append(engine, "t", [*entries, chunk(2, b"b2"), make_entry(b"alone")])
+        await quiet(engine)
+        assert [each[:3] for each in bodies(sinks)] in (
+            [[b"a1", b"a2", b"a3"], [b"b1", b"b2"]],
+            [[b"a1", b"a2", b"a3"], [b"b1", b"b2", b"alone"]],
+        )
+        for consumer, sink in zip(consumers, sinks, strict=True):
+            consumer.acknowledge(sink.positions)
+            assert consumer.in_flight == 0
+
+
+async def test_others_get_on_while_a_group_waits_for_its_consumer(data_dir: Path) -> None:
+    async with open_engine(data_dir) as engine:
+        subscription, consumers, sinks = await begin(engine, 1, 10)
+        entries = [chunk(1, b"a1"), chunk(1, b"a2"), make_entry(b"1"), chunk(1, b"a3")]
+        await append(engine, "t", [*entries, make_entry(b"2")])
+        await quiet(engine)
+        await append(engine, "t", [make_entry(b"3")])
+        await quiet(engine)
+        assert bodies(sinks) == [[b"a1"], [b"1", b"2", b"3"]]
+        consumers[0].flow(1)
+        await quiet(engine)
+        assert bodies(sinks) == [[b"a1", b"a2"], [b"1", b"2", b"3"]]
+        consumers[0].detach()
+        await quiet(engine)
+        assert sinks[1].bodies == [b"1", b"2", b"3", b"a1", b"a2", b"a3"]
+        consumers[1].acknowledge(sinks[1].positions)
+        await quiet(engine)
+        assert consumers[1].keys is None, "nobody looks for groups any more"
+        assert subscription.ready_messages == 0
+
+
+async def test_groups_are_found_in_a_log_that_is_opened(data_dir: Path) -> None:
+    async with open_engine(data_dir) as engine:
+        topic = await engine.create_topic("t")
+        await topic.subscribe("s", initial=InitialPosition.EARLIEST)
+        await append(engine, "t", [chunk(1, b"%d" % number) for number in range(6)])
+    async with open_engine(data_dir) as engine:
+        subscription = engine.topic("t").subscriptions["s"]
+        sinks = [
+            attach(subscription, permits=10, entries_per_turn_max=1, name=name)[1] for name in "ab"
+        ]
+        await quiet(engine)
+        assert sorted(bodies(sinks)) == [[], [b"%d" % number for number in range(6)]]
+
+
+class Machine:
+    """A Shared subscription, and who holds what of which group."""
+
+    def __init__(self, engine: Engine, subscription: LogSubscription) -> None:
+        self.engine = engine
+        self.subscription = subscription
+        self.groups: dict[Position, int] = {}
+        self.unacked: set[Position] = set()
+        self.held: dict[int, set[Position]] = {}
+        self.consumers: dict[int, object] = {}
+        self.wrong: list[str] = []
+        self.next_number = 0
+
+    def publish(self, groups: Sequence[int]) -> None:
+        for group in groups:
+            entry = chunk(group) if group else make_entry(b"")
+
+            def done(error: Exception | None, place: Position, group: int = group) -> None:
+                self.groups[place] = group
+                self.unacked.add(place)
+
+            self.engine.append(self.engine.topic("t"), [entry], done)
+
+    def attach(self, permits: int) -> None:
+        number, self.next_number = self.next_number, self.next_number + 1
+        self.held[number] = set()
+        spec = ConsumerSpec(f"c{number}", SubscriptionType.SHARED, entries_per_turn_max=2)
+        self.consumers[number] = consumer = self.subscription.attach(spec, Sink(self, number))
+        consumer.flow(permits)
+
+    def took(self, number: int, run: Deliveries) -> None:
+        for place in run.positions:
+            if place not in self.unacked or any(place in each for each in self.held.values()):
+                self.wrong.append(f"{place} is not ready")
+            group = self.groups[place]
+            holders = {n for n, each in self.held.items() for p in each if self.groups[p] == group}
+            if group and holders - {number}:
+                self.wrong.append(f"{place} of {group} went to {number}, not {holders}")
+            out = {p for each in self.held.values() for p in each}
+            before = [p for p in self.unacked - out if p < place and self.groups[p] == group]
+            if group and before:
+                self.wrong.append(f"{place} overtakes {before}")
+            self.held[number].add(place)
+
+    def check(self) -> None:
+        assert not self.wrong, self.wrong
+        free = {n for n, each in self.consumers.items() if each.receiver.room > 0}  # type: ignore[attr-defined]
+        out = {p for each in self.held.values() for p in each}
+        if len(self.subscription._replay.places) < 4:
+            for place in self.unacked - out:
+                holders = {
+                    n for n, each in self.held.items() for p in each
+                    if self.groups[p] and self.groups[p] == self.groups[place]
+                }  # fmt: skip
+                assert not ((holders or free) & free), f"{place} waits for nothing"
+
+
+class Sink:
+    def __init__(self, machine: Machine, number: int) -> None:
+        self.machine = machine
+        self.number = number
+
+    def deliver(self, run: Deliveries) -> None:
+        self.machine.took(self.number, run)
+
+    def active_changed(self, active: bool) -> None:
+        """Nobody asks."""
+
+    def closed_by_core(self, reason: str) -> None:
+        """Nobody asks."""
+
+
+CHOICE = st.integers(0, 100)
+STEPS = st.one_of(
+    st.tuples(st.just("publish"), st.lists(st.integers(0, 3), max_size=8)),
+    st.tuples(st.just("attach"), st.integers(0, 5)),
+    st.tuples(st.just("detach"), CHOICE),
+    st.tuples(st.just("flow"), CHOICE, st.integers(1, 5)),
+    st.tuples(st.just("ack"), CHOICE, st.sets(st.integers(0, 8), max_size=5)),
+    st.tuples(st.just("release"), CHOICE, st.sets(st.integers(0, 8), max_size=5)),
+    st.tuples(st.just("quiet")),
+)
+
+
+async def take_step(machine: Machine, step: tuple) -> None:
+    match step:
+        case ("publish", groups):
+            machine.publish(groups)
+        case ("attach", permits):
+            machine.attach(permits)
+        case ("quiet",):
+            await quiet(machine.engine)
+            machine.check()
+        case (what, chosen, *arguments) if machine.consumers:
+            number = sorted(machine.consumers)[chosen % len(machine.consumers)]
+            act(machine, what, number, *arguments)
+
+
+def act(machine: Machine, what: str, number: int, *arguments: object) -> None:
+    consumer = machine.consumers[number]
+    held = sorted(machine.held[number])
+    match what, *arguments:
+        case "detach", *_:
+            del machine.held[number], machine.consumers[number]
+            consumer.detach()  # type: ignore[attr-defined]
+        case "flow", int(permits):
+            consumer.flow(permits)  # type: ignore[attr-defined]
+        case ("ack" | "release") as answer, set(chosen):
+            places = [held[each] for each in chosen if each < len(held)]
+            machine.held[number].difference_update(places)
+            if answer == "ack":
+                machine.unacked.difference_update(places)
+                consumer.acknowledge(places)  # type: ignore[attr-defined]
+            else:
+                consumer.release(places, count=True)  # type: ignore[attr-defined]
+
+
+async def run_program(directory: Path, program: list[tuple]) -> None:
+    async with open_engine(directory) as engine:
+        topic = await engine.create_topic("t")
+        topic.expect_groups()
+        subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)
+        machine = Machine(engine, subscription)
+        for step in [*program, ("quiet",)]:
+            await take_step(machine, step)
+        machine.attach(0)
+        while True:
+            for number, consumer in machine.consumers.items():
+                act(machine, "ack", number, set(range(1000)))
+                consumer.flow(max(0, 50 - consumer.receiver.permits))
+            await quiet(engine)
+            machine.check()
+            if not any(machine.held.values()):
+                break
+        assert not machine.unacked
+
+
+@pytest.mark.real_time
+@settings(max_examples=80, deadline=None)
+@given(st.lists(STEPS, max_size=30))
+def test_groups_agree_with_their_model(program: list[tuple]) -> None:
+    note(f"{program}")
+    with TemporaryDirectory() as directory, patch("arneb_core.grouped.LOOK_AHEAD_MAX", 4):
+        trio.run(run_program, Path(directory, "data"), program)
