@@ -1,0 +1,24 @@
+"""Pulsar's own admin client for Java, against Apache Pulsar and Arneb.
+
+One source file, run as it is with the jars that the standalone broker needs anyway.
+"""
+
+from pathlib import Path
+
+import pytest
+from conformance.brokers.pulsar_standalone import PulsarStandalone, classpath
+from conformance.clients.test_clients import finished, tool
+from conformance.pulsar.conftest import Doors
+
+HERE = Path(__file__).parent / "admin"
+RUN_WITHIN_S = 240.0
+
+
+def test_what_an_operator_does_all_day(doors: Doors) -> None:
+    if not doors.admin:
+        pytest.skip("ARNEB_ADMIN_URL is not set")
+    if not PulsarStandalone.installed():
+        pytest.fail("the admin client needs java and mvn: make client-tools")
+    java = tool("java", "default-jdk-headless")
+    command = [java, "-Xmx256m", "-cp", classpath(), "Administration.java"]
+    print(finished([*command, doors.admin, doors.pulsar], HERE, RUN_WITHIN_S))
