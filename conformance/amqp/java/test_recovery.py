@@ -210,7 +210,7 @@ def test_connection_recovery_client_named_queue_binding_recovery(
     assert routed(client.channel, exchange, "", queue)
 
 
-MANY = 300
+MANY = 150
 
 
 def used_up(channel: BlockingChannel, name: Callable[[], str], kind: str) -> str:
@@ -368,7 +368,7 @@ def test_connection_recovery_queue_recovery_with_many_queues(
     client: Recovering, name: Named
 ) -> None:
     stem = name("many")
-    queues = [f"{stem}-{number}" for number in range(256)]
+    queues = [f"{stem}-{number}" for number in range(64)]
     for queue in queues:
         client.do(declares(queue, durable=True))
     client.lose()
@@ -452,9 +452,9 @@ def test_topology_recovery_filtering_topology_recovery_filtering_consumers(
 
 
 def test_topology_recovery_retry_topology_recovery_retry(client: Recovering, name: Named) -> None:
-    """Two hundred queues that go with their consumers are made again, bound twice each."""
+    """Sixty queues that go with their consumers are made again, bound twice each."""
     stem = name("retry")
-    queues = [f"{stem}-{number}" for number in range(200)]
+    queues = [f"{stem}-{number}" for number in range(60)]
     for queue in queues:
         client.do(declares(queue, durable=True, auto_delete=True))
         for key in (queue, queue + "2"):
