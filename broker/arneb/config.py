@@ -57,15 +57,9 @@ def parse_listen(value: Any) -> Listen:
 
 
 @dataclass(frozen=True, slots=True)
-class AmqpTable(AmqpConfig):
-    """The table ``[amqp]``: the frontend's own settings, and where it listens."""
-
-    listen: Listen = Address("127.0.0.1", 5672)
-
-
-@dataclass(frozen=True, slots=True)
-class PulsarTlsTable(TlsConfig):
-    """The table ``[pulsar.tls]``: the listener for TLS, off unless it is given an address."""
+class TlsTable(TlsConfig):
+    """The tables ``[amqp.tls]`` and ``[pulsar.tls]``: listeners for TLS, off until they have an
+    address."""
 
     listen: Listen = None
 
@@ -76,11 +70,19 @@ class PulsarTlsTable(TlsConfig):
 
 
 @dataclass(frozen=True, slots=True)
+class AmqpTable(AmqpConfig):
+    """The table ``[amqp]``: the frontend's own settings, and where it listens."""
+
+    listen: Listen = Address("127.0.0.1", 5672)
+    tls: TlsTable = TlsTable()
+
+
+@dataclass(frozen=True, slots=True)
 class PulsarTable(PulsarConfig):
     """The table ``[pulsar]``, likewise."""
 
     listen: Listen = Address("127.0.0.1", 6650)
-    tls: PulsarTlsTable = PulsarTlsTable()
+    tls: TlsTable = TlsTable()
 
     def __post_init__(self) -> None:
         PulsarConfig.__post_init__(self)
@@ -167,22 +169,24 @@ def load_config(
     if http_pulsar is not None:
         listen = _flag("--http-pulsar", http_pulsar)
         config = replace(config, http_pulsar=replace(config.http_pulsar, listen=listen))
-    _check_files(config.pulsar)
+    _check_files(config)
     return config
 
 
-def _check_files(pulsar: PulsarTable) -> None:
+def _check_files(config: Config) -> None:
     """Read the files that settings name, to refuse them now and not when a client comes."""
-    if not pulsar.authentication.methods and pulsar.tls.listen is None:
+    tables = {"amqp.tls": config.amqp.tls, "pulsar.tls": config.pulsar.tls}
+    wanted = {where: tls for where, tls in tables.items() if tls.listen is not None}
+    if not wanted and not config.pulsar.authentication.methods:
         return
     from arneb_pulsar.identity.files import read_proofs, read_tls
 
     where = "pulsar.authentication"
     try:
-        read_proofs(pulsar.authentication)
-        if pulsar.tls.listen is not None:
-            where = "pulsar.tls"
-            read_tls(pulsar.tls)
+        read_proofs(config.pulsar.authentication)
+        for name, tls in wanted.items():
+            where = name
+            read_tls(tls)
     except ValueError as error:
         raise ConfigInvalid(f"{where}: {error}") from error
 

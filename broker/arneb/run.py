@@ -69,6 +69,7 @@ def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
 async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) -> None:
     wanted = {
         "amqp": config.amqp.listen,
+        "amqp-tls": config.amqp.tls.listen,
         "pulsar": config.pulsar.listen,
         "pulsar-tls": config.pulsar.tls.listen,
         "http": config.http.listen,
@@ -126,7 +127,13 @@ async def _serve_doors(core: Engine, config: Config, listeners: Listeners, say: 
 async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
     from arneb_amqp.server import serve_amqp
 
-    listeners = shared.listeners.by_door["amqp"]
+    by_door = shared.listeners.by_door
+    listeners: list[trio.abc.Listener[Any]] = [*by_door.get("amqp", ())]
+    if secured := by_door.get("amqp-tls"):
+        from arneb_pulsar.identity.files import read_tls
+
+        context = read_tls(shared.config.amqp.tls)
+        listeners += [trio.SSLListener(each, context, https_compatible=True) for each in secured]
     await serve_amqp(
         shared.core,
         listeners,
@@ -134,6 +141,14 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         shortages=shared.alarms.shortages,
         task_status=task_status,
     )
+
+
+async def _serve_amqp_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
+    """One server has the clients of both doors."""
+    if "amqp" in shared.listeners.by_door:
+        task_status.started()
+    else:
+        await _serve_amqp(shared, task_status=task_status)
 
 
 async def _serve_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
@@ -171,6 +186,7 @@ async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any
 # Imported only when the door is on: start-up time and memory are for what is used.
 _DOORS: Final = {
     "amqp": _serve_amqp,
+    "amqp-tls": _serve_amqp_tls,
     "pulsar": _serve_pulsar,
     "pulsar-tls": _serve_pulsar_tls,
     "http": _serve_http,

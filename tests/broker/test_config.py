@@ -125,3 +125,27 @@ def test_a_negative_retention_is_refused(tmp_path: Path) -> None:
     file.write_text("[retention]\ntime_s = -2")
     with pytest.raises(ConfigInvalid, match=r"retention: expected -1 or more, got time_s = -2"):
         load_config(file)
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ('[amqp.tls]\nlisten = "127.0.0.1:0"', "certificate"),
+        ('[amqp.tls]\nlisten = "127.0.0.1:0"\ncertificate = "none.pem"', "amqp.tls"),
+        ('[pulsar.tls]\nlisten = "127.0.0.1:0"\ncertificate = "none.pem"', "pulsar.tls"),
+        ("[pulsar.tls]\nrequire_client_certificate = true", "client_ca"),
+        ('[pulsar.authentication]\nmethods = ["tls"]', "client_ca"),
+        ('[pulsar.authentication]\nmethods = ["token"]', "token_secret_key"),
+        (
+            '[pulsar.authentication]\nmethods = ["token"]\ntoken_secret_key = "none"',
+            "token_secret_key: cannot read",
+        ),
+        ('[pulsar]\nschema_compatibility = "SOME"', "schema_compatibility"),
+        ('[pulsar]\nadvertised_tls_url = "pulsar://x:1"', "advertised_tls_url"),
+    ],
+)
+def test_doors_that_cannot_be_guarded_so_are_refused(tmp_path: Path, table: str, why: str) -> None:
+    file = tmp_path / "arneb.toml"
+    file.write_text(table)
+    with pytest.raises(ConfigInvalid, match=why):
+        load_config(file)

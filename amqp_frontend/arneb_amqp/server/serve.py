@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from functools import partial
 from ipaddress import ip_address
 from itertools import count
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import trio
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.flusher import Flusher
+from arneb_amqp.server.secured import SecuredStream, serve_secured
 from arneb_amqp.server.services import Services
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.topology.queue import ConnectionId
@@ -39,10 +40,10 @@ class Server:
     def __repr__(self) -> str:
         return f"<Server {len(self._connections)} connections>"
 
-    async def serve(self, sock: socket.socket) -> None:
+    async def serve(self, sock: socket.socket, *, loopback: bool) -> None:
         """Serve one client; never raises because of anything that the client does."""
         id_ = ConnectionId(next(self._ids))
-        connection = Connection(self._services, id_, sock, loopback=_is_loopback(sock))
+        connection = Connection(self._services, id_, sock, loopback=loopback)
         self._connections.add(connection)
         try:
             await connection.run()
@@ -63,13 +64,13 @@ class Server:
 
 async def serve_amqp(
     core: Core,
-    listeners: Sequence[trio.SocketListener],
+    listeners: Sequence[trio.abc.Listener[Any]],
     *,
     config: AmqpConfig | None = None,
     shortages: Shortages | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
-    """Serve AMQP 0-9-1 on ``listeners`` until cancelled.
+    """Serve AMQP 0-9-1 on ``listeners``, of sockets or of TLS over them, until cancelled.
 
     While something is short in ``shortages``, connections that publish are not read any more.
     ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes
@@ -89,7 +90,7 @@ async def serve_amqp(
         )
         try:
             await trio.serve_listeners(
-                partial(_accepted, server),
+                partial(_accepted, server, settings.handshake_s),
                 list(listeners),
                 handler_nursery=nursery,
                 task_status=_Started(task_status),
@@ -101,13 +102,20 @@ async def serve_amqp(
     raise AssertionError("serve_listeners never returns")
 
 
-async def _accepted(server: Server, stream: trio.SocketStream) -> None:
+async def _accepted(
+    server: Server, handshake_s: float, stream: trio.SocketStream | SecuredStream
+) -> None:
     """Take the socket out of trio's hands; see :mod:`arneb_amqp.server.link` for the reason."""
+    if isinstance(stream, trio.SSLStream):
+        loopback = _is_loopback(stream.transport_stream.socket)
+        await serve_secured(stream, handshake_s, partial(server.serve, loopback=loopback))
+        return
+    loopback = _is_loopback(stream.socket)
     sock = socket.socket(fileno=stream.socket.detach())
-    await server.serve(sock)
+    await server.serve(sock, loopback=loopback)
 
 
-def _is_loopback(sock: socket.socket) -> bool:
+def _is_loopback(sock: trio.socket.SocketType) -> bool:
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
         return True
     try:
