@@ -126,23 +126,24 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "a terminated topic begins again after a restart",
         PULSAR + "places/registry.py",
-        "        self.ended = {name for name, each in self._topics.items() if each.terminated}\n",
-        "        self.ended: set[str] = set()\n",
+        "        self.ended = {each.terminated for each in self._topics.values()"
+        " if each.terminated}\n",
+        "        self.ended: set[int] = set()\n",
         KEEPER_TESTS,
     ),
     Mutant(
         "the end of a topic is told before everything is acknowledged",
         PULSAR + "server/door.py",
-        "        if topic.name in self.registry.ended and not subscription.statistics()"
+        "        if topic.id in self.registry.ended and not subscription.statistics()"
         ".backlog_entries:\n",
-        "        if topic.name in self.registry.ended:\n",
+        "        if topic.id in self.registry.ended:\n",
         KEEPER_TESTS,
     ),
     Mutant(
         "messages are added while the end of their topic becomes durable",
         PULSAR + "server/peer.py",
-        "        if opened[0].name in self.door.registry.ended:\n",
-        "        if False and opened[0].name in self.door.registry.ended:\n",
+        "        if opened[0].id in self.door.registry.ended:\n",
+        "        if False and opened[0].id in self.door.registry.ended:\n",
         KEEPER_TESTS,
     ),
     Mutant(

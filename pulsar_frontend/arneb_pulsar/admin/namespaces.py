@@ -11,7 +11,6 @@ from arneb_pulsar.names import (
     parse_namespace,
     parse_topic,
 )
-from arneb_pulsar.places.policies import Policies
 from arneb_pulsar.server.door import Door
 from arneb_pulsar.session.effects import ListTopics
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
@@ -56,7 +55,7 @@ async def make_namespace(door: Door, request: AdminRequest) -> AdminReply:
         raise AdminError(404, "Tenant does not exist")
     if door.registry.has_namespace(name):
         raise AdminError(409, "Namespace already exists")
-    await door.registry.put_namespace(name, Policies())
+    await door.registry.make_namespace(name)
     return DONE
 
 

@@ -122,14 +122,15 @@ class Place:
             return self.door.registry.policies(self.topic)
         return self.own.under(self.door.config.policies)
 
-    async def put(self, policies: Policies) -> None:
-        """Set all of it anew, and have it hold."""
+    async def change(self, change: Callable[[Policies], Policies]) -> None:
+        """Set something else, and have it hold."""
         registry, topic = self.door.registry, self.topic
         if topic is None:
-            await registry.put_namespace(self.namespace, policies)
+            await registry.change_namespace(self.namespace, change)
         else:
-            record = registry.record(str(topic))
-            await registry.put_record(str(topic), replace(record, policies=policies))
+            await registry.change_record(
+                str(topic), lambda it: replace(it, policies=change(it.policies))
+            )
         await self.door.keeper.policies_changed(self.namespace, topic)
 
 
@@ -164,12 +165,12 @@ def _handlers(kind: Kind) -> list[tuple[str, Handler]]:
             value = kind.read(wanted)
         except ValueError as error:
             raise AdminError(INVALID, str(error)) from error
-        await place.put(replace(place.own, **{kind.field: value}))
+        await place.change(lambda own: replace(own, **{kind.field: value}))
         return DONE
 
     async def drop(door: Door, request: AdminRequest) -> AdminReply:
         place = place_of(door, request)
-        await place.put(replace(place.own, **{kind.field: kind.unset}))
+        await place.change(lambda own: replace(own, **{kind.field: kind.unset}))
         return DONE
 
     return [("GET", get), (kind.set_by, put), ("DELETE", drop)]
@@ -198,14 +199,17 @@ async def put_quota(door: Door, request: AdminRequest) -> AdminReply:
         quota = Quota.parse(request.json())
     except ValueError as error:
         raise AdminError(400, str(error)) from error
-    await place.put(replace(place.own, quotas={**place.own.quotas, kind: quota}))
+    await place.change(lambda own: replace(own, quotas={**own.quotas, kind: quota}))
     return DONE
 
 
 async def drop_quota(door: Door, request: AdminRequest) -> AdminReply:
     place, kind = place_of(door, request), _quota_type(request)
-    left = {each: quota for each, quota in place.own.quotas.items() if each is not kind}
-    await place.put(replace(place.own, quotas=left))
+    await place.change(
+        lambda own: replace(
+            own, quotas={each: quota for each, quota in own.quotas.items() if each is not kind}
+        )
+    )
     return DONE
 
 

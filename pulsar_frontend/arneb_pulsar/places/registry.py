@@ -13,7 +13,7 @@ from typing import Any, Final
 import trio
 
 from arneb_core.errors import CommitFailed, NotAllowed, TopicExists
-from arneb_core.interface import Core, Unit
+from arneb_core.interface import Core, Topic, Unit
 from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName
 from arneb_pulsar.places.policies import PARTITIONS_MAX, Policies
 
@@ -30,8 +30,9 @@ class TopicRecord:
     """What is kept of one topic besides its log."""
 
     policies: Policies = NO_POLICIES
-    terminated: bool = False
-    """Nothing may come behind its last entry any more."""
+    terminated: int = 0
+    """The id of the topic that nothing may be added to any more; another topic of the same name,
+    made later, is not meant. 0 = none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,8 @@ class Registry:
             name: _read_topic(each) for name, each in read[TOPICS].items()
         }
 
-        self.ended = {name for name, each in self._topics.items() if each.terminated}
-        """Names of the topics that nothing may be added to any more."""
+        self.ended = {each.terminated for each in self._topics.values() if each.terminated}
+        """Ids of the topics that nothing may be added to any more."""
 
     def __repr__(self) -> str:
         return (
@@ -122,9 +123,16 @@ class Registry:
         """What the namespace itself asks for."""
         return self._namespaces.get(namespace, NO_POLICIES)
 
-    async def put_namespace(self, namespace: str, policies: Policies) -> None:
-        """Make a namespace, or change its policies."""
+    async def make_namespace(self, namespace: str) -> None:
+        """Make a namespace, or a record of one that is there."""
+        await self.change_namespace(namespace, lambda it: it)
+
+    async def change_namespace(
+        self, namespace: str, change: Callable[[Policies], Policies]
+    ) -> None:
+        """Give a namespace other policies."""
         async with self._lock:
+            policies = change(self.namespace_policies(namespace))
             await self._put(NAMESPACES + namespace, policies.document)
             self._namespaces[namespace] = policies
         self.changed()
@@ -178,13 +186,16 @@ class Registry:
         """What is kept of a topic; of a partition, what is kept of it by itself."""
         return self._topics.get(topic, PLAIN)
 
-    async def terminate(self, topic: str) -> None:
-        """Have nothing be added to the topic from now on: not even while this becomes durable."""
-        self.ended.add(topic)
+    async def terminate(self, topic: Topic) -> None:
+        """Have nothing be added to the topic from now on: not even while this becomes durable.
+        Raises :class:`CommitFailed`."""
+        was_ended = topic.id in self.ended
+        self.ended.add(topic.id)
         try:
-            await self.put_record(topic, replace(self.record(topic), terminated=True))
+            await self.change_record(topic.name, lambda it: replace(it, terminated=topic.id))
         except CommitFailed:
-            self.ended.discard(topic)
+            if not was_ended:
+                self.ended.discard(topic.id)
             raise
 
     def policies(self, topic: TopicName) -> Policies:
@@ -196,10 +207,10 @@ class Registry:
             return self._defaults
         return own.under(namespace).under(self._defaults)
 
-    async def put_record(self, topic: str, record: TopicRecord) -> None:
+    async def change_record(self, topic: str, change: Callable[[TopicRecord], TopicRecord]) -> None:
+        """Keep something else of a topic."""
         async with self._lock:
-            if not record.terminated:
-                self.ended.discard(topic)
+            record = change(self.record(topic))
             if record == PLAIN:
                 await self._put(TOPICS + topic, None)
                 self._topics.pop(topic, None)
@@ -207,6 +218,22 @@ class Registry:
                 await self._put(TOPICS + topic, _write_topic(record))
                 self._topics[topic] = record
         self.changed()
+
+    async def forget(self, topic: str) -> None:
+        """The topic is gone, and what was kept of it."""
+        if topic in self._topics:
+            await self.change_record(topic, lambda it: PLAIN)
+
+    def sweep(self) -> None:
+        """Remove what is kept of topics that are gone."""
+        there = self._core.topics.keys() | self._partitioned.keys()
+        gone = [name for name in self._topics if name not in there]
+        for name in gone:
+            del self._topics[name]
+        if gone:
+            # If it fails, the next start sweeps again.
+            keys: list[tuple[str, bytes | None]] = [(TOPICS + name, None) for name in gone]
+            self._core.commit(Unit(metadata=keys), lambda error: None)
 
     async def _put(self, key: str, document: Any) -> None:
         value = None if document is None else json.dumps(document, sort_keys=True).encode()
@@ -216,7 +243,7 @@ class Registry:
 
 def _read_topic(document: Mapping[str, Any]) -> TopicRecord:
     policies = Policies.parse(document.get("policies", {}))
-    return TopicRecord(policies, document.get("terminated", False))
+    return TopicRecord(policies, document.get("terminated", 0))
 
 
 def _write_topic(record: TopicRecord) -> dict[str, Any]:

@@ -139,13 +139,13 @@ class Door:
 
     def check_end(self, topic: Topic, subscription: Subscription) -> None:
         """Tell the consumers of a subscription if they are done with a terminated topic."""
-        if topic.name in self.registry.ended and not subscription.statistics().backlog_entries:
+        if topic.id in self.registry.ended and not subscription.statistics().backlog_entries:
             for peer in list(self._attached.get((topic.name, subscription.name), ())):
                 peer.end_reached(subscription)
 
     async def terminate(self, topic: Topic) -> None:
         """Have nothing be added to the topic any more. Raises :class:`CommitFailed`."""
-        await self.registry.terminate(topic.name)
+        await self.registry.terminate(topic)
         self.disconnect_producers(topic)
         for subscription in topic.subscriptions.values():
             self.check_end(topic, subscription)

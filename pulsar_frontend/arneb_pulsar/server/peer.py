@@ -282,7 +282,7 @@ class Peer:
         if opened is None or core.topics.get(opened[0].name) is not opened[0]:
             self._expel(run)
             return
-        if opened[0].name in self.door.registry.ended:
+        if opened[0].id in self.door.registry.ended:
             ended = TopicTerminated("Topic was already terminated")
             self.tell(events.Appended(run, ended, Position(0)))
             return
@@ -321,7 +321,7 @@ class Peer:
         receiver = self.receivers.get(effect.key)
         if receiver is not None:
             receiver.acknowledge(effect, receipt_of(effect, self.tell))
-            if receiver.topic.name in self.door.registry.ended:
+            if receiver.topic.id in self.door.registry.ended:
                 self.door.check_end(receiver.topic, receiver.subscription)
 
     def _acknowledge_until(self, effect: effects.AcknowledgeUntil) -> None:
@@ -334,7 +334,7 @@ class Peer:
         except CoreError as error:
             if receipt is not None:
                 receipt(failure_of(error))
-        if receiver.topic.name in self.door.registry.ended:
+        if receiver.topic.id in self.door.registry.ended:
             self.door.check_end(receiver.topic, receiver.subscription)
 
     def _redeliver(self, effect: effects.Redeliver) -> None:

@@ -91,7 +91,7 @@ class Requests:
 
     async def _check_open(self, topic: Topic, name: TopicName) -> None:
         """Raise unless something may be added to the topic."""
-        if topic.name in self._door.registry.ended:
+        if topic.id in self._door.registry.ended:
             raise TopicTerminated("Topic was already terminated")
         exceeded = await self._door.keeper.exceeded(topic, name, clock_ms())
         if exceeded is not None and (code := QUOTA_CODES.get(exceeded[1].action)):

@@ -86,6 +86,7 @@ def make_door(core: Core, config: PulsarConfig) -> Door:
     """What the connections of one server share."""
     door = Door(core, config, _server_version(), token=secrets.token_hex(4))
     door.producers.sweep()
+    door.registry.sweep()
     door.keeper.begin()
     return door
 

@@ -11,7 +11,7 @@ from arneb_core.errors import NotAllowed, TopicExists, TopicNotFound
 from arneb_core.interface import Core, Topic, TopicSettings
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.places.policies import retention_of
-from arneb_pulsar.places.registry import PLAIN, Partitioned, Registry
+from arneb_pulsar.places.registry import Partitioned, Registry
 
 MADE_BY: Final = "made-by"
 PULSAR: Final = "pulsar"
@@ -126,8 +126,7 @@ class Topics:
     async def drop(self, topic: TopicName) -> None:
         """Remove a plain topic or one partition. Raises :class:`TopicNotFound`."""
         await self._core.delete_topic(topic.core_name)
-        if self._registry.record(topic.core_name) != PLAIN:
-            await self._registry.put_record(topic.core_name, PLAIN)
+        await self._registry.forget(topic.core_name)
 
     async def drop_partitioned(self, topic: TopicName) -> None:
         """Remove a partitioned topic with its partitions. Raises :class:`TopicNotFound`."""
@@ -136,8 +135,7 @@ class Topics:
         for each in self.parts(topic):
             await self.drop(each)
         await self._registry.drop_partitioned(topic)
-        if self._registry.record(str(topic)) != PLAIN:
-            await self._registry.put_record(str(topic), PLAIN)
+        await self._registry.forget(str(topic))
 
     def parts(self, topic: TopicName) -> list[TopicName]:
         """The partitions of a partitioned topic that are there; of a plain one, itself."""

@@ -156,7 +156,7 @@ async def test_turned_off_it_forgets(open_door: OpenDoor) -> None:
         await receipts(client, 1)
         assert len(running.core.metadata("pulsar/topic/")) == 1
         policies = Policies(deduplication=False)
-        await running.door.registry.put_namespace("public/default", policies)
+        await running.door.registry.change_namespace("public/default", lambda _: policies)
         await send(client, 4)
         assert await receipts(client, 1) == [(4, False)]
         assert not running.core.metadata("pulsar/topic/")

@@ -4,6 +4,7 @@ topics go, and which end."""
 from typing import Any
 
 import pytest
+import trio
 from tests.pulsar_frontend.server.admin import Admin
 from tests.pulsar_frontend.server.client import RawClient, connected
 from tests.pulsar_frontend.server.conftest import OpenDoor, Running
@@ -243,7 +244,7 @@ async def test_nothing_is_added_while_the_end_becomes_durable(open_door: OpenDoo
     async with open_door() as running, connected(running.door) as (client,):
         await client.producer("t")
         await publish(client, b"a")
-        running.door.registry.ended.add("persistent://public/default/t")
+        running.door.registry.ended.add(topic_of(running).id)
         await client.publish(b"b", first=1)
         assert (await client.expect(CommandSendError)).error == pb.TopicTerminatedError
         running.door.registry.ended.clear()
@@ -261,3 +262,46 @@ async def test_partitions_end_together(open_door: OpenDoor) -> None:
         status, ended = await admin("POST", "/p/terminate/partitions")
         assert (status, set(ended)) == (200, {"0", "1"})
         assert (await client.producer("p-partition-1")).error == pb.TopicTerminatedError
+
+
+async def test_another_topic_of_the_same_name_is_not_terminated(open_door: OpenDoor) -> None:
+    name = "persistent://public/default/t"
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        await admin("PUT", "/t")
+        await admin("POST", "/t/messageTTL", 7)
+        await admin("POST", "/t/terminate")
+        await running.core.delete_topic(name)  # another door does that
+        await running.core.create_topic(name)
+        assert isinstance(await client.producer("t"), CommandProducerSuccess)
+        await running.core.delete_topic(name)
+    async with open_door() as running:
+        await running.core.create_topic(name)
+        assert await Admin(running)("GET", "/t/messageTTL") == (200, b"")
+
+
+async def test_policies_set_at_the_same_time_are_all_set(open_door: OpenDoor) -> None:
+    async with open_door() as running, trio.open_nursery() as nursery:
+        admin = Admin(running)
+        await admin("PUT", "/t")
+        calls = [
+            ("/t/messageTTL", 5),
+            ("/t/compactionThreshold", 6),
+            ("/t/deduplicationEnabled", False),
+            (f"{NAMESPACE}/messageTTL", 7),
+            (f"{NAMESPACE}/deduplication", False),
+        ]
+        done: list[int] = []
+
+        async def call(path: str, value: object) -> None:
+            done.append((await admin("POST", path, value))[0])
+
+        for path, value in calls:
+            nursery.start_soon(call, path, value)
+        nursery.start_soon(call, "/t/terminate", None)
+        while len(done) < 6:
+            await trio.lowlevel.checkpoint()
+        for path, value in calls:
+            assert await admin("GET", path) == (200, value)
+        assert topic_of(running).id in running.door.registry.ended
+        assert running.door.registry.record("persistent://public/default/t").terminated

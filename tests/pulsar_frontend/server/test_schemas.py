@@ -51,7 +51,7 @@ async def test_versions_are_durable(open_door: OpenDoor) -> None:
         assert refused.error_code == pb.IncompatibleSchema
         assert "Unable to read schema" in refused.error_message
         compatible = Policies(schema_compatibility="ALWAYS_COMPATIBLE")
-        await running.door.registry.put_namespace("public/default", compatible)
+        await running.door.registry.change_namespace("public/default", lambda _: compatible)
         assert (await create(client, record("b"))).schema_version == version(1)
     async with open_door() as running, connected(running.door) as (client,):
         assert (await get(client)).schema.schema_data == record("b").schema_data
@@ -121,7 +121,7 @@ async def test_a_version_is_on_disk_before_anybody_hears_of_it(open_door: OpenDo
         running.store.fail_until_healed()
         policies = Policies(schema_compatibility="ALWAYS_COMPATIBLE")
         running.store.heal()
-        await running.door.registry.put_namespace("public/default", policies)
+        await running.door.registry.change_namespace("public/default", lambda _: policies)
         running.store.fail_until_healed()
         assert (await create(client, record("a"))).error_code == pb.PersistenceError
         running.store.heal()
