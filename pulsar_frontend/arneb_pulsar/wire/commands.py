@@ -1,6 +1,6 @@
 """Commands: reading those of clients, and building the broker's.
 
-Only commands that Pulsar's C++ client knows are built here (and so those of the Python and
+Unasked, only commands that Pulsar's C++ client knows are said (and so those of the Python and
 Node clients, which are made on it): it closes the connection on any other. Each builder
 returns a whole frame.
 """

@@ -44,8 +44,20 @@ BUILT = [
     commands.ack_response(1, 2, pb.NotAllowedError, "x"),
     commands.last_message_id(1, position(1, 2), 3, -1, position(1, 1)),
     commands.schema_failed(1, pb.TopicNotFound, "x"),
+    commands.schema_found(1, pb.Schema(name="s", schema_data=b"", type=pb.Schema.String), b"1"),
+    commands.auth_challenge("Arneb", 21),
+    commands.lookup_connect(1, "pulsar+ssl://h:1"),
+    commands.producer_success(1, "p", 5, epoch=3, ready=False, schema_version=b"1"),
     commands.consumer_stats(pb.CommandConsumerStatsResponse(request_id=1)),
 ]
+
+
+ASKED_FOR = {
+    "GET_OR_CREATE_SCHEMA_RESPONSE": commands.schema_attached(1, b"1"),
+    "WATCH_TOPIC_LIST_SUCCESS": commands.topics_watched(1, 2, ["a"], "h"),
+    "WATCH_TOPIC_UPDATE": commands.topics_changed(2, ["a"], [], "h"),
+}
+"""What only clients hear that asked for it, which the C++ client does not."""
 
 
 def command_in(frame: bytes) -> BaseCommand:
@@ -57,6 +69,11 @@ def command_in(frame: bytes) -> BaseCommand:
 @pytest.mark.parametrize("frame", BUILT)
 def test_what_is_built_is_whole_and_known_to_cpp(frame: bytes) -> None:
     assert BaseCommand.Type.Name(command_in(frame).type) in KNOWN_TO_CPP
+
+
+@pytest.mark.parametrize("name", ASKED_FOR)
+def test_what_is_asked_for_is_whole(name: str) -> None:
+    assert BaseCommand.Type.Name(command_in(ASKED_FOR[name]).type) == name
 
 
 def test_every_type_has_its_field() -> None:
