@@ -3,7 +3,22 @@
 The rule: every key that goes to disk is packed and parsed here, and numbers in keys are
 big-endian, so that LMDB's byte order is the order of topics and of the log.
 
-========== ================================================= ======================="""
+========== ================================================= ==============================
+table      key                                               value
+========== ================================================= ==============================
+META       ``format``, ``next_topic_id``, ``clean``,         u32; u32; empty;
+           ``trims``, ``journal``                            :func:`.records.pack_trims`; u64
+CATALOG    ``topic/<name>``                                  JSON, as in :mod:`.records`
+           ``subscription/<topic id, 8 hex digits>/<name>``  JSON, as in :mod:`.records`
+           ``frontend/<key>``                                bytes of the frontend's own
+LEDGERS    topic u32, ledger u32                             :class:`.records.LedgerRecord`
+CURSORS    topic u32, subscription u32, kind u8, …           see :class:`CursorKind`
+DELAYED    topic u32, bucket u32, kind u8, …                 see :class:`DelayedKind`
+ENTRIES    topic u32, position u64 of the block's last entry a block, see :mod:`.block`
+BODIES     topic u32, position u64 of the first reference    see :mod:`.bodies`
+REFERENCES as BODIES                                         u32: references that blocks hold
+========== ================================================= ==============================
+"""
 
 from enum import Enum, IntEnum
 from struct import Struct
@@ -19,7 +34,6 @@ TopicId = NewType("TopicId", int)
 
 SubscriptionId = NewType("SubscriptionId", int)
 """Counts the subscriptions of one topic from 1; never reused inside the topic."""
-
 
 BodyKey = NewType("BodyKey", bytes)
 """Names an entry that several blocks refer to: an ENTRIES key, of its first place."""
