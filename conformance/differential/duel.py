@@ -15,6 +15,7 @@ from conformance.brokers.process import Address
 from conformance.differential.evening import (
     CLOSES,
     Evened,
+    came_back_in_another_order,
     came_back_otherwise,
     even,
     raced_for_a_window,
@@ -139,6 +140,8 @@ def _play(report: Report, step: Step, players: tuple[Player, Player], care: Care
             player.next_step()
         return True
     undecided = shared_out_otherwise(said)
+    if _gives_back(report.lines[-1]):
+        undecided = undecided or came_back_in_another_order(said)
     if care.quorum and any(_gives_back(line) for line in report.lines):
         undecided = undecided or came_back_otherwise(said)
     if any(line.step.args.get("global_") for line in report.lines):
