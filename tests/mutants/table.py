@@ -150,6 +150,20 @@ MUTANTS: Final = (
         ENGINE_TESTS,
     ),
     Mutant(
+        "the engine stops before those who use it",
+        CORE + "lasting.py",
+        "    with trio.CancelScope(shield=True):\n",
+        "    with trio.CancelScope():\n",
+        ("tests/core/test_engine_life.py",),
+    ),
+    Mutant(
+        "a message's time begins before its transaction is committed",
+        "amqp_frontend/arneb_amqp/session/transaction.py",
+        "            entries[:] = [published_at(each, now_ms) for each in entries]\n",
+        "            pass\n",
+        ("tests/amqp_frontend/session/test_publishing.py",),
+    ),
+    Mutant(
         "one queue starves the others under a channel's prefetch",
         CORE + "consumer.py",
         "                    sharers[self] = None\n",
