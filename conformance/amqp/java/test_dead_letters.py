@@ -14,7 +14,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 COUNT = 10
 TTL_MS = 300
-EARLY_MS, LATE_MS = 25, 150
+EARLY_MS, LATE_MS = 25, 250
 """How far from its time a message may be dead-lettered."""
 
 Death = dict[str, Any]

@@ -14,7 +14,7 @@ from pamqp import commands
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-LEASE_MS = 300
+LEASE_MS = 600
 
 
 @pytest.fixture

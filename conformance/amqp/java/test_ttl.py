@@ -148,33 +148,33 @@ def test_ttl_handling_messages_expire_when_using_basic_get(timed: Timed) -> None
 
 
 def test_ttl_handling_publish_and_get_with_expiry(timed: Timed) -> None:
-    timed.declare(200)
+    timed.declare(400)
     timed.publish(b"one")
-    timed.pause(150)
+    timed.pause(300)
     timed.publish(b"two")
-    timed.pause(100)
+    timed.pause(150)
     timed.publish(b"three")
     assert [timed.get() for _ in range(3)] == [b"two", b"three", None]
 
 
 def test_ttl_handling_transactional_publish_with_get(timed: Timed) -> None:
     """A message's time begins when it comes into its queue."""
-    timed.declare(150)
+    timed.declare(300)
     timed.channel.tx_select()
     timed.publish(b"one")
-    timed.pause(200)
+    timed.pause(350)
     timed.publish(b"two")
     timed.channel.tx_commit()
     timed.pause(50)
     assert timed.get() == b"one"
-    timed.pause(150)
+    timed.pause(350)
     assert timed.get() is None
 
 
 def test_ttl_handling_expiry_with_requeue(timed: Timed) -> None:
-    timed.declare(400)
+    timed.declare(600)
     timed.publish(b"one")
-    timed.pause(200)
+    timed.pause(350)
     timed.publish(b"two")
     timed.publish(b"three")
 
@@ -185,7 +185,7 @@ def test_ttl_handling_expiry_with_requeue(timed: Timed) -> None:
     expect(b"one", 2)
     expect(b"two", 1)
     timed.reopen()
-    timed.pause(250)
+    timed.pause(300)
     expect(b"two", 1)
     expect(b"three", 0)
 
