@@ -203,7 +203,6 @@ def test_a_short_name_is_a_topic_of_the_default_namespace(
         ("persistent://public/no-such-namespace/t", pulsar.TopicNotFound),
         # Apache Pulsar's door still knows the names of version 1, with a cluster in them.
         arneb_only("persistent://public/cluster/default/t", pulsar.TopicNotFound),
-        arneb_only("non-persistent://public/default/t", pulsar.PulsarException),
     ],
 )
 def test_a_topic_that_cannot_be_is_refused_at_once(

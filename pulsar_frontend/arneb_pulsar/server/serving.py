@@ -35,8 +35,8 @@ async def serve_pulsar(
     if not door.service_url:
         door.service_url = f"pulsar://{_render(listeners[0].socket.getsockname())}"
 
-    async def handle(stream: trio.SocketStream) -> None:
-        await serve_connection(door, stream, *_addresses(stream, "pulsar"))
+    async def handle(stream: trio.SocketStream, url: str, address: str) -> None:
+        await serve_connection(door, stream, f"pulsar://{url}", address)
 
     await _serve(door, handle, listeners, task_status)
 
@@ -50,8 +50,7 @@ async def serve_tls(
 ) -> None:
     """The same for clients that come by TLS."""
 
-    async def handle(stream: trio.SocketStream) -> None:
-        url, address = _addresses(stream, "pulsar+ssl")
+    async def handle(stream: trio.SocketStream, url: str, address: str) -> None:
         # Clients close without a word, which HTTP's are known for.
         secured = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
         try:
@@ -62,23 +61,33 @@ async def serve_tls(
             await trio.aclose_forcefully(stream)
             return
         certificate: Certificate = secured.getpeercert() or {}
-        await serve_connection(door, secured, url, address, certificate)
+        await serve_connection(door, secured, f"pulsar+ssl://{url}", address, certificate)
 
     await _serve(door, handle, listeners, task_status)
 
 
 async def _serve(
     door: Door,
-    handle: Callable[[trio.SocketStream], Awaitable[None]],
+    handle: Callable[[trio.SocketStream, str, str], Awaitable[None]],
     listeners: Sequence[trio.SocketListener],
     task_status: trio.TaskStatus[None],
 ) -> None:
+    """Have ``handle`` serve every client, of whom it is told where it came and where from."""
+
+    async def accepted(stream: trio.SocketStream) -> None:
+        try:
+            ours, theirs = stream.socket.getsockname(), stream.socket.getpeername()
+        except OSError:
+            await trio.aclose_forcefully(stream)  # it is gone again
+        else:
+            await handle(stream, _render(ours), _render(theirs))
+
     async with trio.open_nursery() as connections:
         if not door.kept:
             door.kept = True
             connections.start_soon(door.keeper.run)
         serve = partial(trio.serve_listeners, handler_nursery=connections)
-        await connections.start(serve, handle, list(listeners))
+        await connections.start(serve, accepted, list(listeners))
         task_status.started()
 
 
@@ -112,12 +121,6 @@ async def serve_connection(
     except* Exception:
         # A defect of ours. It costs this client its connection, and nobody else anything.
         logger.exception("connection of %s failed", address)
-
-
-def _addresses(stream: trio.SocketStream, scheme: str) -> tuple[str, str]:
-    """The service URL and the client's address of a connection."""
-    ours, theirs = stream.socket.getsockname(), stream.socket.getpeername()
-    return f"{scheme}://{_render(ours)}", _render(theirs)
 
 
 def _render(address: tuple[str, int] | tuple[str, int, int, int]) -> str:

@@ -1,5 +1,9 @@
 """The server over a real core: what is durable when, and who pays for whose mistakes."""
 
+import socket
+import struct
+from functools import partial
+
 import pytest
 import trio
 import trio.testing
@@ -469,3 +473,20 @@ async def test_serving_ends_with_its_connections(open_door: OpenDoor) -> None:
         with pytest.raises(Closed):
             await client.reply()
         await client.stream.aclose()
+
+
+async def test_clients_that_are_gone_again_when_they_are_accepted_disturb_nobody(
+    open_door: OpenDoor,
+) -> None:
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    address = listeners[0].socket.getsockname()
+    async with open_door() as running, trio.open_nursery() as nursery:
+        await nursery.start(partial(serve_pulsar, running.core, listeners, door=running.door))
+        for _ in range(20):
+            with socket.create_connection(address) as gone:
+                # Closing it resets the connection; nobody has accepted it yet.
+                gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        stream = await trio.open_tcp_stream(*address)
+        await RawClient(stream).connect()
+        await stream.aclose()
+        nursery.cancel_scope.cancel()
