@@ -77,6 +77,7 @@ def doors(
         apache = PulsarStandalone(
             tmp_path_factory.mktemp("pulsar"),
             backlogQuotaCheckIntervalInSeconds=1,
+            brokerDeleteInactiveTopicsFrequencySeconds=1,
             forceDeleteNamespaceAllowed="true",
         )
         try:
@@ -92,7 +93,7 @@ def doors(
     broker = Arneb(
         tmp_path_factory.mktemp("arneb"),
         listeners=["amqp", "pulsar", "http-pulsar"],
-        settings="[pulsar]\nbacklog_quota_check_s = 1\n",
+        settings="[pulsar]\nbacklog_quota_check_s = 1\ninactive_check_s = 1\n",
     )
     try:
         broker.start()

@@ -123,6 +123,28 @@ def test_messages_live_as_long_as_they_should(
     assert_silent(client.subscribe(topic, "s"))
 
 
+def test_topics_that_nobody_uses_go(client: pulsar.Client, admin: Admin, namespace: str) -> None:
+    short = namespace.rpartition("/")[2]
+    rule = {
+        "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+        "maxInactiveDurationSeconds": 1,
+        "deleteWhileInactive": True,
+    }
+    admin.post(f"{namespace}/inactiveTopicPolicies", rule)
+    assert admin.get(f"{namespace}/inactiveTopicPolicies") == rule
+    idle, read, written = (f"persistent://public/{short}/{kind}" for kind in ("i", "r", "w"))
+    client.subscribe(read, "s").close()
+    producer = client.create_producer(written)
+    gone = client.create_producer(idle)
+    send(gone, numbers(3))
+    path = f"/admin/v2/persistent/public/{short}"
+    assert sorted(admin.get(path)) == sorted([idle, read, written])
+    gone.close()
+    wait_for(lambda: idle not in admin.get(path), "an idle topic to go")
+    assert sorted(admin.get(path)) == sorted([read, written])
+    producer.close()
+
+
 def test_a_terminated_topic_is_read_to_its_end(connect: Connect, admin: Admin, topic: str) -> None:
     client = connect()
     consumer = client.subscribe(topic, "s")

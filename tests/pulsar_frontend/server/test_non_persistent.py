@@ -113,3 +113,33 @@ async def test_they_are_listed_by_themselves(open_door: OpenDoor) -> None:
         assert isinstance(await client.subscribe(NAME), CommandSuccess)
         assert (await admin("GET", f"{listing}/p/partitions"))[1]["partitions"] == 2
         assert (await admin("GET", "/p/partitions"))[1]["partitions"] == 0
+
+
+async def test_administrators_find_nothing_to_look_at(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door, 2) as (sender, taker):
+        admin = Admin(running)
+        root = "/admin/v2/non-persistent/public/default/t"
+        await sender.producer(NAME)
+        await taker.subscribe(NAME)
+        await taker.flow(2)
+        await publish(sender, b"1", b"2", b"3")
+        await payloads(taker, 2)
+        assert (await admin("GET", f"{root}/internalStats"))[0] == 200
+        assert (await admin("GET", f"{root}/stats"))[1]["subscriptions"]["s"]["msgBacklog"] == 0
+        for path in ("subscription/s/position/1", "examinemessage", "ledger/1/entry/0"):
+            assert (await admin("GET", f"{root}/{path}"))[0] == 404
+        for method, path in (
+            ("POST", "subscription/s/skip_all"),
+            ("POST", "subscription/s/skip/5"),
+            ("POST", "subscription/s/expireMessages/1"),
+            ("POST", "subscription/s/resetcursor/0"),
+            ("DELETE", "truncate"),
+        ):
+            assert (await admin(method, f"{root}/{path}"))[0] == 204
+        assert (await admin("PUT", f"{root}/compaction"))[0] == 405
+        await taker.reply()
+        await taker.subscribe(NAME, 2)
+        await taker.flow(5, 2)
+        assert await taker.silent()
+        await publish(sender, b"4", first=3)
+        assert await payloads(taker, 1) == [b"4"]
