@@ -302,6 +302,9 @@ def test_what_is_delayed_outlives_the_broker(tmp_path: Path, broker: Target, kil
                 if len(found) == 300:
                     break
             assert all(found[number] >= 0.5 + number % 3 * 2 for number in found)
-            assert list(found) == sorted(found, key=lambda number: (number % 3, number))
+            # On a busy machine the last of one delay may be due after the first of the next.
+            for delay in range(3):
+                came = [number for number in found if number % 3 == delay]
+                assert came == sorted(came)
     finally:
         own.stop()
