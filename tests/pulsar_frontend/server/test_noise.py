@@ -23,6 +23,11 @@ CONNECTIONS = 300
 SEED = 20_260_101
 
 
+SCHEMA = pb.Schema(
+    name="s", schema_data=b'{"type":"record","name":"R","fields":[]}', type=pb.Schema.Avro
+)
+
+
 def conversation(number: int) -> list[bytes]:
     """Frames of a client that does a little of everything."""
     topic = f"noise-{number % 3}"
@@ -31,7 +36,21 @@ def conversation(number: int) -> list[bytes]:
         pb.CommandConnect(client_version="noise", protocol_version=20),
         pb.CommandPartitionedTopicMetadata(topic=topic, request_id=1),
         pb.CommandLookupTopic(topic=topic, request_id=2),
-        pb.CommandProducer(topic=topic, producer_id=1, request_id=3),
+        pb.CommandProducer(
+            topic=topic,
+            producer_id=1,
+            request_id=3,
+            producer_access_mode=number % 7 % 4,
+            topic_epoch=number % 3,
+            schema=SCHEMA if number % 4 else None,
+        ),
+        pb.CommandGetSchema(request_id=13, topic=topic, schema_version=bytes(8)),
+        pb.CommandGetOrCreateSchema(request_id=14, topic=topic, schema=SCHEMA),
+        pb.CommandWatchTopicList(
+            request_id=15, watcher_id=1, namespace="public/default", topics_pattern="public/.*"
+        ),
+        pb.CommandAuthResponse(response=pb.AuthData(auth_method_name="token", auth_data=b"x")),
+        pb.CommandWatchTopicListClose(request_id=16, watcher_id=1),
         CommandSubscribe(
             topic=topic, subscription="s", subType=number % 4, consumer_id=1, request_id=4
         ),
@@ -49,7 +68,7 @@ def conversation(number: int) -> list[bytes]:
         pb.CommandCloseConsumer(consumer_id=1, request_id=12),
     ]
     frames = [received(command).data for command in commands]
-    send = pb.CommandSend(producer_id=1, sequence_id=number)
+    send = pb.CommandSend(producer_id=1, sequence_id=number, is_chunk=number % 5 == 0)
     frames.insert(6, received(send, body=body_of(b"x" * 20)).data)
     return frames
 
@@ -101,9 +120,12 @@ async def disturb(door: Door, data: bytes, chance: random.Random) -> None:
         await ours.aclose()
 
 
-async def test_bad_clients_end_alone(open_door: OpenDoor, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("deduplication", [False, True])
+async def test_bad_clients_end_alone(
+    open_door: OpenDoor, caplog: pytest.LogCaptureFixture, deduplication: bool
+) -> None:
     chance = random.Random(SEED)
-    async with open_door(probe_timeout_s=0.01) as running:
+    async with open_door(probe_timeout_s=0.01, deduplication=deduplication) as running:
         async with connected(running.door) as (good,):
             await good.producer("good")
             await good.subscribe("good")
@@ -115,6 +137,7 @@ async def test_bad_clients_end_alone(open_door: OpenDoor, caplog: pytest.LogCapt
                     await still_served(good, number)
         assert not running.door._attached
         assert not running.door.producers._accesses
+        assert not running.door.watchers._by_namespace
     assert "failed" not in caplog.text, "a defect of ours"
 
 
