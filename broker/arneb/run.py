@@ -179,7 +179,7 @@ async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any
     from arneb.http.pulsar_admin import pulsar_admin_app
     from arneb.http.server import serve_http
 
-    app = pulsar_admin_app(shared.pulsar)
+    app = pulsar_admin_app(shared.pulsar, shared.core, shared.alarms)
     await serve_http(app, shared.listeners.by_door["http-pulsar"], task_status=task_status)
 
 

@@ -36,6 +36,8 @@ def test_calls_are_carried_there_and_back(tmp_path: Path) -> None:
         lookup = call("GET", "/lookup/v2/topic/persistent/public/default/t")[1]
         assert json.loads(lookup)["brokerUrl"] == broker.pulsar_url
         assert call("GET", "/admin/v2/brokers/health") == (200, b"ok")
+        status, document = call("GET", "/metrics")
+        assert (status, b"arneb_topics" in document) == (200, True)
         for path, expected in (("/admin/v2/nothing", 404), ("/", 404), (f"{default}/t", 405)):
             status, document = call("GET", path)
             assert (status, bool(json.loads(document)["reason"])) == (expected, True)

@@ -41,7 +41,7 @@ def http_app(core: ObservedCore, alarms: Alarms | None = None) -> Starlette:
     return Starlette(
         routes=[
             Route("/healthz", _healthz(core)),
-            Route("/metrics", _metrics(core, alarms)),
+            Route("/metrics", metrics_of(core, alarms)),
             *([] if alarms is None else alarm_routes(alarms)),
             Route("/api/topics", _topics(core)),
         ],
@@ -69,7 +69,9 @@ def _healthz(core: ObservedCore) -> Endpoint:
     return healthz
 
 
-def _metrics(core: ObservedCore, alarms: Alarms | None) -> Endpoint:
+def metrics_of(core: ObservedCore, alarms: Alarms | None) -> Endpoint:
+    """Answers with the figures of ``core`` for Prometheus."""
+
     async def metrics(request: Request) -> Response:
         topics = await topic_statistics(core)
         # Rendering costs some microseconds a figure, which ten thousand topics make seconds.

@@ -8,9 +8,11 @@ from typing import Final
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
+from arneb.alarms import Alarms
+from arneb.http.app import ObservedCore, metrics_of
 from arneb_pulsar.admin.api import answer
 from arneb_pulsar.admin.exchange import AdminError, refusal
 from arneb_pulsar.server.door import Door
@@ -19,8 +21,8 @@ BODY_BYTES_MAX: Final = 1024 * 1024
 """Of a call; the largest document is a set of policies or a schema."""
 
 
-def pulsar_admin_app(door: Door) -> Starlette:
-    """The application over ``door``."""
+def pulsar_admin_app(door: Door, core: ObservedCore, alarms: Alarms | None = None) -> Starlette:
+    """The application over ``door``; figures are where Pulsar's are, too."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -30,7 +32,7 @@ def pulsar_admin_app(door: Door) -> Starlette:
         await response(scope, receive, send)
 
     # Everything goes to the API's own router; Starlette sees to the life of the application.
-    return Starlette(routes=[Mount("/", app=app)])
+    return Starlette(routes=[Route("/metrics", metrics_of(core, alarms)), Mount("/", app=app)])
 
 
 async def _respond(door: Door, request: Request) -> Response:
