@@ -46,6 +46,7 @@ _FLAGS: Final = (1 << PRIORITY_SHIFT) - 1
 TIMES: Final = Struct(">QQQ")
 TIMES_OFFSET: Final = 8
 _TIMES_END: Final = TIMES_OFFSET + TIMES.size
+TIME_MS_MAX: Final = (1 << 64) - 1
 MESSAGES: Final = Struct(">I")
 MESSAGES_OFFSET: Final = 4
 
@@ -132,7 +133,8 @@ def published_at(entry: bytes, now_ms: int) -> bytes:
     if published == now_ms:
         return entry
     if deliver:
-        deliver += now_ms - published
+        # Below zero when the clock was put back and it was due long ago: then it is due.
+        deliver = min(max(deliver + now_ms - published, 0), TIME_MS_MAX)
     if expires:
         expires += now_ms - published
     times = TIMES.pack(now_ms, deliver, expires)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from arneb_core.entry import (
     ENTRY_FORMAT,
     HEADER_BYTES,
+    TIME_MS_MAX,
     EntryFlag,
     EntryHeader,
     Origin,
@@ -104,14 +105,34 @@ def test_headers_are_values() -> None:
     assert hash(replace(GOLDEN)) == hash(GOLDEN)
 
 
-@given(entry_headers(), st.integers(0, 1 << 62), st.binary(max_size=50))
-def test_what_is_published_later_lives_as_long(
-    header: EntryHeader, later_ms: int, body: bytes
+@given(
+    entry_headers(),
+    st.integers(0, 1 << 62),
+    st.sampled_from([0, 500]),
+    st.sampled_from([0, 300]),
+    st.binary(max_size=50),
+)
+def test_what_is_published_later_waits_and_lives_as_long(
+    header: EntryHeader, later_ms: int, waits: int, lives: int, body: bytes
 ) -> None:
-    header = replace(header, publish_time_ms=1 << 40, expires_at_ms=min(header.expires_at_ms, 1))
-    lives = header.expires_at_ms and 500
-    header = replace(header, expires_at_ms=lives and header.publish_time_ms + lives)
-    moved = published_at(header.pack() + body, later_ms)
-    expires = lives and later_ms + lives
-    assert read_header(moved) == replace(header, publish_time_ms=later_ms, expires_at_ms=expires)
+    def at(now_ms: int) -> EntryHeader:
+        return replace(
+            header,
+            publish_time_ms=now_ms,
+            deliver_at_ms=waits and now_ms + waits,
+            expires_at_ms=lives and now_ms + lives,
+        )
+
+    moved = published_at(at(1 << 40).pack() + body, later_ms)
+    assert read_header(moved) == at(later_ms)
     assert moved[HEADER_BYTES:] == body
+
+
+@given(st.integers(0, TIME_MS_MAX), st.integers(0, 1 << 62), st.integers(0, 1 << 62))
+def test_no_time_of_delivery_is_out_of_bounds(deliver: int, published: int, later: int) -> None:
+    header = EntryHeader(Origin.PULSAR, publish_time_ms=published, deliver_at_ms=deliver)
+    moved = read_header(published_at(header.pack(), later)).deliver_at_ms
+    if not deliver or later == published:
+        assert moved == deliver
+    else:
+        assert moved == min(max(later + deliver - published, 0), TIME_MS_MAX)
