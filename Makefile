@@ -11,7 +11,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test check demo bench bench-pulsar conformance mutants clean java compiler broker-tools client-tools
+.PHONY: help run test hunt check demo bench bench-pulsar conformance mutants clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run          a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), data in ./arneb-data"
@@ -20,6 +20,7 @@ help:
 	@echo "make demo         10,000 orders, a SIGKILL, three kinds of client, nothing lost: under a minute"
 	@echo "make bench        measure against RabbitMQ on this machine, results in bench/results/"
 	@echo "make bench-pulsar  the same beside Apache Pulsar standalone, with its own client"
+	@echo "make hunt         the tests again and again with new random examples, until one fails"
 	@echo "make mutants      seed the known mistakes and prove that the tests notice each"
 	@echo "make conformance  black-box scenarios by real clients, against RabbitMQ and Arneb"
 
@@ -28,6 +29,13 @@ run: $(VENV)/.base
 
 test: $(VENV)/.dev java compiler
 	$(BIN)/pytest $(ARGS)
+
+# Crash tests and those of whole processes have no examples to vary.
+hunt: $(VENV)/.dev
+	for seed in $$(shuf -i 1-1000000 -n $(or $(ROUNDS),20)); do \
+		$(BIN)/pytest --quiet -x --hypothesis-seed=$$seed tests/core tests/amqp_frontend \
+			tests/pulsar_frontend tests/spark_connector $(ARGS) || exit 1; \
+	done
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check --quiet .
