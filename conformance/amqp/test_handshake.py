@@ -165,6 +165,36 @@ def test_a_silent_client_is_closed_after_missed_heartbeats(broker: Target) -> No
         assert 1.5 < time.monotonic() - began < 6
 
 
+def test_what_a_dead_client_held_comes_back(broker: Target, connect: Connect) -> None:
+    """Its machine is gone: it sends no heartbeats, and nobody closes the socket for it."""
+    channel = connect().channel()
+    channel.queue_declare("held by the dead", exclusive=False, auto_delete=False)
+    with Wire(broker) as dead:
+        dead.open(heartbeat=1)
+        dead.send(commands.Channel.Open(), 1)
+        assert isinstance(dead.read(), commands.Channel.OpenOk)
+        dead.send(commands.Basic.Consume(queue="held by the dead", consumer_tag="c"), 1)
+        assert isinstance(dead.read(), commands.Basic.ConsumeOk)
+        channel.basic_publish("", "held by the dead", b"x")
+        while not isinstance(dead.read(), commands.Basic.Deliver):
+            pass
+        came = channel.consume("held by the dead", auto_ack=True, inactivity_timeout=20)
+        assert next(iter(came))[2] == b"x"
+    channel.cancel()
+    channel.queue_delete("held by the dead")
+
+
+def test_the_client_closes_the_socket_first(broker: Target) -> None:
+    """1.4.2.11 close-ok: "... it will close the socket"; some take an end before theirs ill."""
+    with Wire(broker) as wire:
+        wire.open()
+        wire.send(commands.Connection.Close(200, "bye", 0, 0))
+        assert isinstance(wire.read(), commands.Connection.CloseOk)
+        wire.socket.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            wire.read()
+
+
 def test_close_is_answered(broker: Target) -> None:
     with Wire(broker) as wire:
         wire.open()

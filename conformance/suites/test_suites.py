@@ -26,9 +26,15 @@ RUN_WITHIN_S: Final = 1_500.0
 
 PYTEST: Final = "-m pytest -q -rfE -p no:cacheprovider -o log_cli=false -W ignore"
 
+STAND_INS: Final = {
+    "aio_pika": {"docker_client.py": "tests/docker_client.py"},
+    "aiormq": {"outer_conftest.py": "conftest.py"},
+}
+"""Files of ours that take the place of a suite's own, which would start a broker."""
+
 
 def skipped(suite: str) -> list[str]:
-    """The tests that ``skipped.txt`` names."""
+    """The tests that ``skipped.txt`` names, or pytest's option to choose by name."""
     lines = (HERE / suite / "skipped.txt").read_text().splitlines()
     return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
 
@@ -37,15 +43,15 @@ def run_with_pytest(suite: str, requirement: str, tests: str, broker: Target) ->
     """Run tests of a Python package's source distribution; what was printed."""
     folder = HERE / suite
     python = python_with(folder / "requirements.txt")
-    stand_ins = list(folder.glob("*.py"))
+    stand_ins = {folder / name: path for name, path in STAND_INS.get(suite, {}).items()}
 
     def make(place: Path) -> None:
         unpack_source(python, requirement, place)
-        for stand_in in stand_ins:
-            shutil.copy(stand_in, place / "tests" / stand_in.name)
+        for stand_in, path in stand_ins.items():
+            shutil.copy(stand_in, place / path)
 
     source = made_once(f"suite-{requirement}", [folder / "requirements.txt", *stand_ins], make)
-    left_out = [word for each in skipped(suite) for word in ("--deselect", each)]
+    left_out = [each if each[0] == "-" else f"--deselect={each}" for each in skipped(suite)]
     where = {"RABBITMQ_HOST": broker.address.host, "RABBITMQ_5672_TCP": str(broker.address.port)}
     return finished([str(python), *PYTEST.split(), *left_out, tests], source, RUN_WITHIN_S, where)
 
@@ -60,6 +66,10 @@ def kombu(broker: Target) -> str:
 
 def aio_pika(broker: Target) -> str:
     return run_with_pytest("aio_pika", "aio-pika==10.2.1", "tests", broker)
+
+
+def aiormq(broker: Target) -> str:
+    return run_with_pytest("aiormq", "aiormq==7.2.4", "tests", broker)
 
 
 def amqp091_go(broker: Target) -> str:
@@ -86,6 +96,6 @@ def amqp091_go(broker: Target) -> str:
     return finished(command, place / "source", RUN_WITHIN_S, url)
 
 
-@pytest.mark.parametrize("suite", [py_amqp, kombu, aio_pika, amqp091_go])
+@pytest.mark.parametrize("suite", [py_amqp, kombu, aio_pika, aiormq, amqp091_go])
 def test_own_suite(suite: Callable[[Target], str], broker: Target) -> None:
     print(suite(broker)[-500:])

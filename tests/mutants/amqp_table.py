@@ -152,4 +152,18 @@ AMQP_MUTANTS: Final = (
         "flags | EntryFlag.DEAD_LETTERED",
         ("tests/amqp_frontend/topology/test_keeping.py",),
     ),
+    Mutant(
+        "a dead client keeps what it holds",
+        "amqp_frontend/arneb_amqp/server/connection.py",
+        "                self._services.nursery.start_soon(self._hang_up)\n",
+        "",
+        ("tests/amqp_frontend/server/test_endings.py",),
+    ),
+    Mutant(
+        "whoever says goodbye is hung up on",
+        "amqp_frontend/arneb_amqp/session/lifecycle.py",
+        'self.cut("closed by the client", peer_first=True)',
+        'self.cut("closed by the client")',
+        ("tests/amqp_frontend/session/test_handshake.py",),
+    ),
 )

@@ -44,9 +44,10 @@ from arneb_core.shortages import Short
 
 LOGGER: Final = logging.getLogger(__name__)
 
-LINGER_S: Final = 1.0
+LINGER_S: Final = 2.0
 """How long bytes of a peer are still read after the last ones were sent to it: closing a socket
-with unread input makes the kernel throw away what the peer has not read."""
+with unread input makes the kernel throw away what the peer has not read. A client that has said
+goodbye has as long to close the socket before we do, and one that is dead to take a farewell."""
 
 CLEANUP_S: Final = 5.0
 """How long the end of a connection may wait for the store."""
@@ -94,6 +95,8 @@ class Connection:
         self._mark = Token(0)
         self._since_mark = 0
         self._disconnecting = False
+        self._peer_first = False
+        self._lingering = trio.CancelScope()
 
     def __repr__(self) -> str:
         return f"<Connection {self._id} {self.session!r} {self.link!r}>"
@@ -119,6 +122,7 @@ class Connection:
                 scope.shield = True
                 await self._clean_up()
             self.link.close()
+            self._lingering.cancel()
 
     async def _clean_up(self) -> None:
         try:
@@ -210,7 +214,8 @@ class Connection:
             if data:
                 self.link.send(data)
             if self._disconnecting:
-                self.link.finish()
+                if not self._peer_first:
+                    self.link.finish()
             elif not self.bridge.writable and self.link.waiting_bytes <= self._low:
                 self.bridge.set_writable(True)
             if self._parked is not None and not self.session.blocked:
@@ -262,9 +267,14 @@ class Connection:
             self._since_mark += len(data)
             if self._since_mark > UNKEPT_BYTES:
                 await self._catch_up()
-        with trio.move_on_after(LINGER_S):
-            while await link.receive():
-                pass
+        while not link.broken and await link.receive():
+            pass
+
+    async def _hang_up(self) -> None:
+        """Close the socket in any case, whatever the peer does and whatever is waited for."""
+        with self._lingering:
+            await trio.sleep(LINGER_S)
+            self.link.abort()
 
     async def _catch_up(self) -> None:
         """Wait until what was published up to the last mark is on disk; then set the next one."""
@@ -319,9 +329,10 @@ class Connection:
                 self.bridge.release(effect)
             case Wake():
                 self.bridge.wake(effect)
-            case Disconnect(reason):
+            case Disconnect(reason, peer_first):
                 LOGGER.debug("= connection %d: %s", self._id, reason)
-                self._disconnecting = True
+                self._disconnecting, self._peer_first = True, peer_first
+                self._services.nursery.start_soon(self._hang_up)
 
     async def _carry_out(self, effects: list[Effect]) -> None:
         self._carrying = True

@@ -16,6 +16,9 @@ LOGGER: Final = logging.getLogger(__name__)
 PIECE_BYTES: Final = 128 * 1024
 """Passed on at once."""
 
+FAREWELL_S: Final = 2.0
+"""How long a client may take to read what is left when its connection has ended."""
+
 SecuredStream = trio.SSLStream[trio.SocketStream]
 
 
@@ -38,6 +41,7 @@ async def serve_secured(
             nursery.start_soon(_inwards, stream, inner)
             nursery.start_soon(_outwards, inner, stream, nursery.cancel_scope)
             await serve(theirs)
+            nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S
     finally:
         with trio.CancelScope(shield=True):
             await trio.aclose_forcefully(inner)

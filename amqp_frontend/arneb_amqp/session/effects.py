@@ -65,9 +65,11 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """End the connection; what is to be sent goes out first."""
+    """End the connection; what is to be sent goes out first. ``peer_first``: the client is given
+    a moment to close the socket itself."""
 
     reason: str = ""
+    peer_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

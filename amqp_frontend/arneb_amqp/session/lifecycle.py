@@ -223,7 +223,9 @@ class Lifecycle(ABC):
 
         def ended(_: object) -> None:
             self.outbox.send(CHANNEL_ZERO, make(Connection.CloseOk))
-            self.cut("closed by the client")
+            # 1.4.2.11: the client closes the socket when it has read this. If ours were closed
+            # first, some clients would take their own goodbye for a broken connection.
+            self.cut("closed by the client", peer_first=True)
 
         self.ask(EndConnection(), ended)
 
@@ -254,14 +256,14 @@ class Lifecycle(ABC):
         elif self.state not in _DEAF:
             self.cut(reason)
 
-    def cut(self, reason: str) -> None:
+    def cut(self, reason: str, *, peer_first: bool = False) -> None:
         """End the connection without another word."""
         if self._disconnected:
             return
         self._disconnected = True
         self.end_channels()
         self._move(ConnectionInput.CUT)
-        self.agenda.emit(Disconnect(reason))
+        self.agenda.emit(Disconnect(reason, peer_first))
 
     def _move(self, happened: ConnectionInput) -> None:
         self.state = next_state(self.state, happened)

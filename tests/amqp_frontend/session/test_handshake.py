@@ -194,7 +194,7 @@ def test_a_client_closes_and_nothing_is_left_undone() -> None:
         play >> client(Connection.Close, 0, reply_code=200, class_id=0, method_id=0)
         play << EndConnection()
         play >> Answered() << sent(Connection.CloseOk, 0)
-        play.effect(Disconnect)
+        assert play.effect(Disconnect).peer_first
 
 
 def test_a_stop_is_told_and_waits_for_the_answer_only_so_long() -> None:
@@ -204,7 +204,7 @@ def test_a_stop_is_told_and_waits_for_the_answer_only_so_long() -> None:
         play << sent(Connection.Close, 0, reply_code=320, reply_text=text) << EndConnection()
         play >> Answered() >> Tick(NOW + 4)
         play >> Tick(NOW + 5)
-        play.effect(Disconnect)
+        assert not play.effect(Disconnect).peer_first
 
 
 def test_both_sides_may_close_at_once() -> None:
