@@ -2,6 +2,7 @@
 
 import time
 from collections import defaultdict
+from datetime import timedelta
 
 import pulsar
 import pytest
@@ -301,3 +302,25 @@ def test_several_topics_with_one_consumer_each(connect: Connect, name: Named) ->
         publish(connect().create_producer(each), keys=10, rounds=3)
     found = [message for each in consumers for message in receive_some(each)]
     assert len(found) == 60
+
+
+def test_delayed_messages_come_to_the_consumer_of_their_key(connect: Connect, topic: str) -> None:
+    consumers = [subscribe(connect(), topic, consumer_name=each) for each in ("a", "b")]
+    producer = connect().create_producer(topic)
+    started = time.time()
+    for number in range(3):
+        for key in range(10):
+            delay = timedelta(seconds=1.5) if number == 1 else None
+            producer.send(b"%d" % number, partition_key=f"key-{key}", deliver_after=delay)
+    owners: dict[str, int] = {}
+    found: dict[str, list[int]] = defaultdict(list)
+    while sum(map(len, found.values())) < 30 and time.time() - started < 10:
+        for index, consumer in enumerate(consumers):
+            for message in receive_some(consumer):
+                key, number = seen(message)
+                assert owners.setdefault(key, index) == index
+                assert number != 1 or time.time() - started > 1.4, "too early"
+                found[key].append(number)
+                consumer.acknowledge(message)
+    assert found == {f"key-{key}": [0, 2, 1] for key in range(10)}
+    assert set(owners.values()) == {0, 1}
