@@ -211,10 +211,12 @@ class KeyedHandOut:
         consumer = self._handout.consumers[receiver]
         if consumer.spec.acks:
             self.dispatcher.took(receiver, portion.positions, portion.slots)
+        has_batches = self._subscription.topic.log.has_batches
         if not is_counted:
-            receiver.given(sum(map(self._cost, portion.positions, portion.entries)))
-        sizes = list(map(messages_in, portion.entries))
-        if max(sizes) == 1:
+            costs = map(self._cost, portion.positions, portion.entries)
+            receiver.given(sum(costs) if has_batches else len(portion.positions))
+        sizes = list(map(messages_in, portion.entries)) if has_batches else []
+        if max(sizes, default=1) == 1:
             self._handout.deliver(consumer, portion.positions, portion.entries)
         elif self._handout.divided:
             for place, entry, size in zip(portion.positions, portion.entries, sizes, strict=True):

@@ -40,5 +40,6 @@ class HeldKeys:
                 found[place] = slot
                 counts[slot] -= 1
                 if not counts[slot]:
-                    del counts[slot], self.holders[slot]
+                    counts.pop(slot)
+                    self.holders.pop(slot)
         return found

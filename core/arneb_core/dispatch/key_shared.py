@@ -5,8 +5,8 @@ other receiver holds the slot. Else it waits, and only what has its slot waits b
 slot moves to another receiver it drains first, and a slow receiver holds up nobody else's keys.
 
 Sources: Pulsar ``PersistentStickyKeyDispatcherMultipleConsumers`` and ``DrainingHashesTracker``
-(PIP-379). Those compute which hashes drain when somebody comes or goes; here a slot drains as
-long as its holder is not its owner, whatever has happened in between.
+(PIP-379). A slot drains here as long as its holder is not its owner, whatever has happened in
+between.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,6 +36,18 @@ class Decision:
     waiting: list[int] = field(default_factory=list)
 
 
+class Owners(dict[int, Receiver | None]):
+    """Whose each slot is, as the selector said since somebody came or left."""
+
+    def __init__(self, selector: Selector) -> None:
+        super().__init__()
+        self._selector = selector
+
+    def __missing__(self, slot: int) -> Receiver | None:
+        owner = self[slot] = self._selector.select(slot)
+        return owner
+
+
 class KeySharedDispatcher:
     """Decides by key who gets what."""
 
@@ -44,9 +56,10 @@ class KeySharedDispatcher:
         self.in_order = in_order
         """A slot waits for its former owner."""
         self._receivers: list[Receiver] = []
-        self._owners: dict[int, Receiver | None] = {}
-        """What the selector said since somebody came or left."""
+        self._owners = Owners(selector)
         self._held = HeldKeys()
+        self._draining: set[int] = set()
+        """The slots whose holder is not their owner."""
         self._waiting = WaitingKeys()
         self._lately: dict[Position, int] = {}
         """The slots of what has left since :meth:`wait_again`: some of it comes back."""
@@ -100,26 +113,24 @@ class KeySharedDispatcher:
         decision = Decision()
         rooms = {each: room for each in self._receivers if (room := each.room) > 0}
         common_room = min((each.common_room for each in rooms), default=0)
-        owners, waiting, holders = self._owners, self._waiting.slots, self._held.holders
-        for index, slot in enumerate(slots):
+        waiting, draining = self._waiting.slots, self._draining if self.in_order else ()
+        owners = map(self._owners.__getitem__, slots)
+        for index, (slot, owner) in enumerate(zip(slots, owners, strict=True)):
             if not rooms or common_room <= 0:
                 break
             decision.looked_at = index + 1
             # None of the reasons to wait ends inside a run, so nothing overtakes its like here.
-            owner = owners[slot] if slot in owners else self._owner_of(slot)
-            if (
-                owner is None
-                or owner not in rooms
-                or slot in waiting
-                or (self.in_order and holders.get(slot, owner) is not owner)
-            ):
+            if owner is None or owner not in rooms or slot in waiting or slot in draining:
                 decision.waiting.append(index)
                 continue
-            decision.given.setdefault(owner, []).append(index)
+            if owner in decision.given:
+                decision.given[owner].append(index)
+            else:
+                decision.given[owner] = [index]
             cost = 1 if costs is None else costs[index]
             common_room -= cost
-            rooms[owner] -= cost
-            if rooms[owner] <= 0:
+            room = rooms[owner] = rooms[owner] - cost
+            if room <= 0:
                 del rooms[owner]
         for owner, indexes in decision.given.items():
             owner.given(len(indexes) if costs is None else sum(costs[each] for each in indexes))
@@ -127,9 +138,7 @@ class KeySharedDispatcher:
 
     def took(self, receiver: Receiver, positions: Sequence[Position], slots: Sequence[int]) -> None:
         """``positions`` are in flight at ``receiver``."""
-        assert not self.in_order or all(
-            self._held.holders.get(slot, receiver) is receiver for slot in slots
-        ), "a key is at one receiver only"
+        assert not (self.in_order and self._draining.intersection(slots)), "one receiver a key"
         self._held.took(receiver, positions, slots)
 
     def left(self, positions: Iterable[Position]) -> None:
@@ -138,11 +147,13 @@ class KeySharedDispatcher:
         if not found:
             return
         self._lately.update(found)
-        waiting, holders = self._waiting.slots, self._held.holders
-        if waiting:
+        waiting, holders, draining = self._waiting.slots, self._held.holders, self._draining
+        if waiting or draining:
             for slot in set(found.values()):
-                if slot in waiting and slot not in holders:
-                    self._let_on(slot)
+                if slot not in holders:
+                    draining.discard(slot)
+                    if slot in waiting:
+                        self._let_on(slot)
 
     # Waiting entries
 
@@ -168,7 +179,7 @@ class KeySharedDispatcher:
         room."""
         waiting = self._waiting
         while (slot := waiting.front(receiver)) is not None:
-            if self._may_go(slot, receiver):
+            if self._may_go(slot):
                 return waiting.first(slot)
             waiting.hold_up(slot)
         return None
@@ -193,21 +204,19 @@ class KeySharedDispatcher:
 
     # Inside
 
-    def _may_go(self, slot: int, receiver: Receiver) -> bool:
-        return not self.in_order or self._held.holders.get(slot, receiver) is receiver
-
-    def _owner_of(self, slot: int) -> Receiver | None:
-        owner = self._owners[slot] = self._selector.select(slot)
-        return owner
+    def _may_go(self, slot: int) -> bool:
+        return not self.in_order or slot not in self._draining
 
     def _let_on(self, slot: int) -> None:
         """The slot may have its turn, if its owner may have it."""
-        owner = self._owners[slot] if slot in self._owners else self._owner_of(slot)
-        if owner is not None and self._may_go(slot, owner):
+        owner = self._owners[slot]
+        if owner is not None and self._may_go(slot):
             self._waiting.line_up(slot, owner)
 
     def _owners_changed(self) -> None:
         self._owners.clear()
+        held = self._held.holders.items()
+        self._draining = {slot for slot, holder in held if self._owners[slot] is not holder}
         self._waiting.disperse()
         for slot in self._waiting.slots:
             self._let_on(slot)
