@@ -12,7 +12,9 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.core.key_shared_model import Model, ModelSink
 
+from arneb_core.dispatch.auto_split import AutoSplitSelector
 from arneb_core.dispatch.key_shared import KeySharedDispatcher
+from arneb_core.dispatch.receiver import Receiver
 from arneb_core.engine import Engine, open_engine
 from arneb_core.errors import KeyRangesRefused, NotAllowed, SubscriptionTypeMismatch
 from arneb_core.hashing import key_hash
@@ -424,6 +426,19 @@ async def test_nothing_new_overtakes_what_is_being_read_again(data_dir: Path) ->
             await append(engine, "t", keyed(key, b"3"))
             await quiet(engine)
             assert sink.bodies == [b"1", b"2", b"3"]
+
+
+def test_nothing_new_overtakes_what_waits_while_there_is_room() -> None:
+    """The room may have come a moment ago, or what waits may be on its way from the disk."""
+    dispatcher = KeySharedDispatcher(AutoSplitSelector())
+    owner = Receiver(ConsumerSpec("a", unlimited=True))
+    dispatcher.add(owner)
+    waiting, other = dispatcher.slots([key_hash(b"k"), key_hash(b"l")])
+    dispatcher.wait([Position(1)], [waiting])
+    decision = dispatcher.share([waiting, other, waiting])
+    assert (decision.looked_at, decision.waiting) == (3, [0, 2])
+    assert decision.given == {owner: [1]}
+    assert dispatcher.next_due(owner) == Position(1)
 
 
 async def test_replays_from_before_are_sorted_by_key_first(data_dir: Path) -> None:
