@@ -116,8 +116,10 @@ def test_answers_that_nobody_reads_are_bounded(tmp_path: Path) -> None:
     publisher = broker.connect()
     channel = publisher.channel()
     channel.queue_declare("q")
+    channel.tx_select()
     for _ in range(3000):
         channel.basic_publish("", "q", b"x" * 8192)
+    channel.tx_commit()
     with RawClient(broker.port).open() as client:
         for _ in range(3000):
             client.send(Basic.Get, 1, queue="q", no_ack=True)
