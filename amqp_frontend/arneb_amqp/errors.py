@@ -85,8 +85,11 @@ class AmqpError(Exception):
         return cut(text)
 
     def caused_by(self, method: tuple[int, int]) -> Self:
-        """The same error, naming the method unless it names one already."""
-        if self.method == NO_METHOD:
+        """The same error, naming the method unless it names one already.
+
+        What is the broker's own fault names none.
+        """
+        if self.method == NO_METHOD and self.reply_code is not ReplyCode.INTERNAL_ERROR:
             self.method = method
         return self
 

@@ -113,6 +113,25 @@ FOUND: dict[str, Program] = {
         Step("nack", 2, which=0, requeue=True),
         Step("ack", 2, which=0),
     ],
+    "what lives no time takes no room": [
+        Step(
+            "queue_declare",
+            0,
+            queue="q1",
+            durable=True,
+            arguments={"x-message-ttl": 0, "x-max-length": 2, "x-overflow": "reject-publish"},
+        ),
+        Step("confirm_select", 2),
+        Step("publish", 2, routing_key="q1", many=4),
+        Step("qos", 0, prefetch_count=2),
+        Step("consume", 0, queue="q1", consumer_tag="c0"),
+        Step("publish", 2, routing_key="q1", many=7),
+    ],
+    "a fault of the broker's own names no method": [
+        Step("queue_declare", 0, queue="q0", durable=True, arguments={"x-queue-type": "stream"}),
+        Step("qos", 0, prefetch_count=1000),
+        Step("consume", 0, queue="q0", arguments={"x-stream-offset": "sideways"}),
+    ],
     "who waits longest begins the round": [
         Step("queue_declare", 0, queue="q2"),
         Step("publish", 0, routing_key="q2"),

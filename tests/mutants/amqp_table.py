@@ -62,6 +62,13 @@ AMQP_MUTANTS: Final = (
         KEEPING_TESTS,
     ),
     Mutant(
+        "what lives no time takes room in a queue that refuses",
+        "amqp_frontend/arneb_amqp/topology/keeping.py",
+        "return bool(ahead) or not lives_no_time(entry, self.limits.message_ttl_ms)",
+        "return True",
+        KEEPING_TESTS,
+    ),
+    Mutant(
         "x-death does not count",
         "amqp_frontend/arneb_amqp/routing/death.py",
         "_COUNT: long(_number(same[0].get(_COUNT)) + 1)}",

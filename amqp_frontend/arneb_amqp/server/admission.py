@@ -29,7 +29,7 @@ def admit(effect: Append, core: Core, queues: Queues, receiver: Receiver) -> Non
             unit.appends.append((topic, [entry]))
         elif queue.keeping.takes(queue, size):
             # What is kept in memory only is in the queue, and counted there, at once.
-            if topic.durable:
+            if topic.durable and queue.keeping.outlives(queue, entry):
                 queue.keeping.let_in(size)
                 entered.append(queue.keeping)
             unit.appends.append((topic, [entry]))

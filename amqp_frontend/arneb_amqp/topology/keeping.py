@@ -30,6 +30,7 @@ from arneb_amqp.topology.dead_letters import DeadLetterOffice, Target
 from arneb_amqp.wire.content import payload_of
 from arneb_amqp.wire.tables import Table, lookup_text
 from arneb_core.entry import HEADER_BYTES, Origin, read_header
+from arneb_core.expiry import lives_no_time
 from arneb_core.interface import Core, Departure, Limits, Topic
 
 if TYPE_CHECKING:
@@ -77,6 +78,12 @@ class Keeping:
             taken = sum(islice(self.incoming, max(0, room - ready)))
             stored += self.incoming_bytes - taken
         return stored + size <= self.bytes_max
+
+    def outlives(self, queue: "Queue", entry: bytes) -> bool:
+        """Whether ``entry`` will be in the queue when the next one comes: what lives no time is
+        gone then, unless it has others before it."""
+        ahead = self.incoming or queue.subscription.ready_messages
+        return bool(ahead) or not lives_no_time(entry, self.limits.message_ttl_ms)
 
     def let_in(self, size: int) -> None:
         """A message is on its way into the queue."""

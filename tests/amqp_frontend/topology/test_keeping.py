@@ -122,6 +122,24 @@ async def test_a_queue_that_is_deleted_takes_its_dead_letters_along(broker: Open
         assert dead.message_count == 0
 
 
+async def test_what_lives_no_time_is_gone_unless_it_has_others_before_it(broker: Opener) -> None:
+    async with broker() as place:
+        arguments = {"x-max-length": long(3), "x-overflow": longstr("reject-publish")}
+        lasting = await place.declare(arguments=arguments)
+        fleeting = await place.declare("f", arguments={**arguments, "x-message-ttl": long(0)})
+        assert lasting.keeping is not None
+        assert fleeting.keeping is not None
+        soon = EntryHeader(Origin.AMQP, publish_time_ms=5, expires_at_ms=5).pack()
+        assert lasting.keeping.outlives(lasting, entry(b"a"))
+        assert not lasting.keeping.outlives(lasting, soon)
+        assert not fleeting.keeping.outlives(fleeting, entry(b"a"))
+        lasting.keeping.let_in(1)
+        assert lasting.keeping.outlives(lasting, soon)
+        lasting.keeping.arrived()
+        await put(place, lasting, b"a")
+        assert lasting.keeping.outlives(lasting, soon)
+
+
 async def test_payloads_count_for_a_queue_that_refuses(broker: Opener) -> None:
     async with broker() as place:
         arguments = {"x-max-length-bytes": long(300), "x-overflow": longstr("reject-publish")}
