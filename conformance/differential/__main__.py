@@ -11,8 +11,9 @@ from typing import Final
 
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.rabbitmq import RabbitMQ
+from conformance.differential.duel import Report, Verdict
 from conformance.differential.program import Kind
-from conformance.differential.run import MIXED, Different, Verdicts, run
+from conformance.differential.run import MIXED, Different, Verdicts, run, stop
 
 EVERY: Final = 100
 """Programs from one line of progress to the next."""
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--seed", type=int, default=secrets.randbits(32))
     parser.add_argument("--no-tx", action="store_true", help="leave transactions out")
+    parser.add_argument("--go-on", action="store_true", help="show what differs and play on")
     parser.add_argument("--kind", choices=[kind.value for kind in Kind], help="no others")
     wanted = parser.parse_args()
     print(f"{wanted.programs} programs of {wanted.steps} steps, seed {wanted.seed}", flush=True)
@@ -40,6 +42,7 @@ def main() -> int:
                 tx=not wanted.no_tx,
                 among=[Kind(wanted.kind)] if wanted.kind else MIXED,
                 after_each=_progress(),
+                when_different=_show if wanted.go_on else stop,
             )
         except Different as different:
             print(different)
@@ -48,7 +51,11 @@ def main() -> int:
             arneb.kill()
             rabbitmq.kill()
     print("; ".join(f"{count} {verdict.value}" for verdict, count in verdicts.items()))
-    return 0
+    return 1 if verdicts[Verdict.DIFFERENT] else 0
+
+
+def _show(report: Report) -> None:
+    print(report, flush=True)
 
 
 def _progress() -> Callable[[Verdicts], None]:

@@ -24,10 +24,11 @@ def even(
     generated: dict[str, str],
     *,
     quorum: bool,
+    stream: bool,
 ) -> Evened:
     """An observation in which equal behaviour is equal. ``connection_of``: a channel's place to
     that of its connection; ``generated``: what names of the broker's own are called here, which
-    grows as they come; ``quorum``: there may be quorum queues."""
+    grows as they come; ``quorum``, ``stream``: there may be queues of that type."""
     seen: Evened = {}
     observation = without_late_deliveries(observation, connection_of)
     for place, events in observation.items():
@@ -37,6 +38,8 @@ def even(
             seen[place] = by_kind([_plain(event, prefix, generated) for event in events])
     if quorum:
         without_consumer_counts(seen)
+    if stream:
+        without_counts(seen)
     return seen
 
 
@@ -69,6 +72,18 @@ def without_consumer_counts(seen: Evened) -> None:
     seen["queues"] = {name: _ready(state) for name, state in queues.items()}
 
 
+def without_counts(seen: Evened) -> None:
+    """RabbitMQ takes how many messages a stream has from counters that may be seconds late."""
+    for kinds in seen.values():
+        for name, fields, *_ in kinds.get("said", ()):
+            if name in ("Queue.DeclareOk", "Queue.DeleteOk"):
+                fields.pop("message_count", None)
+    queues = seen.get("queues", {})
+    seen["queues"] = {
+        name: state[1:] if isinstance(state, tuple) else state for name, state in queues.items()
+    }
+
+
 def _ready(state: Any) -> Any:
     return state[:1] if isinstance(state, tuple) else state
 
@@ -94,11 +109,26 @@ def by_kind(events: list[Event]) -> dict[str, Any]:
                 kinds.setdefault("said", []).append((event.name, *_content(event)))
             case _:
                 kinds.setdefault("said", []).append((event.name, event.fields))
+    if confirmed_before_returned(events):
+        kinds["confirmed before it was returned"] = True
     if "confirms" in kinds:
         kinds["confirms"].sort()
     if "cancelled" in kinds:
         kinds["cancelled"].sort()
     return kinds
+
+
+def confirmed_before_returned(events: list[Event]) -> bool:
+    """Whether a step's messages, which are routed alike, were confirmed before they came back."""
+    names = [event.name for event in events]
+    if "Basic.Return" not in names:
+        return False
+    ahead = 0
+    for name in names:
+        ahead += (name == "Basic.Ack") - (name == "Basic.Return")
+        if ahead > 0:
+            return True
+    return False
 
 
 def shared_out_otherwise(said: tuple[Evened, Evened]) -> bool:

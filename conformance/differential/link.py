@@ -67,7 +67,16 @@ class Link:
 
     def send(self, channel: int, *methods: base.Frame) -> None:
         """Write without waiting. A connection that has ended takes everything."""
-        self._write(b"".join(frame.marshal(method, channel) for method in methods))
+        self.write(b"".join(frame.marshal(method, channel) for method in methods))
+
+    def write(self, data: bytes) -> None:
+        """Write what may be no frame at all."""
+        try:
+            if self.alive:
+                self._socket.settimeout(ANSWER_WITHIN_S)
+                self._socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            self._ended()
 
     def publish(
         self,
@@ -78,7 +87,7 @@ class Link:
     ) -> None:
         size = FRAME_MAX - FRAME_OVERHEAD
         parts = [data[start : start + size] for start in range(0, len(data), size)]
-        self._write(
+        self.write(
             b"".join(
                 [
                     frame.marshal(method, channel),
@@ -133,7 +142,7 @@ class Link:
             self._read()
 
     def _shake_hands(self) -> None:
-        self._write(PROTOCOL_HEADER)
+        self.write(PROTOCOL_HEADER)
         self.answer(0, 0, "Connection.Start")
         client = {"capabilities": CAPABILITIES, "product": "differential"}
         self.send(0, commands.Connection.StartOk(client, "PLAIN", "\0guest\0guest", "en_US"))
@@ -141,14 +150,6 @@ class Link:
         self.send(0, commands.Connection.TuneOk(2047, FRAME_MAX, 0))
         assert self.call(0, commands.Connection.Open("/"), "Connection.OpenOk"), "no connection"
         self.events[0].clear()
-
-    def _write(self, data: bytes) -> None:
-        try:
-            if self.alive:
-                self._socket.settimeout(ANSWER_WITHIN_S)
-                self._socket.sendall(data)
-        except (BrokenPipeError, ConnectionResetError):
-            self._ended()
 
     def _read(self) -> None:
         try:

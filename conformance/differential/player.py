@@ -7,11 +7,12 @@ before everything older is.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from conformance.brokers.process import Address
 from conformance.differential.link import Event, Link
+from conformance.differential.mistakes import MISTAKES
 from conformance.differential.program import Program, Step
 from conformance.differential.vocabulary import CHANNELS, EXCHANGES, QUEUES
 from pamqp import base, commands
@@ -21,6 +22,24 @@ PLACES: Final = ((0, 1), (0, 2), (1, 1))
 
 OWN_NAME: Final = re.compile(r"[qe]\d")
 GONE: Final = "gone"
+CALLS: Final[dict[str, tuple[Callable[..., base.Frame], str]]] = {
+    "queue_bind": (commands.Queue.Bind, "Queue.BindOk"),
+    "queue_unbind": (commands.Queue.Unbind, "Queue.UnbindOk"),
+    "queue_delete": (commands.Queue.Delete, "Queue.DeleteOk"),
+    "purge": (commands.Queue.Purge, "Queue.PurgeOk"),
+    "exchange_declare": (commands.Exchange.Declare, "Exchange.DeclareOk"),
+    "exchange_delete": (commands.Exchange.Delete, "Exchange.DeleteOk"),
+    "exchange_bind": (commands.Exchange.Bind, "Exchange.BindOk"),
+    "exchange_unbind": (commands.Exchange.Unbind, "Exchange.UnbindOk"),
+    "cancel": (commands.Basic.Cancel, "Basic.CancelOk"),
+    "qos": (commands.Basic.Qos, "Basic.QosOk"),
+    "flow": (commands.Channel.Flow, "Channel.FlowOk"),
+    "tx_select": (commands.Tx.Select, "Tx.SelectOk"),
+    "tx_commit": (commands.Tx.Commit, "Tx.CommitOk"),
+    "tx_rollback": (commands.Tx.Rollback, "Tx.RollbackOk"),
+}
+"""Steps that are one method and its answer, of which nothing has to be remembered."""
+
 CONFIRMS: Final = ("Basic.Ack", "Basic.Nack")
 
 
@@ -42,6 +61,8 @@ class Player:
         self._published = 0
         self.unacked: dict[int, list[int]] = {}
         """Delivery tags of each channel that nobody has answered yet."""
+        self._got: dict[int, set[int]] = {}
+        """Those of them that ``basic.get`` was answered with."""
         self._automatic: set[tuple[int, str]] = set()
         self._confirms: dict[int, int] = {}
         """Publishes of each channel that confirms; a channel that does not is not in it."""
@@ -56,7 +77,11 @@ class Player:
         args = {name: self._named(value) for name, value in step.args.items()}
         if tag is not None:
             args["which"] = tag
-        getattr(self, f"_{step.do}")(link, number, step, args)
+        if step.do in CALLS:
+            method, answer = CALLS[step.do]
+            self._call(link, number, method(**args), answer)
+        else:
+            getattr(self, f"_{step.do}")(link, number, step, args)
 
     def settle(self) -> None:
         """One round: what each open channel and then each queue has done until now is here."""
@@ -93,6 +118,10 @@ class Player:
             if self._is_open(on)
         )
 
+    def holds_got(self, on: int) -> bool:
+        """Whether channel ``on`` owes an answer to what it got with ``basic.get``."""
+        return not self._got.get(on, set()).isdisjoint(self.unacked.get(on, ()))
+
     def end(self, program: Program) -> None:
         """Close everything and delete all that the program may have left."""
         for link in self._links.values():
@@ -108,37 +137,13 @@ class Player:
     # ---- Steps -------------------------------------------------------------------------
 
     def _queue_declare(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
-        reply = link.call(number, commands.Queue.Declare(**args), "Queue.DeclareOk")
-        if reply is None:
+        reply = self._call(link, number, commands.Queue.Declare(**args), "Queue.DeclareOk")
+        if reply is None and not args.get("nowait"):
             return
-        if step.args["queue"] == "":
-            self._generated = reply.fields["queue"]
-        elif step.args["queue"] in QUEUES:
+        if step.args["queue"] in QUEUES:
             self._observed.add(step.args["queue"])
-
-    def _queue_bind(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
-        link.call(number, commands.Queue.Bind(**args), "Queue.BindOk")
-
-    def _queue_unbind(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
-        link.call(number, commands.Queue.Unbind(**args), "Queue.UnbindOk")
-
-    def _queue_delete(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
-        link.call(number, commands.Queue.Delete(**args), "Queue.DeleteOk")
-
-    def _purge(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
-        link.call(number, commands.Queue.Purge(**args), "Queue.PurgeOk")
-
-    def _exchange_declare(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
-        link.call(number, commands.Exchange.Declare(**args), "Exchange.DeclareOk")
-
-    def _exchange_delete(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
-        link.call(number, commands.Exchange.Delete(**args), "Exchange.DeleteOk")
-
-    def _exchange_bind(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
-        link.call(number, commands.Exchange.Bind(**args), "Exchange.BindOk")
-
-    def _exchange_unbind(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
-        link.call(number, commands.Exchange.Unbind(**args), "Exchange.UnbindOk")
+        elif reply is not None and step.args["queue"] == "":
+            self._generated = reply.fields["queue"]
 
     def _publish(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
         properties = commands.Basic.Properties(**args.pop("properties", {}))
@@ -154,18 +159,17 @@ class Player:
             link.publish(number, commands.Basic.Publish(**args), properties, data)
 
     def _consume(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
-        reply = link.call(number, commands.Basic.Consume(**args), "Basic.ConsumeOk")
-        if reply is not None:
-            consumer = step.on, reply.fields["consumer_tag"]
+        reply = self._call(link, number, commands.Basic.Consume(**args), "Basic.ConsumeOk")
+        if reply is not None or args.get("nowait"):
+            tag = args["consumer_tag"] if reply is None else reply.fields["consumer_tag"]
+            consumer = step.on, tag
             (self._automatic.add if args.get("no_ack") else self._automatic.discard)(consumer)
-
-    def _cancel(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
-        link.call(number, commands.Basic.Cancel(**args), "Basic.CancelOk")
 
     def _get(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
         reply = link.call(number, commands.Basic.Get(**args), "Basic.GetOk", "Basic.GetEmpty")
         if reply is not None and reply.name == "Basic.GetOk" and not args.get("no_ack"):
             self.unacked.setdefault(step.on, []).append(reply.fields["delivery_tag"])
+            self._got.setdefault(step.on, set()).add(reply.fields["delivery_tag"])
 
     def _ack(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
         self._answered(step.on, args)
@@ -184,25 +188,22 @@ class Player:
         self.unacked[step.on] = []
         link.call(number, commands.Basic.Recover(args["requeue"]), "Basic.RecoverOk")
 
-    def _qos(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
-        link.call(number, commands.Basic.Qos(**args), "Basic.QosOk")
+    def _recover_async(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
+        self.unacked[step.on] = []
+        link.send(number, commands.Basic.RecoverAsync(args["requeue"]))
 
-    def _flow(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
-        link.call(number, commands.Channel.Flow(**args), "Channel.FlowOk")
-
-    def _confirm_select(self, link: Link, number: int, step: Step, _: dict[str, Any]) -> None:
-        if link.call(number, commands.Confirm.Select(), "Confirm.SelectOk"):
+    def _confirm_select(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
+        method = commands.Confirm.Select(**args)
+        if self._call(link, number, method, "Confirm.SelectOk") or args.get("nowait"):
             self._confirms.setdefault(step.on, 0)
             self.unconfirmed.setdefault(step.on, set())
 
-    def _tx_select(self, link: Link, number: int, _: Step, __: dict[str, Any]) -> None:
-        link.call(number, commands.Tx.Select(), "Tx.SelectOk")
+    def _update_secret(self, link: Link, _: int, __: Step, args: dict[str, Any]) -> None:
+        link.call(0, commands.Connection.UpdateSecret(**args), "Connection.UpdateSecretOk")
 
-    def _tx_commit(self, link: Link, number: int, _: Step, __: dict[str, Any]) -> None:
-        link.call(number, commands.Tx.Commit(), "Tx.CommitOk")
-
-    def _tx_rollback(self, link: Link, number: int, _: Step, __: dict[str, Any]) -> None:
-        link.call(number, commands.Tx.Rollback(), "Tx.RollbackOk")
+    def _mistake(self, link: Link, number: int, _: Step, args: dict[str, Any]) -> None:
+        link.write(MISTAKES[args["what"]](number))
+        link.read_until(lambda: not link.is_open(number))
 
     def _close_channel(self, link: Link, number: int, step: Step, _: dict[str, Any]) -> None:
         link.call(number, commands.Channel.Close(200, "bye", 0, 0), "Channel.CloseOk")
@@ -212,6 +213,13 @@ class Player:
         connection = PLACES[step.on][0]
         if link := self._links.get(connection):
             (link.close if step.do == "close_connection" else link.drop)()
+
+    def _call(self, link: Link, number: int, method: base.Frame, answer: str) -> Event | None:
+        """Its answer; None if it is not to have one, or has a close instead."""
+        if getattr(method, "nowait", False):
+            link.send(number, method)
+            return None
+        return link.call(number, method, answer)
 
     # ---- What is open ------------------------------------------------------------------
 
@@ -236,6 +244,7 @@ class Player:
 
     def _forget_channel(self, on: int) -> None:
         self.unacked.pop(on, None)
+        self._got.pop(on, None)
         self._confirms.pop(on, None)
         self.unconfirmed.pop(on, None)
         self._automatic = {key for key in self._automatic if key[0] != on}

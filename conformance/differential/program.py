@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Final
 
+from conformance.differential.mistakes import MISTAKES
 from conformance.differential.vocabulary import (
     ASKS,
     CHANNELS,
+    CONSUMER_ARGUMENTS,
+    EXCHANGE_ARGUMENTS,
     EXCHANGES,
     HASTY_ARGUMENTS,
     HEADER_BINDINGS,
@@ -26,6 +29,8 @@ from conformance.differential.vocabulary import (
     QUORUM_ARGUMENTS,
     SHORT,
     STANDARD_EXCHANGES,
+    STREAM_ARGUMENTS,
+    STREAM_OFFSETS,
     WRONG_QUEUE_ARGUMENTS,
 )
 from hypothesis import strategies as st
@@ -38,6 +43,10 @@ class Kind(Enum):
     HASTY = "hasty"
     """Messages expire while it is played."""
     QUORUM = "quorum"
+    STREAM = "stream"
+
+
+SLOW_TYPES: Final = {Kind.QUORUM: "quorum", Kind.STREAM: "stream"}
 
 
 class Step:
@@ -55,7 +64,8 @@ class Step:
 
 Program = list[Step]
 
-queues = st.sampled_from((*(QUEUES * 7), "gen", "q9"))
+queues = st.sampled_from((*(QUEUES * 7), "gen", "q9", ""))
+"""The name of none is the one that the channel declared last."""
 exchanges = st.sampled_from((*(EXCHANGES * 5), "amq.direct", "amq.topic", "e9"))
 # Sampled and not compared with a drawn number: Hypothesis likes the edges of ranges.
 rarely = st.sampled_from((False,) * 9 + (True,))
@@ -122,6 +132,9 @@ RIGHT: Final = {
     Kind.QUORUM: (st.just({}) | right_arguments(QUORUM_ARGUMENTS)).map(
         lambda arguments: {"x-queue-type": "quorum", **arguments}
     ),
+    Kind.STREAM: st.sampled_from((False, False, True))
+    .flatmap(lambda more: right_arguments(STREAM_ARGUMENTS) if more else st.just({}))
+    .map(lambda arguments: {"x-queue-type": "stream", **arguments}),
 }
 
 
@@ -133,15 +146,15 @@ def declare_queue(kind: Kind) -> st.SearchStrategy[Step]:
     return step(
         "queue_declare",
         queue=st.sampled_from((*QUEUES, *QUEUES, *QUEUES, "", "amq.mine")),
-        durable=true_rarely(st.just(True) if kind is Kind.QUORUM else flag),
-        exclusive=true_rarely(seldom if kind is Kind.QUORUM else rarely),
-        auto_delete=true_rarely(seldom if kind is Kind.QUORUM else rarely),
+        durable=true_rarely(st.just(True) if kind in SLOW_TYPES else flag),
+        exclusive=true_rarely(seldom if kind in SLOW_TYPES else rarely),
+        auto_delete=true_rarely(seldom if kind in SLOW_TYPES else rarely),
         arguments=wrong_or_right.flatmap(lambda chosen: chosen),
     )
 
 
 # Nearly always the same flags, so that a queue is mostly found and not refused.
-declare_plain_queue = step("queue_declare", queue=st.sampled_from(QUEUES))
+declare_plain_queue = step("queue_declare", queue=st.sampled_from(QUEUES), nowait=true_rarely())
 declare_passively = step("queue_declare", queue=queues, passive=st.just(True))
 declare_exchange = step(
     "exchange_declare",
@@ -151,9 +164,8 @@ declare_exchange = step(
     auto_delete=true_rarely(),
     internal=true_rarely(),
     passive=true_rarely(),
-    arguments=or_left_out(
-        st.sampled_from(({"alternate-exchange": "e2"}, {"alternate-exchange": "amq.fanout"}))
-    ),
+    arguments=or_left_out(st.sampled_from(EXCHANGE_ARGUMENTS)),
+    nowait=true_rarely(),
 )
 declare_plain_exchange = st.builds(
     lambda on, named: Step("exchange_declare", on, exchange=named[0], exchange_type=named[1]),
@@ -164,6 +176,7 @@ binding: Final[dict[str, st.SearchStrategy[Any]]] = {
     "routing_key": st.sampled_from(PATTERNS),
     "arguments": or_left_out(st.sampled_from(HEADER_BINDINGS)),
 }
+hurried = {**binding, "nowait": true_rarely()}
 
 
 def publish(kind: Kind) -> st.SearchStrategy[Step]:
@@ -182,14 +195,30 @@ def publish(kind: Kind) -> st.SearchStrategy[Step]:
 publish_straight = step(
     "publish", routing_key=st.sampled_from(QUEUES), mandatory=true_rarely(), many=st.integers(1, 4)
 )
-consume = step(
-    "consume",
-    queue=queues,
-    consumer_tag=st.sampled_from(("c0", "c1", "c2", "")),
-    no_ack=true_rarely(),
-    exclusive=true_rarely(),
-    arguments=or_left_out(st.sampled_from(({"x-priority": 5}, {"x-priority": -1}, {}))),
-)
+
+
+def consume(kind: Kind) -> st.SearchStrategy[Step]:
+    """A consumer anywhere. One that chooses its tag need not wait to hear it."""
+    arguments = STREAM_OFFSETS if kind is Kind.STREAM else CONSUMER_ARGUMENTS
+    given = {
+        "queue": queues,
+        "no_ack": true_rarely(),
+        "exclusive": true_rarely(),
+        "arguments": or_left_out(st.sampled_from(arguments)),
+    }
+    waits = step("consume", consumer_tag=st.sampled_from(("c0", "c1", "c2", "")), **given)
+    tag = st.sampled_from(("c0", "c1", "c2"))
+    does_not = step("consume", consumer_tag=tag, nowait=st.just(True), **given)
+    return rarely.flatmap(lambda hurries: does_not if hurries else waits)
+
+
+def qos(kind: Kind) -> st.SearchStrategy[Step]:
+    """Who reads a stream must have a prefetch; RabbitMQ gives whole chunks, however small it is."""
+    if kind is Kind.STREAM:
+        return step("qos", prefetch_count=st.just(1000), global_=true_rarely())
+    return step("qos", prefetch_count=st.integers(0, 3), global_=true_rarely(flag))
+
+
 which = st.integers(0, 5)
 acks = (
     step("ack", which=which, multiple=true_rarely(flag)),
@@ -197,9 +226,13 @@ acks = (
     step("reject", which=which, requeue=flag),
 )
 delete_queue = step(
-    "queue_delete", queue=queues, if_unused=true_rarely(flag), if_empty=true_rarely(flag)
+    "queue_delete",
+    queue=queues,
+    if_unused=true_rarely(flag),
+    if_empty=true_rarely(flag),
+    nowait=true_rarely(),
 )
-bind = step("queue_bind", queue=queues, exchange=exchanges, **binding)
+bind = step("queue_bind", queue=queues, exchange=exchanges, **hurried)
 tags_that_never_were = st.sampled_from((-1, -2, -3))
 # Nobody listens there: RabbitMQ gives answers no delivery tags of their own.
 reply_queue = st.sampled_from(("amq.rabbitmq.reply-to",))
@@ -213,15 +246,16 @@ rare = (
     step("nack", which=tags_that_never_were, requeue=flag),
     delete_queue,
     delete_queue,
-    step("exchange_delete", exchange=exchanges, if_unused=true_rarely(flag)),
+    step("exchange_delete", exchange=exchanges, if_unused=true_rarely(flag), nowait=true_rarely()),
     step("close_channel"),
     step("close_connection"),
     step("drop_connection"),
-    step("exchange_unbind", destination=exchanges, source=exchanges, **binding),
+    step("exchange_unbind", destination=exchanges, source=exchanges, **hurried),
     step("confirm_select"),
-    step("confirm_select"),
+    step("confirm_select", nowait=true_rarely(flag)),
+    step("mistake", what=st.sampled_from(tuple(MISTAKES))),
+    step("update_secret", new_secret=st.just("guest"), reason=st.just("why not")),
     step("flow", active=st.just(True)),
-    step("recover", requeue=st.sampled_from((True, True, True, False))),
 )
 usual = (
     declare_passively,
@@ -230,16 +264,20 @@ usual = (
     declare_plain_exchange,
     bind,
     step("queue_unbind", queue=queues, exchange=exchanges, **binding),
-    step("exchange_bind", destination=exchanges, source=exchanges, **binding),
-    step("purge", queue=queues),
-    step("cancel", consumer_tag=st.sampled_from(("c0", "c1", "c2", "c9"))),
-    step("qos", prefetch_count=st.integers(0, 3), global_=true_rarely(flag)),
-    step("recover", requeue=st.just(True)),
+    step("exchange_bind", destination=exchanges, source=exchanges, **hurried),
+    step("purge", queue=queues, nowait=true_rarely()),
+    step("cancel", consumer_tag=st.sampled_from(("c0", "c1", "c2", "c9")), nowait=true_rarely()),
 )
+recovers = (
+    step("recover", requeue=st.just(True)),
+    step("recover", requeue=st.just(True)),
+    step("recover", requeue=st.sampled_from((True, True, True, False))),
+    step("recover_async", requeue=st.sampled_from((True, True, True, False))),
+)
+"""Not from streams: ``DIFFERENCES.md``."""
 often = (
     publish_straight,
     publish_straight,
-    consume,
     step("get", queue=queues, no_ack=true_rarely(flag)),
     *acks,
 )
@@ -251,7 +289,7 @@ def beginning(draw: st.DrawFn, kind: Kind) -> Program:
     steps = []
     for queue in QUEUES:
         arguments = draw(st.none() | RIGHT[kind])
-        durable = draw(flag) or (kind is Kind.QUORUM and arguments is not None)
+        durable = draw(flag) or (kind in SLOW_TYPES and arguments is not None)
         given = {"queue": queue, "durable": durable or None, "arguments": arguments}
         steps.append(Step("queue_declare", 0, **{n: v for n, v in given.items() if v is not None}))
     for exchange, type_ in STANDARD_EXCHANGES:
@@ -265,9 +303,10 @@ def programs(draw: st.DrawFn, steps: int, *, tx: bool, among: Sequence[Kind]) ->
     kind = draw(st.sampled_from(among))
     kinds = st.sampled_from(
         [
-            *((publish(kind), publish(kind), *often) * 6),
-            *((declare_queue(kind), *usual) * 2),
+            *((publish(kind), publish(kind), consume(kind), *often) * 6),
+            *((declare_queue(kind), qos(kind), *usual) * 2),
             *rare,
+            *(() if kind is Kind.STREAM else recovers),
             *(transactions * 4 if tx and draw(rarely) else ()),
         ]
     )

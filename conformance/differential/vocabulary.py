@@ -83,6 +83,43 @@ WRONG_QUEUE_ARGUMENTS: Final[tuple[dict[str, Any], ...]] = (
     {"x-queue-type": "best"},
     {"x-queue-mode": "busy"},
 )
+CONSUMER_ARGUMENTS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {},
+    {},
+    {"x-priority": 5},
+    {"x-priority": 5},
+    {"x-priority": 5},
+    {"x-priority": -1},
+    {"x-priority": -1},
+    {"x-priority": -1},
+    {"x-priority": "high"},
+)
+EXCHANGE_ARGUMENTS: Final[tuple[dict[str, Any], ...]] = (
+    {"alternate-exchange": "e2"},
+    {"alternate-exchange": "e1"},
+    {"alternate-exchange": "amq.fanout"},
+    {"alternate-exchange": "e9"},
+    {"alternate-exchange": 7},
+)
+STREAM_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
+    ({"x-max-length-bytes": 1_000_000}, {"x-max-length-bytes": -1}),
+    ({"x-max-age": "1h"}, {"x-max-age": "soon"}),
+    ({"x-stream-max-segment-size-bytes": 1_000_000},),
+    ({"x-max-length": 3}, {"x-message-ttl": LONG}, {"x-single-active-consumer": True}),
+)
+STREAM_OFFSETS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"x-stream-offset": "first"},
+    {"x-stream-offset": "next"},
+    {"x-stream-offset": 0},
+    {"x-stream-offset": 1},
+    {"x-stream-offset": 3},
+    {"x-stream-offset": "1h"},
+    {"x-stream-offset": "sideways"},
+)
+"""Not ``last``: RabbitMQ begins with the whole chunk that the last message is in."""
+
 HEADERS: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"h": 1},
