@@ -149,6 +149,9 @@ class PulsarStandalone:
             "nettyMaxFrameSizeBytes": 5_253_120,
             # By default it waits for a second before another consumer becomes the active one.
             "activeConsumerFailoverDelayTimeMillis": 0,
+            # By default what is due within a tick, a second, is delivered at once.
+            "isDelayedDeliveryDeliverAtTimeStrict": "true",
+            "delayedDeliveryTickTimeMillis": 100,
             # A machine whose disk is nearly full is no reason to refuse a few messages.
             "diskUsageThreshold": 0.99,
             "diskUsageWarnThreshold": 0.98,

@@ -14,8 +14,8 @@ EARLIEST = pulsar.InitialPosition.Earliest
 EXCLUSIVE = pulsar.ConsumerType.Exclusive
 SHARED = pulsar.ConsumerType.Shared
 
-LATE_MS = 1_000
-"""So much later a message may come: a tick of Apache Pulsar's, or a busy machine."""
+LATE_MS = 5_000
+"""So much later a message may come, on a busy machine."""
 
 
 def now_ms() -> int:
@@ -25,12 +25,12 @@ def now_ms() -> int:
 def test_a_message_comes_at_its_time_and_not_before(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", SHARED)
     producer = client.create_producer(topic)
-    at_ms = now_ms() + 700
+    at_ms = now_ms() + 3_000
     producer.send(b"later", deliver_at=at_ms)
-    after_ms = now_ms() + 400
-    producer.send(b"sooner", deliver_after=timedelta(milliseconds=400))
+    after_ms = now_ms() + 1_500
+    producer.send(b"sooner", deliver_after=timedelta(milliseconds=1_500))
     producer.send(b"at once")
-    assert consumer.receive(300).data() == b"at once"
+    assert payloads(take(consumer, 1)) == [b"at once"]
     (first,) = take(consumer, 1)
     assert first.data() == b"sooner"
     assert after_ms <= now_ms() <= after_ms + LATE_MS
@@ -58,7 +58,7 @@ def test_an_exclusive_consumer_gets_everything_at_once(client: pulsar.Client, to
 def test_each_subscription_waits_for_itself(client: pulsar.Client, topic: str) -> None:
     first = client.subscribe(topic, "one", SHARED)
     producer = client.create_producer(topic)
-    at_ms = now_ms() + 500
+    at_ms = now_ms() + 2_500
     for number in range(20):
         producer.send_async(b"%d" % number, None, deliver_at=at_ms)
     producer.flush()
@@ -86,7 +86,7 @@ def test_a_message_given_back_comes_again_without_its_delay(
 def test_a_consumer_that_leaves_does_not_hurry_what_waits(connect: Connect, topic: str) -> None:
     first = connect().subscribe(topic, "s", SHARED)
     producer = connect().create_producer(topic)
-    at_ms = now_ms() + 900
+    at_ms = now_ms() + 2_500
     producer.send(b"x", deliver_at=at_ms)
     first.close()
     second = connect().subscribe(topic, "s", SHARED)

@@ -65,6 +65,9 @@ LATEST_ENOUGH: Final = frozenset(
 )
 """Where a consumer must only be able to read what the latest schema writes."""
 
+NONE_OF_PYTHON: Final = b"null"
+"""What the official wheel says where there is nothing to say."""
+
 NO_SCHEMA: Final = "Topic does not have schema to check"
 
 
@@ -74,7 +77,7 @@ def check_valid(schema: Schema) -> None:
     if len(schema.data) > SCHEMA_BYTES_MAX:
         raise IncompatibleSchema(f"Schema definition longer than {SCHEMA_BYTES_MAX} bytes")
     if schema.type in WITHOUT_DEFINITION:
-        if schema.data:
+        if schema.data and schema.data != NONE_OF_PYTHON:
             raise IncompatibleSchema(f"Invalid schema definition data for {name} schema")
     elif schema.type in STRUCTURED:
         _parse(schema)

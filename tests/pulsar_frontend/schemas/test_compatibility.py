@@ -141,6 +141,14 @@ def test_what_is_no_definition_is_refused(schema: Schema) -> None:
         check_valid(schema)
 
 
+def test_python_defines_what_needs_no_definition() -> None:
+    python = Schema(SchemaType.STRING, b"null")
+    check_valid(python)
+    check_valid(key_value(python, python))
+    assert accepts([STRING], python, Strategy.FULL)
+    assert accepts([python], STRING, Strategy.FULL)
+
+
 @given(data=st.binary(max_size=60), kind=st.sampled_from(SchemaType))
 def test_anything_is_valid_or_incompatible(data: bytes, kind: SchemaType) -> None:
     schema = Schema(kind, data)
