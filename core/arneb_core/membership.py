@@ -24,12 +24,13 @@ def check_type(subscription: "LogSubscription", spec: ConsumerSpec) -> None:
         _check_sharing(subscription, spec.sharing)
     if not subscription.consumers_attached:
         return
-    if spec.type is not subscription.type:
+    if spec.type is not (present := subscription.type):
+        expected = "another type" if present is None else present.value
         raise SubscriptionTypeMismatch(
-            f"expected the type of {subscription!r}, got {spec.type.value}"
+            f"expected {expected} on {subscription.name!r}, got {spec.type.value}"
         )
     if spec.type in ONE_CONSUMER:
-        raise ConsumerBusy(f"expected no other consumer on {subscription!r}")
+        raise ConsumerBusy(f"expected no other consumer on {subscription.name!r}")
 
 
 def _check_sharing(subscription: "LogSubscription", wanted: KeySharing) -> None:

@@ -76,8 +76,9 @@ class PulsarConfig:
     """
 
     advertised_url: str = ""
-    """What lookups answer, e.g. ``pulsar://broker.example:6650``. Empty: the address that the
-    client's connection came in on, which is right unless something translates addresses."""
+    """What lookups answer, e.g. ``pulsar://broker.example:6650``. Empty: that the client shall
+    come the way that it came, which is right unless it looked up over HTTP and something
+    translates ports."""
 
     advertised_tls_url: str = ""
     """The same for connections by TLS, e.g. ``pulsar+ssl://broker.example:6651``."""

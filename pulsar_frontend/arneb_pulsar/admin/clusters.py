@@ -10,6 +10,7 @@ from arneb_pulsar.admin.exchange import (
     document,
     text,
 )
+from arneb_pulsar.admin.lookup import as_reached
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.names import ENTITY
 from arneb_pulsar.server.door import Door
@@ -21,9 +22,12 @@ async def list_clusters(door: Door, request: AdminRequest) -> AdminReply:
 
 async def get_cluster(door: Door, request: AdminRequest) -> AdminReply:
     _check_cluster(door, request)
-    url = door.config.advertised_url
+    urls = {
+        "brokerServiceUrl": as_reached(door.service_url, request.host),
+        "brokerServiceUrlTls": as_reached(door.tls_service_url, request.host),
+    }
     found = {"serviceUrl": f"http://{request.host}", "authenticationType": None}
-    return document(found | ({"brokerServiceUrl": url} if url else {}))
+    return document(found | {name: url for name, url in urls.items() if url})
 
 
 async def list_brokers(door: Door, request: AdminRequest) -> AdminReply:

@@ -1,6 +1,7 @@
 """Lookup over HTTP: for clients whose service URL is ``http://``."""
 
 from typing import Final
+from urllib.parse import urlsplit
 
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, document, text
 from arneb_pulsar.admin.namespaces import BOUNDARIES
@@ -8,17 +9,31 @@ from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.topics import topic_of
 from arneb_pulsar.server.door import Door
 
+EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
+"""Addresses that say nothing of how to reach us."""
+
 
 async def lookup(door: Door, request: AdminRequest) -> AdminReply:
     topic = topic_of(door, request)
     door.check(topic, create=True)
     if listener := request.query.get("listenerName"):
         raise AdminError(404, f"the broker do not have {listener} listener")
-    url = door.service_url
-    if not url:
+    url = as_reached(door.service_url, request.host)
+    secured = as_reached(door.tls_service_url, request.host)
+    if not (url or secured):
         raise AdminError(503, "Pulsar clients are not served here")
     found = {"brokerUrl": url, "nativeUrl": url, "httpUrl": f"http://{request.host}"}
-    return document(found | {"brokerUrlSsl": "", "brokerUrlTls": ""})
+    return document(found | {"brokerUrlSsl": secured, "brokerUrlTls": secured})
+
+
+def as_reached(url: str, host: str) -> str:
+    """A service URL for who reached us at ``host``, which is the host of one that listens
+    everywhere, too."""
+    parts = urlsplit(url)
+    if parts.hostname not in EVERYWHERE:
+        return url
+    name = urlsplit(f"//{host}").hostname or "localhost"
+    return f"{parts.scheme}://{f'[{name}]' if ':' in name else name}:{parts.port}"
 
 
 async def bundle(door: Door, request: AdminRequest) -> AdminReply:

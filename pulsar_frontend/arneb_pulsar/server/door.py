@@ -49,6 +49,8 @@ class Door:
         self.producers = Producers(core, token)
         self.service_url = config.advertised_url
         """Where clients that asked over HTTP find the door; empty = nowhere."""
+        self.tls_service_url = config.advertised_tls_url
+        """The same for those that come by TLS."""
         self.guard = Guard(read_proofs(config.authentication))
         self.registry = Registry(core, config.namespaces, config.policies)
         self.all_topics = Topics(core, self.registry)
@@ -81,6 +83,10 @@ class Door:
         """Wait until not :attr:`crowded`."""
         await self.core.room()
         await self.deduplications.room()
+
+    def advertised(self, url: str) -> bool:
+        """The settings name this URL as the one to be told."""
+        return url in (self.config.advertised_url, self.config.advertised_tls_url)
 
     def check(self, topic: TopicName, *, create: bool) -> None:
         """Raise unless the topic is there or may be made; see :meth:`Topics.check`."""

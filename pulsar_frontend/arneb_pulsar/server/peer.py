@@ -108,7 +108,8 @@ class Peer:
             return False
         if self._paused:
             return True  # it is we who do not listen
-        self._session.probe()
+        if not self._session.probe():
+            return True  # its client is too old to be asked
         self._outbox.wake()
         with trio.move_on_after(self.door.config.probe_timeout_s) as waited:
             await self._heard.wait()
@@ -249,23 +250,24 @@ class Peer:
             effects.Redeliver: self._redeliver,
             effects.LeaveProducer: self._leave_producer,
             effects.DetachConsumer: self._detach,
-            effects.FindTopic: self._find,
+            effects.FindTopic: requests.find_topic,
             effects.ListTopics: requests.list_topics,
             effects.WatchTopics: requests.watch_topics,
             effects.UnwatchTopics: requests.unwatch_topics,
             effects.FindSchema: requests.find_schema,
-            effects.Authenticate: partial(self._spawn, requests.authenticate),
-            effects.AttachSchema: partial(self._spawn, requests.attach_schema),
+            effects.Authenticate: partial(self.spawn, requests.authenticate),
+            effects.AttachSchema: partial(self.spawn, requests.attach_schema),
             effects.DescribeConsumer: requests.describe,
             effects.Close: self._close,
-            effects.OpenProducer: partial(self._spawn, requests.open_producer),
-            effects.AttachConsumer: partial(self._spawn, requests.attach),
-            effects.Seek: partial(self._spawn, requests.seek),
-            effects.Unsubscribe: partial(self._spawn, requests.unsubscribe),
-            effects.ReadLast: partial(self._spawn, requests.read_last),
+            effects.OpenProducer: partial(self.spawn, requests.open_producer),
+            effects.AttachConsumer: partial(self.spawn, requests.attach),
+            effects.Seek: partial(self.spawn, requests.seek),
+            effects.Unsubscribe: partial(self.spawn, requests.unsubscribe),
+            effects.ReadLast: partial(self.spawn, requests.read_last),
         }
 
-    def _spawn(self, request: Callable[[Any], Awaitable[None]], effect: Effect) -> None:
+    def spawn(self, request: Callable[[Any], Awaitable[None]], effect: Effect) -> None:
+        """Carry out a request that waits for the core, in a task of its own."""
         self._pending += 1
         self._nursery.start_soon(self._finish, request, effect)
 
@@ -352,20 +354,6 @@ class Peer:
         if receiver is not None:
             receiver.consumer.detach()
             self.forget_consumer(effect.key)
-
-    def _find(self, effect: effects.FindTopic) -> None:
-        door = self.door
-        if not effect.lookup and effect.create and door.all_topics.partitions_to_make(effect.topic):
-            self._spawn(self._requests.count_partitions, effect)
-            return
-        failure = None
-        try:
-            door.check(effect.topic, create=effect.create)
-        except CoreError as error:
-            failure = failure_of(error)
-        url, partitions = self.service_url, door.registry.partitions(effect.topic)
-        found = events.TopicFound(effect.request_id, effect.lookup, url, failure, partitions)
-        self.tell(found)
 
     def _close(self, effect: effects.Close) -> None:
         logger.info("x %s: %s", self.address, effect.reason)

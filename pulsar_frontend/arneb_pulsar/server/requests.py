@@ -124,16 +124,34 @@ class Requests:
 
     # Topics
 
-    async def count_partitions(self, effect: effects.FindTopic) -> None:
+    def find_topic(self, effect: effects.FindTopic) -> None:
+        """Tell whether a topic is there, or may be made."""
+        door = self._door
+        if not effect.lookup and effect.create and door.all_topics.partitions_to_make(effect.topic):
+            self._peer.spawn(self._count_partitions, effect)
+            return
+        failure = None
+        try:
+            door.check(effect.topic, create=effect.create)
+        except CoreError as error:
+            failure = failure_of(error)
+        self._found(effect, failure, door.registry.partitions(effect.topic))
+
+    async def _count_partitions(self, effect: effects.FindTopic) -> None:
         """Find out how many partitions the topic has; it may come to be by that."""
         failure, count = None, 0
         try:
             count = await self._door.all_topics.partitions(effect.topic, create=effect.create)
         except CoreError as error:
             failure = failure_of(error)
+        self._found(effect, failure, count)
+
+    def _found(self, effect: effects.FindTopic, failure: Failure | None, partitions: int) -> None:
         url = self._peer.service_url
-        found = events.TopicFound(effect.request_id, effect.lookup, url, failure, count)
-        self._peer.tell(found)
+        same_way = not self._door.advertised(url)
+        self._peer.tell(
+            events.TopicFound(effect.request_id, effect.lookup, url, failure, partitions, same_way)
+        )
 
     # Consumers
 

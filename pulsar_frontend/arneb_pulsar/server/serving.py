@@ -49,6 +49,8 @@ async def serve_tls(
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """The same for clients that come by TLS."""
+    if not door.tls_service_url:
+        door.tls_service_url = f"pulsar+ssl://{_render(listeners[0].socket.getsockname())}"
 
     async def handle(stream: trio.SocketStream, url: str, address: str) -> None:
         # Clients close without a word, which HTTP's are known for.

@@ -11,6 +11,7 @@ from typing import Any, Final, assert_never
 
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.session import events
+from arneb_pulsar.session.client import Client
 from arneb_pulsar.session.consuming import Consuming
 from arneb_pulsar.session.describing import Describing
 from arneb_pulsar.session.effects import Close, Effect
@@ -43,7 +44,6 @@ class Connection:
 
     def __init__(self, config: PulsarConfig, server_version: str, now: float) -> None:
         self.state = ConnectionState.HANDSHAKE
-        self.client_version = ""
         self._server_version = server_version
         self._outlet = outlet = Outlet(now)
         self._reader = FrameReader()
@@ -55,11 +55,10 @@ class Connection:
         self._watching = Watching(outlet)
         self._must_prove = bool(config.authentication.methods)
         self._proving = Proving(outlet, server_version)
-        self._version = 0
         self._handlers = self._make_handlers()
 
     def __repr__(self) -> str:
-        return f"<Connection {self.state.name} {self.client_version or 'unknown client'}>"
+        return f"<Connection {self.state.name} {self._outlet.client.name or 'unknown client'}>"
 
     # The four verbs
 
@@ -98,7 +97,7 @@ class Connection:
     def handle_timer(self, now: float) -> list[Effect]:
         """Time passed."""
         self._outlet.now = now
-        if self.state is ConnectionState.OPEN and (reason := self._proving.tick(self._version)):
+        if self.state is ConnectionState.OPEN and (reason := self._proving.tick()):
             self._close(reason)
         if self.state is not ConnectionState.CLOSED:
             match self._keep_alive.tick(now):
@@ -121,10 +120,12 @@ class Connection:
         """The shell listens again after a pause that back-pressure made."""
         self._keep_alive.resumed(now)
 
-    def probe(self) -> None:
-        """Ask the peer for a sign of life, whatever the timer says."""
-        if self.state is ConnectionState.OPEN:
+    def probe(self) -> bool:
+        """Ask the peer for a sign of life, whatever the timer says; False if it cannot answer."""
+        if self.state is ConnectionState.OPEN and self._outlet.client.answers_pings:
             self._outlet.send(commands.PING)
+            return True
+        return False
 
     # Inside
 
@@ -198,8 +199,9 @@ class Connection:
     def _connect(self, command: pb.CommandConnect) -> None:
         """CONNECT. Without authentication whatever the client proves itself with is taken, as
         Pulsar's broker does it."""
-        self.client_version = text_of(command.client_version, "client_version")
-        self._version = min(commands.PROTOCOL_VERSION, command.protocol_version)
+        name = text_of(command.client_version, "client_version")
+        version = max(0, min(commands.PROTOCOL_VERSION, command.protocol_version))
+        self._outlet.client = Client(name, version)
         if self._must_prove:
             self.state = ConnectionState.PROVING
             self._proving.begin(command)
@@ -208,11 +210,12 @@ class Connection:
 
     def _open(self) -> None:
         """The client may begin."""
+        client = self._outlet.client
         self._outlet.send(
-            commands.connected(self._server_version, self._version, MESSAGE_BYTES_MAX)
+            commands.connected(self._server_version, client.version, MESSAGE_BYTES_MAX)
         )
         self.state = ConnectionState.OPEN
-        self._keep_alive.connected(self._outlet.now)
+        self._keep_alive.connected(self._outlet.now, answered=client.answers_pings)
 
     def _authenticated(self, event: events.Authenticated) -> None:
         self._proving.held(event)

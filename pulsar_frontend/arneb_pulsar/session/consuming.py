@@ -123,12 +123,17 @@ class Consuming:
             self._tell_active(consumer, active=event.active)
 
     def _tell_active(self, consumer: Consumer, *, active: bool) -> None:
-        self._outlet.send(commands.active_consumer_change(consumer.consumer_id, active))
+        if self._outlet.client.hears_active_changes:
+            self._outlet.send(commands.active_consumer_change(consumer.consumer_id, active))
 
     def end_reached(self, event: EndReached) -> None:
         """Everything is acknowledged, and nothing will be added."""
         consumer = self._by_key.get(event.key)
-        if consumer is not None and consumer.may(ConsumerInput.USE):
+        if (
+            consumer is not None
+            and consumer.may(ConsumerInput.USE)
+            and self._outlet.client.hears_end_of_topic
+        ):
             self._outlet.send(commands.reached_end_of_topic(consumer.consumer_id))
 
     def refused(self, event: ConsumerRefused) -> None:
@@ -193,7 +198,8 @@ class Consuming:
         """Entries for a consumer."""
         consumer = self._by_key.get(event.key)
         if consumer is not None and not consumer.is_detached:
-            self._outlet.send(consumer.messages(event.run))
+            checked = self._outlet.client.reads_checksums
+            self._outlet.send(consumer.messages(event.run, checked=checked))
 
     def redeliver(self, command: CommandRedeliverUnacknowledgedMessages) -> None:
         """REDELIVER_UNACKNOWLEDGED_MESSAGES; there is no answer to it."""

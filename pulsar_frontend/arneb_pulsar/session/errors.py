@@ -56,9 +56,16 @@ SERVER_ERRORS: Final[dict[type[core.CoreError], ServerError]] = {
 """Every error of the core that a request can meet; a test holds it complete."""
 
 
+TEXTS: Final[dict[type[core.CoreError], str]] = {
+    core.SubscriptionTypeMismatch: "Subscription is of different type: {}",
+    core.ConsumerBusy: "Exclusive consumer is already connected",
+}
+"""What clients of Pulsar hear for it, around or instead of the core's words."""
+
+
 def failure_of(error: core.CoreError) -> Failure:
     """``error`` as the peer is told."""
-    text = str(error) or type(error).__name__
+    text = TEXTS.get(type(error), "{}").format(error) or type(error).__name__
     for cls in type(error).__mro__:
         if code := SERVER_ERRORS.get(cls):
             return Failure(code, text)

@@ -171,6 +171,8 @@ class TopicFound:
     failure: Failure | None
     partitions: int = 0
     """0 = it is not partitioned."""
+    same_way: bool = False
+    """Nothing else is known of how to reach us than that the client did."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ class Finding:
         if event.failure is not None:
             self._fail(event.request_id, lookup=event.lookup, failure=event.failure)
         elif event.lookup:
-            self._outlet.send(commands.lookup_connect(event.request_id, event.service_url))
+            url, same_way = event.service_url, event.same_way
+            self._outlet.send(commands.lookup_connect(event.request_id, url, same_way=same_way))
         else:
             self._outlet.send(commands.partitions(event.request_id, event.partitions))
 

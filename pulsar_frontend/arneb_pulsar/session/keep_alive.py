@@ -1,9 +1,11 @@
 """Keep-alive: when to ask a silent peer whether it lives, and when to give it up.
 
 A PING goes out after one interval without a byte from the peer; a second silent interval is
-the end. Any byte counts as an answer. Before the handshake is over there is one deadline.
+the end. Any byte counts as an answer. Before the handshake is over there is one deadline; behind
+it there is none for a peer that does not know PING.
 """
 
+import math
 from enum import Enum, auto
 
 
@@ -25,9 +27,11 @@ class KeepAlive:
         self.heard_at = now
         self.deadline = now + handshake_s
 
-    def connected(self, now: float) -> None:
-        """The handshake is over."""
+    def connected(self, now: float, *, answered: bool = True) -> None:
+        """The handshake is over. Whether PINGs will be ``answered`` has been said there."""
         self._connecting = False
+        if not answered:
+            self._interval_s = math.inf
         self.deadline = now + self._interval_s
 
     def heard(self, now: float) -> None:

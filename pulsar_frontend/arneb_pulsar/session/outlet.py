@@ -1,5 +1,6 @@
 """The outlet: what a session wants to say, to its peer and to its shell."""
 
+from arneb_pulsar.session.client import Client
 from arneb_pulsar.session.effects import Effect
 
 
@@ -12,6 +13,8 @@ class Outlet:
     def __init__(self, now: float) -> None:
         self.now = now
         """The time of the input that is being handled."""
+        self.client = Client()
+        """Who hears it."""
         self.frames: list[bytes] = []
         self.effects: list[Effect] = []
         self.waiting_bytes = 0

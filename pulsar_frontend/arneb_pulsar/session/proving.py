@@ -47,7 +47,7 @@ class Proving:
         self._asked = False
         self.deadline = self._outlet.now + event.expires_in_s
 
-    def tick(self, version: int) -> str:
+    def tick(self) -> str:
         """Time passed: ask for another proof if it is due. Returns why the connection must end,
         if it must."""
         if self._outlet.now < self.deadline:
@@ -56,6 +56,7 @@ class Proving:
             return "the proof of the client's identity has ended"
         self._asked = True
         self.deadline = self._outlet.now + ANSWER_WITHIN_S
+        version = self._outlet.client.version
         self._outlet.send(commands.auth_challenge(self._server_version, version))
         return ""
 

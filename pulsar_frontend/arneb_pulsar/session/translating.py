@@ -8,6 +8,7 @@ from arneb_core.codec import Message, codecs
 from arneb_core.entry import HEADER_BYTES, Origin, read_header
 from arneb_core.interface import Deliveries
 from arneb_pulsar.codec import encode_messages
+from arneb_pulsar.wire.checksum import without_checksum
 
 ORIGIN: Final = itemgetter(1)
 """The origin in an entry's header; see :mod:`arneb_core.entry`."""
@@ -26,6 +27,14 @@ def with_pulsar_bodies(run: Deliveries) -> Deliveries:
     entries = [
         entry if entry[1] == Origin.PULSAR else entry[:HEADER_BYTES] + translate(entry)
         for entry in run.entries
+    ]
+    return replace(run, entries=entries)
+
+
+def without_checksums(run: Deliveries) -> Deliveries:
+    """``run`` for a client that reads no checksums."""
+    entries = [
+        entry[:HEADER_BYTES] + without_checksum(entry[HEADER_BYTES:]) for entry in run.entries
     ]
     return replace(run, entries=entries)
 

@@ -56,6 +56,11 @@ def split_body(body: bytes, offset: int = 0) -> tuple[bytes, int]:
     return body[start:end], end
 
 
+def without_checksum(body: bytes) -> bytes:
+    """The body as clients of old send and read it."""
+    return body[COVERED_OFFSET:] if body[:2] == MAGIC else body
+
+
 def join_body(metadata: bytes, payload: bytes) -> bytes:
     """Headers and payload, with their checksum."""
     covered = SIZE.pack(len(metadata)) + metadata + payload

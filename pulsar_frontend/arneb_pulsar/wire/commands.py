@@ -136,13 +136,15 @@ def _partitions(reply: CommandPartitionedTopicMetadataResponse) -> bytes:
     return _frame(BaseCommand(type=kind, partitionMetadataResponse=reply))
 
 
-def lookup_connect(request_id: int, service_url: str) -> bytes:
-    """The answer to LOOKUP: this broker has the topic. Those that came by TLS stay with it."""
+def lookup_connect(request_id: int, service_url: str, *, same_way: bool = False) -> bytes:
+    """The answer to LOOKUP: this broker has the topic. Those that came by TLS stay with it.
+    ``same_way``: it is to be reached as it was reached now, whatever its name."""
     reply = CommandLookupTopicResponse(
         request_id=request_id,
         response=CommandLookupTopicResponse.Connect,
         brokerServiceUrl=service_url,
         authoritative=True,
+        proxy_through_service_url=same_way or None,
     )
     if service_url.startswith("pulsar+ssl:"):
         reply.ClearField("brokerServiceUrl")

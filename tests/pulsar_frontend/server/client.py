@@ -79,8 +79,8 @@ class RawClient:
             return False
         return True
 
-    async def connect(self) -> "RawClient":
-        await self.send(CommandConnect(client_version="test", protocol_version=20))
+    async def connect(self, name: str = "test") -> "RawClient":
+        await self.send(CommandConnect(client_version=name, protocol_version=20))
         await self.reply()
         return self
 
@@ -128,14 +128,16 @@ class RawClient:
 
 
 @asynccontextmanager
-async def connected(door: Door, count: int = 1) -> AsyncIterator[tuple[RawClient, ...]]:
-    """So many connected clients; all have left when the block is over."""
+async def connected(
+    door: Door, count: int = 1, *, name: str = "test"
+) -> AsyncIterator[tuple[RawClient, ...]]:
+    """So many connected clients of that name; all have left when the block is over."""
     async with trio.open_nursery() as nursery:
         clients = []
         for number in range(count):
             ours, theirs = trio.testing.memory_stream_pair()
             nursery.start_soon(serve_connection, door, theirs, "pulsar://here:1", f"peer {number}")
-            clients.append(await RawClient(ours).connect())
+            clients.append(await RawClient(ours).connect(name))
         yield tuple(clients)
         for client in clients:
             await client.stream.aclose()

@@ -14,6 +14,7 @@ from tests.pulsar_frontend.server.conftest import OpenDoor
 from arneb_core.entry import EntryHeader, Origin
 from arneb_core.interface import InitialPosition
 from arneb_core.position import position
+from arneb_pulsar.admin.lookup import as_reached
 from arneb_pulsar.admin.messages import message_of
 from arneb_pulsar.wire.checksum import join_body
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -313,6 +314,42 @@ async def test_what_is_unknown_says_so_as_json(open_door: OpenDoor) -> None:
         running.door.service_url = "pulsar://there:6650"
         assert (await admin("GET", lookup))[1]["brokerUrl"] == "pulsar://there:6650"
         assert (await admin("GET", lookup, listenerName="x"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("", ""),
+        ("pulsar://there:6650", "pulsar://there:6650"),
+        ("pulsar://0.0.0.0:6650", "pulsar://here:6650"),
+        ("pulsar+ssl://[::]:6651", "pulsar+ssl://here:6651"),
+    ],
+)
+async def test_whoever_looks_up_over_http_is_told_a_host(
+    open_door: OpenDoor, url: str, told: str
+) -> None:
+    """That of the call, where a broker listens on every address that it has."""
+    async with open_door() as running:
+        running.door.service_url = "pulsar://first:1"
+        running.door.tls_service_url = url
+        path = "/lookup/v2/topic/persistent/public/default/t"
+        status, document = await Admin(running)("GET", path)
+        assert (status, document["brokerUrl"]) == (200, "pulsar://first:1")
+        assert (document["brokerUrlTls"], document["brokerUrlSsl"]) == (told, told)
+        _, cluster = await Admin(running)("GET", "/admin/v2/clusters/standalone")
+        assert cluster.get("brokerServiceUrlTls", "") == told
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("", "pulsar://localhost:6650"),
+        ("broker", "pulsar://broker:6650"),
+        ("[::1]:8080", "pulsar://[::1]:6650"),
+    ],
+)
+def test_a_host_may_have_any_form(host: str, url: str) -> None:
+    assert as_reached("pulsar://0.0.0.0:6650", host) == url
 
 
 async def test_a_failing_disk_is_said_and_nothing_is_made(open_door: OpenDoor) -> None:

@@ -25,6 +25,9 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 
 pytestmark = pytest.mark.real_time
 
+JAVA = "Pulsar-Java-v4.0.7"
+"""Others are not told of the end of a topic."""
+
 NAMESPACE = "/admin/v2/namespaces/public/default"
 
 
@@ -214,7 +217,7 @@ async def test_idle_topics_go(open_door: OpenDoor) -> None:
 
 
 async def test_a_terminated_topic_ends(open_door: OpenDoor) -> None:
-    async with open_door() as running, connected(running.door, 2) as (client, reader):
+    async with open_door() as running, connected(running.door, 2, name=JAVA) as (client, reader):
         admin = Admin(running)
         await reader.subscribe("t", initialPosition=CommandSubscribe.Earliest)
         await client.producer("t")
@@ -229,7 +232,7 @@ async def test_a_terminated_topic_ends(open_door: OpenDoor) -> None:
         assert await reader.silent()
         await reader.acknowledge(ids[1])
         await reader.expect(CommandReachedEndOfTopic)
-    async with open_door() as running, connected(running.door) as (client,):
+    async with open_door() as running, connected(running.door, name=JAVA) as (client,):
         assert (await client.producer("t")).error == pb.TopicTerminatedError
         assert isinstance(await client.subscribe("t"), CommandSuccess)
         await client.expect(CommandReachedEndOfTopic)

@@ -218,7 +218,7 @@ async def test_a_defect_costs_one_connection(
 async def test_a_defect_in_a_delivery_does_not_reach_the_core(
     open_door: OpenDoor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
     async with open_door() as running, connected(running.door, 2) as (bad, good):

@@ -60,6 +60,14 @@ def test_a_lookup_ends_here() -> None:
     play.over()
 
 
+def test_who_is_told_no_name_of_ours_comes_the_way_that_it_came() -> None:
+    play = Playbook() >> received(CommandLookupTopic(topic="t", request_id=4))
+    play.take(FindTopic)
+    play >> TopicFound(4, True, URL, None, same_way=True)
+    answer = play.heard().command
+    assert (answer.brokerServiceUrl, answer.proxy_through_service_url) == (URL, True)
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [

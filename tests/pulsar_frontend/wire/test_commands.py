@@ -49,6 +49,7 @@ BUILT = [
     commands.lookup_connect(1, "pulsar+ssl://h:1"),
     commands.producer_success(1, "p", 5, epoch=3, ready=False, schema_version=b"1"),
     commands.consumer_stats(pb.CommandConsumerStatsResponse(request_id=1)),
+    commands.active_consumer_change(1, True),
 ]
 
 
@@ -58,6 +59,9 @@ ASKED_FOR = {
     "WATCH_TOPIC_UPDATE": commands.topics_changed(2, ["a"], [], "h"),
 }
 """What only clients hear that asked for it, which the C++ client does not."""
+
+NOT_FOR_CPP = {"REACHED_END_OF_TOPIC": commands.reached_end_of_topic(1)}
+"""What only Java clients hear; see :mod:`arneb_pulsar.session.client`."""
 
 
 def command_in(frame: bytes) -> BaseCommand:
@@ -71,9 +75,10 @@ def test_what_is_built_is_whole_and_known_to_cpp(frame: bytes) -> None:
     assert BaseCommand.Type.Name(command_in(frame).type) in KNOWN_TO_CPP
 
 
-@pytest.mark.parametrize("name", ASKED_FOR)
-def test_what_is_asked_for_is_whole(name: str) -> None:
-    assert BaseCommand.Type.Name(command_in(ASKED_FOR[name]).type) == name
+@pytest.mark.parametrize("name", [*ASKED_FOR, *NOT_FOR_CPP])
+def test_what_is_for_some_only_is_whole(name: str) -> None:
+    frame = (ASKED_FOR | NOT_FOR_CPP)[name]
+    assert BaseCommand.Type.Name(command_in(frame).type) == name
 
 
 def test_every_type_has_its_field() -> None:

@@ -1,0 +1,75 @@
+"""What clients of each version and kind are told, and what they are spared."""
+
+import pytest
+from tests.pulsar_frontend.session.playbook import Playbook, received, said
+from tests.pulsar_frontend.session.test_consuming import message, pulsar_entry, subscribe
+
+from arneb_core.interface import Deliveries
+from arneb_core.position import position
+from arneb_pulsar.session.effects import AttachConsumer
+from arneb_pulsar.session.events import ActiveChanged, ConsumerAttached, Delivered, EndReached
+from arneb_pulsar.wire.checksum import join_body
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandConnect, CommandSubscribe
+
+JAVA, CPP, GO = "Pulsar-Java-v4.0.7", "Pulsar-CPP-v4.2.0", "Pulsar Go 0.14.0"
+VERSIONS = range(22)
+
+
+def connected(version: int, name: str = JAVA) -> Playbook:
+    play = Playbook(connected=False)
+    play >> received(CommandConnect(client_version=name, protocol_version=version))
+    assert play.heard().command.protocol_version == version
+    return play
+
+
+def attached(version: int, name: str = JAVA) -> tuple[Playbook, int]:
+    """A connection with a failover consumer, and that one's key."""
+    play = connected(version, name) >> received(subscribe(subType=CommandSubscribe.Failover))
+    key = play.take(AttachConsumer).key
+    play >> ConsumerAttached(key)
+    play.heard()
+    return play, key
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_change_of_the_active_consumer_is_for_who_knows_it(version: int) -> None:
+    play, key = attached(version)
+    play >> ActiveChanged(key, True)
+    if version >= 12:
+        play << said(pb.CommandActiveConsumerChange(consumer_id=1, is_active=True))
+    play.over()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", [JAVA, CPP, GO, "", "4.0.7"])
+def test_the_end_of_a_topic_is_for_javas_clients(version: int, name: str) -> None:
+    """The C++ client closes the connection on a command that it does not know."""
+    play, key = attached(version, name)
+    play >> EndReached(key)
+    if version >= 9 and name == JAVA:
+        play << said(pb.CommandReachedEndOfTopic(consumer_id=1))
+    play.over()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_checksums_are_for_who_reads_them(version: int) -> None:
+    play, key = attached(version)
+    whole, bare = join_body(b"metadata", b"payload"), b"\0\0\0\x08metadatapayload"
+    entries = [pulsar_entry(whole), pulsar_entry(bare)]
+    play >> Delivered(key, Deliveries([position(1, 4), position(1, 5)], entries))
+    play << message(4, whole if version >= 11 else bare) << message(5, bare)
+    play.over()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_silence_is_nothing_to_ask_about_where_nobody_can_answer(version: int) -> None:
+    play = connected(version)
+    play.pass_time(31)
+    assert play.session.probe() is (version >= 1)
+    if version >= 1:
+        play << said(pb.CommandPing())
+    else:
+        play.session.resumed(play.now)
+        play.pass_time(1_000_000)
+    play.over()
