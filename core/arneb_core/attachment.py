@@ -88,6 +88,11 @@ class Consumer(Protocol):
     def name(self) -> str: ...
 
     @property
+    def properties(self) -> Mapping[str, str]:
+        """What it says of itself."""
+        ...
+
+    @property
     def writable(self) -> bool:
         """The frontend clears it while the peer's socket is full and calls :meth:`wake` when
         it sets it again; a consumer that is not writable is assigned nothing."""

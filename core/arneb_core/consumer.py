@@ -79,6 +79,10 @@ class LogConsumer:
         return f"<Consumer {self.subscription.name}/{self.name}, {state}>"
 
     @property
+    def properties(self) -> Mapping[str, str]:
+        return self.spec.properties
+
+    @property
     def writable(self) -> bool:
         return self.receiver.writable
 

@@ -47,6 +47,7 @@ def topic_document(door: Door, name: TopicName) -> Document:
                 "producerName": claim.name,
                 "address": claim.holder.peer.address,
                 "accessMode": ACCESS_MODES[claim.mode],
+                "metadata": dict(claim.holder.properties),
             }
             for claim in door.producers.of(topic)
         ],
@@ -73,6 +74,7 @@ def subscription_document(subscription: Subscription) -> Document:
                 "unackedMessages": each.in_flight,
                 "availablePermits": each.permits,
                 "blockedConsumerOnUnackedMsgs": each.is_shut_off,
+                "metadata": dict(each.properties),
             }
             for each in consumers
         ],

@@ -4,8 +4,8 @@ The rule: an epoch is on disk before anybody hears of it, so no crash lets a fen
 come back. What is kept of a topic goes by its id: a topic deleted and made again is another.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +38,8 @@ class Place:
     topic: Topic
     schema_version: bytes = b""
     """Of what it sends."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """What it says of itself."""
 
 
 ProducerClaim = Claim[Place]

@@ -102,7 +102,7 @@ class Requests:
         producers, peer = self._door.producers, self._peer
         self._door.deduplications.refresh(topic)
         name = effect.name or producers.new_name()
-        place = Place(peer, effect.key, topic, version)
+        place = Place(peer, effect.key, topic, version, effect.properties)
         claim: ProducerClaim = Claim(name, effect.mode, effect.topic_epoch, place)
         while True:
             try:

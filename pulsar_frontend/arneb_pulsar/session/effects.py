@@ -4,7 +4,7 @@ The counterpart of :mod:`arneb_pulsar.session.events`. ``key`` names one produce
 for as long as the connection lives; the protocol's own ids are used again, keys are not.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NewType
 
@@ -36,6 +36,7 @@ class OpenProducer:
     """The one that it had before, if it comes back."""
     initial_subscription: str
     schema: Schema | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

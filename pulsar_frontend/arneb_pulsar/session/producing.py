@@ -28,7 +28,7 @@ from arneb_pulsar.session.events import (
     ProducerQueued,
     ProducerRefused,
 )
-from arneb_pulsar.session.fields import text_of, topic_of
+from arneb_pulsar.session.fields import properties_of, text_of, topic_of
 from arneb_pulsar.session.outcome import Outcome
 from arneb_pulsar.session.outlet import Outlet
 from arneb_pulsar.session.transitions import PRODUCER_MOVES, ProducerInput, ProducerState
@@ -126,6 +126,7 @@ class Producing:
                     command.initial_subscription_name, "initial_subscription_name"
                 ),
                 schema=schema_of(command.schema) if command.HasField("schema") else None,
+                properties=properties_of(command.metadata),
             )
         )
 

@@ -245,13 +245,19 @@ async def test_statistics_name_who_is_there(open_door: OpenDoor) -> None:
         admin = Admin(running)
         await admin("PUT", "/p/partitions", 2)
         for index in range(2):
-            await client.producer(f"p-partition-{index}", index, producer_name=f"me-{index}")
-            await client.subscribe(f"p-partition-{index}", index)
+            says = [pb.KeyValue(key="shop", value=f"Oslo {index}")]
+            await client.producer(
+                f"p-partition-{index}", index, producer_name=f"me-{index}", metadata=says
+            )
+            await client.subscribe(f"p-partition-{index}", index, metadata=says)
             await client.publish(b"x", b"y", producer_id=index)
             await client.take(2)
         status, document = await admin("GET", "/p-partition-1/stats")
         assert status == 200
         assert [each["producerName"] for each in document["publishers"]] == ["me-1"]
+        consumers = document["subscriptions"]["s"]["consumers"]
+        for group in (document["publishers"], consumers):
+            assert [each["metadata"] for each in group] == [{"shop": "Oslo 1"}]
         assert document["subscriptions"]["s"]["msgBacklog"] == 2
         assert document["subscriptions"]["s"]["type"] == "Shared"
         assert document["msgInCounter"] == 2
