@@ -226,6 +226,10 @@ class AckState:
         """Those of ``positions`` that are entries and not acknowledged, in the same order."""
         return [place for place in positions if self._is_unacked(place)]
 
+    def unacked_of(self, entries: Sequence[int]) -> list[Position]:
+        """As :meth:`only_unacked` for many that ascend and are known to be entries."""
+        return self._holes.absent(entries, self._mark_delete)
+
     def acknowledged_between(self, low_exclusive: Position, high_inclusive: Position) -> int:
         """How many entries in (low, high] are acknowledged and still in the log."""
         settled = self._ledgers.count_between(low_exclusive, min(high_inclusive, self._mark_delete))
@@ -280,11 +284,9 @@ class AckState:
     # Inside
 
     def _is_unacked(self, place: Position) -> bool:
-        return (
-            place > self._mark_delete
-            and self._ledgers.contains(place)
-            and place not in self._holes
-        )  # fmt: skip
+        if place <= self._mark_delete or place in self._holes:
+            return False
+        return self._ledgers.contains(place)
 
     def _follows(self, place: Position) -> bool:
         """Whether ``place`` is right behind mark-delete, across a ledger's end too."""

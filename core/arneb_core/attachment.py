@@ -56,6 +56,8 @@ class ConsumerSpec:
     ``pulls``: it is assigned nothing and is never active; it only pulls (AMQP's basic.get).
     ``line``: consumers that name the same one get what is handed out to them in the order of the
     log, not only each in its own (AMQP's channel, on which deliveries are numbered).
+    ``by_time``: of entries that came due, the sooner goes first; otherwise those that came due
+    together go in log order, which is less work. The first consumer decides.
     ``acks``: False = an entry counts as acknowledged as soon as it is delivered (AMQP no-ack).
     ``unacked_max``: so many messages in flight shut the consumer off until half of them are
     answered; ``subscription_unacked_max``: likewise all consumers of the subscription, as the first
@@ -70,6 +72,7 @@ class ConsumerSpec:
     priority: int = 0
     entries_per_turn_max: int = 20
     acks: bool = True
+    by_time: bool = False
     first_come: bool = False
     pulls: bool = False
     line: Hashable | None = None

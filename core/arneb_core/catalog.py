@@ -242,6 +242,8 @@ class Catalog:
             self._engine.forget(subscription)
         if isinstance(topic.log, DurableLog):
             topic.log.tail.clear()
+        if topic.delayed is not None:
+            topic.delayed.cache.clear()
         for watcher in self.watchers:
             call(watcher, topic.name, False)
 

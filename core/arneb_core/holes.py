@@ -6,9 +6,10 @@ so that a change rewrites one chunk on disk and every operation on a run is C co
 """
 
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from sys import byteorder
-from typing import Final
+from typing import Final, cast
 
 from pyroaring import BitMap
 
@@ -117,6 +118,21 @@ class Holes:
             whole = stop - start == CHUNK_SIZE
             found += len(chunk) if whole else chunk.range_cardinality(start, stop)
         return found
+
+    def absent(self, places: Sequence[int], after: Position) -> list[Position]:
+        """Those of ``places``, which ascend, that lie behind ``after`` and are not in."""
+        found: list[int] = []
+        start = bisect_right(places, after)
+        while start < len(places):
+            key = places[start] >> CHUNK_BITS
+            stop = bisect_left(places, key + 1 << CHUNK_BITS, start)
+            part = places[start:stop]
+            chunk = self._chunks.get(key)
+            if chunk is not None:
+                part = [place for place in part if place & CHUNK_MASK not in chunk]
+            found += part
+            start = stop
+        return cast(list[Position], found)
 
     def missing(self, first: Position, last: Position, limit: int) -> list[int]:
         """The first ``limit`` places in [first, last] that are not in, in order."""

@@ -168,7 +168,7 @@ class LogSubscription(SubscriptionSurvey):
     def _begin(self, spec: ConsumerSpec) -> None:
         """The first consumer is about to come, and sets the type."""
         self.type = spec.type
-        self.held_back.begin(spec.type)
+        self.held_back.begin(spec)
         most = spec.subscription_unacked_max
         self._unacked = subscription_window(most) if most else None
         dispatcher = dispatcher_for(spec, self.topic.name)

@@ -8,13 +8,21 @@ The bytes of all caches of a process are bounded together by a :class:`CacheBudg
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from arneb_core.position import Position
 
 CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
 """All tail caches together. A consumer more than this behind reads the store, which for a
 backlog is faster anyway: one read there brings a thousand entries."""
+
+
+class Cache(Protocol):
+    """What counts against the bound: numbered runs, the oldest of which has the lowest number."""
+
+    def drop_before(self, place: int) -> None:
+        """Forget the runs that begin before ``place``, and tell the budget of each."""
+        ...
 
 
 class CacheBudget:
@@ -25,12 +33,12 @@ class CacheBudget:
         self.bytes = 0
         # Oldest first. A run leaves it wherever it stands: behind one topic whose consumer is
         # stuck, those of all other topics come and go.
-        self._runs: OrderedDict[tuple[TailCache, int], int] = OrderedDict()
+        self._runs: OrderedDict[tuple[Cache, int], int] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"<CacheBudget {self.bytes}/{self.bytes_max} bytes>"
 
-    def added(self, cache: "TailCache", first: Position, size: int) -> None:
+    def added(self, cache: Cache, first: int, size: int) -> None:
         """``cache`` took a run; make room for it."""
         self.bytes += size
         self._runs[cache, first] = size
@@ -38,7 +46,7 @@ class CacheBudget:
             oldest, place = next(iter(self._runs))
             oldest.drop_before(place + 1)
 
-    def removed(self, cache: "TailCache", first: int) -> None:
+    def removed(self, cache: Cache, first: int) -> None:
         """``cache`` dropped the run that begins at ``first``."""
         self.bytes -= self._runs.pop((cache, first))
 

@@ -374,7 +374,7 @@ class LogTopic(TopicSurvey):
     def trimmed(self) -> None:
         """Ledgers were dropped from the front of the log."""
         if self.delayed is not None:
-            self.delayed.tracker.log_trimmed(self.log.ledgers.floor)
+            self.delayed.log_trimmed(self.log.ledgers.floor)
         for subscription in self._subscriptions.values():
             subscription.log_trimmed()
 

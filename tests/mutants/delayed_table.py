@@ -7,7 +7,44 @@ from tests.mutants.table import CORE, Mutant
 DELAYED_TESTS: Final = ("tests/core/delayed/test_delayed.py",)
 BUCKET_TESTS: Final = ("tests/core/delayed/test_buckets.py",)
 
+DUE_TESTS: Final = ("tests/core/delayed/test_due.py",)
+
 DELAYED_MUTANTS: Final = (
+    Mutant(
+        "each subscription reads for itself what came due",
+        CORE + "delayed/due_cache.py",
+        "        if waiting is not None:\n",
+        "        if waiting is not None and not places:\n",
+        DUE_TESTS,
+    ),
+    Mutant(
+        "all that came due stays in memory",
+        CORE + "delayed/due_cache.py",
+        "        while self._bytes > self._bytes_max:\n",
+        "        while self._bytes > 1 << 40:\n",
+        DUE_TESTS,
+    ),
+    Mutant(
+        "what came due stays in memory when nobody wants it",
+        CORE + "delayed/index.py",
+        "            self.cache.clear()\n",
+        "            pass\n",
+        DELAYED_TESTS,
+    ),
+    Mutant(
+        "what another subscription found is believed though more came",
+        CORE + "delayed/index.py",
+        "        self._last = None\n        count = len(self.tracker.members)\n",
+        "        count = len(self.tracker.members)\n",
+        DELAYED_TESTS,
+    ),
+    Mutant(
+        "what is due in order of its times comes in that of the log",
+        CORE + "delayed/held_back.py",
+        "            if not self._by_time:\n",
+        "            if True:\n",
+        DELAYED_TESTS,
+    ),
     Mutant(
         "delayed entries are delivered at once",
         CORE + "delayed/index.py",
@@ -18,8 +55,8 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "a delayed entry comes a tick early",
         CORE + "delayed/held_back.py",
-        "self._tracker.read(self._place, now_ms, ",
-        "self._tracker.read(self._place, now_ms + 1, ",
+        "self._index.read(self._place, now_ms, limit",
+        "self._index.read(self._place, now_ms + 1, limit",
         DELAYED_TESTS,
     ),
     Mutant(
@@ -55,13 +92,13 @@ DELAYED_MUTANTS: Final = (
         CORE + "delayed/held_back.py",
         "self._due if place in skip else place <= after",
         "self._due if False else place <= after",
-        ("tests/core/delayed/test_delayed_model.py",),
+        DELAYED_TESTS,
     ),
     Mutant(
         "the index goes though somebody has not read it",
         CORE + "delayed/index.py",
-        "                place, after = min(place, held.place), min(after, held.after)\n",
-        "                place, after = held.place, held.after\n",
+        "                place, after = min(place, each.place), min(after, each.after)\n",
+        "                place, after = each.place, each.after\n",
         DELAYED_TESTS,
     ),
     Mutant(

@@ -92,7 +92,7 @@ class Keeper:
     def begin(self) -> None:
         """From now on what is due is routed."""
         if self._consumer is None:
-            spec = ConsumerSpec("delays", unlimited=True, windows=(self._window,))
+            spec = ConsumerSpec("delays", unlimited=True, by_time=True, windows=(self._window,))
             self._consumer = self.topic.subscriptions[SUBSCRIPTION].attach(spec, self)
 
     # What the core calls (arneb_core.interface.Sink)

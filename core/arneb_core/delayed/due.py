@@ -5,36 +5,73 @@ in log order, so that what is handed out together stands together; the order of 
 holds a bounded number of positions, and the bytes of one read.
 """
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, cast
 
+from pyroaring import BitMap64
+
+from arneb_core.delayed.due_cache import DueCache
+from arneb_core.errors import StoreFailed
 from arneb_core.fetch import Fetch
 from arneb_core.log import Log, Read, Runs
-from arneb_core.position import Position, before
+from arneb_core.position import BEFORE_ALL, Position, before
 from arneb_core.replay import REPLAY_RUN_MAX, REPLAY_RUN_MIN
 
 READ_BYTES: Final = 512 * 1024
 """One read of entries that came due."""
 
-READ_ENTRIES_MAX: Final = 512
-"""Each may lie in a block of its own."""
+READ_ENTRIES_MAX: Final = 2_048
+"""Asked for at a time; each may lie in a block of its own."""
+
+AHEAD_ENTRIES: Final = 1_024
+"""Below this the next read is started, so that it is there when this one is used up."""
 
 GAP_MAX: Final = 8
 """Entries in memory that lie further apart are looked for one by one."""
+
+
+class DueFetch(Fetch):
+    """Reads what came due for one subscription."""
+
+    __slots__ = ("_source",)
+
+    def __init__(
+        self, source: "DueSource", told: Callable[[], None], failed: Callable[[Fetch], None]
+    ) -> None:
+        super().__init__(source, told, failed)
+        self._source = source
+
+    def _believable(self, place: Position, found: Runs) -> Runs | None:
+        if self._source.is_next(place, found):
+            return found
+        return super()._believable(place, found)
 
 
 class DueSource:
     """What came due for one subscription. Invariant: no run of ``_runs`` is empty, and each
     ascends."""
 
-    def __init__(self, log: Log, told: Callable[[], None], failed: Callable[[Fetch], None]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        cache: DueCache,
+        told: Callable[[], None],
+        failed: Callable[[Fetch], None],
+    ) -> None:
         self._log = log
-        self.fetch = Fetch(self, told, failed)
-        self._runs: deque[list[Position]] = deque()
+        self._cache = cache
+        self.fetch = DueFetch(self, told, failed)
+        self._runs: deque[array[int]] = deque()
+        self._places = BitMap64()
         self._fetched: dict[Position, bytes] = {}
         self._run_max = REPLAY_RUN_MIN
+        self._asked = BEFORE_ALL
+        """Of the first run, everything up to here was read, or is being read."""
+        self._is_cold = False
+        """What was handed out last had to be read."""
         self.is_sorting = False
         """The index is being asked what came due."""
 
@@ -42,17 +79,18 @@ class DueSource:
         return f"<DueSource {len(self)} entries>"
 
     def __len__(self) -> int:
-        return sum(map(len, self._runs))
+        return len(self._places)
 
     def __bool__(self) -> bool:
         """There is something, or it is not known yet."""
         return bool(self._runs) or self.is_sorting
 
     def __contains__(self, place: Position) -> bool:
-        return any(place in run for run in self._runs)
+        return place in self._places
 
-    def add(self, run: list[Position]) -> None:
+    def add(self, run: "array[int]") -> None:
         """``run``, which ascends and is not empty, came due next."""
+        self._places.update(run)
         if self._runs and self._runs[-1][-1] < run[0]:
             self._runs[-1] += run
         else:
@@ -60,22 +98,26 @@ class DueSource:
 
     def discard(self, positions: Iterable[Position]) -> None:
         """``positions`` were acknowledged."""
-        if self._runs:
-            gone = set(positions)
-            self._keep(lambda place: place not in gone)
+        if self._places:
+            self._forget(self._places & BitMap64(positions))
 
     def discard_through(self, place: Position) -> None:
         """Everything up to ``place`` was acknowledged."""
-        self._keep(lambda each: each > place)
+        if self._places and self._places.min() <= place:
+            stay = self._places.copy()
+            stay.remove_range(0, place + 1)
+            self._forget(self._places - stay)
 
     def clear(self) -> None:
         """Forget everything."""
         self._runs.clear()
+        self._places.clear()
         self.let_go()
 
     def let_go(self) -> None:
         """Hold no entries; they are read again when they are needed."""
         self._fetched.clear()
+        self._asked = BEFORE_ALL
         self.fetch.forget()
 
     def peek(self) -> tuple[list[Position], list[bytes]] | None:
@@ -85,7 +127,7 @@ class DueSource:
             positions, entries = self._at_hand(self._runs[0])
             if positions:
                 return positions, entries
-            place = self._runs[0][0]
+            place = Position(self._runs[0][0])
             if self._log.after(before(place)) != place:
                 self.discard([place])
             else:
@@ -95,13 +137,15 @@ class DueSource:
     def take(self, positions: list[Position]) -> None:
         """``positions``, the first of :meth:`peek`, were handed out."""
         self._run_max = min(REPLAY_RUN_MAX, max(REPLAY_RUN_MIN, 2 * len(positions)))
-        if self._fetched:
-            for place in positions:
-                self._fetched.pop(place, None)
+        self._places.difference_update(BitMap64(positions))
         run = self._runs[0]
         del run[: len(positions)]
         if not run:
             self._runs.popleft()
+            self._fetched.clear()
+            self._asked = BEFORE_ALL
+        elif self._is_cold:
+            self._read_ahead(run)
 
     # What the fetch reads: not the log, but what of it is wanted
 
@@ -111,46 +155,80 @@ class DueSource:
             return None
         run = self._runs[0]
         index = bisect_right(run, place)
-        return run[index] if index < len(run) else None
+        return Position(run[index]) if index < len(run) else None
 
     def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
         """Read what is wanted from ``place`` on."""
         run = self._runs[0]
         start = bisect_left(run, place)
-        self._log.read_places(run[start : start + READ_ENTRIES_MAX], bytes_max, then)
+        self._ask(run, start, bytes_max, then)
+
+    def is_next(self, place: Position, found: Runs) -> bool:
+        """``found`` is just what is wanted from ``place`` on."""
+        run = self._runs[0]
+        start = bisect_left(run, place)
+        places = run[start : start + len(found)].tolist()
+        return bool(found) and [first for first, _ in found] == places
 
     # Inside
 
-    def _at_hand(self, run: Sequence[Position]) -> tuple[list[Position], list[bytes]]:
-        positions: list[Position] = []
+    def _read_ahead(self, run: "array[int]") -> None:
+        """Into the cache, where it is found by whoever comes there first."""
+        start = bisect_right(run, self._asked)
+        if start >= min(len(run), AHEAD_ENTRIES):
+            return
+        if self._cache.get(Position(run[start])) is None:
+            self._ask(run, start, READ_BYTES, self._cached)
+        else:
+            self._asked = Position(run[min(start + REPLAY_RUN_MAX, len(run)) - 1])
+
+    def _ask(self, run: "array[int]", start: int, bytes_max: int, then: Read) -> None:
+        places = cast(list[Position], run[start : start + READ_ENTRIES_MAX].tolist())
+        self._asked = places[-1]
+        self._cache.read(places, bytes_max, then)
+
+    def _cached(self, found: Runs | StoreFailed) -> None:
+        """What was read ahead came; what failed is tried again when it is needed."""
+        if not isinstance(found, StoreFailed) and found:
+            self._asked = min(self._asked, found[-1][0])
+
+    def _at_hand(self, run: "array[int]") -> tuple[list[Position], list[bytes]]:
+        places = cast(list[Position], run[: self._run_max].tolist())
+        found = list(map(self._fetched.get, places))
+        if found[0] is None:
+            found = list(map(self._cache.get, places))
+        self._is_cold = found[0] is not None
+        if None not in found:
+            return places, cast(list[bytes], found)
         entries: list[bytes] = []
-        stop = min(len(run), self._run_max)
-        index = 0
-        while index < stop:
-            place = run[index]
-            entry = self._fetched.get(place)
+        stop, cached = len(places), self._cache.get
+        while (index := len(entries)) < stop:
+            place = places[index]
+            entry = found[index] or cached(place)
             if entry is not None:
-                positions.append(place)
                 entries.append(entry)
-                index += 1
                 continue
-            is_dense = index + 1 < stop and run[index + 1] - place <= GAP_MAX
-            hot = self._log.read_hot(place, run[stop - 1] - place + 1 if is_dense else 1)
+            is_dense = index + 1 < stop and places[index + 1] - place <= GAP_MAX
+            hot = self._log.read_hot(place, places[-1] - place + 1 if is_dense else 1)
             if hot is None:
                 break
-            found = hot[1]
-            while index < stop and run[index] - place < len(found):
-                positions.append(run[index])
-                entries.append(found[run[index] - place])
+            there = hot[1]
+            while index < stop and places[index] - place < len(there):
+                entries.append(there[places[index] - place])
                 index += 1
-        return positions, entries
+        return places[: len(entries)], entries
 
     def _read(self, runs: Runs) -> None:
         self._fetched = {first: entries[0] for first, entries in runs}
+        if runs:
+            self._asked = runs[-1][0]
 
-    def _keep(self, stays: Callable[[Position], bool]) -> None:
-        front = self._runs[0][0] if self._runs else None
-        kept = [[place for place in run if stays(place)] for run in self._runs]
+    def _forget(self, gone: BitMap64) -> None:
+        if not gone:
+            return
+        self._places -= gone
+        front = self._runs[0][0]
+        kept = [array("Q", [each for each in run if each not in gone]) for run in self._runs]
         self._runs = deque(run for run in kept if run)
-        if front is not None and (not self._runs or self._runs[0][0] != front):
+        if not self._runs or self._runs[0][0] != front:
             self.let_go()

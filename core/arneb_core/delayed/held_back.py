@@ -7,17 +7,21 @@ back, as in Pulsar: there the reader delivers everything in log order.
 """
 
 import logging
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
 from pyroaring import BitMap64
 
+from arneb_core.attachment import ConsumerSpec
 from arneb_core.delayed.due import DueSource
 from arneb_core.delayed.due_key import (
     BEFORE_ALL_TIME,
+    PLACE_MASK,
     DueKey,
-    place_of,
+    end_of,
     time_of,
 )
 from arneb_core.delayed.tracker import NEVER_MS
@@ -35,7 +39,10 @@ if TYPE_CHECKING:
 HOLDING_TYPES: Final = frozenset({SubscriptionType.SHARED, SubscriptionType.KEY_SHARED})
 
 RELEASE_MAX: Final = 2_048
-"""Keys asked for at a time: what may wait in memory to be handed out."""
+"""Keys asked for at a time, when times count: what may wait in memory to be handed out."""
+
+RELEASE_AT_ONCE_MAX: Final = 32_768
+"""And otherwise: the more there are, the more of them stand in one block. 256 KiB."""
 
 RELEASES_MAX: Final = 4
 """So often in one turn, should all of them turn out to be acknowledged."""
@@ -66,7 +73,8 @@ class HeldBack:
         self._handout = handout
         self._index = index
         self._tracker = index.tracker
-        self._due = DueSource(subscription.topic.log, subscription.wake, subscription.unreadable_by)
+        log = subscription.topic.log
+        self._due = DueSource(log, index.cache, subscription.wake, subscription.unreadable_by)
         self._place: DueKey = BEFORE_ALL_TIME
         self._next_ms = 0
         """Nothing comes due before."""
@@ -76,7 +84,7 @@ class HeldBack:
         self._freed: Position | None = None
         """While what was held back is being set free: up to here that is done."""
         self._free_through = BEFORE_ALL
-        self._was_switched = False
+        self._was_switched = self._by_time = False
         self._failed = False
         self._held = 0
         self._counted_from = BEFORE_ALL
@@ -100,6 +108,11 @@ class HeldBack:
     def is_freeing(self) -> bool:
         """What was held back is being put into the replay set."""
         return self._freed is not None
+
+    @property
+    def has_due(self) -> bool:
+        """Something came due and was not handed out yet."""
+        return len(self._due) > 0
 
     @property
     def is_wanting(self) -> bool:
@@ -132,9 +145,10 @@ class HeldBack:
         tick_ms = self._index.settings.tick_ms
         self._next_ms = min(self._next_ms, max(soonest_ms, self._released_ms + tick_ms))
 
-    def begin(self, kind: SubscriptionType) -> None:
-        """The first consumer is about to come, and this is how it shares."""
-        holds = kind in HOLDING_TYPES
+    def begin(self, spec: ConsumerSpec) -> None:
+        """The first consumer is about to come, and this is what it asks for."""
+        self._by_time = spec.by_time
+        holds = spec.type in HOLDING_TYPES
         if holds is self.is_holding:
             return
         self._was_switched = True
@@ -176,6 +190,7 @@ class HeldBack:
         if self._passed_after != self._reader.after and self._place > BEFORE_ALL_TIME:
             self._passed_after = self._reader.after
             self._index.passed()
+        self._index.rest()
         if self._next_ms < NEVER_MS and not self._failed:
             self._subscription.topic.engine.wake_at(self._subscription, self._next_ms)
         return None
@@ -236,7 +251,8 @@ class HeldBack:
         """Take what came due out of the index."""
         for _ in range(RELEASES_MAX):
             self._due.is_sorting = True
-            reading = self._tracker.read(self._place, now_ms, RELEASE_MAX, self._told)
+            limit = RELEASE_MAX if self._by_time else RELEASE_AT_ONCE_MAX
+            reading = self._index.read(self._place, now_ms, limit, self._told)
             if reading is None:
                 return
             self._due.is_sorting = False
@@ -272,28 +288,36 @@ class HeldBack:
 
     def _put(self, keys: Sequence[DueKey]) -> None:
         """What of ``keys`` is wanted is due."""
-        subscription, tick_ms = self._subscription, self._index.settings.tick_ms
-        counted, kind = self._counted_from, subscription.type
-        vouched = self._index.opened_ms
-        out = self._out() if self._was_switched else BitMap64()
-        for _, group in groupby(keys, lambda key: time_of(key) // tick_ms):
-            slot = list(group)
-            run = sorted(map(place_of, slot))
-            self._held -= len(run) if run[0] > counted else sum(each > counted for each in run)
-            run = subscription.acks.only_unacked(run)
-            if out:
-                run = [each for each in run if each not in out]
-            if not run:
+        tick_ms = self._index.settings.tick_ms
+        # Never early: so nobody can have had these before this process was there.
+        vouched = bisect_left(keys, end_of(self._index.opened_ms))
+        for part, is_vouched in ((keys[:vouched], False), (keys[vouched:], True)):
+            if not self._by_time:
+                self._put_run(sorted([key & PLACE_MASK for key in part]), is_vouched=is_vouched)
                 continue
-            if time_of(slot[0]) > vouched:
-                # Never early: so nobody can have had it before this process was there.
-                self._handout.vouch(run)
-            replay = subscription.settlement.replay
-            if isinstance(replay, ReplaySet) and kind is not SubscriptionType.KEY_SHARED:
-                self._due.add(run)
-            else:
-                replay.add(run)  # priorities and keys look at these as at what came back
-                subscription.topic.has_work(subscription)
+            for _, slot in groupby(part, lambda key: time_of(key) // tick_ms):
+                self._put_run(sorted(key & PLACE_MASK for key in slot), is_vouched=is_vouched)
+
+    def _put_run(self, places: list[int], *, is_vouched: bool) -> None:
+        """What of ``places``, which ascend, is wanted is due next."""
+        subscription = self._subscription
+        if not places:
+            return
+        self._held -= len(places) - bisect_right(places, self._counted_from)
+        run = subscription.acks.unacked_of(places)
+        if self._was_switched:
+            out = self._out()
+            run = [each for each in run if each not in out]
+        if not run:
+            return
+        if is_vouched:
+            self._handout.vouch(run)
+        replay = subscription.settlement.replay
+        if isinstance(replay, ReplaySet) and subscription.type is not SubscriptionType.KEY_SHARED:
+            self._due.add(array("Q", run))
+        else:
+            replay.add(run)  # priorities and keys look at these as at what came back
+            subscription.topic.has_work(subscription)
 
     def _free(self) -> bool:
         """Put more of what was held back, and the reader is past, into the replay set. True when

@@ -5,16 +5,39 @@ so that no reader comes by an entry that is not due. It is taken out when every 
 holds back is past it both in time and in the log.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from arneb_core.delayed.due_key import AFTER_ALL_TIME, keys_in, time_of
+from arneb_core.delayed.due_cache import DueCache
+from arneb_core.delayed.due_key import AFTER_ALL_TIME, DueKey, keys_in, time_of
 from arneb_core.delayed.held_back import HeldBack
-from arneb_core.delayed.tracker import NEVER_MS, DelayedDeliveryTracker, DelayedSettings
-from arneb_core.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER
+from arneb_core.delayed.tracker import (
+    NEVER_MS,
+    DelayedDeliveryTracker,
+    DelayedSettings,
+    Reading,
+    Told,
+)
+from arneb_core.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER, Position
 
 if TYPE_CHECKING:
     from arneb_core.log import PlannedRun
     from arneb_core.topic import LogTopic
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read last: subscriptions that keep up with each other ask for the same."""
+
+    place: DueKey
+    until_ms: int
+    limit: int
+    reading: Reading
+
+    def answers(self, place: DueKey, until_ms: int, limit: int) -> bool:
+        """It is part of what would be found now, the first part: nothing came in since."""
+        return place == self.place and limit == self.limit and until_ms >= self.until_ms
 
 
 class DelayedIndex:
@@ -26,6 +49,8 @@ class DelayedIndex:
         self._topic = topic
         self.tracker = tracker
         self.settings = settings
+        self.cache = DueCache(topic.log, topic.engine.budget)
+        self._last: _Read | None = None
         self.opened_ms = topic.engine.now_ms()
         """Nobody was given anything that comes due later, before this."""
         self.since = topic.last or BEFORE_ALL
@@ -40,22 +65,47 @@ class DelayedIndex:
         rolled = run.new_ledger is not None and run.new_ledger > FIRST_LEDGER
         if not keys and not rolled:
             return
+        self._last = None
         count = len(self.tracker.members)
         now_ms = run.now_ms
         keys = [key for key in keys if time_of(key) > now_ms]
         soonest_ms = self.tracker.add(keys, run.last, rolled=rolled)
         if soonest_ms < NEVER_MS:
             count = len(self.tracker.members) - count
-            for each in self._topic.subscriptions.values():
-                if isinstance(each.held_back, HeldBack):
-                    each.held_back.added(count, soonest_ms)
+            for each in self._held_back():
+                each.added(count, soonest_ms)
+
+    def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
+        """As :meth:`.DelayedDeliveryTracker.read`, once for all who ask for the same."""
+        last = self._last
+        if last is not None and last.answers(place, until_ms, limit):
+            return last.reading
+        reading = self.tracker.read(place, until_ms, limit, told)
+        if reading is not None and reading.keys:
+            self._last = _Read(place, until_ms, limit, reading)
+        return reading
+
+    def log_trimmed(self, floor: Position) -> None:
+        """The log has nothing up to ``floor`` any more."""
+        self._last = None
+        self.tracker.log_trimmed(floor)
 
     def passed(self) -> None:
         """A subscription moved on: what nobody wants any more can go."""
         place, after = AFTER_ALL_TIME, AFTER_ALL
-        for each in self._topic.subscriptions.values():
-            held = each.held_back
-            if isinstance(held, HeldBack) and held.is_wanting:
-                place, after = min(place, held.place), min(after, held.after)
+        for each in self._held_back():
+            if each.is_wanting:
+                place, after = min(place, each.place), min(after, each.after)
         if place < AFTER_ALL_TIME:
             self.tracker.passed(place, after)
+
+    def rest(self) -> None:
+        """A subscription has nothing due now; when none has, nothing need be kept for it."""
+        if (self.cache or self._last) and not any(each.has_due for each in self._held_back()):
+            self.cache.clear()
+            self._last = None
+
+    def _held_back(self) -> Iterator[HeldBack]:
+        for each in self._topic.subscriptions.values():
+            if isinstance(each.held_back, HeldBack):
+                yield each.held_back

@@ -9,18 +9,21 @@ from collections.abc import Iterable, Sequence
 from pyroaring import BitMap64
 
 from arneb_core.delayed.due_key import PLACE_MASK, DueKey
-from arneb_core.position import Position
+from arneb_core.position import BEFORE_ALL, Position
 
 
 class LooseKeys:
     """Keys in memory. Invariant: ``_sorted`` is sorted, and no key of ``_fresh`` is in it."""
 
-    __slots__ = ("_fresh", "_fresh_min", "_sorted")
+    __slots__ = ("_after", "_fresh", "_fresh_min", "_sorted", "_staying")
 
     def __init__(self, keys: Iterable[DueKey] = ()) -> None:
         self._sorted = sorted(keys)
         self._fresh: list[DueKey] = []
         self._fresh_min: int = 0
+        self._after: int = BEFORE_ALL
+        self._staying = 0
+        """So many at the front were looked at, and stand behind ``_after``."""
 
     def __len__(self) -> int:
         return len(self._sorted) + len(self._fresh)
@@ -57,21 +60,28 @@ class LooseKeys:
     def drop(self, place: DueKey, after: Position) -> BitMap64:
         """Forget the keys up to ``place`` whose entries stand up to ``after``; where those are."""
         keys = self._all()
-        stop = bisect_right(keys, place)
-        if not stop:
+        if after != self._after:
+            self._after, self._staying = after, 0
+        start, stop = self._staying, bisect_right(keys, place)
+        if start >= stop:
             return BitMap64()
-        gone = BitMap64([key & PLACE_MASK for key in keys[:stop] if key & PLACE_MASK <= after])
-        stay = [key for key in keys[:stop] if key & PLACE_MASK > after]
-        keys[:stop] = stay
-        return gone
+        looked_at = keys[start:stop]
+        stay = [key for key in looked_at if key & PLACE_MASK > after]
+        self._staying += len(stay)
+        if len(stay) == len(looked_at):
+            return BitMap64()
+        keys[start:stop] = stay
+        return BitMap64([key & PLACE_MASK for key in looked_at if key & PLACE_MASK <= after])
 
     def drop_through(self, floor: Position) -> None:
         """Forget the keys whose entries stand up to ``floor``."""
         self._sorted = [key for key in self._all() if key & PLACE_MASK > floor]
+        self._staying = 0
 
     def _all(self) -> list[DueKey]:
         if self._fresh:
             self._sorted += self._fresh
             self._sorted.sort()  # two sorted runs, mostly: cheap
             self._fresh = []
+            self._staying = 0
         return self._sorted

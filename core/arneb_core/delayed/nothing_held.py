@@ -6,8 +6,8 @@ The rule: it does nothing, so that nobody has to ask whether there is something 
 from collections.abc import Sequence
 from typing import Final
 
+from arneb_core.attachment import ConsumerSpec
 from arneb_core.position import Position
-from arneb_core.statistics import SubscriptionType
 
 
 class NothingHeld:
@@ -24,8 +24,8 @@ class NothingHeld:
     def source(self) -> None:
         """Nothing comes due."""
 
-    def begin(self, kind: SubscriptionType) -> None:
-        """It is one for all types."""
+    def begin(self, spec: ConsumerSpec) -> None:
+        """It is one for all."""
 
     def returning(self, positions: Sequence[Position], after: Position) -> list[Position]:
         """Those that came back to where the reader is past; see :meth:`.HeldBack.returning`."""

@@ -40,6 +40,10 @@ from arneb_core.store.schema import (
 
 BEFORE_EVERYTHING = Position(0)
 
+BLOCKS_READ_MAX: Final = 256
+"""In one reading of single entries. The whole of each is checked: together some 30 ms, after which
+other readers get their turn."""
+
 JOURNAL_TRIES: Final = 100
 """Reading it takes a millisecond, and a broker takes over no more often than every 50."""
 
@@ -123,11 +127,15 @@ class Snapshot:
         self, topic_id: TopicId, places: Sequence[Position], bytes_max: int
     ) -> list[tuple[Position, list[bytes]]]:
         """Single entries, in the order of ``places``; those that are not there are left out. Stops
-        behind the entry with which ``bytes_max`` is reached. Raises :class:`.BlockCorrupt`."""
+        behind the entry with which ``bytes_max`` is reached, or with :data:`BLOCKS_READ_MAX`
+        blocks. Raises :class:`.BlockCorrupt`."""
         runs: list[tuple[Position, list[bytes]]] = []
-        first, entries, bytes_read = BEFORE_EVERYTHING, list[bytes](), 0
+        first, entries, bytes_read, blocks = BEFORE_EVERYTHING, list[bytes](), 0, 0
         for place in places:
             if not first <= place < first + len(entries):
+                if blocks == BLOCKS_READ_MAX:
+                    break
+                blocks += 1
                 value = next(self._block_values(topic_id, place, place), None)
                 if value is None:
                     continue

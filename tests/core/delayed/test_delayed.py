@@ -95,7 +95,7 @@ async def test_each_comes_at_its_time_and_in_the_order_of_times(
     clock = Clock()
     async with running(data_dir, clock) as engine:
         (held,) = await topic_with(engine, "s", durable=durable)
-        _, sink = attach(held, permits=100)
+        _, sink = attach(held, permits=100, by_time=True)
         await publish(engine, [500, 100, 0, 300, 200, 100, 400])
         seen = []
         for ms in range(0, 600, 50):
@@ -104,6 +104,20 @@ async def test_each_comes_at_its_time_and_in_the_order_of_times(
         assert seen[1] == [2], "what is not delayed overtakes"
         assert seen[-1] == [2, 1, 5, 4, 3, 6, 0]
         assert [len(each) for each in seen] == [1, 1, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]
+
+
+@pytest.mark.parametrize("by_time", [True, False])
+async def test_of_what_came_due_together_times_count_for_those_who_ask(
+    data_dir: Path, by_time: bool
+) -> None:
+    clock = Clock()
+    async with running(data_dir, clock) as engine:
+        (held,) = await topic_with(engine, "s")
+        await publish(engine, [500, 100, 300])
+        await clock.reach(600, engine)
+        _, sink = attach(held, permits=100, by_time=by_time)
+        await quiet(engine)
+        assert sink.bodies == ([b"1", b"2", b"0"] if by_time else [b"0", b"1", b"2"])
 
 
 async def test_what_comes_back_goes_before_what_is_due_and_that_before_what_is_new(
@@ -120,6 +134,21 @@ async def test_what_comes_back_goes_before_what_is_due_and_that_before_what_is_n
         consumer.flow(9)  # type: ignore[attr-defined]
         await quiet(engine)
         assert sink.bodies == [b"0", b"0", b"1", b"2", b"3"]
+
+
+async def test_what_came_due_and_is_given_back_comes_again(data_dir: Path) -> None:
+    clock = Clock()
+    async with running(data_dir, clock) as engine:
+        (held,) = await topic_with(engine, "s")
+        await publish(engine, [100, 100, 0])
+        await clock.reach(200, engine)
+        consumer, sink = attach(held, permits=1)
+        await quiet(engine)
+        assert sink.bodies == [b"0"], "the reader has not come by yet"
+        consumer.release(sink.positions, count=True)  # type: ignore[attr-defined]
+        consumer.flow(9)  # type: ignore[attr-defined]
+        await quiet(engine)
+        assert sink.bodies == [b"0", b"0", b"1", b"2"]
 
 
 @pytest.mark.parametrize("kind", TrackerKind)
@@ -174,10 +203,64 @@ async def test_ten_subscriptions_share_one_index(data_dir: Path) -> None:
             assert sum(1 for _ in snapshot.scan(Table.DELAYED)) == 1, "all of it is gone"
 
 
-async def test_the_index_stays_while_somebody_may_need_it(data_dir: Path) -> None:
+async def test_what_came_due_is_read_for_all_and_let_go(data_dir: Path) -> None:
+    clock = Clock()
+    names = ["a", "b", "c"]
+    async with running(data_dir, clock) as engine:
+        await topic_with(engine, *names)
+        await publish(engine, [100 + n for n in range(40)])
+    async with running(data_dir, clock) as engine:
+        index = engine.topic("t").delayed  # type: ignore[attr-defined]
+        await clock.reach(500, engine)
+        slow, sink = attach(subscription(engine, "c"), permits=31)
+        sinks = [attach(subscription(engine, each), permits=100)[1] for each in names[:2]]
+        await quiet(engine)
+        assert [len(each.positions) for each in sinks] == [40, 40]
+        assert len(sink.positions) == 31 and index.cache.bytes == engine.budget.bytes > 0
+        slow.flow(30)  # type: ignore[attr-defined]
+        await quiet(engine)
+        assert sink.positions == sinks[0].positions
+        assert not index.cache and not engine.budget.bytes
+
+
+async def test_who_asks_what_another_asked_finds_what_came_since(data_dir: Path) -> None:
     clock = Clock()
     async with running(data_dir, clock) as engine:
-        first, second = await topic_with(engine, "a", "b")
+        first, second, slow = await topic_with(engine, "a", "b", "c")
+        await publish(engine, [100, 100, 1_000])
+        attach(first, permits=9)
+        attach(slow, permits=1)  # so that something stays due
+        await clock.reach(200, engine)
+        await publish(engine, [500])
+        _, sink = attach(second, permits=9)
+        await clock.reach(250, engine)
+        assert len(sink.positions) == 2
+        await clock.reach(500, engine)
+        assert len(sink.positions) == 3
+        await clock.reach(1_000, engine)
+        assert len(sink.positions) == 4
+
+
+async def test_a_topic_that_goes_leaves_nothing_in_memory(data_dir: Path) -> None:
+    clock = Clock()
+    async with running(data_dir, clock) as engine:
+        await topic_with(engine, "s")
+        await publish(engine, [100 + n for n in range(40)])
+    async with running(data_dir, clock) as engine:
+        attach(subscription(engine), permits=10)
+        await clock.reach(500, engine)
+        assert engine.budget.bytes
+        await engine.delete_topic("t")
+        assert not engine.budget.bytes
+
+
+@pytest.mark.parametrize("early", ["a", "b"])
+async def test_the_index_stays_while_somebody_may_need_it(data_dir: Path, early: str) -> None:
+    clock = Clock()
+    async with running(data_dir, clock) as engine:
+        await topic_with(engine, "a", "b")
+        first = subscription(engine, early)
+        second = subscription(engine, "b" if early == "a" else "a")
         _, sink = attach(first, permits=1000)
         await publish(engine, [100 + n for n in range(40)])
         await clock.reach(1000, engine)
@@ -305,7 +388,7 @@ DAMAGE: Final = {
     ),
     "the end is missing": (lambda n: drop(through_key(T)), Kind.DELAYED_THROUGH),
     "a segment is damaged": (
-        lambda n: Changes(puts=[(Table.DELAYED, segment_key(T, n, 0), bytes(40))]),
+        lambda n: Changes(puts=[(Table.DELAYED, segment_key(T, n, 0), bytes(4 + 3 * 16))]),
         Kind.DELAYED_ROW,
     ),
     "the head is damaged": (

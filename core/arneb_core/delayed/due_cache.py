@@ -1,0 +1,101 @@
+"""A due cache: what came due and was read, once for all subscriptions of a topic.
+
+The rule: they want the same entries at about the same time, so what is being read for one of them
+is waited for by the others, and is kept for those who come a little later. What is kept counts
+against the bound of all tail caches, and goes when nobody has anything due any more.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from arneb_core.errors import StoreFailed
+from arneb_core.log import Log, Read, Runs
+from arneb_core.position import Position
+from arneb_core.tail_cache import CacheBudget
+
+CACHE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""For each topic: a subscription that is further behind reads again, as it would of a tail."""
+
+ENTRY_BYTES: Final = 200
+"""What it costs in memory to keep an entry, besides its bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What one read brought."""
+
+    number: int
+    places: Sequence[Position]
+    size: int
+
+
+class DueCache:
+    """The due cache of one topic. Invariant: the places of ``_reads`` are those of ``_entries``,
+    each once, and ``_bytes`` is their sum."""
+
+    def __init__(self, log: Log, budget: CacheBudget, bytes_max: int = CACHE_BYTES_MAX) -> None:
+        self._log = log
+        self._budget = budget
+        self._bytes_max = bytes_max
+        self._entries: dict[Position, bytes] = {}
+        self._reads: deque[_Kept] = deque()
+        self._bytes = self._next = 0
+        self._asked: dict[Position, list[Read]] = {}
+        self.get = self._entries.get
+
+    def __repr__(self) -> str:
+        return f"<DueCache {len(self._entries)} entries, {self._bytes} bytes>"
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def bytes(self) -> int:
+        """What it holds, as it counts."""
+        return self._bytes
+
+    def read(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
+        """As :meth:`.DurableLog.read_places`. Whoever asks for what is being read from the same
+        place on gets what that brings: other places than its own are left to who asked."""
+        first = places[0]
+        waiting = self._asked.get(first)
+        if waiting is not None:
+            waiting.append(then)
+            return
+        self._asked[first] = [then]
+        self._log.read_places(places, bytes_max, lambda found: self._answered(first, found))
+
+    def drop_before(self, number: int) -> None:
+        """Forget what was read before read ``number``."""
+        while self._reads and self._reads[0].number < number:
+            kept = self._reads.popleft()
+            for place in kept.places:
+                del self._entries[place]
+            self._bytes -= kept.size
+            self._budget.removed(self, kept.number)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.drop_before(self._next)
+
+    def _answered(self, first: Position, found: Runs | StoreFailed) -> None:
+        waiting = self._asked.pop(first)
+        if not isinstance(found, StoreFailed):
+            self._keep(found)
+        for then in waiting:
+            then(found)
+
+    def _keep(self, runs: Runs) -> None:
+        fresh = {place: entries[0] for place, entries in runs if place not in self._entries}
+        if not fresh:
+            return
+        size = sum(map(len, fresh.values())) + ENTRY_BYTES * len(fresh)
+        number, self._next = self._next, self._next + 1
+        self._entries.update(fresh)
+        self._reads.append(_Kept(number, list(fresh), size))
+        self._bytes += size
+        self._budget.added(self, number, size)
+        while self._bytes > self._bytes_max:
+            self.drop_before(self._reads[0].number + 1)

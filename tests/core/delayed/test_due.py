@@ -1,0 +1,272 @@
+"""What is due against a list, and what was read for it against its bounds."""
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arneb_core.delayed import due
+from arneb_core.delayed.due import DueSource
+from arneb_core.delayed.due_cache import ENTRY_BYTES, DueCache
+from arneb_core.delayed.due_key import DueKey, due_key
+from arneb_core.delayed.loose import LooseKeys
+from arneb_core.errors import StoreFailed
+from arneb_core.log import Read, Runs
+from arneb_core.position import Position
+from arneb_core.tail_cache import CacheBudget
+
+
+def entry_at(place: int) -> bytes:
+    return b"%010d" % place
+
+
+class FakeLog:
+    """Entries at all places above ``floor``; reads are answered when the test says so."""
+
+    def __init__(self) -> None:
+        self.floor = -1
+        self.hot = range(0)
+        self.reads = 0
+        self.fails = False
+        self.most = 1_000
+        self._answers: deque[Callable[[], None]] = deque()
+
+    def after(self, place: Position) -> Position | None:
+        return Position(max(place, self.floor) + 1)
+
+    def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
+        if place not in self.hot or place <= self.floor:
+            return None
+        stop = min(self.hot.stop, place + limit)
+        return place, [entry_at(each) for each in range(place, stop)]
+
+    def read_places(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
+        self.reads += 1
+
+        def answer() -> None:
+            if self.fails:
+                then(StoreFailed("as told"))
+                return
+            there = [each for each in places[: self.most] if each > self.floor]
+            then([(each, [entry_at(each)]) for each in there])
+
+        self._answers.append(answer)
+
+    def answer(self) -> bool:
+        if self._answers:
+            self._answers.popleft()()
+            return True
+        return False
+
+
+def source_of(log: Any, cache: DueCache | None = None) -> DueSource:
+    cache = DueCache(log, CacheBudget()) if cache is None else cache
+    return DueSource(log, cache, lambda: None, lambda fetch: None)
+
+
+OPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.sets(st.integers(0, 60), min_size=1, max_size=12)),
+        st.tuples(st.just("take"), st.integers(1, 6)),
+        st.tuples(st.just("discard"), st.sets(st.integers(0, 60), max_size=6)),
+        st.tuples(st.just("through"), st.integers(0, 40)),
+        st.tuples(st.just("trim"), st.integers(0, 30)),
+        st.tuples(st.just("hot"), st.integers(0, 60), st.integers(0, 20)),
+        st.tuples(st.just("short"), st.integers(1, 5)),
+        st.tuples(st.just("fail"), st.booleans()),
+        st.tuples(st.just("let go")),
+    ),
+    max_size=40,
+)
+
+
+@given(OPS)
+@settings(max_examples=300)
+def test_each_that_is_due_comes_once_in_its_turn(ops: list[tuple[Any, ...]]) -> None:
+    log: Any = FakeLog()
+    cache = DueCache(log, CacheBudget(), bytes_max=10 * (ENTRY_BYTES + 10))
+    source, model = source_of(log, cache), list[list[int]]()
+    for op in ops:
+        match op:
+            case ("add", places):
+                run = sorted(places - set(chain(*model)))
+                if run:
+                    source.add(array("Q", run))
+                    model.append(run)
+            case ("take", count):
+                take(source, log, model, count)
+            case ("discard", places):
+                source.discard(map(Position, places))
+                model = [[each for each in run if each not in places] for run in model]
+            case ("through", place):
+                source.discard_through(Position(place))
+                model = [[each for each in run if each > place] for run in model]
+            case ("trim", place):
+                # A start of the log that goes is told of, but later.
+                log.floor = max(log.floor, place)
+            case ("hot", first, count):
+                log.hot = range(first, first + count)
+            case ("short", most):
+                log.most = most
+            case ("fail", fails):
+                log.fails = fails
+            case ("let go",):
+                source.let_go()
+        flat = list(chain(*model))
+        assert len(source) == len(flat) and bool(source) is bool(flat)
+        assert all(Position(each) in source for each in flat)
+        assert cache.bytes <= 10 * (ENTRY_BYTES + 10)
+    log.fails = False
+    source.fetch.retry()
+    for _ in range(1_000):
+        take(source, log, model, 1)
+    assert not source and not any(model)
+
+
+def take(source: DueSource, log: FakeLog, model: list[list[int]], count: int) -> None:
+    """Hand out what is at hand, or have it read."""
+    at_hand = source.peek()
+    flat = list(chain(*model))
+    if at_hand is None:
+        left = len(source)
+        for run in model:  # those that the log no longer has may have been dropped
+            while len(flat) > left and run and run[0] <= log.floor:
+                flat.remove(run.pop(0))
+        assert len(flat) == left
+        log.answer()
+        if not log.fails:
+            source.fetch.retry()
+        return
+    positions, entries = at_hand
+    assert entries == list(map(entry_at, positions))
+    while flat and flat[0] != positions[0]:
+        assert flat.pop(0) <= log.floor
+    assert positions == flat[: len(positions)]
+    source.take(positions[:count])
+    model[:] = [[each for each in flat if each not in positions[:count]]]
+
+
+def test_what_several_want_is_read_once() -> None:
+    log: Any = FakeLog()
+    cache = DueCache(log, CacheBudget())
+    sources = [source_of(log, cache) for _ in range(10)]
+    wanted = range(0, 9_000, 3)
+    for source in sources:
+        source.add(array("Q", wanted))
+        assert source.peek() is None
+    seen: list[list[Position]] = [[] for _ in sources]
+    while any(sources):
+        for source, its in zip(sources, seen, strict=True):
+            at_hand = source.peek()
+            if at_hand is not None:
+                its += at_hand[0]
+                source.take(at_hand[0])
+        log.answer()
+    assert all(its == list(wanted) for its in seen)
+    assert log.reads <= 1 + len(wanted) / due.AHEAD_ENTRIES
+    assert cache.bytes <= 4 * 1024 * 1024
+
+
+def test_a_slow_one_reads_again_and_keeps_nothing_from_going() -> None:
+    log: Any = FakeLog()
+    budget = CacheBudget()
+    cache = DueCache(log, budget, bytes_max=100 * (ENTRY_BYTES + 10))
+    quick, slow = source_of(log, cache), source_of(log, cache)
+    log.most = 50
+    for source in (quick, slow):
+        source.add(array("Q", range(2_000)))
+    for source in (quick, slow):
+        seen: list[Position] = []
+        while source:
+            at_hand = source.peek()
+            if at_hand is None:
+                assert log.answer()
+                continue
+            seen += at_hand[0]
+            source.take(at_hand[0])
+            assert cache.bytes <= 100 * (ENTRY_BYTES + 10)
+            assert budget.bytes == cache.bytes
+        assert seen == list(range(2_000))
+    cache.clear()
+    assert not cache and not budget.bytes and not len(budget)
+
+
+def test_other_caches_push_it_out() -> None:
+    log: Any = FakeLog()
+    budget = CacheBudget(bytes_max=30 * (ENTRY_BYTES + 10))
+    caches = [DueCache(log, budget) for _ in range(4)]
+    places = [Position(each) for each in range(20)]
+    for cache in caches:
+        cache.read(places, 1 << 20, lambda found: None)
+        log.answer()
+        assert len(cache) == 20
+        assert budget.bytes == sum(each.bytes for each in caches) <= budget.bytes_max
+
+
+def test_a_read_that_fails_is_told_to_all_who_wait() -> None:
+    log: Any = FakeLog()
+    cache = DueCache(log, CacheBudget())
+    found: list[Runs | StoreFailed] = []
+    log.fails = True
+    for _ in range(3):
+        cache.read([Position(7)], 1, found.append)
+    log.answer()
+    assert len(found) == 3 and all(isinstance(each, StoreFailed) for each in found)
+    log.fails = False
+    cache.read([Position(7)], 1, found.append)
+    log.answer()
+    assert found[3] == [(7, [entry_at(7)])] and log.reads == 2
+
+
+LOOSE_OPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.lists(st.integers(0, 30), min_size=1, max_size=8)),
+        st.tuples(st.just("drop"), st.integers(0, 30), st.integers(-1, 40)),
+        st.tuples(st.just("through"), st.integers(0, 40)),
+        st.tuples(st.just("between"), st.integers(0, 30), st.integers(0, 30), st.integers(1, 5)),
+    ),
+    max_size=30,
+)
+
+
+@given(LOOSE_OPS)
+def test_loose_keys_are_a_sorted_list(ops: list[tuple[Any, ...]]) -> None:
+    loose, model, place = LooseKeys(), list[DueKey](), 0
+    for op in ops:
+        match op:
+            case ("add", times):
+                keys = [due_key(at, Position(place + n)) for n, at in enumerate(times)]
+                place += len(times)
+                loose.add(keys)
+                model = sorted(model + keys)
+            case ("drop", at_ms, after):
+                end = due_key(at_ms, Position(0))
+                gone = [key for key in model if key <= end and place_in(key) <= after]
+                model = [key for key in model if key not in gone]
+                assert set(loose.drop(end, Position(after))) == set(map(place_in, gone))
+            case ("through", floor):
+                loose.drop_through(Position(floor))
+                model = [key for key in model if place_in(key) > floor]
+            case ("between", low, high, limit):
+                start, end = due_key(low, Position(0)), due_key(high, Position(0))
+                found, _ = loose.between(start, end, limit)
+                assert found == [key for key in model if start < key < end][:limit]
+        assert len(loose) == len(model)
+    assert loose.keys() == model
+
+
+def place_in(key: int) -> int:
+    return key & (1 << 64) - 1
+
+
+@pytest.mark.parametrize("places", [[], [0], [5, 7, 9]])
+def test_discarding_what_is_not_there_changes_nothing(places: list[int]) -> None:
+    source = source_of(FakeLog())
+    source.add(array("Q", [1, 2, 3]))
+    source.discard(map(Position, places))
+    assert len(source) == 3
