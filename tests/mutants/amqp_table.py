@@ -62,6 +62,20 @@ AMQP_MUTANTS: Final = (
         KEEPING_TESTS,
     ),
     Mutant(
+        "a full queue takes dead letters",
+        "amqp_frontend/arneb_amqp/topology/gate.py",
+        "        if not keeping.takes(queue, size):\n",
+        "        if False:\n",
+        KEEPING_TESTS,
+    ),
+    Mutant(
+        "what is on its way through the gate does not count",
+        "amqp_frontend/arneb_amqp/topology/gate.py",
+        "            keeping.let_in(size)\n",
+        "            keeping.let_in(0)\n",
+        KEEPING_TESTS,
+    ),
+    Mutant(
         "what lives no time takes room in a queue that refuses",
         "amqp_frontend/arneb_amqp/topology/keeping.py",
         "return bool(ahead) or not lives_no_time(entry, self.limits.message_ttl_ms)",

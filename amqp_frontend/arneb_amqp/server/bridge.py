@@ -8,8 +8,8 @@ that the core has closed) is passed over, because then there is nothing left to 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from arneb_amqp.errors import AmqpError
-from arneb_amqp.server.admission import admit
+from arneb_amqp.errors import AmqpError, precondition_failed
+from arneb_amqp.server.admission import admit, pass_on
 from arneb_amqp.server.core_errors import in_amqp
 from arneb_amqp.server.methods import Methods
 from arneb_amqp.server.receiver import Receiver
@@ -36,10 +36,12 @@ from arneb_amqp.session.unacked import ConsumerId
 from arneb_amqp.topology.arguments import QueueType
 from arneb_amqp.topology.attachments import Attachment, Consumption
 from arneb_amqp.topology.counting import counted
+from arneb_amqp.topology.gate import Gate
 from arneb_amqp.topology.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.errors import CommitFailed, CoreError
-from arneb_core.interface import Core, Deliveries, Unit
+from arneb_core.interface import Core, Deliveries, Done, Unit
+from arneb_core.waiting import durable
 
 EXPIRY: Final = slice(24, 32)
 NO_EXPIRY: Final = bytes(8)
@@ -131,16 +133,22 @@ class Bridge:
 
     def _keep(self, effect: Append) -> None:
         """Hand what exchanges keep to the core, and what other queues get of it at once."""
-        unit = Unit()
-        for name in effect.queues:
-            if (topic := self.vhost.queues.topic(name)) is not None:
-                unit.appends.append((topic, effect.entries))
+        gate = Gate()
+        taken = pass_on(effect.queues, effect.entries, self.vhost.queues, gate)
+        unit = Unit(list(gate.appends.items()))
         if effect.expiring:
             self.vhost.queues.expect_expiry(effect.queues)
         for exchange in effect.delayed_by:
             if (topic := self.vhost.delays.topic(exchange)) is not None:
                 unit.appends.append((topic, effect.delayed))
-        self._core.commit(unit, lambda error: self._done(effect.token, error))
+
+        def done(error: CommitFailed | None) -> None:
+            gate.over()
+            failure = None if error is None else in_amqp(error)
+            self._receiver.committed(effect.token, failure, refused=not taken)
+
+        self._core.commit(unit, done)
+        gate.handed_over()
 
     def acknowledge(self, effect: Acknowledge) -> None:
         """Hand acknowledgements to the core."""
@@ -288,13 +296,13 @@ class Bridge:
         return Pulled(run, attachment.queue.message_count)
 
     async def _commit(self, request: Commit) -> None:
-        unit = Unit()
+        gate = Gate()
+        taken = True
         for queues, entries in request.appends:
-            topics = map(self.vhost.queues.topic, queues)
-            present = [topic for topic in topics if topic is not None]
-            unit.appends += [(topic, entries) for topic in present]
+            taken &= pass_on(queues, entries, self.vhost.queues, gate)
             if any(entry[EXPIRY] != NO_EXPIRY for entry in entries):
                 self.vhost.queues.expect_expiry(queues)
+        unit = Unit(list(gate.appends.items()))
         for exchanges, entry in request.delayed:
             kept = map(self.vhost.delays.topic, exchanges)
             unit.appends += [(topic, [entry]) for topic in kept if topic is not None]
@@ -303,9 +311,19 @@ class Bridge:
             consumer = self._attached[settled.consumer].consumer
             unit.acks.append((consumer, settled.places))
             unit.parts.append((consumer, settled.masks))
-        await self._core.committed(unit)
+
+        def begin(done: Done) -> None:
+            self._core.commit(unit, done)
+            gate.handed_over()
+
+        try:
+            await durable(begin)
+        finally:
+            gate.over()
         for id_ in {each.consumer for each in known} & self._leaving:
             self._end_if_answered(id_, self._attached[id_])
+        if not taken:
+            raise precondition_failed("partial tx completion")
 
     async def _leave(self, request: Leave) -> None:
         for id_ in request.consumers:

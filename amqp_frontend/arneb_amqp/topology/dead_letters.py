@@ -6,9 +6,9 @@ queue takes, or that would go round in a circle by itself, is gone, as in Rabbit
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from arneb_amqp.codec import encode_message
 from arneb_amqp.errors import AmqpError
@@ -16,6 +16,7 @@ from arneb_amqp.routing.death import bury
 from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router
+from arneb_amqp.topology.gate import Gate
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route, routing_key_of, split_route
@@ -33,6 +34,9 @@ from arneb_core.errors import CommitFailed
 from arneb_core.hashing import key_hash
 from arneb_core.interface import Consumer, Core, Deliveries, Departure, Topic, Unit
 from arneb_core.position import Position
+
+if TYPE_CHECKING:
+    from arneb_amqp.topology.queue import Queue
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -54,6 +58,8 @@ class Way:
     """Header and route."""
     properties: bytes
     topics: Sequence[Topic]
+    refusing: Sequence["Queue"]
+    """Those that take it only if they have room."""
     delayed: "Way | None" = None
     """To exchanges that keep them for a while, if some do."""
 
@@ -74,6 +80,7 @@ class DeadLetterOffice:
         now_ms: Callable[[], int],
         target: Target,
         topic_of_delayed: Callable[[str], Topic | None] = lambda exchange: None,
+        refusing: Callable[[str], "Queue | None"] = lambda queue: None,
     ) -> None:
         self._core = core
         self._router = router
@@ -81,6 +88,7 @@ class DeadLetterOffice:
         self._now_ms = now_ms
         self._target = target
         self._topic_of_delayed = topic_of_delayed
+        self._refusing = refusing
         self._undelivered: list[tuple[Departure, Deliveries, Consumer]] = []
 
     def __repr__(self) -> str:
@@ -91,7 +99,7 @@ class DeadLetterOffice:
         self._commit(reason, run, estate, again=False)
 
     def _commit(self, reason: Departure, run: Deliveries, estate: Consumer, *, again: bool) -> None:
-        appends: dict[Topic, list[bytes]] = {}
+        gate = Gate()
         ways: dict[_Kind, Way | None] = {}
         whole: list[Position] = []
         for place, entry in zip(run.positions, run.entries, strict=True):
@@ -99,7 +107,8 @@ class DeadLetterOffice:
             if mask is None:
                 whole.append(place)
             for message in _messages(entry, mask, self._target.queue):
-                self._address(message, reason, appends, ways)
+                self._address(message, reason, gate, ways)
+        appends = gate.appends
         if again:
             # They kept theirs though the commit failed.
             appends = {topic: run for topic, run in appends.items() if topic.durable}
@@ -108,11 +117,13 @@ class DeadLetterOffice:
             unit.parts.append((estate, run.masks))
 
         def done(error: CommitFailed | None) -> None:
+            gate.over()
             if error is not None:
                 LOGGER.warning("dead letters of queue %r wait: %s", self._target.queue, error)
                 self._undelivered.append((reason, run, estate))
 
         self._core.commit(unit, done)
+        gate.handed_over()
 
     def retry(self) -> None:
         """Try again what could not be committed."""
@@ -120,18 +131,16 @@ class DeadLetterOffice:
         for reason, run, estate in undelivered:
             self._commit(reason, run, estate, again=True)
 
-    def address(self, entry: bytes, reason: Departure) -> Mapping[Topic, list[bytes]]:
-        """Where one message goes that never got into the queue, and as what."""
-        appends: dict[Topic, list[bytes]] = {}
+    def bury_refused(self, entry: bytes, gate: Gate) -> None:
+        """Address one message that never got into the queue, which was too full."""
         for message in _messages(entry, None, self._target.queue):
-            self._address(message, reason, appends, {})
-        return appends
+            self._address(message, Departure.MAX_LENGTH, gate, {})
 
     def _address(
         self,
         entry: bytes,
         reason: Departure,
-        appends: dict[Topic, list[bytes]],
+        gate: Gate,
         ways: dict[_Kind, Way | None],
     ) -> None:
         header = read_header(entry)
@@ -143,7 +152,9 @@ class DeadLetterOffice:
         while way is not None:
             letter = way.head + with_properties(entry[start:], way.properties)
             for topic in way.topics:
-                appends.setdefault(topic, []).append(letter)
+                gate.appends.setdefault(topic, []).append(letter)
+            for queue in way.refusing:
+                gate.offer(queue, letter)
             way = way.delayed
 
     def _way(self, kind: _Kind, reason: Departure) -> Way | None:
@@ -185,14 +196,18 @@ class DeadLetterOffice:
                 head(now_ms + delay_ms),
                 encode_properties(replace(burial.properties, headers=delayed(headers, delay_ms))),
                 [topic for topic in kept if topic is not None],
+                (),
             )
-        topics = [
-            self._topic_of_queue(name)
-            for name in queues
-            if reason is Departure.REJECTED or not burial.closes_circle(name)
-        ]
-        present = [topic for topic in topics if topic is not None]
-        return Way(head(0), encode_properties(burial.properties), present, later)
+        refusing: list[Queue] = []
+        topics: list[Topic] = []
+        for name in queues:
+            if reason is not Departure.REJECTED and burial.closes_circle(name):
+                continue
+            if (queue := self._refusing(name)) is not None:
+                refusing.append(queue)
+            elif (topic := self._topic_of_queue(name)) is not None:
+                topics.append(topic)
+        return Way(head(0), encode_properties(burial.properties), topics, refusing, later)
 
 
 def _messages(entry: bytes, mask: int | None, queue: str) -> list[bytes]:

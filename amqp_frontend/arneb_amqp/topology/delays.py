@@ -17,7 +17,9 @@ from arneb_amqp.routing.delayed import DELAYED_MESSAGE
 from arneb_amqp.routing.exchange import Exchange
 from arneb_amqp.routing.router import Router
 from arneb_amqp.session.checks import carbon_copies, check_expiration
+from arneb_amqp.topology.gate import Gate
 from arneb_amqp.topology.names import decode, encode, namespace_of
+from arneb_amqp.topology.queue import Queue
 from arneb_amqp.topology.queues import Queues
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
@@ -58,6 +60,8 @@ class Way:
     expiration_ms: int | None
     queues: tuple[str, ...]
     topics: tuple[Topic, ...]
+    refusing: tuple[Queue, ...]
+    """Those of the queues that take it only if they have room; not among the topics."""
 
 
 _Kind = tuple[int, int, bytes, bytes]
@@ -118,7 +122,7 @@ class Keeper:
         consumer = self._consumer
         if consumer is None:
             return  # everything in flight is the core's again
-        appends: dict[Topic, list[bytes]] = {}
+        gate = Gate()
         ways: dict[_Kind, Way] = {}
         now_ms = self._now_ms()
         expiring: set[str] = set()
@@ -134,22 +138,27 @@ class Keeper:
             if way.expiration_ms is not None:
                 expires_ms = now_ms + way.expiration_ms
                 expiring.update(way.queues)
-            if way.topics:
+            if way.topics or way.refusing:
                 body = with_properties(entry[start:], way.properties)
                 message = way.head(now_ms, expires_ms) + body
                 for topic in way.topics:
-                    appends.setdefault(topic, []).append(message)
+                    gate.put(topic, message)
+                for queue in way.refusing:
+                    gate.offer(queue, message)
         self._queues.expect_expiry(expiring)
+        appends = gate.appends
         if again:
             # Transient queues kept theirs though the commit failed.
             appends = {topic: entries for topic, entries in appends.items() if topic.durable}
 
         def done(error: CommitFailed | None) -> None:
+            gate.over()
             if error is not None:
                 LOGGER.warning("what exchange %r kept waits: %s", self.exchange, error)
                 self._unrouted.append(run)
 
         self._core.commit(Unit(list(appends.items()), [(consumer, run.positions)]), done)
+        gate.handed_over()
 
     def _way(self, kind: _Kind) -> Way:
         flags, priority, route, raw = kind
@@ -171,10 +180,12 @@ class Keeper:
             queues = self._router.route(self.exchange, routing_key, headers, copies).queues
         except AmqpError:
             pass  # the exchange has just been deleted
-        topics = [each for each in map(self._queues.topic, queues) if each is not None]
+        refusing = [each for each in map(self._queues.refusing.get, queues) if each is not None]
+        others = (name for name in queues if name not in self._queues.refusing)
+        topics = [each for each in map(self._queues.topic, others) if each is not None]
         expiration_ms = check_expiration(properties.expiration)
         body = raw if kept is properties else encode_properties(kept)
-        return Way(head, body, expiration_ms, queues, tuple(topics))
+        return Way(head, body, expiration_ms, queues, tuple(topics), tuple(refusing))
 
 
 class Delays:

@@ -7,7 +7,7 @@ publisher can be told.
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -27,11 +27,10 @@ from arneb_amqp.topology.arguments import (
     queue_type,
 )
 from arneb_amqp.topology.dead_letters import DeadLetterOffice, Target
-from arneb_amqp.wire.content import payload_of
+from arneb_amqp.topology.sizes import payload_bytes
 from arneb_amqp.wire.tables import Table, lookup_text
-from arneb_core.entry import HEADER_BYTES, Origin, read_header
 from arneb_core.expiry import lives_no_time
-from arneb_core.interface import Core, Departure, Limits, Topic
+from arneb_core.interface import Core, Limits, Topic
 
 if TYPE_CHECKING:
     from arneb_amqp.topology.queue import Queue
@@ -94,12 +93,6 @@ class Keeping:
         """The first of those on their way is in the queue, or will not come."""
         self.incoming_bytes -= self.incoming.popleft()
 
-    def dead_letters(self, entry: bytes) -> Mapping[Topic, list[bytes]]:
-        """Where a refused message goes, and as what."""
-        if self.office is None or not self.refused_die:
-            return {}
-        return self.office.address(entry, Departure.MAX_LENGTH)
-
 
 def keeping_of(
     queue: str,
@@ -108,6 +101,7 @@ def keeping_of(
     router: Router,
     topic_of_queue: Callable[[str], Topic | None],
     topic_of_delayed: Callable[[str], Topic | None] = lambda exchange: None,
+    refusing: Callable[[str], "Queue | None"] = lambda queue: None,
 ) -> Keeping | None:
     """What ``arguments`` ask for; None when that is nothing."""
     overflow = lookup_text(arguments, OVERFLOW)
@@ -126,7 +120,7 @@ def keeping_of(
     if exchange is not None:
         target = Target(queue, exchange, lookup_text(arguments, DEAD_LETTER_ROUTING_KEY))
         office = DeadLetterOffice(
-            core, router, topic_of_queue, wall_clock_ms, target, topic_of_delayed
+            core, router, topic_of_queue, wall_clock_ms, target, topic_of_delayed, refusing
         )
     refuses = refuses and (messages_max is not None or bytes_max is not None)
     expires_ms = number(arguments, EXPIRES)
@@ -135,10 +129,3 @@ def keeping_of(
     )
     idle = limits == Limits()
     return None if idle and office is None and not refuses and expires_ms is None else made
-
-
-def payload_bytes(entry: bytes) -> int:
-    """What of an entry counts as the message's size: its payload, as in RabbitMQ."""
-    if entry[1] != Origin.AMQP:
-        return len(entry) - HEADER_BYTES
-    return len(payload_of(entry, HEADER_BYTES + read_header(entry).hint))

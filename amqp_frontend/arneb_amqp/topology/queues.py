@@ -242,6 +242,7 @@ class Queues:
             self._router,
             self.topic,
             self.topic_of_delayed,
+            self.refusing.get,
         )
         if queue.keeping is not None:
             queue.subscription.limit(queue.keeping.limits, queue.keeping.office)

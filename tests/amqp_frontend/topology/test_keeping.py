@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from tests.amqp_frontend.topology.conftest import ME, Box, Opener, Place
 
 from arneb_amqp.topology.attachments import Attachment, Consumption
@@ -120,6 +121,27 @@ async def test_a_queue_that_is_deleted_takes_its_dead_letters_along(broker: Open
         retry_dead_letters(place.vhost.queues)
         await quiet(place.engine)
         assert dead.message_count == 0
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_a_full_queue_refuses_dead_letters_too(broker: Opener, *, durable: bool) -> None:
+    """All that comes at once, and on its way to disk; what it refuses goes to its own heir."""
+    async with broker() as place:
+        more = {"x-max-length-bytes": long(2), "x-overflow": longstr("reject-publish-dlx")}
+        further = {**to_dead(), "x-dead-letter-routing-key": longstr("last"), **more}
+        last = await place.declare("last")
+        full = await place.declare("dead", durable=durable, arguments=further)
+        queue = await place.declare(arguments=to_dead())
+        await put(place, queue, b"a", b"b", b"c")
+        box = Box()
+        attachment = await attach(place, box)
+        for run in list(box.runs):
+            attachment.consumer.reject(run.positions)
+        await quiet(place.engine)
+        assert (queue.message_count, full.message_count, last.message_count) == (0, 2, 1)
+        assert full.keeping is not None
+        assert not full.keeping.incoming
+        await detach(place, attachment)
 
 
 async def test_what_lives_no_time_is_gone_unless_it_has_others_before_it(broker: Opener) -> None:
