@@ -56,6 +56,11 @@ class InspectedSubscription(Protocol):
     """A subscription's cursor, looked at and moved from outside."""
 
     @property
+    def properties(self) -> Mapping[str, str]:
+        """What the subscription was made with."""
+        ...
+
+    @property
     def active_name(self) -> str | None:
         """Of failover and exclusive consumers, the name of the one that gets everything."""
         ...

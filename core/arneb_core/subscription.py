@@ -71,7 +71,7 @@ class LogSubscription(SubscriptionSurvey):
         self.lasting = lasting
         """It stays when its last consumer leaves."""
         self.type: SubscriptionType | None = None
-        self.properties = dict(properties or {})
+        self.properties: Mapping[str, str] = dict(properties or {})
         self.cursor = cursor
         self.acks = acks = cursor.acks
         log, after = topic.log, acks.mark_delete

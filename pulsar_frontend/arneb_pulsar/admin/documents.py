@@ -4,13 +4,18 @@ The rule: a figure that is not known is left out, and rates are not kept: client
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from arneb_core.interface import Subscription, SubscriptionType, Topic
+from arneb_core.interface import Consumer, Subscription, SubscriptionType, Topic
 from arneb_core.position import render
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.server.door import Door
+from arneb_pulsar.server.producers import ProducerClaim
+from arneb_pulsar.server.receivers import Receiver
+
+if TYPE_CHECKING:
+    from arneb_pulsar.server.peer import Peer
 
 Document = dict[str, Any]
 
@@ -36,56 +41,80 @@ def topic_document(door: Door, name: TopicName) -> Document:
     subscriptions = topic.subscriptions
     backlog = max((each.backlog_bytes for each in subscriptions.values()), default=0)
     average = figures.bytes / figures.entries if figures.entries else 0.0
+    connected = door.receivers(topic)
     return {
         "msgInCounter": figures.appended_messages_total,
         "msgOutCounter": sum(each.delivered_messages_total for each in figures.subscriptions),
         "averageMsgSize": average,
         "storageSize": figures.bytes,
         "backlogSize": backlog,
-        "publishers": [
-            {
-                "producerName": claim.name,
-                "address": claim.holder.peer.address,
-                "accessMode": ACCESS_MODES[claim.mode],
-                "metadata": dict(claim.holder.properties),
-            }
-            for claim in door.producers.of(topic)
-        ],
-        "subscriptions": {key: subscription_document(each) for key, each in subscriptions.items()},
+        "publishers": [_publisher(claim) for claim in door.producers.of(topic)],
+        "subscriptions": {
+            key: subscription_document(each, connected) for key, each in subscriptions.items()
+        },
         "replication": {},
         "deduplicationStatus": "Enabled" if door.deduplications.of(topic) else "Disabled",
         "ownerBroker": "",
     }
 
 
-def subscription_document(subscription: Subscription) -> Document:
-    """One subscription of a topic."""
+def _publisher(claim: ProducerClaim) -> Document:
+    place = claim.holder
+    return {
+        "producerId": place.producer_id,
+        "producerName": claim.name,
+        "accessMode": ACCESS_MODES[claim.mode],
+        "address": place.peer.address,
+        "connectedSince": place.since,
+        "clientVersion": place.peer.client_name,
+        "metadata": dict(place.properties),
+    }
+
+
+def subscription_document(
+    subscription: Subscription, connected: Mapping[int, tuple["Peer", Receiver]]
+) -> Document:
+    """One subscription of a topic, some of whose consumers are ``connected`` here."""
     figures = subscription.statistics()
-    consumers = subscription.consumers
     found: Document = {
         "msgOutCounter": figures.delivered_messages_total,
         "msgBacklog": figures.backlog_entries,
+        "msgBacklogNoDelayed": figures.backlog_entries - figures.delayed_entries,
+        "msgDelayed": figures.delayed_entries,
         "backlogSize": subscription.backlog_bytes,
         "unackedMessages": figures.in_flight_messages,
         "nonContiguousDeletedMessagesRanges": figures.holes,
-        "consumers": [
-            {
-                "consumerName": each.name,
-                "unackedMessages": each.in_flight,
-                "availablePermits": each.permits,
-                "blockedConsumerOnUnackedMsgs": each.is_shut_off,
-                "metadata": dict(each.properties),
-            }
-            for each in consumers
-        ],
+        "consumers": [_consumer(each, connected.get(id(each))) for each in subscription.consumers],
+        "subscriptionProperties": dict(subscription.properties),
+        # Pulsar has both names for each.
         "durable": figures.durable,
+        "isDurable": figures.durable,
         "replicated": False,
+        "isReplicated": False,
     }
     if figures.type is not None:
         found["type"] = TYPES[figures.type]
     if (active := subscription.active_name) is not None:
         found["activeConsumerName"] = active
     return found
+
+
+def _consumer(consumer: Consumer, connected: tuple["Peer", Receiver] | None) -> Document:
+    found: Document = {
+        "consumerName": consumer.name,
+        "unackedMessages": consumer.in_flight,
+        "availablePermits": consumer.permits,
+        "blockedConsumerOnUnackedMsgs": consumer.is_shut_off,
+        "metadata": dict(consumer.properties),
+    }
+    if connected is None:
+        return found  # it came by another door
+    peer, receiver = connected
+    return found | {
+        "address": peer.address,
+        "connectedSince": receiver.since,
+        "clientVersion": peer.client_name,
+    }
 
 
 def partitioned_document(door: Door, name: TopicName, *, each: bool) -> Document:

@@ -1,7 +1,6 @@
 """Subscriptions: made, removed and moved, and messages looked at."""
 
 from collections.abc import Awaitable, Callable
-from time import time_ns
 from typing import Any, Final
 
 from arneb_core.errors import SubscriptionNotFound
@@ -22,6 +21,7 @@ from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
 from arneb_pulsar.places.backlog import bytes_from, nth_entry
 from arneb_pulsar.server.door import Door
 from arneb_pulsar.server.keeper import OWNED
+from arneb_pulsar.server.times import clock_ms
 from arneb_pulsar.wire.ids import ENTRIES, LEDGERS
 
 Work = Callable[[Topic, Subscription], Awaitable[None]]
@@ -157,7 +157,7 @@ def _expiry(seconds: int) -> Work:
     """Skip what was published longer ago."""
 
     async def work(topic: Topic, subscription: Subscription) -> None:
-        first = await topic.first_published(max(0, time_ns() // 1_000_000 - seconds * 1000))
+        first = await topic.first_published(max(0, clock_ms() - seconds * 1000))
         through = topic.last if first is None else before(first)
         if through is not None and through > subscription.mark_delete:
             await subscription.skip_through(through)

@@ -5,7 +5,6 @@ there, so no crash can part them and nothing is to be replayed. One batch of a t
 way at a time: until it is known to be stored or not, nobody can say what is a duplicate.
 """
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from arneb_core.interface import Core, Topic, Unit
 from arneb_core.position import Position
 from arneb_pulsar.producers.sequences import Reach, Sequences
 from arneb_pulsar.server.producers import Producers, metadata_key, stored
+from arneb_pulsar.server.times import clock_ms
 from arneb_pulsar.session.effects import AppendRun, ProducerKey
 from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.session.outcome import Outcome
@@ -97,7 +97,7 @@ class Deduplication:
         if not batch.entries:
             self._landed(batch, [], None, Position(0))
             return
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = clock_ms()
         reaches = [(name, Reach(highest, now_ms)) for name, highest in batch.reaches.items()]
         done = partial(self._landed, batch, reaches)
         metadata: list[tuple[str, bytes | None]] = [

@@ -18,6 +18,7 @@ from arneb_pulsar.server.deduplication import Deduplications
 from arneb_pulsar.server.guard import Guard
 from arneb_pulsar.server.keeper import Keeper
 from arneb_pulsar.server.producers import Producers
+from arneb_pulsar.server.receivers import Receiver
 from arneb_pulsar.server.schemas import SchemaRegistry
 from arneb_pulsar.server.topics import Topics
 from arneb_pulsar.server.watchers import Watchers
@@ -186,6 +187,15 @@ class Door:
         producing = {claim.holder.peer for claim in self.producers.of(topic)}
         consuming = [peers for (name, _), peers in self._attached.items() if name == topic.name]
         return producing.union(*consuming)
+
+    def receivers(self, topic: Topic) -> dict[int, tuple["Peer", Receiver]]:
+        """The consumers of a topic that are connected here, by their identity in the core."""
+        return {
+            id(each.consumer): (peer, each)
+            for peer in self.connected(topic)
+            for each in peer.receivers.values()
+            if each.topic is topic
+        }
 
     def is_used(self, topic: Topic) -> bool:
         """It has producers, or consumers that expect something of its messages."""

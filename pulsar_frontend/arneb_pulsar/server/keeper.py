@@ -6,7 +6,6 @@ an AMQP queue is the queue's: nothing is taken from it here.
 """
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
@@ -28,6 +27,7 @@ from arneb_pulsar.places.policies import (
     retention_of,
 )
 from arneb_pulsar.server.compactor import COMPACTION
+from arneb_pulsar.server.times import clock_ms
 from arneb_pulsar.server.topics import MADE_BY, PULSAR
 
 if TYPE_CHECKING:
@@ -232,11 +232,6 @@ def name_of(topic: Topic) -> TopicName | None:
         return parse_topic(topic.name)
     except InvalidTopicName:
         return None
-
-
-def clock_ms() -> int:
-    """The time of day."""
-    return time.time_ns() // 1_000_000
 
 
 Now = TypeVar("Now", int, float)

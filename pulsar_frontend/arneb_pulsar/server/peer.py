@@ -6,7 +6,6 @@ the protocol, and no error in one connection reaches another.
 """
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
@@ -24,6 +23,7 @@ from arneb_pulsar.server.outbox import Outbox
 from arneb_pulsar.server.producers import ProducerClaim
 from arneb_pulsar.server.receivers import Receiver, receipt_of
 from arneb_pulsar.server.requests import Requests
+from arneb_pulsar.server.times import clock_ms
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.connection import Connection
 from arneb_pulsar.session.effects import ConsumerKey, Effect, ProducerKey
@@ -72,6 +72,11 @@ class Peer:
         self._paused = False
         self._pending = 0
         self._performers = self._make_performers()
+
+    @property
+    def client_name(self) -> str:
+        """The library that the client is made on, with its version."""
+        return self._session.client.name
 
     def __repr__(self) -> str:
         return f"<Peer {self.address} {self._session!r}>"
@@ -213,7 +218,7 @@ class Peer:
                 return
             self._heard.set()
             self._heard = trio.Event()
-            self._perform(session.receive_data(bytes(data), now, time.time_ns() // 1_000_000))
+            self._perform(session.receive_data(bytes(data), now, clock_ms()))
             self._outbox.wake()
             if self._must_pause():
                 await self._pause()

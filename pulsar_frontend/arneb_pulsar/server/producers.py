@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from arneb_core.errors import CommitFailed
 from arneb_core.interface import Core, Topic, Unit
 from arneb_pulsar.producers.access import NO_EPOCH, Access, AccessMode, Claim, ClaimRefused, Refusal
+from arneb_pulsar.server.times import now_iso
 from arneb_pulsar.session.effects import ProducerKey
 from arneb_pulsar.session.errors import Failure, failure_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -38,8 +39,12 @@ class Place:
     topic: Topic
     schema_version: bytes = b""
     """Of what it sends."""
+    producer_id: int = 0
+    """Its client's number for it."""
     properties: Mapping[str, str] = field(default_factory=dict)
-    """What it says of itself."""
+    """What its client says of it."""
+    since: str = field(default_factory=now_iso)
+    """When it came."""
 
 
 ProducerClaim = Claim[Place]

@@ -1,12 +1,13 @@
 """A consumer as the core knows it, and the sink through which the core reaches its peer."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from arneb_core.errors import CommitFailed
 from arneb_core.interface import Consumer, Deliveries, Subscription, Topic
 from arneb_core.position import Position
+from arneb_pulsar.server.times import now_iso
 from arneb_pulsar.session.effects import Acknowledge, AcknowledgeUntil, ConsumerKey
 from arneb_pulsar.session.errors import Failure, failure_of
 from arneb_pulsar.session.events import Acknowledged, ActiveChanged, ConsumerClosed, Delivered
@@ -53,6 +54,8 @@ class Receiver:
     """It takes messages of whatever schema."""
     compacted: bool = False
     """It reads without what a compaction found superseded."""
+    since: str = field(default_factory=now_iso)
+    """When it came."""
 
     def acknowledge(self, effect: Acknowledge, receipt: Receipt | None) -> None:
         """Acknowledge what the peer names; ``receipt`` is told when all of it is durable.

@@ -13,6 +13,8 @@ from arneb_core.errors import (
     ConsumerBusy,
     CoreError,
     KeyRangesRefused,
+    NotAllowed,
+    SubscriptionNotFound,
     SubscriptionTypeMismatch,
 )
 from arneb_core.interface import (
@@ -31,9 +33,10 @@ from arneb_pulsar.places.policies import QuotaAction
 from arneb_pulsar.producers.access import Claim, ClaimRefused
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema
 from arneb_pulsar.schemas.schema import Schema, SchemaType
-from arneb_pulsar.server.keeper import OWNED, clock_ms
+from arneb_pulsar.server.keeper import OWNED
 from arneb_pulsar.server.producers import CODES, Place, ProducerClaim
 from arneb_pulsar.server.receivers import PeerSink, Receiver
+from arneb_pulsar.server.times import clock_ms
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.errors import Failure, Refused, TopicTerminated, failure_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -51,7 +54,12 @@ SHARING: Final = frozenset({SubscriptionType.SHARED, SubscriptionType.KEY_SHARED
 
 logger = logging.getLogger(__name__)
 
-NOT_ALONE = "Unconnected or shared consumer attempting to unsubscribe"
+NO_INITIAL: Final = (
+    "Could not create the initial subscription due to the auto subscription creation "
+    "is not allowed."
+)
+
+NOT_ALONE: Final = "Unconnected or shared consumer attempting to unsubscribe"
 
 
 class Requests:
@@ -79,15 +87,21 @@ class Requests:
             topic = await self._door.topic(effect.topic, create=True)
             await self._check_open(topic, effect.topic)
             if effect.initial_subscription:
-                initial = InitialPosition.EARLIEST
-                name = effect.initial_subscription
-                await self._door.subscribe(topic, effect.topic, name, initial=initial)
+                await self._make_initial(topic, effect.topic, effect.initial_subscription)
             version = b""
             if effect.schema is not None:
                 version = (await self._door.schemas.attach(effect.topic, effect.schema)).bytes
             await self._claim(topic, effect, version)
         except (CoreError, Refused, IncompatibleSchema) as error:
             self._peer.tell(events.ProducerRefused(effect.key, _failure(error)))
+
+    async def _make_initial(self, topic: Topic, name: TopicName, subscription: str) -> None:
+        """See to it that somebody gets the first message. A refusal must be one that clients do
+        not try again."""
+        try:
+            await self._door.subscribe(topic, name, subscription, initial=InitialPosition.EARLIEST)
+        except SubscriptionNotFound as error:
+            raise NotAllowed(NO_INITIAL) from error
 
     async def _check_open(self, topic: Topic, name: TopicName) -> None:
         """Raise unless something may be added to the topic."""
@@ -102,7 +116,7 @@ class Requests:
         producers, peer = self._door.producers, self._peer
         self._door.deduplications.refresh(topic)
         name = effect.name or producers.new_name()
-        place = Place(peer, effect.key, topic, version, effect.properties)
+        place = Place(peer, effect.key, topic, version, effect.producer_id, effect.properties)
         claim: ProducerClaim = Claim(name, effect.mode, effect.topic_epoch, place)
         while True:
             try:
@@ -205,8 +219,7 @@ class Requests:
             )
             try:
                 if effect.rollback_s and not effect.durable:
-                    now_ms = time.time_ns() // 1_000_000
-                    await subscription.seek_time(max(0, now_ms - effect.rollback_s * 1000))
+                    await subscription.seek_time(max(0, clock_ms() - effect.rollback_s * 1000))
                 if effect.compacted:
                     await self._door.overlook_superseded(topic, subscription)
                 consumer = await self._attach(topic, subscription, effect)
@@ -337,6 +350,7 @@ class Requests:
                     receiver.consumer.permits,
                     receiver.consumer.is_shut_off,
                     self._peer.address,
+                    receiver.since,
                 )
             )
 

@@ -5,7 +5,6 @@ partitions of a topic share the schemas of the whole. What compares large defini
 thread: it must not hold the event loop up.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from struct import Struct
@@ -23,6 +22,7 @@ from arneb_pulsar.schemas.compatibility import (
     is_same,
 )
 from arneb_pulsar.schemas.schema import Schema, Version, from_wire, to_wire
+from arneb_pulsar.server.times import clock_ms
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 SCHEMAS: Final = "pulsar/schema/"
@@ -121,7 +121,7 @@ class SchemaRegistry:
         name = _name_of(topic)
         versions = self._versions.get(name, [])
         number = versions[-1].number + 1 if versions else 0
-        version = Version(number, schema, time.time_ns() // 1_000_000)
+        version = Version(number, schema, clock_ms())
         with trio.CancelScope(shield=True):
             await self._core.committed(Unit(metadata=[(_key(name, number), _pack(version))]))
             self._versions.setdefault(name, []).append(version)

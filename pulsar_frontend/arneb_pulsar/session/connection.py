@@ -112,6 +112,11 @@ class Connection:
     # What the shell asks besides
 
     @property
+    def client(self) -> Client:
+        """Who is connected."""
+        return self._outlet.client
+
+    @property
     def waiting_bytes(self) -> int:
         """Size of what :meth:`data_to_send` would give."""
         return self._outlet.waiting_bytes

@@ -213,7 +213,7 @@ class Consuming:
             self._outlet.do(Redeliver(consumer.key, None, count=False))
         elif command.message_ids:
             ids = map(position_of, command.message_ids)
-            positions = [place for place in ids if place is not None]
+            positions = [place for place in dict.fromkeys(ids) if place is not None]
             self._outlet.do(Redeliver(consumer.key, positions, count=True))
         else:
             self._outlet.do(Redeliver(consumer.key, None, count=True))
@@ -342,6 +342,7 @@ class Consuming:
             consumerName="" if consumer is None else consumer.name,
             type="None" if consumer is None else consumer.type.value.title(),
             address=event.address,
+            connectedSince=event.connected_since,
             unackedMessages=event.in_flight,
             msgBacklog=event.subscription.backlog_entries,
             availablePermits=max(0, event.permits),

@@ -159,6 +159,7 @@ class ConsumerDescribed:
     permits: int
     is_shut_off: bool
     address: str
+    connected_since: str
 
 
 @dataclass(frozen=True, slots=True)

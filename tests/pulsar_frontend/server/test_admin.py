@@ -1,5 +1,6 @@
 """The admin API over a real core: what it makes is there, and is there after a restart."""
 
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -12,8 +13,9 @@ from tests.pulsar_frontend.server.client import connected
 from tests.pulsar_frontend.server.conftest import OpenDoor
 
 from arneb_core.entry import EntryHeader, Origin
-from arneb_core.interface import InitialPosition
+from arneb_core.interface import InitialPosition, SubscriptionType
 from arneb_core.position import position
+from arneb_core.testing.engine_kit import attach
 from arneb_pulsar.admin.lookup import as_reached
 from arneb_pulsar.admin.messages import message_of
 from arneb_pulsar.wire.checksum import join_body
@@ -279,6 +281,35 @@ async def test_statistics_name_who_is_there(open_door: OpenDoor) -> None:
             200,
             {"ledgerId": 1, "entryId": 1, "partitionIndex": 0},
         )
+
+
+async def test_statistics_say_what_clients_say_of_themselves(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door, name="Lib 1") as (client,):
+        await client.producer("t", 7, metadata=[{"key": "a", "value": "b"}])
+        await client.subscribe(
+            "t",
+            consumer_name="me",
+            metadata=[{"key": "c", "value": "d"}],
+            subscription_properties=[{"key": "e", "value": "f"}],
+        )
+        await client.publish(b"x", producer_id=7)
+        await client.publish(b"y", producer_id=7, first=1)
+        await client.take(2)
+        foreign = running.core.topics["persistent://public/default/t"].subscriptions["s"]
+        attach(foreign, type=SubscriptionType.SHARED, name="by another door")
+        document = (await Admin(running)("GET", "/t/stats"))[1]
+        (publisher,) = document["publishers"]
+        assert publisher["metadata"] == {"a": "b"}
+        assert (publisher["producerId"], publisher["clientVersion"]) == (7, "Lib 1")
+        subscription = document["subscriptions"]["s"]
+        assert subscription["subscriptionProperties"] == {"e": "f"}
+        assert (subscription["msgBacklog"], subscription["msgDelayed"]) == (2, 0)
+        mine, other = subscription["consumers"]
+        assert (mine["address"], mine["metadata"]) == ("peer 0", {"c": "d"})
+        assert other["consumerName"] == "by another door"
+        assert "address" not in other
+        datetime.fromisoformat(mine["connectedSince"])
+        datetime.fromisoformat(publisher["connectedSince"])
 
 
 async def test_of_two_who_make_a_topic_one_does(open_door: OpenDoor) -> None:

@@ -10,7 +10,7 @@ from tests.pulsar_frontend.server.client import RawClient, connected
 from tests.pulsar_frontend.server.conftest import OpenDoor, Running
 
 from arneb_core.interface import Topic
-from arneb_pulsar.server.keeper import clock_ms
+from arneb_pulsar.server.times import clock_ms
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandCloseProducer,

@@ -289,6 +289,19 @@ async def test_an_initial_subscription_is_made_for_a_dead_letter_topic(
         assert kept.statistics().backlog_entries == 1
 
 
+async def test_an_initial_subscription_that_may_not_be_is_refused_for_good(
+    open_door: OpenDoor,
+) -> None:
+    """Clients would try again for half a minute after SubscriptionNotFound."""
+    settings = {"allow_auto_subscription_creation": False}
+    async with open_door(**settings) as running, connected(running.door) as (client,):
+        answer = await client.producer(initial_subscription_name="keep")
+        assert answer.error == pb.NotAllowedError
+        assert "auto subscription creation is not allowed" in answer.message
+        assert (await client.subscribe()).error == pb.SubscriptionNotFound
+        assert isinstance(await client.producer(producer_id=2), pb.CommandProducerSuccess)
+
+
 async def test_producers_of_a_deleted_topic_are_sent_away_and_come_back(
     open_door: OpenDoor,
 ) -> None:

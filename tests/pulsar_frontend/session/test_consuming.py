@@ -340,6 +340,8 @@ def test_redelivery_on_a_shared_subscription_is_by_message_and_counts() -> None:
     command.message_ids.add(ledgerId=1, entryId=7)
     command.message_ids.add(ledgerId=MINUS_ONE, entryId=7)
     play >> received(command) << Redeliver(key, [position(1, 7)], count=True)
+    command.message_ids.add(ledgerId=1, entryId=7)  # once more, and counted once
+    play >> received(command) << Redeliver(key, [position(1, 7)], count=True)
     play.over()
 
 
@@ -541,8 +543,10 @@ def test_statistics_of_a_consumer() -> None:
     play >> received(pb.CommandConsumerStats(request_id=9, consumer_id=1))
     play << DescribeConsumer(key, 9)
     known = SubscriptionStatistics("s", Type.SHARED, True, 1, 12, 2, 10, 0, position(1, 0), 0, 0, 0)
-    play >> ConsumerDescribed(key, 9, known, 10, -3, True, "127.0.0.1:9")
+    since = "2026-01-02T03:04:05.678Z"
+    play >> ConsumerDescribed(key, 9, known, 10, -3, True, "127.0.0.1:9", since)
     answer = play.heard().command
+    assert answer.connectedSince == since
     assert (answer.consumerName, answer.type, answer.address) == ("me", "Shared", "127.0.0.1:9")
     assert (answer.msgBacklog, answer.unackedMessages, answer.availablePermits) == (12, 10, 0)
     assert answer.blockedConsumerOnUnackedMsgs
