@@ -57,7 +57,8 @@ bench-pulsar: $(VENV)/.dev java client-tools
 conformance: $(VENV)/.dev java broker-tools client-tools
 	$(BIN)/pytest conformance $(ARGS)
 
-# The known mistakes, one after the other, in a copy of the code: the tests must see each.
+# The known mistakes, one after the other, in a copy of the code: the tests must see each
+# (ARGS=--black-box: the scenarios of real clients must).
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants.run $(ARGS)
 

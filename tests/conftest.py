@@ -11,6 +11,7 @@ import hypothesis
 import pytest
 import trio
 import trio.testing
+from hypothesis import Phase
 
 # A slow machine is no failure, and a failing example must be repeatable from the log.
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
@@ -21,6 +22,13 @@ hypothesis.settings.register_profile(
 # What decides about a change must not depend on luck: the same examples every time. To find new
 # ones is for those who have the time to look at them: `make hunt`.
 hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+# For who only wants to know that a test fails: the smallest example takes most of the time.
+hypothesis.settings.register_profile(
+    "unshrunk",
+    deadline=None,
+    derandomize=True,
+    phases=set(Phase) - {Phase.shrink, Phase.explain},
+)
 hypothesis.settings.load_profile("default")
 
 

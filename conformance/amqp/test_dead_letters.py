@@ -123,6 +123,20 @@ def test_only_the_front_expires_and_nothing_expired_is_delivered(
     assert bodies_in(channel, queue) == [b"stays", b"stays too"]
 
 
+def test_the_front_expires_and_what_came_with_it_stays(
+    channel: BlockingChannel, name: Named, grave: tuple[str, str]
+) -> None:
+    queue = declare(channel, name("queue"), dead_letter_exchange=grave[0])
+    channel.tx_select()
+    for body in (b"first", b"second"):
+        channel.basic_publish("", queue, body, pika.BasicProperties(expiration=str(SHORT_MS)))
+    channel.basic_publish("", queue, b"stays")
+    channel.tx_commit()
+    assert [body for _, _, body in take(channel, grave[1], 2)] == [b"first", b"second"]
+    assert bodies_in(channel, queue) == [b"stays"]
+    channel.tx_commit()
+
+
 def test_no_time_at_all_is_enough_for_who_is_there(connect: Connect, name: Named) -> None:
     channel = connect().channel()
     queue = declare(channel, name("queue"), message_ttl=0)

@@ -85,6 +85,24 @@ def test_an_unroutable_mandatory_message_is_returned_before_its_confirm(
     assert (returned.body, returned.properties.message_id) == (b"x", "7")
 
 
+def test_on_the_wire_a_return_stands_before_its_confirm(broker: Target) -> None:
+    """A library that waits for the confirm cannot tell when both come at once."""
+
+    async def scenario() -> None:
+        client = await AmqpClient.open(broker.address)
+        seen: list[str] = []
+        client.handlers.returned = lambda method: seen.append("return")
+        client.handlers.confirmed = lambda tags, acked: seen.append("confirm")
+        await client.confirm_select()
+        for count in (1, 2, 3):
+            client.publish("", "nobody-home", b"x", mandatory=True)
+            while len(seen) < 2 * count:
+                await client.round_trip()
+        assert seen == ["return", "confirm"] * 3
+
+    run(scenario())
+
+
 def test_an_unroutable_message_is_confirmed_when_it_is_not_mandatory(
     channel: BlockingChannel,
 ) -> None:

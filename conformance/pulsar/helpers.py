@@ -14,6 +14,9 @@ FIRST_MS = 1_000
 SILENCE_MS = 300
 """For what must not come."""
 
+ACKS_SENT_S = 0.3
+"""The client gathers acknowledgements for 100 ms; other commands overtake them."""
+
 
 def numbers(count: int, first: int = 0) -> list[bytes]:
     """So many different payloads."""

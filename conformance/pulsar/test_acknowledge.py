@@ -5,12 +5,17 @@ import time
 import pulsar
 import pytest
 from conformance.pulsar.conftest import Connect
-from conformance.pulsar.helpers import assert_silent, drain, numbers, payloads, send, take
+from conformance.pulsar.helpers import (
+    ACKS_SENT_S,
+    assert_silent,
+    drain,
+    numbers,
+    payloads,
+    send,
+    take,
+)
 
 SHARED = pulsar.ConsumerType.Shared
-
-ACKS_SENT_S = 0.3
-"""The client gathers acknowledgements for 100 ms; other commands overtake them."""
 
 
 def batches(client: pulsar.Client, topic: str, size: int) -> pulsar.Producer:

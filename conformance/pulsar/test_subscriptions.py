@@ -6,7 +6,15 @@ import time
 import pulsar
 import pytest
 from conformance.pulsar.conftest import Connect, Named, arneb_only
-from conformance.pulsar.helpers import assert_silent, drain, numbers, payloads, send, take
+from conformance.pulsar.helpers import (
+    ACKS_SENT_S,
+    assert_silent,
+    drain,
+    numbers,
+    payloads,
+    send,
+    take,
+)
 
 EARLIEST = pulsar.InitialPosition.Earliest
 EXCLUSIVE = pulsar.ConsumerType.Exclusive
@@ -114,6 +122,7 @@ def test_seeking_brings_back_what_was_acknowledged_alone(client: pulsar.Client, 
     held = take(consumer, 10)
     for message in held[1::2]:
         consumer.acknowledge(message)
+    time.sleep(ACKS_SENT_S)
     consumer.negative_acknowledge(held[0])
     consumer.seek(pulsar.MessageId.earliest)
     assert drain(consumer) == numbers(10)

@@ -1,78 +1,143 @@
 """Runs the mutant list: each known mistake is made in a copy of the code, and tests must fail.
 
-``python -m tests.mutants.run [NAME ...]`` exits 1 and names the mutants that survive.
+``python -m tests.mutants.run [--black-box] [NAME ...]`` exits 1 and names the mutants that
+survive. With ``--black-box`` brokers are started out of the copy and the scenarios that real
+clients play must fail (:mod:`tests.mutants.black_box`); else the tests beside the code.
+
+The rule: only a test that ran and failed has noticed. So the tests must pass before any mistake
+is made, and what ends otherwise (nothing collected, no broker) counts as alive.
 """
 
 import os
 import shutil
 import subprocess
 import sys
+import time
+from argparse import ArgumentParser
+from collections.abc import Collection, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
-from tests.mutants.amqp_table import AMQP_MUTANTS
-from tests.mutants.delayed_table import DELAYED_MUTANTS
-from tests.mutants.keys_table import KEYS_MUTANTS
-from tests.mutants.pulsar_table import PULSAR_MUTANTS
-from tests.mutants.table import MUTANTS, Mutant
-from tests.mutants.topics_table import TOPIC_MUTANTS
+import pytest
+from tests.mutants.black_box import SCENARIOS
+from tests.mutants.every import EVERY
+from tests.mutants.table import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker")
-TIMEOUT_S = 60
+SCENARIO_FOLDER = "conformance"
+PLAYED = (SCENARIO_FOLDER, "tests", "pyproject.toml")
+"""What scenarios need beside the sources: the brokers that they start are those beside them."""
+TIMEOUT_S = 180
+"""For the tests of one mutant; the longest need a tenth of that on a machine of their own."""
 
 
-def survives(mutant: Mutant, copy: Path) -> bool:
-    """Whether the mutant's tests pass although its mistake is made."""
-    file = copy / mutant.file
-    original = file.read_text()
-    assert original.count(mutant.old) == 1, f"{mutant.name}: not found once in {mutant.file}"
-    file.write_text(original.replace(mutant.old, mutant.new))
-    try:
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(str(copy / source) for source in SOURCES),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-        ended = subprocess.run(
-            [*command, *mutant.tests],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-        return ended.returncode == 0
-    except subprocess.TimeoutExpired:
-        return False  # tests that never end have noticed too
-    finally:
-        file.write_text(original)
+class Fate(Enum):
+    """What tests did with a mutant."""
+
+    KILLED = "killed"
+    ENDLESS = "killed, in that tests did not end:"
+    ALIVE = "SURVIVES"
+    BROKEN = "COULD NOT BE TRIED"
 
 
-def main(names: list[str]) -> int:
-    chosen = [
-        each
-        for each in (
-            *MUTANTS,
-            *AMQP_MUTANTS,
-            *DELAYED_MUTANTS,
-            *KEYS_MUTANTS,
-            *PULSAR_MUTANTS,
-            *TOPIC_MUTANTS,
-        )
-        if not names or each.name in names
-    ]
-    alive: list[str] = []
-    with TemporaryDirectory() as directory:
-        copy = Path(directory)
+FATES: Final[Mapping[int, Fate]] = {
+    pytest.ExitCode.OK: Fate.ALIVE,
+    pytest.ExitCode.TESTS_FAILED: Fate.KILLED,
+}
+
+
+class Trials:
+    """A copy of the code in which one mistake is made at a time."""
+
+    def __init__(self, directory: Path, *, black_box: bool) -> None:
+        self._directory = directory
+        self._black_box = black_box
         for source in SOURCES:
-            shutil.copytree(ROOT / source, copy / source)
-        for mutant in chosen:
-            living = survives(mutant, copy)
-            print(f"{'SURVIVES' if living else 'killed':8} {mutant.name}", flush=True)
-            if living:
-                alive.append(mutant.name)
-    print(f"{len(chosen) - len(alive)} killed, {len(alive)} alive")
+            shutil.copytree(ROOT / source, directory / source)
+        for name in PLAYED if black_box else ():
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, directory / name)
+
+    def tests_of(self, mutant: Mutant) -> Sequence[str]:
+        """What must notice it."""
+        return SCENARIOS[mutant.name] if self._black_box else mutant.tests
+
+    def run(self, tests: Collection[str], timeout_s: float | None) -> tuple[Fate, str]:
+        """What these tests say to the copy as it is, and how they said it."""
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(str(self._directory / source) for source in SOURCES),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            # What one mutant was found by must not help to find the next.
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(self._directory / ".hypothesis"),
+        }
+        shutil.rmtree(self._directory / ".hypothesis" / "examples", ignore_errors=True)
+        options = ["-x", "-q", "-p", "no:cacheprovider"]
+        if not self._black_box:
+            options += ["--hypothesis-profile", "unshrunk"]
+        elif any(test.startswith(SCENARIO_FOLDER) for test in tests):
+            options += ["--pulsar", "arneb", "--broker", "arneb"]
+        try:
+            ended = subprocess.run(
+                [sys.executable, "-m", "pytest", *options, *tests],
+                cwd=self._directory if self._black_box else ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Fate.ENDLESS, ""
+        return FATES.get(ended.returncode, Fate.BROKEN), ended.stdout + ended.stderr
+
+    def try_one(self, mutant: Mutant) -> tuple[Fate, str]:
+        """Make the mistake, run its tests, and undo it."""
+        file = self._directory / mutant.file
+        original = file.read_text()
+        assert original.count(mutant.old) == 1, f"{mutant.name}: not found once in {mutant.file}"
+        file.write_text(original.replace(mutant.old, mutant.new))
+        try:
+            return self.run(self.tests_of(mutant), TIMEOUT_S)
+        finally:
+            file.write_text(original)
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = ArgumentParser(prog="python -m tests.mutants.run")
+    parser.add_argument("--black-box", action="store_true", help="by the scenarios of real clients")
+    parser.add_argument("names", nargs="*", help="of mutants; all of them if none is given")
+    options = parser.parse_args(arguments)
+    known = [each for each in EVERY if not options.black_box or each.name in SCENARIOS]
+    unknown = set(options.names) - {each.name for each in known}
+    if unknown:
+        parser.error(f"no such mutants: {', '.join(sorted(unknown))}")
+    chosen = [each for each in known if not options.names or each.name in options.names]
+    with TemporaryDirectory() as directory:
+        return _try_all(chosen, Trials(Path(directory), black_box=options.black_box))
+
+
+def _try_all(chosen: Sequence[Mutant], trials: Trials) -> int:
+    wanted = list(dict.fromkeys(test for each in chosen for test in trials.tests_of(each)))
+    begun = time.monotonic()
+    fate, output = trials.run(wanted, None)
+    if fate is not Fate.ALIVE:
+        print(output, "expected these tests to pass as long as no mistake is made", sep="\n")
+        return 1
+    print(f"{time.monotonic() - begun:6.1f} s  no mistake, and all tests pass", flush=True)
+    alive = 0
+    for mutant in chosen:
+        started = time.monotonic()
+        fate, output = trials.try_one(mutant)
+        print(f"{time.monotonic() - started:6.1f} s  {fate.value:8} {mutant.name}", flush=True)
+        if fate is Fate.BROKEN:
+            print(output)
+        alive += fate in (Fate.ALIVE, Fate.BROKEN)
+    minutes = (time.monotonic() - begun) / 60
+    print(f"{len(chosen) - alive} killed, {alive} alive, in {minutes:.1f} minutes")
     return 1 if alive else 0
 
 

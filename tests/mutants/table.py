@@ -202,7 +202,8 @@ MUTANTS: Final = (
         "requeue at the tail",
         CORE + "subscription.py",
         "        return self._replay or self._reader\n",
-        "        return self._replay if self._reader.peek() is None else self._reader\n",
+        "        tail = self._reader\n"
+        "        return tail if tail.peek() or not self._replay else self._replay\n",
         ENGINE_TESTS,
     ),
     Mutant(

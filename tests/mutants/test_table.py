@@ -1,21 +1,17 @@
-"""Every mutant still applies to the code as it is."""
+"""Every mutant still applies to the code as it is, and every scenario is there."""
 
+import re
 from pathlib import Path
 
 import pytest
-from tests.mutants.amqp_table import AMQP_MUTANTS
-from tests.mutants.delayed_table import DELAYED_MUTANTS
-from tests.mutants.keys_table import KEYS_MUTANTS
-from tests.mutants.pulsar_table import PULSAR_MUTANTS
-from tests.mutants.table import MUTANTS, Mutant
-from tests.mutants.topics_table import TOPIC_MUTANTS
-
-ALL = (*MUTANTS, *AMQP_MUTANTS, *DELAYED_MUTANTS, *KEYS_MUTANTS, *PULSAR_MUTANTS, *TOPIC_MUTANTS)
+from tests.mutants.black_box import SCENARIOS
+from tests.mutants.every import EVERY
+from tests.mutants.table import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("mutant", ALL, ids=lambda each: each.name)
+@pytest.mark.parametrize("mutant", EVERY, ids=lambda each: each.name)
 def test_the_mistake_can_be_made(mutant: Mutant) -> None:
     code = (ROOT / mutant.file).read_text()
     assert code.count(mutant.old) == 1
@@ -24,5 +20,14 @@ def test_the_mistake_can_be_made(mutant: Mutant) -> None:
 
 
 def test_names_are_unique() -> None:
-    names = [each.name for each in ALL]
+    names = [each.name for each in EVERY]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_scenarios_can_be_played(name: str) -> None:
+    assert name in {each.name for each in EVERY}
+    for scenario in SCENARIOS[name]:
+        file, _, function = scenario.partition("::")
+        wanted = rf"^def {function}\(" if function else "^def test_"
+        assert re.search(wanted, (ROOT / file).read_text(), re.MULTILINE)

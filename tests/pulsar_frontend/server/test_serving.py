@@ -103,6 +103,33 @@ async def test_an_ack_receipt_waits_for_the_disk(open_door: OpenDoor) -> None:
         assert subscription.statistics().backlog_entries == 0
 
 
+async def test_a_cumulative_ack_takes_what_is_before_it_and_of_the_batch_what_it_names(
+    open_door: OpenDoor,
+) -> None:
+    async with open_door() as running, connected(running.door, 2) as (client, other):
+        await client.producer()
+        await client.subscribe(subType=EXCLUSIVE)
+        await client.publish(b"first")
+        for number in (1, 2):
+            send = pb.CommandSend(producer_id=1, sequence_id=number, num_messages=3)
+            await client.send(send, body=body_of(b"batch", num_messages_in_batch=3))
+        ids = [(await client.expect(pb.CommandSendReceipt)).message_id for _ in range(3)]
+        await client.acknowledge(ids[0], ack_type=CommandAck.Cumulative, request_id=6)
+        await client.expect(pb.CommandAckResponse)
+        subscription = running.core.topic(NAME).subscriptions["s"]
+        assert subscription.statistics().backlog_entries == 2
+        ids[2].ack_set.append(0b100)
+        await client.acknowledge(ids[2], ack_type=CommandAck.Cumulative, request_id=7)
+        await client.expect(pb.CommandAckResponse)
+        await client.send(pb.CommandCloseConsumer(consumer_id=1, request_id=9))
+        await client.expect(pb.CommandSuccess)
+        await other.subscribe(subType=EXCLUSIVE)
+        await other.flow(10)
+        again = await other.expect(pb.CommandMessage)
+        assert (place_of(again.message_id), list(again.ack_set)) == (place_of(ids[2]), [0b100])
+        assert await other.silent()
+
+
 async def test_a_failed_ack_is_told(open_door: OpenDoor) -> None:
     async with open_door() as running, connected(running.door) as (client,):
         await client.subscribe()

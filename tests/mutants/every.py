@@ -1,0 +1,24 @@
+"""Every mutant of every table.
+
+The rule: a table that is not named here is neither applied nor played.
+"""
+
+from typing import Final
+
+from tests.mutants.amqp_table import AMQP_MUTANTS
+from tests.mutants.delayed_table import DELAYED_MUTANTS
+from tests.mutants.keys_table import KEYS_MUTANTS
+from tests.mutants.pulsar_table import PULSAR_MUTANTS
+from tests.mutants.semantics_table import SEMANTICS_MUTANTS
+from tests.mutants.table import MUTANTS, Mutant
+from tests.mutants.topics_table import TOPIC_MUTANTS
+
+EVERY: Final[tuple[Mutant, ...]] = (
+    *MUTANTS,
+    *SEMANTICS_MUTANTS,
+    *AMQP_MUTANTS,
+    *DELAYED_MUTANTS,
+    *KEYS_MUTANTS,
+    *PULSAR_MUTANTS,
+    *TOPIC_MUTANTS,
+)

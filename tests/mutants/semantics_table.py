@@ -1,0 +1,169 @@
+"""The mutant list, continued: what suites for brokers' clients are known not to notice, or hardly.
+
+Each stands for a row of a table of defects that were put into brokers to see how sharp such a
+suite is: of the first seven of Pulsar's, the suite of its Python client notices none.
+
+The rule: as in :mod:`tests.mutants.table`. Tests beside the code kill these like all others;
+scenarios of real clients must kill them too (:mod:`tests.mutants.black_box`).
+"""
+
+from typing import Final
+
+from tests.mutants.table import BATCH_TESTS, CORE, ENGINE_TESTS, Mutant
+
+PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
+AMQP: Final = "amqp_frontend/arneb_amqp/"
+SERVING_TESTS: Final = ("tests/pulsar_frontend/server/test_serving.py",)
+PUBLISHING_TESTS: Final = ("tests/amqp_frontend/session/test_publishing.py",)
+
+SEMANTICS_MUTANTS: Final = (
+    Mutant(
+        "Key_Shared is round robin",
+        CORE + "dispatch/__init__.py",
+        "    if spec.type is SubscriptionType.KEY_SHARED:\n",
+        "    if False:\n",
+        ("tests/core/test_key_shared.py",),
+    ),
+    Mutant(
+        "a seek keeps what was acknowledged alone",
+        CORE + "acks.py",
+        "        self._holes.clear()\n        for masked in list(self._masks):\n",
+        "        for masked in list(self._masks):\n",
+        ("tests/core/test_acks_model.py",),
+    ),
+    Mutant(
+        "a seek keeps what came back",
+        CORE + "subscription.py",
+        "            self._replay.clear()\n            self._handout.forget()\n",
+        "            self._handout.forget()\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "the checksum of what is published is not looked at",
+        PULSAR + "wire/checksum.py",
+        "    if (found := crc32c(covered)) != expected:\n",
+        "    if (found := crc32c(covered)) < 0:\n",
+        ("tests/pulsar_frontend/wire/test_metadata.py",),
+    ),
+    Mutant(
+        "an ack of one message of a batch takes the batch",
+        PULSAR + "server/receivers.py",
+        "                self.consumer.acknowledge_messages(place, mask, done)\n",
+        "                self.consumer.acknowledge([place], done)\n",
+        SERVING_TESTS,
+    ),
+    Mutant(
+        "what was stored is stored again",
+        PULSAR + "server/deduplication.py",
+        "        if sequence <= highest:\n",
+        "        if False:\n",
+        ("tests/pulsar_frontend/server/test_deduplication.py",),
+    ),
+    Mutant(
+        "individual acks are ignored",
+        PULSAR + "server/receivers.py",
+        "        whole, partial = effect.whole, effect.partial\n",
+        "        whole, partial = effect.whole[:0], effect.partial[:0]\n",
+        SERVING_TESTS,
+    ),
+    Mutant(
+        "cumulative acks are ignored",
+        PULSAR + "server/receivers.py",
+        "        self.consumer.acknowledge_until(effect.place, effect.mask, done)\n",
+        "        self.consumer.acknowledge([], done)\n",
+        SERVING_TESTS,
+    ),
+    Mutant(
+        "who reads compacted reads everything",
+        PULSAR + "server/requests.py",
+        "                if effect.compacted:\n",
+        "                if False:\n",
+        ("tests/pulsar_frontend/server/test_compaction.py",),
+    ),
+    Mutant(
+        "every producer shares its topic",
+        PULSAR + "producers/access.py",
+        "        match claim.mode:\n",
+        "        match AccessMode.SHARED:\n",
+        ("tests/pulsar_frontend/producers/test_access.py",),
+    ),
+    Mutant(
+        "the last message id is off by one",
+        PULSAR + "server/door.py",
+        "(None, -1) if found is None else (found[0], ",
+        "(None, -1) if found is None else (Position(found[0] - 1), ",
+        SERVING_TESTS,
+    ),
+    Mutant(
+        "what came back goes out in the opposite order",
+        CORE + "replay.py",
+        "            for number in self._places[: self._run_max]:\n",
+        "            for number in sorted(self._places[: self._run_max], reverse=True):\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "a subscription goes with its last consumer",
+        CORE + "subscription.py",
+        "            if not (self.lasting or self.is_fenced):\n",
+        "            if not self.is_fenced:\n",
+        ENGINE_TESTS,
+    ),
+    Mutant(
+        "every message of a shared subscription comes twice",
+        PULSAR + "session/consuming.py",
+        "            self._outlet.send(consumer.messages(event.run))\n",
+        "            for _ in range(2 if consumer.shares else 1):\n"
+        "                self._outlet.send(consumer.messages(event.run))\n",
+        ("tests/pulsar_frontend/session/test_consuming.py",),
+    ),
+    Mutant(
+        "what is left of a half-acknowledged batch is not said",
+        CORE + "handout.py",
+        "entries[start:stop], sizes[start:stop], own or None)\n",
+        "entries[start:stop], sizes[start:stop], None)\n",
+        BATCH_TESTS,
+    ),
+    Mutant(
+        "an ack of many leaves out the last",
+        AMQP + "session/unacked.py",
+        "        tags: Sequence[int] = range(self._low, tag + 1)\n",
+        "        tags: Sequence[int] = range(self._low, tag)\n",
+        ("tests/amqp_frontend/session/test_unacked.py",),
+    ),
+    Mutant(
+        "an ack of many takes one too many",
+        AMQP + "session/unacked.py",
+        "        tags: Sequence[int] = range(self._low, tag + 1)\n",
+        "        tags: Sequence[int] = range(self._low, tag + 2)\n",
+        ("tests/amqp_frontend/session/test_unacked.py",),
+    ),
+    Mutant(
+        "a confirm of two messages counts for one",
+        AMQP + "session/confirms.py",
+        "            multiple = last_tag - self.last_answered > 1\n",
+        "            multiple = last_tag - self.last_answered > 2\n",
+        ("tests/amqp_frontend/session/test_confirms.py",),
+    ),
+    Mutant(
+        "a return comes behind its confirm",
+        AMQP + "session/publishing.py",
+        "            self._return(item.route, body)\n",
+        "            if not (queues or self.transaction):\n"
+        '                self._put((), [b""])\n'
+        "                self.send_confirms()\n"
+        "                self._return(item.route, body)\n"
+        "                return\n"
+        "            self._return(item.route, body)\n",
+        PUBLISHING_TESTS,
+    ),
+    Mutant(
+        "what is unanswered is lost with its channel",
+        AMQP + "session/delivering.py",
+        "        owners = {settled.consumer for settled in self.unacked.take_all()}\n",
+        "        groups = self.unacked.take_all()\n"
+        "        for settled in groups:\n"
+        "            self._host.agenda.acknowledge(settled)\n"
+        "        owners = {settled.consumer for settled in groups}\n",
+        ("tests/amqp_frontend/session/test_channel_machine.py",),
+    ),
+)
