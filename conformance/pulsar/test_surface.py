@@ -109,23 +109,6 @@ def test_a_reader_knows_the_end_of_a_batch(client: pulsar.Client, topic: str) ->
     assert found == numbers(5, first=5)
 
 
-def test_a_table_view_follows_its_topic(client: pulsar.Client, topic: str) -> None:
-    producer = client.create_producer(topic)
-    producer.send(b"1", partition_key="a")
-    table = client.create_table_view(topic)
-    assert table.get("a") == b"1"
-    heard: dict[str, bytes] = {}
-    table.for_each_and_listen(heard.__setitem__)
-    for key, value in (("a", b"2"), ("b", b"3")):
-        producer.send(value, partition_key=key)
-    # What the view has is heard of in order: the last means all.
-    marker = client.subscribe(topic, "all", initial_position=EARLIEST)
-    assert len(drain(marker)) == 3
-    assert (table.get("a"), table.get("b"), len(table)) == (b"2", b"3", 2)
-    assert heard == {"a": b"2", "b": b"3"}
-    table.close()
-
-
 def test_messages_are_received_in_batches(client: pulsar.Client, topic: str) -> None:
     policy = pulsar.ConsumerBatchReceivePolicy(5, -1, 2000)
     consumer = client.subscribe(topic, "s", batch_receive_policy=policy)
