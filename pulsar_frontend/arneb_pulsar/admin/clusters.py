@@ -74,9 +74,10 @@ async def make_tenant(door: Door, request: AdminRequest) -> AdminReply:
     name = request.names["tenant"]
     if not ENTITY.fullmatch(name):
         raise AdminError(412, "Tenant name is not valid")
+    info = _tenant_info(door, request)
     if name in door.registry.tenants:
         raise AdminError(409, "Tenant already exist")
-    await door.registry.put_tenant(name, _tenant_info(door, request))
+    await door.registry.put_tenant(name, info)
     return DONE
 
 

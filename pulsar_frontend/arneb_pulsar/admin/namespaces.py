@@ -101,11 +101,6 @@ async def get_bundles(door: Door, request: AdminRequest) -> AdminReply:
     return document(ONE_BUNDLE)
 
 
-async def get_permissions(door: Door, request: AdminRequest) -> AdminReply:
-    namespace_of(door, request)
-    return document({})
-
-
 BOUNDARIES: Final = ["0x00000000", "0xffffffff"]
 ONE_BUNDLE: Final = {"boundaries": BOUNDARIES, "numBundles": 1}
 
@@ -123,6 +118,7 @@ def policies_document(door: Door, namespace: str) -> dict[str, Any]:
         "deduplicationEnabled": own.deduplication,
         "schema_compatibility_strategy": own.schema_compatibility or "UNDEFINED",
         "properties": dict(own.properties),
+        "auth_policies": {"namespace_auth": dict(own.permissions)},
     }
     if own.auto_topic is not None:
         found["autoTopicCreationOverride"] = own.auto_topic.document
@@ -141,5 +137,4 @@ ROUTES: Final[list[Route]] = [
     ("GET", PATH + "/topics", list_topics),
     ("PUT", PATH + "/unload", unload),
     ("GET", PATH + "/bundles", get_bundles),
-    ("GET", PATH + "/permissions", get_permissions),
 ]

@@ -20,6 +20,7 @@ from arneb_pulsar.places.policies import (
     Quota,
     QuotaType,
     RetentionPolicy,
+    read_actions,
     read_auto_subscription,
     read_compatibility,
     read_properties,
@@ -27,9 +28,11 @@ from arneb_pulsar.places.policies import (
     read_truth,
     read_ttl,
 )
+from arneb_pulsar.places.rates import PublishRate
 from arneb_pulsar.server.door import Door
 
 INVALID: Final = 412
+MALFORMED: Final = 400
 
 NOTHING_SET: Final = AdminReply(200)
 """What is asked for was never set."""
@@ -48,16 +51,19 @@ class Kind:
     """The query parameter that holds the value when there is no body."""
     unset: Any = None
     """What the field is when nothing is set."""
+    invalid: int = INVALID
+    """The status for a value that cannot be, as Pulsar has it for each."""
 
 
 def _written_subscription(value: bool) -> Any:
     return {"allowAutoSubscriptionCreation": value}
 
 
-RETENTION: Final = Kind("retention", "retention", RetentionPolicy.parse)
+RETENTION: Final = Kind("retention", "retention", RetentionPolicy.parse, invalid=MALFORMED)
 TTL: Final = Kind("messageTTL", "message_ttl_s", read_ttl, query="messageTTL")
 INACTIVE: Final = Kind("inactiveTopicPolicies", "inactive", InactiveTopics.parse)
 THRESHOLD: Final = Kind("compactionThreshold", "compaction_threshold", read_threshold)
+RATE: Final = Kind("publishRate", "publish_rate", PublishRate.parse, invalid=MALFORMED)
 AUTO_SUBSCRIPTION: Final = Kind(
     "autoSubscriptionCreation",
     "auto_subscription",
@@ -72,6 +78,7 @@ OF_NAMESPACES: Final = (
     INACTIVE,
     replace(THRESHOLD, set_by="PUT"),
     AUTO_SUBSCRIPTION,
+    RATE,
     PROPERTIES,
     Kind("autoTopicCreation", "auto_topic", AutoTopicCreation.parse),
     Kind("deduplication", "deduplication", read_truth),
@@ -89,6 +96,7 @@ OF_TOPICS: Final = (
     INACTIVE,
     THRESHOLD,
     AUTO_SUBSCRIPTION,
+    RATE,
     PROPERTIES,
     Kind("deduplicationEnabled", "deduplication", read_truth),
     Kind(
@@ -164,7 +172,7 @@ def _handlers(kind: Kind) -> list[tuple[str, Handler]]:
         try:
             value = kind.read(wanted)
         except ValueError as error:
-            raise AdminError(INVALID, str(error)) from error
+            raise AdminError(kind.invalid, str(error)) from error
         await place.change(lambda own: replace(own, **{kind.field: value}))
         return DONE
 
@@ -213,6 +221,40 @@ async def drop_quota(door: Door, request: AdminRequest) -> AdminReply:
     return DONE
 
 
+# Permissions, of which there is one for each role
+
+
+async def get_permissions(door: Door, request: AdminRequest) -> AdminReply:
+    found = place_of(door, request).own.permissions
+    return document({role: list(actions) for role, actions in found.items()})
+
+
+async def put_permission(door: Door, request: AdminRequest) -> AdminReply:
+    place, role = place_of(door, request), request.names["role"]
+    try:
+        actions = read_actions(request.json())
+    except ValueError as error:
+        raise AdminError(MALFORMED, str(error)) from error
+    await place.change(lambda own: replace(own, permissions={**own.permissions, role: actions}))
+    return DONE
+
+
+async def drop_permission(door: Door, request: AdminRequest) -> AdminReply:
+    place, role = place_of(door, request), request.names["role"]
+    await place.change(
+        lambda own: replace(
+            own, permissions={name: it for name, it in own.permissions.items() if name != role}
+        )
+    )
+    return DONE
+
+
+_PERMISSIONS: Final[tuple[Route, ...]] = (
+    ("GET", "/permissions", get_permissions),
+    ("POST", "/permissions/{role}", put_permission),
+    ("DELETE", "/permissions/{role}", drop_permission),
+)
+
 _QUOTAS: Final[tuple[Route, ...]] = (
     ("GET", "/backlogQuotaMap", get_quotas),
     ("POST", "/backlogQuota", put_quota),
@@ -225,13 +267,13 @@ ROUTES: Final[list[Route]] = [
         for kind in OF_NAMESPACES
         for method, handler in _handlers(kind)
     ),
-    *((method, PATH + path, handler) for method, path, handler in _QUOTAS),
+    *((method, PATH + path, handler) for method, path, handler in _QUOTAS + _PERMISSIONS),
     *routes_of_topics(
         *(
             (method, f"/{{topic}}/{kind.path}", handler)
             for kind in OF_TOPICS
             for method, handler in _handlers(kind)
         ),
-        *((method, "/{topic}" + path, handler) for method, path, handler in _QUOTAS),
+        *((method, "/{topic}" + path, handler) for method, path, handler in _QUOTAS + _PERMISSIONS),
     ),
 ]

@@ -45,7 +45,7 @@ async def attach(door: Door, request: AdminRequest) -> AdminReply:
         version = await door.schemas.attach(topic, schema)
     except IncompatibleSchema as error:
         raise AdminError(INCOMPATIBLE, str(error)) from error
-    return document({"version": version.number})
+    return document({"version": {"version": version.number}})
 
 
 async def delete(door: Door, request: AdminRequest) -> AdminReply:

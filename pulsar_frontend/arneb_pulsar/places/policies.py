@@ -4,12 +4,13 @@ The rule: pure values. Each reads one JSON document and writes the same one agai
 is not asked for, and then the level above decides: topic, namespace, broker.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, Final, Self
 
 from arneb_core.retention import WITHOUT_END
+from arneb_pulsar.places.rates import PublishRate
 
 MINUTE_MS: Final = 60_000
 MEGABYTE: Final = 1024 * 1024
@@ -33,7 +34,10 @@ class RetentionPolicy:
         if minutes < WITHOUT_END or megabytes < WITHOUT_END:
             raise ValueError("Invalid retention policy: expected -1 or more")
         if (minutes == 0) != (megabytes == 0):
-            raise ValueError("Invalid retention policy: expected both 0 or neither")
+            raise ValueError(
+                "Invalid retention policy: a single limit of 0 is invalid when the other one is "
+                "not; -1 ignores a limit"
+            )
         return cls(minutes, megabytes)
 
     @property
@@ -162,6 +166,9 @@ COMPATIBILITY: Final = frozenset(
 )
 """Pulsar's schema compatibility strategies."""
 
+ACTIONS: Final = frozenset({"produce", "consume", "functions", "sources", "sinks", "packages"})
+"""What permissions are about."""
+
 
 @dataclass(frozen=True, slots=True)
 class Policies:
@@ -177,6 +184,9 @@ class Policies:
     deduplication: bool | None = None
     schema_compatibility: str | None = None
     compaction_threshold: int | None = None
+    publish_rate: PublishRate | None = None
+    permissions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What roles may do. Kept and shown; there is no authorization, as in Pulsar by default."""
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -271,6 +281,17 @@ def _write_quotas(quotas: Mapping[QuotaType, Quota]) -> Any:
     return {kind.value: quota.document for kind, quota in quotas.items()}
 
 
+def read_actions(document: Any) -> list[str]:
+    """What a role may do."""
+    if not isinstance(document, list) or not ACTIONS.issuperset(map(str, document)):
+        raise ValueError(f"expected some of {', '.join(sorted(ACTIONS))}, got {document!r:.40}")
+    return document
+
+
+def _read_permissions(document: Any) -> dict[str, Sequence[str]]:
+    return {role: read_actions(actions) for role, actions in _table(document).items()}
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -289,6 +310,8 @@ _FORMS: Final[Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] =
     "deduplication": (read_truth, _same),
     "schema_compatibility": (read_compatibility, _same),
     "compaction_threshold": (read_threshold, _same),
+    "publish_rate": (PublishRate.parse, _document),
+    "permissions": (_read_permissions, dict),
     "properties": (read_properties, dict),
 }
 """How each field is read from a document and written into one."""

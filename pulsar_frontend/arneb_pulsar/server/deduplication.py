@@ -110,7 +110,7 @@ class Deduplication:
         """Into the batch with what is new in ``run``."""
         entries = iter(run.entries)
         for outcome in run.outcomes:
-            opened = peer.producers.get(ProducerKey(outcome.key))
+            opened = peer.publishing.opened.get(ProducerKey(outcome.key))
             own = [next(entries) for _ in outcome.sequences]
             if opened is None:
                 # It left, or was fenced out, while this waited: then it must not be stored.
@@ -139,7 +139,7 @@ class Deduplication:
         if self._held:
             self._fly()
         for peer, run, offset in batch.runs:
-            peer.appended(run, error, Position(first + offset))
+            peer.publishing.appended(run, error, Position(first + offset))
 
     def _forget(self, now_ms: int) -> list[str]:
         """Let producers go that have been away for long."""

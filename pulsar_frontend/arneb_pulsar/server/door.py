@@ -11,6 +11,7 @@ from arneb_core.position import Position
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.identity.files import read_proofs
 from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName, parse_topic
+from arneb_pulsar.places.rates import PublishRate
 from arneb_pulsar.places.registry import Registry
 from arneb_pulsar.schemas.compatibility import Strategy
 from arneb_pulsar.server.compactor import COMPACTION, Compactor
@@ -20,6 +21,7 @@ from arneb_pulsar.server.keeper import Keeper
 from arneb_pulsar.server.producers import Producers
 from arneb_pulsar.server.receivers import Receiver
 from arneb_pulsar.server.schemas import SchemaRegistry
+from arneb_pulsar.server.throttles import Throttles
 from arneb_pulsar.server.topics import Topics
 from arneb_pulsar.server.watchers import Watchers
 from arneb_pulsar.session.effects import AppendRun, ListTopics
@@ -57,7 +59,8 @@ class Door:
         self.all_topics = Topics(core, self.registry)
         self.deduplications = Deduplications(core, self.producers, self._deduplicates)
         self.schemas = SchemaRegistry(core, self.compatibility)
-        self.registry.changed = self.deduplications.refresh_all
+        self.throttles = Throttles(self.producers, self._rate_of)
+        self.registry.changed = self._policies_changed
         self.compactor = Compactor(core)
         self.watchers = Watchers(core)
         self.keeper = Keeper(self)
@@ -69,6 +72,14 @@ class Door:
     def _deduplicates(self, topic: str) -> bool:
         """Whether what a producer sends twice is stored once there."""
         return bool(self.registry.policies(parse_topic(topic)).deduplication)
+
+    def _rate_of(self, topic: str) -> PublishRate | None:
+        """How much may come there in a second."""
+        return self.registry.policies(parse_topic(topic)).publish_rate
+
+    def _policies_changed(self) -> None:
+        self.deduplications.refresh_all()
+        self.throttles.refresh_all()
 
     def compatibility(self, topic: TopicName) -> Strategy:
         """What a new schema of a topic must be to those that are there."""
@@ -160,7 +171,7 @@ class Door:
     def disconnect_producers(self, topic: Topic) -> None:
         """Have the producers of a topic come again."""
         for claim in self.producers.of(topic):
-            claim.holder.peer.expel(claim.holder.key)
+            claim.holder.peer.publishing.expel(claim.holder.key)
 
     def consumer_came(self, topic: str, subscription: str, peer: "Peer") -> None:
         """A consumer of ``peer`` is attached there."""
@@ -216,6 +227,7 @@ class Door:
         """Remove a topic, whoever uses it. Raises :class:`TopicNotFound`."""
         topic = self.core.topic(name.core_name)
         await self.all_topics.drop(name)
+        self.throttles.forget(topic)
         if name.partition < 0:
             await self.schemas.forget(name)
         self.disconnect(topic)
@@ -226,6 +238,7 @@ class Door:
         await self.all_topics.drop_partitioned(name)
         await self.schemas.forget(name)
         for topic in parts:
+            self.throttles.forget(topic)
             self.disconnect(topic)
 
     def expect(self, topic: Topic, run: AppendRun) -> None:

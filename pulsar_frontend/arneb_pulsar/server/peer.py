@@ -12,25 +12,20 @@ from typing import Any, Final
 
 import trio
 
-from arneb_core.errors import CoreError, TopicNotFound
+from arneb_core.errors import CoreError
 from arneb_core.interface import Subscription, Topic
-from arneb_core.position import Position
 from arneb_pulsar.identity.certificates import Certificate
 from arneb_pulsar.identity.grants import Grant
-from arneb_pulsar.producers.sequences import NEVER
 from arneb_pulsar.server.door import Door
 from arneb_pulsar.server.outbox import Outbox
-from arneb_pulsar.server.producers import ProducerClaim
+from arneb_pulsar.server.publishing import Publishing
 from arneb_pulsar.server.receivers import Receiver, receipt_of
 from arneb_pulsar.server.requests import Requests
 from arneb_pulsar.server.times import clock_ms
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.connection import Connection
-from arneb_pulsar.session.effects import ConsumerKey, Effect, ProducerKey
-from arneb_pulsar.session.errors import Failure, TopicTerminated, failure_of
-
-RECEIVE_BYTES: Final = 256 * 1024
-"""Read at once: hundreds of small messages, which then go to the log as one run."""
+from arneb_pulsar.session.effects import ConsumerKey, Effect
+from arneb_pulsar.session.errors import failure_of
 
 REQUESTS_MAX: Final = 1000
 """Requests of one connection that may wait for the core at once; Pulsar bounds lookups alike."""
@@ -59,7 +54,7 @@ class Peer:
         self.certificate = certificate
         self.role = ""
         """Who the client has proved to be; empty = nobody asked."""
-        self.producers: dict[ProducerKey, tuple[Topic, ProducerClaim]] = {}
+        self.publishing = Publishing(self)
         self.receivers: dict[ConsumerKey, Receiver] = {}
         self._stream = stream
         self._session = Connection(door.config, door.server_version, trio.current_time())
@@ -139,18 +134,12 @@ class Peer:
 
     def disconnect(self, topic: Topic) -> None:
         """Close its producers and consumers on ``topic``; they may come again."""
-        for producer, (each, _) in list(self.producers.items()):
-            if each is topic:
-                self.expel(producer)
+        self.publishing.expel_from(topic)
         for key, receiver in list(self.receivers.items()):
             if receiver.topic is topic:
                 receiver.consumer.detach()
                 self.forget_consumer(key)
                 self.tell(events.ConsumerClosed(key))
-
-    def expel(self, key: ProducerKey) -> None:
-        """Close a producer; it may come again."""
-        self.tell(events.ProducerExpelled(key))
 
     def end_reached(self, subscription: Subscription) -> None:
         """Its consumers there have everything that there will ever be."""
@@ -170,37 +159,6 @@ class Peer:
         if receiver is not None:
             self.door.consumer_left(receiver.topic.name, receiver.subscription.name, self)
 
-    # What becomes of producers
-
-    def producer_claimed(self, claim: ProducerClaim) -> None:
-        """It has its name, or a place in the queue; it must be given back."""
-        self.producers[claim.holder.key] = claim.holder.topic, claim
-
-    def producer_queued(self, claim: ProducerClaim) -> None:
-        """It waits for its turn."""
-        self.tell(events.ProducerQueued(claim.holder.key, claim.name))
-
-    def producer_admitted(self, claim: ProducerClaim, epoch: int | None) -> None:
-        """It may send, as soon as it is known how far it got before."""
-        place = claim.holder
-
-        def then(highest: int) -> None:
-            if self.producers.get(place.key) == (place.topic, claim):
-                version = place.schema_version
-                opened = events.ProducerOpened(place.key, claim.name, epoch, highest, version)
-                self.tell(opened)
-
-        deduplication = self.door.deduplications.of(place.topic)
-        if deduplication is None:
-            then(NEVER)
-        else:
-            deduplication.ask_highest(claim.name, then)
-
-    def producer_lost(self, claim: ProducerClaim, failure: Failure) -> None:
-        """Another has the topic for itself now, or this one never got it."""
-        del self.producers[claim.holder.key]
-        self.tell(events.ProducerLost(claim.holder.key, failure))
-
     # Reading
 
     async def _read(self) -> None:
@@ -208,7 +166,7 @@ class Peer:
         session = self._session
         while not self._closing:
             with trio.move_on_at(session.next_timer()) as self._timer:
-                data = await self._stream.receive_some(RECEIVE_BYTES)
+                data = await self._stream.receive_some(self.publishing.receive_bytes)
             now = trio.current_time()
             if self._timer.cancelled_caught:
                 self._perform(session.handle_timer(now))
@@ -225,7 +183,12 @@ class Peer:
 
     def _must_pause(self) -> bool:
         waiting = self._session.waiting_bytes
-        return self.door.crowded or self._pending >= REQUESTS_MAX or self._outbox.is_full(waiting)
+        return (
+            self.door.crowded
+            or self._pending >= REQUESTS_MAX
+            or self._outbox.is_full(waiting)
+            or self.publishing.silent_until > 0
+        )
 
     async def _pause(self) -> None:
         """Read nothing until there is room: the client's own socket then makes it wait."""
@@ -235,6 +198,8 @@ class Peer:
             await self._outbox.flushed()
             if self._pending >= REQUESTS_MAX:
                 await self._requests.one_done()
+            if self.publishing.silent_until:
+                await self.publishing.keep_silent()
         self._paused = False
         self._session.resumed(trio.current_time())
 
@@ -246,14 +211,14 @@ class Peer:
             performers[type(effect)](effect)
 
     def _make_performers(self) -> dict[type, Callable[[Any], None]]:
-        requests = self._requests
+        requests, publishing = self._requests, self.publishing
         return {
-            effects.AppendRun: self._append,
+            effects.AppendRun: publishing.append,
             effects.AddPermits: self._flow,
             effects.Acknowledge: self._acknowledge,
             effects.AcknowledgeUntil: self._acknowledge_until,
             effects.Redeliver: self._redeliver,
-            effects.LeaveProducer: self._leave_producer,
+            effects.LeaveProducer: publishing.leave,
             effects.DetachConsumer: self._detach,
             effects.FindTopic: requests.find_topic,
             effects.ListTopics: requests.list_topics,
@@ -282,42 +247,6 @@ class Peer:
         finally:
             self._pending -= 1
             self._requests.done()
-
-    def _append(self, run: effects.AppendRun) -> None:
-        core = self.door.core
-        opened = self.producers.get(run.key)
-        if opened is None or core.topics.get(opened[0].name) is not opened[0]:
-            self._expel(run)
-            return
-        if opened[0].id in self.door.registry.ended:
-            ended = TopicTerminated("Topic was already terminated")
-            self.tell(events.Appended(run, ended, Position(0)))
-            return
-        self.door.expect(opened[0], run)
-        deduplication = self.door.deduplications.of(opened[0])
-        if deduplication is not None:
-            deduplication.append(self, run)
-            return
-        if not (opened[0].durable or opened[0].subscriptions):
-            run.entries = []  # nobody is there, and nothing waits for who comes later
-            self.tell(events.Appended(run, None, Position(0)))
-            return
-        core.append(opened[0], run.entries, partial(self.appended, run), run.messages)
-        run.entries = []
-
-    def appended(self, run: effects.AppendRun, error: CoreError | None, first: Position) -> None:
-        """A run is stored or failed."""
-        self.tell(events.Appended(run, error, first))
-
-    def _expel(self, run: effects.AppendRun) -> None:
-        """The topic was deleted under its producers."""
-        opened = self.producers.get(run.key)
-        if opened is not None:
-            for key in [key for key, each in self.producers.items() if each[0] is opened[0]]:
-                self.tell(events.ProducerExpelled(key))
-        # Others in the run opened a new topic of the same name; they send it all again.
-        gone = TopicNotFound("The topic was deleted")
-        self.tell(events.Appended(run, gone, Position(0)))
 
     def _flow(self, effect: effects.AddPermits) -> None:
         receiver = self.receivers.get(effect.key)
@@ -348,11 +277,6 @@ class Peer:
         receiver = self.receivers.get(effect.key)
         if receiver is not None:
             receiver.release(effect.positions, count=effect.count)
-
-    def _leave_producer(self, effect: effects.LeaveProducer) -> None:
-        opened = self.producers.pop(effect.key, None)
-        if opened is not None:
-            self.door.producers.release(opened[1])
 
     def _detach(self, effect: effects.DetachConsumer) -> None:
         receiver = self.receivers.get(effect.key)
@@ -387,5 +311,4 @@ class Peer:
         for key in list(self.receivers):
             self.receivers[key].consumer.detach()
             self.forget_consumer(key)
-        for held in list(self.producers):
-            self._leave_producer(effects.LeaveProducer(held))
+        self.publishing.leave_all()

@@ -114,11 +114,11 @@ class Producers:
         except ClaimRefused:
             self._forget_unused(topic)
             raise
-        claim.holder.peer.producer_claimed(claim)
+        claim.holder.peer.publishing.claimed(claim)
         for each in admission.fenced:
-            each.holder.peer.producer_lost(each, FENCED_OUT)
+            each.holder.peer.publishing.lost(each, FENCED_OUT)
         if admission.queued:
-            claim.holder.peer.producer_queued(claim)
+            claim.holder.peer.publishing.queued(claim)
         else:
             self._admit(claim, admission.epoch)
 
@@ -149,7 +149,7 @@ class Producers:
         topic = claim.holder.topic
         present = self._epochs.get(topic.id)
         if epoch is None or epoch == present:
-            claim.holder.peer.producer_admitted(claim, present)
+            claim.holder.peer.publishing.admitted(claim, present)
             return
         unit = Unit()
         if topic.durable:
@@ -164,9 +164,9 @@ class Producers:
         if access is None or not access.holds(claim):
             return  # it left, or was fenced out and heard of that
         if error is None:
-            claim.holder.peer.producer_admitted(claim, epoch)
+            claim.holder.peer.publishing.admitted(claim, epoch)
         else:
-            claim.holder.peer.producer_lost(claim, failure_of(error))
+            claim.holder.peer.publishing.lost(claim, failure_of(error))
             self.release(claim)
 
     def _forget_unused(self, topic: Topic) -> None:

@@ -115,6 +115,7 @@ class Requests:
         """Have the producer take its name. Whoever is in the way on a dead connection goes."""
         producers, peer = self._door.producers, self._peer
         self._door.deduplications.refresh(topic)
+        self._door.throttles.refresh(topic)
         name = effect.name or producers.new_name()
         place = Place(peer, effect.key, topic, version, effect.producer_id, effect.properties)
         claim: ProducerClaim = Claim(name, effect.mode, effect.topic_epoch, place)

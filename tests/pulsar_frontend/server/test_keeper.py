@@ -65,6 +65,10 @@ async def test_policies_are_set_asked_for_and_taken_back(open_door: OpenDoor) ->
                 "deleteWhileInactive": True,
             },
         ),
+        "publishRate": (
+            "POST",
+            {"publishThrottlingRateInMsg": 10, "publishThrottlingRateInByte": -1},
+        ),
         "properties": ("PUT", {"a": "b"}),
     }
     async with open_door() as running:
@@ -72,7 +76,8 @@ async def test_policies_are_set_asked_for_and_taken_back(open_door: OpenDoor) ->
         for name, (method, value) in values.items():
             assert await admin(method, f"{NAMESPACE}/{name}", value) == (204, b"")
             status, document = await admin(method, f"{NAMESPACE}/{name}", ["wrong"])
-            assert (status, bool(document["reason"])) == (412, True)
+            expected = 400 if name in ("retention", "publishRate") else 412
+            assert (status, bool(document["reason"])) == (expected, True)
     async with open_door() as running:
         admin = Admin(running)
         for name, (_, value) in values.items():
@@ -87,6 +92,25 @@ async def test_policies_are_set_asked_for_and_taken_back(open_door: OpenDoor) ->
         assert await admin("GET", "/t/messageTTL", applied="true") == (200, 30)
         assert (await admin("POST", "/t/messageTTL", messageTTL="7"))[0] == 204
         assert await admin("GET", "/t/messageTTL", applied="true") == (200, 7)
+
+
+async def test_permissions_are_kept_by_role(open_door: OpenDoor) -> None:
+    """Nobody asks for them: there is no authorization."""
+    async with open_door() as running:
+        admin = Admin(running)
+        await admin("PUT", "/t")
+        for place in (NAMESPACE, "/t"):
+            assert await admin("GET", f"{place}/permissions") == (200, {})
+            made = await admin("POST", f"{place}/permissions/anonymous", ["produce", "consume"])
+            assert made == (204, b"")
+            assert (await admin("POST", f"{place}/permissions/b", ["consume"]))[0] == 204
+            assert (await admin("POST", f"{place}/permissions/b", ["fly"]))[0] == 400
+            assert (await admin("POST", f"{place}/permissions/b", "consume"))[0] == 400
+            assert (await admin("DELETE", f"{place}/permissions/b"))[0] == 204
+    async with open_door() as running:
+        for place in (NAMESPACE, "/t"):
+            found = await Admin(running)("GET", f"{place}/permissions")
+            assert found == (200, {"anonymous": ["produce", "consume"]})
 
 
 async def test_messages_live_as_long_as_the_nearest_policy_says(open_door: OpenDoor) -> None:
