@@ -83,6 +83,20 @@ PULSAR_MUTANTS: Final = (
         SCHEMA_TESTS,
     ),
     Mutant(
+        "what Python says of a schema of text is refused",
+        PULSAR + "schemas/compatibility.py",
+        "        if schema.data and schema.data != NONE_OF_PYTHON:\n",
+        "        if schema.data:\n",
+        SCHEMA_TESTS,
+    ),
+    Mutant(
+        "another message of Protocol Buffers takes a topic over",
+        PULSAR + "schemas/compatibility.py",
+        "        if any(_root_message(old) != root for old in present):\n",
+        "        if any(not _root_message(old) for old in present):\n",
+        ("tests/pulsar_frontend/schemas/test_descriptor.py",),
+    ),
+    Mutant(
         "a required field may be new",
         PULSAR + "schemas/resolution.py",
         "        return bool(reader.has_default)\n",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Final
 
+from arneb_pulsar.schemas.descriptor import root_message
 from arneb_pulsar.schemas.schema import (
     SCHEMA_BYTES_MAX,
     STRUCTURED,
@@ -85,6 +86,8 @@ def check_valid(schema: Schema) -> None:
         for part in split_key_value(schema):
             if part is not None:
                 check_valid(part)
+    elif schema.type is SchemaType.PROTOBUF_NATIVE:
+        _root_message(schema)
 
 
 def check_producer(present: Sequence[Schema], new: Schema, strategy: Strategy) -> None:
@@ -163,6 +166,18 @@ def _check(present: Sequence[Schema], new: Schema, strategy: Strategy) -> None:
             _check_key_values(old, new, strategy)
     elif strategy is Strategy.ALWAYS_INCOMPATIBLE:
         raise IncompatibleSchema("Schema compatibility strategy is ALWAYS_INCOMPATIBLE")
+    elif new.type is SchemaType.PROTOBUF_NATIVE:
+        root = _root_message(new)
+        if any(_root_message(old) != root for old in present):
+            raise IncompatibleSchema(f"Another root message than before: {root}")
+
+
+def _root_message(schema: Schema) -> str:
+    try:
+        return root_message(schema.data)
+    except ValueError as error:
+        text = f"Invalid schema definition data for {schema.type.name} schema: {error}"
+        raise IncompatibleSchema(text) from error
 
 
 def _check_structures(old: Schema, new: Schema, strategy: Strategy) -> None:
