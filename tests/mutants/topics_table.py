@@ -141,9 +141,9 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "messages are added while the end of their topic becomes durable",
-        PULSAR + "server/peer.py",
-        "        if opened[0].id in self.door.registry.ended:\n",
-        "        if False and opened[0].id in self.door.registry.ended:\n",
+        PULSAR + "server/publishing.py",
+        "        if topic.id in door.registry.ended:\n",
+        "        if False and topic.id in door.registry.ended:\n",
         KEEPER_TESTS,
     ),
     Mutant(
