@@ -24,10 +24,10 @@ def check_type(subscription: "LogSubscription", spec: ConsumerSpec) -> None:
         _check_sharing(subscription, spec.sharing)
     if not subscription.consumers_attached:
         return
-    if spec.type is not (present := subscription.type):
-        expected = "another type" if present is None else present.value
+    if spec.type is not subscription.type:
+        present = "another type" if subscription.type is None else subscription.type.value
         raise SubscriptionTypeMismatch(
-            f"expected {expected} on {subscription.name!r}, got {spec.type.value}"
+            f"expected {present} on {subscription.name!r}, got {spec.type.value}"
         )
     if spec.type in ONE_CONSUMER:
         raise ConsumerBusy(f"expected no other consumer on {subscription.name!r}")

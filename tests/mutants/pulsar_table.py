@@ -24,6 +24,9 @@ WATCHING_TESTS: Final = (
     "tests/pulsar_frontend/server/test_watchers.py",
 )
 
+CLIENT_TESTS: Final = ("tests/pulsar_frontend/session/test_client.py",)
+THROTTLE_TESTS: Final = "tests/pulsar_frontend/server/test_throttles.py"
+
 PULSAR_MUTANTS: Final = (
     Mutant(
         "an epoch is told before it is on disk",
@@ -145,5 +148,33 @@ PULSAR_MUTANTS: Final = (
         "            topic = self._make_topic(topic_id, name, settings, LedgerIndex())\n"
         "            self._topic_came(topic)\n",
         WATCHING_TESTS,
+    ),
+    Mutant(
+        "the end of a topic is told to clients that do not know it",
+        PULSAR + "session/client.py",
+        "self.version >= 9 and self.name.startswith(JAVA)",
+        "self.version >= 9",
+        CLIENT_TESTS,
+    ),
+    Mutant(
+        "old clients hear of changes of the active consumer",
+        PULSAR + "session/client.py",
+        "        return self.version >= 12\n",
+        "        return self.version >= 9\n",
+        CLIENT_TESTS,
+    ),
+    Mutant(
+        "whoever sent too much is heard all the same",
+        PULSAR + "server/peer.py",
+        "            or self.publishing.silent_until > 0\n",
+        "",
+        (THROTTLE_TESTS,),
+    ),
+    Mutant(
+        "a rate is forgotten by a restart",
+        PULSAR + "server/requests.py",
+        "        self._door.throttles.refresh(topic)\n",
+        "",
+        (THROTTLE_TESTS,),
     ),
 )
