@@ -127,6 +127,13 @@ FOUND: dict[str, Program] = {
         Step("consume", 0, queue="q1", consumer_tag="c0"),
         Step("publish", 2, routing_key="q1", many=7),
     ],
+    "who gets a message is not told of what has expired behind it": [
+        Step("queue_declare", 0, queue="q1"),
+        Step("publish", 0, routing_key="q1"),
+        Step("publish", 0, routing_key="q1", properties={"expiration": "0"}),
+        Step("publish", 0, routing_key="q1"),
+        Step("get", 0, queue="q1"),
+    ],
     "a full queue refuses dead letters too": [
         Step(
             "queue_declare",

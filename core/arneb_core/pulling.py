@@ -57,6 +57,9 @@ class Pulling:
                     continue
                 run = self._take(consumer, source, *at_hand)
                 if run is not None:
+                    if subscription.is_expiring and not self._handout.has_room:
+                        # Who pulls is told what is left, and what has expired is not.
+                        departures.let_go(self._next_source)
                     return run
             elif not source:
                 continue  # the log had none of them any more

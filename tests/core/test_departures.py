@@ -249,6 +249,21 @@ async def test_a_pull_never_gets_what_lives_no_time_at_all(data_dir: Path, durab
     await in_world(data_dir, durable, play)
 
 
+async def test_who_pulls_is_not_told_of_what_has_expired_behind(
+    data_dir: Path, durable: bool
+) -> None:
+    async def play(world: World) -> None:
+        world.subscription.limit(Limits(), world.heir)
+        for body, lives_ms in ((b"a", None), (b"b", 0), (b"c", None)):
+            await world.publish(body, lives_ms=lives_ms)
+        consumer, _ = attach(world.subscription)
+        run = await consumer.pull()  # type: ignore[attr-defined]
+        assert [body_of(each) for each in run.entries] == [b"a"]
+        assert world.subscription.ready_messages == 1
+
+    await in_world(data_dir, durable, play)
+
+
 async def test_what_lives_no_time_is_only_for_who_was_there(data_dir: Path, durable: bool) -> None:
     async def play(world: World) -> None:
         world.subscription.limit(Limits(), world.heir)
