@@ -187,4 +187,18 @@ AMQP_MUTANTS: Final = (
         'self.cut("closed by the client")',
         ("tests/amqp_frontend/session/test_handshake.py",),
     ),
+    Mutant(
+        "where what is due went once, it goes for ever",
+        "amqp_frontend/arneb_amqp/topology/delays.py",
+        "            self._ways.clear()\n",
+        "            pass\n",
+        ("tests/amqp_frontend/topology/test_delays.py",),
+    ),
+    Mutant(
+        "carbon copies of what was delayed are forgotten",
+        "amqp_frontend/arneb_amqp/session/checks.py",
+        'return not flags & _EXPIRATION and b"CC" not in properties',
+        "return not flags & _EXPIRATION",
+        ("tests/amqp_frontend/topology/test_delays.py",),
+    ),
 )

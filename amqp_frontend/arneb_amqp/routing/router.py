@@ -44,7 +44,7 @@ class RouteResult:
     """Where a message goes: names of queues, each once, sorted.
 
     ``depends_on_headers``: an exchange on the way looked at the headers, so the result must
-    not be cached by route.
+    not be cached by route; ``depends_on_more``: at others than ``x-delay``.
     ``delayed_by``: exchanges on the way that keep the message until its time has come, and route
     it then; sorted.
     """
@@ -52,6 +52,7 @@ class RouteResult:
     queues: tuple[str, ...]
     depends_on_headers: bool = False
     delayed_by: tuple[str, ...] = ()
+    depends_on_more: bool = False
 
     @property
     def routed(self) -> bool:
@@ -216,11 +217,15 @@ class Router:
         keys = [routing_key, *extra_keys]
         queues: set[str] = set()
         delayed_by: list[str] = []
-        depends = False
+        depends = on_more = False
         waiting, seen = [self.exchange(exchange)], {exchange}
         while waiting:
             current = waiting.pop()
-            depends = depends or self._types[current.type].reads_headers
+            its_type = self._types[current.type]
+            depends = depends or its_type.reads_headers
+            if isinstance(its_type, DelayedMessage):
+                its_type = its_type.routes_as(current)
+            on_more = on_more or its_type.reads_headers
             if headers and current.type == DELAYED_MESSAGE and delay_ms_of(headers):
                 delayed_by.append(current.name)
                 continue
@@ -230,7 +235,7 @@ class Router:
                 elif name not in seen and name in self._exchanges:
                     seen.add(name)  # Exchanges may be bound in a circle.
                     waiting.append(self._exchanges[name])
-        return RouteResult(tuple(sorted(queues)), depends, tuple(sorted(delayed_by)))
+        return RouteResult(tuple(sorted(queues)), depends, tuple(sorted(delayed_by)), on_more)
 
     def _targets(
         self, exchange: Exchange, keys: Sequence[str], headers: Mapping[str, Field]

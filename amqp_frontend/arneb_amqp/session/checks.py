@@ -10,6 +10,9 @@ from arneb_amqp.wire.tables import Field, FieldType
 _TO_BE_READ: Final = (
     PropertyFlag.EXPIRATION | PropertyFlag.USER_ID | PropertyFlag.REPLY_TO | PropertyFlag.HEADERS
 )
+_EXPIRATION: Final = int(PropertyFlag.EXPIRATION)
+"""A plain number: this is asked for each message."""
+
 COPY_HEADERS: Final = ("CC", "BCC")
 EXPIRATION_MS_MAX: Final = 315_360_000_000
 
@@ -17,6 +20,13 @@ EXPIRATION_MS_MAX: Final = 315_360_000_000
 def is_plain(properties: bytes) -> bool:
     """No property in the list means anything to a broker when the message is published."""
     return not int.from_bytes(properties[:2], "big") & _TO_BE_READ
+
+
+def is_plain_when_due(properties: bytes) -> bool:
+    """No property in the list, unless an exchange reads headers, means anything to a broker that
+    routes a message which it delayed. False also when there only may be such a one."""
+    flags = int.from_bytes(properties[:2], "big")
+    return not flags & _EXPIRATION and b"CC" not in properties
 
 
 def check_expiration(expiration: str | None) -> int | None:

@@ -8,6 +8,7 @@ and never there twice. What no queue gets is gone, as in RabbitMQ.
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,8 +16,8 @@ from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.consistent_hash import seen_by_exchanges
 from arneb_amqp.routing.delayed import DELAYED_MESSAGE
 from arneb_amqp.routing.exchange import Exchange
-from arneb_amqp.routing.router import Router
-from arneb_amqp.session.checks import carbon_copies, check_expiration
+from arneb_amqp.routing.router import Router, RouteResult
+from arneb_amqp.session.checks import carbon_copies, check_expiration, is_plain_when_due
 from arneb_amqp.topology.gate import Gate
 from arneb_amqp.topology.names import decode, encode, namespace_of
 from arneb_amqp.topology.queue import Queue
@@ -24,7 +25,16 @@ from arneb_amqp.topology.queues import Queues
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import routing_key_of, split_route
-from arneb_core.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, PRIORITY_SHIFT, read_header
+from arneb_core.entry import (
+    ENTRY_FORMAT,
+    HEADER,
+    HEADER_BYTES,
+    HINT,
+    HINT_OFFSET,
+    MESSAGES_OFFSET,
+    PRIORITY_OFFSET,
+    Origin,
+)
 from arneb_core.errors import CommitFailed, TopicNotFound
 from arneb_core.hashing import key_hash
 from arneb_core.interface import (
@@ -46,8 +56,14 @@ SCHEME: Final = "amqp-delayed://"
 
 SUBSCRIPTION: Final = "routing"
 
+_AMQP: Final = int(Origin.AMQP)
+
 UNDER_WAY_MAX: Final = 1_024
 """Messages that are due and on their way to their queues at the same time: a few commits' worth."""
+
+
+WAYS_MAX: Final = 1_024
+"""Remembered; properties may differ from message to message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +72,8 @@ class Way:
 
     head: Callable[[int, int], bytes]
     """Header and route, given the time and the expiry."""
-    properties: bytes
+    properties: bytes | None
+    """Instead of their own, which are fit to be seen if this is None."""
     expiration_ms: int | None
     queues: tuple[str, ...]
     topics: tuple[Topic, ...]
@@ -64,8 +81,8 @@ class Way:
     """Those of the queues that take it only if they have room; not among the topics."""
 
 
-_Kind = tuple[int, int, bytes, bytes]
-"""Flags, priority, route and properties: what came due together is often of one kind."""
+_Kind = tuple[bytes, bytes, bytes]
+"""Priority and flags, route, and what the properties have to do with it; mostly nothing."""
 
 
 class Keeper:
@@ -89,6 +106,8 @@ class Keeper:
         self._window = Window(UNDER_WAY_MAX)
         self._consumer: Consumer | None = None
         self._unrouted: list[Deliveries] = []
+        self._ways: dict[_Kind, Way] = {}
+        self._generation = router.generation
 
     def __repr__(self) -> str:
         return f"<Keeper of {self.exchange!r}, {len(self._unrouted)} runs to try again>"
@@ -123,23 +142,19 @@ class Keeper:
         if consumer is None:
             return  # everything in flight is the core's again
         gate = Gate()
-        ways: dict[_Kind, Way] = {}
         now_ms = self._now_ms()
         expiring: set[str] = set()
         for entry in run.entries:
-            header = read_header(entry)
-            start = HEADER_BYTES + header.hint
-            properties = properties_of(entry, start)
-            kind = header.flags, header.priority, entry[HEADER_BYTES:start], properties
-            way = ways.get(kind)
-            if way is None:
-                way = ways[kind] = self._way(kind)
+            start = HEADER_BYTES + HINT.unpack_from(entry, HINT_OFFSET)[0]
+            way = self._way(entry, start)
             expires_ms = 0
             if way.expiration_ms is not None:
                 expires_ms = now_ms + way.expiration_ms
                 expiring.update(way.queues)
             if way.topics or way.refusing:
-                body = with_properties(entry[start:], way.properties)
+                body = entry[start:]
+                if way.properties is not None:
+                    body = with_properties(body, way.properties)
                 message = way.head(now_ms, expires_ms) + body
                 for topic in way.topics:
                     gate.put(topic, message)
@@ -160,32 +175,41 @@ class Keeper:
         self._core.commit(Unit(list(appends.items()), [(consumer, run.positions)]), done)
         gate.handed_over()
 
-    def _way(self, kind: _Kind) -> Way:
-        flags, priority, route, raw = kind
+    def _way(self, entry: bytes, start: int) -> Way:
+        """The way of an entry whose content begins at ``start``."""
+        if self._generation != self._router.generation or len(self._ways) >= WAYS_MAX:
+            self._generation = self._router.generation
+            self._ways.clear()
+        word, route = entry[PRIORITY_OFFSET:MESSAGES_OFFSET], entry[HEADER_BYTES:start]
+        properties = properties_of(entry, start)
+        is_plain = is_plain_when_due(properties)
+        way = self._ways.get((word, route, b"")) if is_plain else None
+        if way is None:
+            way = self._ways.get((word, route, properties))
+        return self._find(word, route, properties, is_plain=is_plain) if way is None else way
+
+    def _find(self, word: bytes, route: bytes, raw: bytes, *, is_plain: bool) -> Way:
+        """Work a way out, and remember it."""
         properties = decode_properties(raw)
         copies, kept = carbon_copies(properties)
-        key = key_hash(routing_key_of(route))
-        word = flags | priority << PRIORITY_SHIFT
-
-        def head(now_ms: int, expires_ms: int) -> bytes:
-            header = HEADER.pack(
-                ENTRY_FORMAT, 1, word, 1, now_ms, 0, expires_ms, key, len(route), 0
-            )
-            return header + route
-
-        queues: tuple[str, ...] = ()
-        try:
+        result = RouteResult(())
+        with suppress(AmqpError):  # the exchange has just been deleted
             _, routing_key = split_route(route)
             headers = seen_by_exchanges(properties)
-            queues = self._router.route(self.exchange, routing_key, headers, copies).queues
-        except AmqpError:
-            pass  # the exchange has just been deleted
-        refusing = [each for each in map(self._queues.refusing.get, queues) if each is not None]
-        others = (name for name in queues if name not in self._queues.refusing)
-        topics = [each for each in map(self._queues.topic, others) if each is not None]
-        expiration_ms = check_expiration(properties.expiration)
-        body = raw if kept is properties else encode_properties(kept)
-        return Way(head, body, expiration_ms, queues, tuple(topics), tuple(refusing))
+            result = self._router.route(self.exchange, routing_key, headers, copies)
+        refuses = self._queues.refusing
+        others = (name for name in result.queues if name not in refuses)
+        way = Way(
+            _head_of(word, route),
+            None if kept is properties else encode_properties(kept),
+            check_expiration(properties.expiration),
+            result.queues,
+            tuple(each for each in map(self._queues.topic, others) if each is not None),
+            tuple(refuses[name] for name in result.queues if name in refuses),
+        )
+        alone = is_plain and not result.depends_on_more
+        self._ways[word, route, b"" if alone else raw] = way
+        return way
 
 
 class Delays:
@@ -268,3 +292,19 @@ class Delays:
     def _exchange_of(self, topic: str) -> str | None:
         prefix = f"{SCHEME}{namespace_of(self.vhost)}/"
         return decode(topic[len(prefix) :]) if topic.startswith(prefix) else None
+
+
+def _head_of(word: bytes, route: bytes) -> Callable[[int, int], bytes]:
+    priority_and_flags = int.from_bytes(word, "big")
+    key = key_hash(routing_key_of(route))
+
+    def head(now_ms: int, expires_ms: int) -> bytes:
+        return (
+            HEADER.pack(
+                ENTRY_FORMAT, _AMQP, priority_and_flags, 1, now_ms, 0, expires_ms, key,
+                len(route), 0,
+            )
+            + route
+        )  # fmt: skip
+
+    return head
