@@ -9,13 +9,12 @@ import pytest
 from conformance.bad_input.attack import GROWTH_BYTES_MAX, attack, numbered
 from conformance.bad_input.mutations import broken
 from conformance.brokers.arneb import Arneb
+from conformance.wire.protobuf import Value, decode
 from conformance.wire.pulsar import (
     Command,
     Entry,
     PulsarClient,
-    Value,
     connect_frame,
-    decode,
     payload_frame,
     simple_frame,
 )

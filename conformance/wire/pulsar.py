@@ -14,18 +14,27 @@ from typing import Final, Self
 
 import crc32c
 from conformance.brokers.process import Address
+from conformance.wire.protobuf import (
+    Fields,
+    Message,
+    Value,
+    data_of,
+    decode,
+    encode,
+    integer,
+    integers,
+)
 from conformance.wire.running import opened
 
 CALL_WITHIN_S: Final = 10.0
 SIZE: Final = struct.Struct(">I")
 MAGIC: Final = b"\x0e\x01"
+EXCLUSIVE: Final = 0
+SHARED: Final = 1
+KEY_SHARED: Final = 3
+"""Types of subscriptions."""
+
 PROTOCOL_VERSION: Final = 20
-
-Value = int | bytes | str | Sequence["tuple[int, Value]"]
-"""A protobuf value: a varint, bytes, or a nested message as (field number, value) pairs."""
-
-Message = dict[int, list[int | bytes]]
-"""A parsed message: every value of every field, by field number."""
 
 
 class Command(IntEnum):
@@ -53,6 +62,8 @@ class Command(IntEnum):
     LOOKUP = 23
     LOOKUP_RESPONSE = 24
     GET_LAST_MESSAGE_ID = 29
+    GET_LAST_MESSAGE_ID_RESPONSE = 30
+    ACTIVE_CONSUMER_CHANGE = 31
     ACK_RESPONSE = 38
 
 
@@ -80,79 +91,6 @@ class Entry:
     """Bit i set = message i is still to be acknowledged."""
     payload: bytes
     """What follows the metadata: for a batch, its messages as they are packed."""
-
-
-def varint(value: int) -> bytes:
-    """Negative numbers as protobuf's int32/int64 do it: 64-bit two's complement."""
-    value &= (1 << 64) - 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def encode(fields: Sequence[tuple[int, Value]]) -> bytes:
-    """A protobuf message from (field number, value) pairs."""
-    out = bytearray()
-    for number, value in fields:
-        if isinstance(value, int):
-            out += varint(number << 3) + varint(value)
-            continue
-        if isinstance(value, str):
-            value = value.encode()
-        data = value if isinstance(value, bytes) else encode(value)
-        out += varint(number << 3 | 2) + varint(len(data)) + data
-    return bytes(out)
-
-
-def decode(data: bytes) -> Message:
-    """Every field of a protobuf message, unparsed below the first level."""
-    fields: Message = {}
-    at = 0
-    while at < len(data):
-        key, at = _read_varint(data, at)
-        value: int | bytes
-        match key & 7:
-            case 0:
-                value, at = _read_varint(data, at)
-            case 1:
-                value, at = data[at : at + 8], at + 8
-            case 2:
-                size, at = _read_varint(data, at)
-                value, at = data[at : at + size], at + size
-            case 5:
-                value, at = data[at : at + 4], at + 4
-            case other:
-                raise ValueError(f"expected wire type 0, 1, 2 or 5, got {other}")
-        fields.setdefault(key >> 3, []).append(value)
-    return fields
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-
-
-def integer(message: Message, number: int, default: int = 0) -> int:
-    """A varint field, its last value as protobuf wants it."""
-    value = message.get(number, [default])[-1]
-    assert isinstance(value, int)
-    return value
-
-
-def data_of(message: Message, number: int) -> bytes:
-    """A bytes, string or message field; empty when absent."""
-    value = message.get(number, [b""])[-1]
-    assert isinstance(value, bytes)
-    return value
 
 
 def simple_frame(command: Command, fields: Sequence[tuple[int, Value]]) -> bytes:
@@ -207,12 +145,18 @@ class PulsarClient:
         return client
 
     async def subscribe(
-        self, topic: str, subscription: str, *, consumer: int = 1, shared: bool = True
+        self,
+        topic: str,
+        subscription: str,
+        *,
+        consumer: int = 1,
+        kind: int = SHARED,
+        more: Fields = (),
     ) -> None:
         """Subscribe from the earliest entry. Raises :class:`PulsarClosed` when refused."""
         request, answer = self._request()
-        fields: list[tuple[int, Value]] = [(1, topic), (2, subscription), (3, int(shared))]
-        fields += [(4, consumer), (5, request), (8, 1), (13, 1)]
+        fields: list[tuple[int, Value]] = [(1, topic), (2, subscription), (3, kind)]
+        fields += [(4, consumer), (5, request), (8, 1), (13, 1), *more]
         self._write(simple_frame(Command.SUBSCRIBE, fields))
         await asyncio.wait_for(answer, CALL_WITHIN_S)
 
@@ -220,7 +164,11 @@ class PulsarClient:
         self._write(simple_frame(Command.FLOW, [(1, consumer), (2, permits)]))
 
     def acknowledge(
-        self, entries: Sequence[tuple[Place, int | None]], *, consumer: int = 1
+        self,
+        entries: Sequence[tuple[Place, int | None]],
+        *,
+        consumer: int = 1,
+        cumulative: bool = False,
     ) -> asyncio.Future[Message]:
         """Acknowledge entries with a receipt; the future is done when that has come.
 
@@ -232,25 +180,44 @@ class PulsarClient:
             parts: list[tuple[int, Value]] = [(1, place.ledger), (2, place.entry)]
             parts += [(5, word) for word in _words(left)]
             ids.append((3, parts))
-        fields: list[tuple[int, Value]] = [(1, consumer), (2, 0), *ids, (8, request)]
+        fields: list[tuple[int, Value]] = [(1, consumer), (2, int(cumulative)), *ids, (8, request)]
         self._write(simple_frame(Command.ACK, fields))
         return answer
 
-    async def create_producer(self, topic: str, *, producer: int = 1) -> None:
-        """Raises :class:`PulsarClosed` when refused."""
+    async def create_producer(self, topic: str, *, producer: int = 1, more: Fields = ()) -> Message:
+        """What PRODUCER_SUCCESS says. Raises :class:`PulsarClosed` when refused."""
         request, answer = self._request()
-        fields: list[tuple[int, Value]] = [(1, topic), (2, producer), (3, request)]
+        fields: list[tuple[int, Value]] = [(1, topic), (2, producer), (3, request), *more]
         self._write(simple_frame(Command.PRODUCER, fields))
-        await asyncio.wait_for(answer, CALL_WITHIN_S)
+        return await asyncio.wait_for(answer, CALL_WITHIN_S)
 
-    def send(self, sequence: int, data: bytes, *, producer: int = 1) -> asyncio.Future[Message]:
+    def send(
+        self,
+        sequence: int,
+        data: bytes,
+        *,
+        producer: int = 1,
+        more: Fields = (),
+        metadata: Fields = (),
+    ) -> asyncio.Future[Message]:
         """Send one message; the future is its receipt, or raises :class:`PulsarClosed`."""
         answer = self._promise()
         self._receipts[producer, sequence] = answer
-        metadata: list[tuple[int, Value]] = [(1, f"raw-{producer}"), (2, sequence), (3, 1)]
-        fields = [(1, producer), (2, sequence), (3, 1)]
-        self._write(payload_frame(Command.SEND, fields, metadata, data))
+        described = [(1, f"raw-{producer}"), (2, sequence), (3, 1), *metadata]
+        fields = [(1, producer), (2, sequence), (3, 1), *more]
+        self._write(payload_frame(Command.SEND, fields, described, data))
         return answer
+
+    async def last_place(self, *, consumer: int = 1) -> Message:
+        """Where the topic ends (field 1) and how far all is acknowledged (field 3)."""
+        request, answer = self._request()
+        self._write(simple_frame(Command.GET_LAST_MESSAGE_ID, [(1, consumer), (2, request)]))
+        return await asyncio.wait_for(answer, CALL_WITHIN_S)
+
+    def give_back(self, places: Sequence[Place], *, consumer: int = 1) -> None:
+        """Have entries delivered again."""
+        ids = [(2, [(1, each.ledger), (2, each.entry)]) for each in places]
+        self._write(simple_frame(Command.REDELIVER, [(1, consumer), *ids]))
 
     async def abort(self) -> None:
         """Drop the connection without a word. Idempotent."""
@@ -306,6 +273,8 @@ class PulsarClient:
                 self._receipt(kind, command)
             case Command.SUCCESS | Command.PRODUCER_SUCCESS:
                 self._answer(integer(command, 1), command)
+            case Command.GET_LAST_MESSAGE_ID_RESPONSE:
+                self._answer(integer(command, 2), command)
             case Command.ACK_RESPONSE:
                 self._answer(integer(command, 6), command, error=4, text=5)
             case Command.ERROR:
@@ -354,19 +323,7 @@ def _entry(command: Message, tail: bytes) -> Entry:
     unacked = (1 << messages) - 1
     if 4 in command:
         unacked = 0
-        for number, word in enumerate(_integers(command[4])):
+        for number, word in enumerate(integers(command[4])):
             unacked |= (word & (1 << 64) - 1) << (64 * number)
     place = Place(integer(ids, 1), integer(ids, 2))
     return Entry(place, integer(command, 3), messages, unacked, tail[4 + size :])
-
-
-def _integers(values: list[int | bytes]) -> Iterator[int]:
-    """Repeated varints, packed or not."""
-    for value in values:
-        if isinstance(value, int):
-            yield value
-            continue
-        at = 0
-        while at < len(value):
-            number, at = _read_varint(value, at)
-            yield number

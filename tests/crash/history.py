@@ -5,7 +5,7 @@ under test except what it answered at the time, so it can be held against what t
 shows after a crash; :mod:`tests.crash.verdict` does that.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -19,7 +19,7 @@ ACK_DURABLE_WITHIN_S = 0.1
 ACK_MARGIN_S = 0.2
 """What a busy machine may add to the promise before a test calls it broken."""
 
-T = TypeVar("T", Identity, Item)
+T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(slots=True)

@@ -25,12 +25,12 @@ def judge(history: History, recovery: Recovery) -> list[str]:
         *_log(history, recovery.log),
         *_kept_prefix(history.log, recovery.log),
         *_whole_units(recovery),
-        *_acks("amqp", history.amqp, identities, [seen.identity for seen in recovery.amqp]),
-        *_acks("pulsar", history.pulsar, items, recovery.pulsar),
+        *judge_acks("amqp", history.amqp, identities, [seen.identity for seen in recovery.amqp]),
+        *judge_acks("pulsar", history.pulsar, items, recovery.pulsar),
         *_deliveries(history.seen, history.ever_seen, recovery.log),
         *_phantoms(history, recovery.log),
         *_redelivered(history, recovery),
-        *_some("refused", history.refused),
+        *some("refused", history.refused),
     ]
 
 
@@ -43,7 +43,8 @@ def accept(history: History, recovery: Recovery) -> None:
     history.seen = []
 
 
-def _some(name: str, what: Collection[object]) -> Iterator[str]:
+def some(name: str, what: Collection[object]) -> Iterator[str]:
+    """One line about ``what``, if there is anything."""
     if what:
         shown = ", ".join(str(item) for item in list(what)[:SHOWN_MAX])
         yield f"{name}: {len(what)} ({shown}{', …' if len(what) > SHOWN_MAX else ''})"
@@ -52,16 +53,16 @@ def _some(name: str, what: Collection[object]) -> Iterator[str]:
 def _log(history: History, log: Log) -> Iterator[str]:
     """Every confirmed message is there once, in its place, in its publisher's order."""
     places = {identity: item for item, identity in log}
-    yield from _some("lost", [i for i in history.confirmed if i not in places])
+    yield from some("lost", [i for i in history.confirmed if i not in places])
     moved = [
         (identity, item, places[identity])
         for identity, item in history.confirmed.items()
         if item is not None and identity in places and places[identity] != item
     ]
-    yield from _some("moved", moved)
+    yield from some("moved", moved)
     counts = Counter(identity for _, identity in log)
-    yield from _some("duplicated", [identity for identity, count in counts.items() if count > 1])
-    yield from _some(
+    yield from some("duplicated", [identity for identity, count in counts.items() if count > 1])
+    yield from some(
         "invented", [i for i in counts if not 1 <= i[1] <= history.published.get(i[0], 0)]
     )
     last: dict[str, int] = {}
@@ -70,18 +71,18 @@ def _log(history: History, log: Log) -> Iterator[str]:
         if number < last.get(publisher, 0):
             disorder.append((publisher, number, last[publisher]))
         last[publisher] = number
-    yield from _some("disorder", disorder)
+    yield from some("disorder", disorder)
     items = [item for item, _ in log]
-    yield from _some("places not rising", [b for a, b in pairwise(items) if a >= b])
+    yield from some("places not rising", [b for a, b in pairwise(items) if a >= b])
     gaps = [b for a, b in pairwise(items) if a[0] == b[0] and b[1] > a[1] + 1]
-    yield from _some("gaps in a ledger", gaps)
+    yield from some("gaps in a ledger", gaps)
 
 
 def _kept_prefix(before: Log, now: Log) -> Iterator[str]:
     """What was in the log stays in it, unchanged."""
     if now[: len(before)] != before:
         changed = [old for old, new in zip(before, now, strict=False) if old != new]
-        yield from _some("rewritten", changed or before[len(now) :])
+        yield from some("rewritten", changed or before[len(now) :])
 
 
 def _whole_units(recovery: Recovery) -> Iterator[str]:
@@ -89,23 +90,23 @@ def _whole_units(recovery: Recovery) -> Iterator[str]:
     first = [identity for _, identity in recovery.log if identity[0].startswith(FANOUT)]
     if first != recovery.copied:
         torn = set(first) ^ set(recovery.copied)
-        yield from _some("torn publish", torn or {"same messages in another order"})
+        yield from some("torn publish", torn or {"same messages in another order"})
 
 
-def _acks(name: str, book: AckBook[T], log: list[T], returned: list[T]) -> Iterator[str]:
+def judge_acks(name: str, book: AckBook[T], log: list[T], returned: list[T]) -> Iterator[str]:
     """Durable acks are gone, unacked messages come back, in log order, once, and nothing else."""
     order = {item: index for index, item in enumerate(log)}
     back = set(returned)
     accounted = book.sent | back
-    yield from _some(f"{name}: acked and came back", book.durable & back)
-    yield from _some(
+    yield from some(f"{name}: acked and came back", book.durable & back)
+    yield from some(
         f"{name}: never acked and did not come back",
         [item for item in log if item not in accounted],
     )
-    yield from _some(f"{name}: came back and is not in the log", back - order.keys())
-    yield from _some(f"{name}: came back twice", [i for i, n in Counter(returned).items() if n > 1])
+    yield from some(f"{name}: came back and is not in the log", back - order.keys())
+    yield from some(f"{name}: came back twice", [i for i, n in Counter(returned).items() if n > 1])
     ranks = [order[item] for item in returned if item in order]
-    yield from _some(
+    yield from some(
         f"{name}: came back out of order",
         [log[b] for a, b in pairwise(ranks) if b < a],
     )
@@ -126,17 +127,17 @@ def _deliveries(seen: Iterable[Seen], before: Collection[Identity], log: Log) ->
                 disorder.append(delivery)
             last[delivery.consumer] = rank
         known.add(delivery.identity)
-    yield from _some("delivered again without the redelivered flag", unflagged)
-    yield from _some("new messages delivered out of order", disorder)
+    yield from some("delivered again without the redelivered flag", unflagged)
+    yield from some("new messages delivered out of order", disorder)
 
 
 def _phantoms(history: History, log: Log) -> Iterator[str]:
     """What a consumer has seen was on disk before."""
     identities = {identity for _, identity in log}
     seen = {delivery.identity for delivery in history.seen} | history.ever_seen
-    yield from _some("seen over AMQP and taken back by the crash", seen - identities)
+    yield from some("seen over AMQP and taken back by the crash", seen - identities)
     items = {item for item, _ in log}
-    yield from _some("seen over Pulsar and taken back by the crash", history.entries_seen - items)
+    yield from some("seen over Pulsar and taken back by the crash", history.entries_seen - items)
 
 
 def _redelivered(history: History, recovery: Recovery) -> Iterator[str]:
@@ -148,4 +149,4 @@ def _redelivered(history: History, recovery: Recovery) -> Iterator[str]:
         for delivery in recovery.amqp
         if delivery.identity in seen and not delivery.redelivered
     ]
-    yield from _some("came back without the redelivered flag", unflagged)
+    yield from some("came back without the redelivered flag", unflagged)

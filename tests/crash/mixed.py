@@ -1,0 +1,234 @@
+"""Kills a broker that does a bit of everything, and holds it to its promises after each kill.
+
+Every :mod:`player <tests.crash.players.player>` has a feature and topics of its own; in each life
+some of them are at work together. Run by the test suite, or by hand from the repository's root
+for as long as one likes::
+
+    python -m tests.crash.mixed --kills 100
+    python -m tests.crash.mixed --kills 20 --seed 1234 --players stream,keys
+    python -m tests.crash.mixed --kills 20 --entries 120000 --players holes
+"""
+
+import argparse
+import asyncio
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from conformance.brokers.arneb import Arneb, run_arneb
+from conformance.brokers.process import BrokerFailed
+from conformance.wire.amqp import AmqpClosed
+from conformance.wire.pulsar import PulsarClosed
+from conformance.wire.running import run as run_scenario
+from tests.crash.players.dead_letters import DeadLetterPlayer
+from tests.crash.players.deduplication import DeduplicationPlayer
+from tests.crash.players.delayed_exchange import DelayedExchangePlayer
+from tests.crash.players.deliver_at import DeliverAtPlayer
+from tests.crash.players.epochs import EpochPlayer
+from tests.crash.players.fan_out import FanOutPlayer
+from tests.crash.players.holes import HolePlayer
+from tests.crash.players.keys import KeyPlayer
+from tests.crash.players.player import Player
+from tests.crash.players.streams import StreamPlayer
+from tests.crash.players.topology import TopologyPlayer
+from tests.crash.players.transactions import TransactionPlayer
+
+from arneb_core.store.schema import Table
+from arneb_core.store.snapshot import open_snapshot_environment
+
+PLAYERS: dict[str, type[Player]] = {
+    player.name: player
+    for player in (
+        DeadLetterPlayer,
+        DeduplicationPlayer,
+        DelayedExchangePlayer,
+        DeliverAtPlayer,
+        EpochPlayer,
+        FanOutPlayer,
+        HolePlayer,
+        KeyPlayer,
+        StreamPlayer,
+        TopologyPlayer,
+        TransactionPlayer,
+    )
+}
+
+LOAD_S_MIN, LOAD_S_MAX = 0.02, 1.0
+START_S_MAX = 0.8
+KILL_IN_START_PART = 0.1
+KILL_IN_STOP_PART = 0.1
+AT_WORK_PART = 0.6
+JUDGED_WITHIN_S = 90.0
+TALLY_EVERY = 10
+TRIM_LOOKS_MAX = 300
+UNLIMITED = """
+[pulsar]
+max_unacked_messages_per_consumer = 0
+max_unacked_messages_per_subscription = 0
+"""
+
+
+class PromiseBroken(Exception):
+    """What was promised and is not so; one line for each anomaly."""
+
+
+class Run:
+    """One broker's lives. The seed repeats a run's plan, though not the machine's timing."""
+
+    def __init__(self, directory: Path, seed: int, names: Sequence[str]) -> None:
+        doors = ("amqp", "pulsar", "http-pulsar")
+        self._broker = Arneb(directory, listeners=doors, settings=UNLIMITED)
+        self._dice = random.Random(seed)
+        self._players = [
+            PLAYERS[name](self._broker, random.Random(self._dice.random())) for name in names
+        ]
+
+    async def kill_times(self, kills: int) -> None:
+        """Raises :class:`PromiseBroken` or :class:`BrokerFailed`."""
+        self._broker.start()
+        for player in self._players:
+            await player.prepare()
+            await player.end()
+        how = await self._load()
+        for life in range(1, kills + 1):
+            began = time.monotonic()
+            if life < kills and self._dice.random() < KILL_IN_START_PART:
+                print(f"kill {life}: {how}; {await self._kill_in_start()}", flush=True)
+                continue
+            self._check()
+            self._broker.start()
+            await self._judge()
+            done = how
+            if life < kills:
+                how = await self._load()
+            print(f"kill {life}: {done}; {time.monotonic() - began:.1f} s", flush=True)
+            if life % TALLY_EVERY == 0 or life == kills:
+                for player in self._players:
+                    print(f"  {player.name}: {player.tally()}", flush=True)
+        await self._delete_all()
+        self._broker.stop()
+        self._check()
+
+    def end(self) -> None:
+        self._broker.kill()
+
+    async def _kill_in_start(self) -> str:
+        self._broker.spawn()
+        pause = self._dice.uniform(0, START_S_MAX)
+        await asyncio.sleep(pause)
+        self._broker.kill()
+        self._check()
+        return f"{pause:.2f} s after the start of the process"
+
+    async def _load(self) -> str:
+        """Some players at once, then SIGKILL at a random instant."""
+        chosen = [each for each in self._players if self._dice.random() < AT_WORK_PART]
+        chosen = chosen or self._players[:1]
+        tasks = [
+            asyncio.create_task(loop, name=player.name)
+            for player in chosen
+            for loop in await player.start()
+        ]
+        pause = self._dice.uniform(LOAD_S_MIN, LOAD_S_MAX)
+        await asyncio.sleep(pause)
+        how = f"{' '.join(each.name for each in chosen)} for {pause:.2f} s"
+        if not self._broker.running:
+            raise PromiseBroken(
+                f"the broker ended by itself under {how}\n{self._broker.log[-2_000:]}"
+            )
+        if self._dice.random() < KILL_IN_STOP_PART:
+            self._broker.signal(signal.SIGTERM)
+            await asyncio.sleep(self._dice.uniform(0, 0.2))
+            how += ", SIGTERM first"
+        now = asyncio.get_running_loop().time()
+        self._broker.kill()
+        _, pending = await asyncio.wait(tasks, timeout=20)
+        if pending:
+            raise PromiseBroken(f"a fault of the test: still at work are {pending}")
+        await asyncio.gather(*tasks)
+        for player in self._players:
+            player.crash(now)
+            await player.end()
+        return how
+
+    async def _judge(self) -> None:
+        """Everybody, those who did nothing too."""
+        found = await asyncio.gather(*map(_judge_one, self._players))
+        if anomalies := [anomaly for each in found for anomaly in each]:
+            raise PromiseBroken("\n".join(anomalies))
+
+    async def _delete_all(self) -> None:
+        """Nothing that several queues shared stays behind them."""
+        for player in self._players:
+            await player.clear()
+            await player.end()
+        for _ in range(TRIM_LOOKS_MAX):
+            if not (bodies := _bodies_in(self._broker.data)):
+                return
+            await asyncio.sleep(0.1)
+        raise PromiseBroken(f"{bodies} bodies are left of queues that are gone")
+
+    def _check(self) -> None:
+        done = run_arneb("check", str(self._broker.data))
+        if done.returncode:
+            raise PromiseBroken(f"arneb check: {done.returncode}\n{done.stdout}{done.stderr}")
+
+
+def _bodies_in(data: Path) -> int:
+    """How many messages are kept apart from the queues that share them."""
+    with open_snapshot_environment(data) as environment, environment.snapshot() as snapshot:
+        return snapshot.rows(Table.BODIES)
+
+
+async def _judge_one(player: Player) -> list[str]:
+    try:
+        async with asyncio.timeout(JUDGED_WITHIN_S):
+            anomalies = await player.judge()
+    except TimeoutError:
+        anomalies = [f"stuck for {JUDGED_WITHIN_S} s: {player.tally()}"]
+    except (AmqpClosed, PulsarClosed, OSError) as error:
+        anomalies = [f"cut off: {error!r}"]
+    finally:
+        await player.end()
+    return [f"{player.name}: {anomaly}" for anomaly in anomalies]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when every promise was kept; else the data directory stays and its name is printed."""
+    parser = argparse.ArgumentParser(
+        prog="mixed", description="SIGKILLs of a broker that does a bit of everything."
+    )
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--directory", type=Path, default=None, help="for the data and the log")
+    parser.add_argument("--players", default=",".join(PLAYERS), help="some of %(default)s")
+    parser.add_argument("--entries", type=int, default=HolePlayer.entries, help="to make holes in")
+    options = parser.parse_args(arguments)
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
+    names = options.players.split(",")
+    if strange := set(names) - PLAYERS.keys():
+        parser.error(f"expected players out of {', '.join(PLAYERS)}, got {', '.join(strange)}")
+    directory: Path = options.directory or Path(tempfile.mkdtemp(prefix="arneb-crash-"))
+    if (directory / "data").exists():
+        parser.error(f"expected a directory without the data of an earlier run, got {directory}")
+    HolePlayer.entries = options.entries
+    print(f"seed {seed}, data in {directory}", flush=True)
+    lives = Run(directory, seed, names)
+    began = time.monotonic()
+    try:
+        run_scenario(lives.kill_times(options.kills))
+    except (PromiseBroken, BrokerFailed, AmqpClosed, PulsarClosed, OSError) as failure:
+        print(f"FAILED with seed {seed}, data kept in {directory}\n{failure}", flush=True)
+        return 1
+    finally:
+        lives.end()
+    print(f"{options.kills} kills in {time.monotonic() - began:.0f} s, no promise broken")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""What players do with the raw clients: wait for what arrives, publish in a window."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from conformance.wire.amqp import AmqpClient, Delivery
+from conformance.wire.pulsar import Entry, PulsarClient
+from pamqp import commands
+
+T = TypeVar("T")
+
+
+class Inbox(Generic[T]):
+    """What arrived, and a way to wait for more."""
+
+    def __init__(self) -> None:
+        self.items: list[T] = []
+        self.is_over = False
+        self._taken = 0
+        self._news = asyncio.Event()
+
+    def put(self, item: T) -> None:
+        self.items.append(item)
+        self._news.set()
+
+    def end(self) -> None:
+        """Nothing will come any more."""
+        self.is_over = True
+        self._news.set()
+
+    async def until(self, enough: Callable[[], bool]) -> None:
+        """Wait for news until it is enough. Raises :class:`ConnectionError` when none will come."""
+        while not enough():
+            if self.is_over:
+                raise ConnectionError("the stream ended while more was expected")
+            self._news.clear()
+            await self._news.wait()
+
+    async def run(self) -> list[T]:
+        """What is new, at least one; empty when nothing will come any more."""
+        with suppress(ConnectionError):
+            await self.until(lambda: len(self.items) > self._taken)
+        first, self._taken = self._taken, len(self.items)
+        return self.items[first:]
+
+
+async def pause(seconds: float = 0) -> None:
+    """Let the broker, and the other clients of this loop, go on."""
+    await asyncio.sleep(seconds)
+
+
+async def consume(
+    client: AmqpClient,
+    queue: str,
+    *,
+    prefetch: int = 0,
+    no_ack: bool = False,
+    arguments: dict[str, Any] | None = None,
+) -> Inbox[Delivery]:
+    """Start a consumer on a queue."""
+    inbox: Inbox[Delivery] = Inbox()
+    client.handlers.delivered = inbox.put
+    client.handlers.ended = inbox.end
+    await client.call(commands.Basic.Qos(prefetch_count=prefetch), commands.Basic.QosOk)
+    method = commands.Basic.Consume(queue=queue, no_ack=no_ack, arguments=arguments or {})
+    await client.call(method, commands.Basic.ConsumeOk)
+    return inbox
+
+
+async def ready(client: AmqpClient, queue: str) -> int:
+    """How many messages wait in a queue."""
+    answer = await client.declare_queue(queue, passive=True)
+    return int(answer.message_count or 0)
+
+
+async def drained(client: AmqpClient, queue: str) -> list[Delivery]:
+    """All that is ready in a queue, delivered and not acknowledged."""
+    count = await ready(client, queue)
+    inbox = await consume(client, queue)
+    await inbox.until(lambda: len(inbox.items) >= count)
+    await client.round_trip()  # more than was counted would be here by now
+    return inbox.items
+
+
+def inbox_of(client: PulsarClient) -> Inbox[Entry]:
+    """Where a client's entries go from now on; call it before it subscribes."""
+    inbox: Inbox[Entry] = Inbox()
+    client.received = lambda _, entry: inbox.put(entry)
+    client.ended = inbox.end
+    return inbox
+
+
+class Publisher:
+    """An AMQP publisher of numbered messages, with a window of open confirms."""
+
+    def __init__(self, client: AmqpClient, window: int, told: Callable[[int, bool], None]) -> None:
+        self.client = client
+        self._room = asyncio.Semaphore(window)
+        self._window = window
+        self._numbers: dict[int, int] = {}
+        self._told = told
+
+    @classmethod
+    async def begin(
+        cls, client: AmqpClient, window: int, told: Callable[[int, bool], None]
+    ) -> "Publisher":
+        """``told`` is called with the number and what was said to it, True = confirmed."""
+        publisher = cls(client, window, told)
+        await client.confirm_select()
+        client.handlers.confirmed = publisher._confirmed
+        client.handlers.ended = publisher._room.release
+        return publisher
+
+    async def publish(
+        self,
+        number: int,
+        exchange: str,
+        key: str,
+        body: bytes,
+        properties: commands.Basic.Properties | None = None,
+    ) -> None:
+        """Publish when there is room in the window."""
+        await self._room.acquire()
+        if self.client.closed is not None:
+            raise self.client.closed
+        self._numbers[self.client.published + 1] = number
+        self.client.publish(exchange, key, body, properties)
+        await self.client.drain()
+
+    async def settle(self) -> None:
+        """Wait until everything is confirmed."""
+        for _ in range(self._window):
+            await self._room.acquire()
+        for _ in range(self._window):
+            self._room.release()
+
+    def _confirmed(self, tags: list[int], acked: bool) -> None:
+        for tag in tags:
+            self._told(self._numbers.pop(tag), acked)
+            self._room.release()

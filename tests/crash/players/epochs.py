@@ -1,0 +1,174 @@
+"""Epochs: who was fenced out stays out, whatever happens to the broker."""
+
+import asyncio
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from conformance.wire.protobuf import integer
+from conformance.wire.pulsar import EXCLUSIVE, Message, PulsarClient, PulsarClosed
+from tests.crash.players.clients import inbox_of, pause
+from tests.crash.players.player import Loop, Player, until_gone
+from tests.crash.verdict import some
+
+ALONE: Final = 1
+FENCING: Final = 3
+"""Access modes."""
+EPOCH: Final = 5
+"""The field of PRODUCER_SUCCESS."""
+FENCED: Final = "error 25:"
+"""How the raw client says ProducerFenced."""
+
+Place = tuple[int, int]
+"""A message by the epoch of its producer, and its number there."""
+
+
+@dataclass(slots=True)
+class EpochBook:
+    """Every epoch that anybody was told, and what was stored in them."""
+
+    told: set[int] = field(default_factory=set)
+    again: list[int] = field(default_factory=list)
+    """Epochs that began though they, or later ones, were there when they were asked for."""
+    asked: int = 0
+    """Claims without an answer: each may have begun an epoch."""
+    receipts: set[Place] = field(default_factory=set)
+    read: list[Place] = field(default_factory=list)
+    """What the reader had in earlier lives."""
+    let_in: list[int] = field(default_factory=list)
+    """Epochs that are over, and came in all the same."""
+    locked_out: list[str] = field(default_factory=list)
+
+    @property
+    def last(self) -> int:
+        return max(self.told, default=-1)
+
+    def begin(self, epoch: int, after: int) -> None:
+        """A claim that was made when ``after`` was the last has begun ``epoch``."""
+        if epoch <= after or epoch in self.told:
+            self.again.append(epoch)
+        self.told.add(epoch)
+
+
+def judge_epochs(book: EpochBook, found: list[Place]) -> list[str]:
+    """Every broken promise; ``found`` is what the reader gets behind what it had before."""
+    whole = [*book.read, *found]
+    return [
+        *some("an epoch that was there before", book.again),
+        *some("of an epoch that was over, or twice", [b for a, b in pairwise(whole) if b <= a]),
+        *some("lost", sorted(book.receipts - set(whole))),
+        *some("in an epoch that nobody had", [e for e in whole if e[0] not in book.told]),
+        *some("let in again", book.let_in),
+        *some("locked out", book.locked_out),
+    ]
+
+
+class EpochPlayer(Player):
+    """Producers that fence one another out, and after a restart try to come back."""
+
+    name = "epoch"
+
+    _book: EpochBook
+
+    async def prepare(self) -> None:
+        client = await self.pulsar()
+        await client.subscribe(self.topic("t"), "reader", kind=EXCLUSIVE)
+        await client.abort()
+        self._book = EpochBook()
+
+    async def clear(self) -> None:
+        """It ends with the run."""
+
+    async def start(self) -> list[Loop]:
+        return [until_gone(self._fence()), until_gone(self._fence())]
+
+    def tally(self) -> str:
+        return f"{len(self._book.told)} epochs, {len(self._book.receipts)} receipts"
+
+    async def judge(self) -> list[str]:
+        book, client = self._book, await self.pulsar()
+        over = sorted(book.told)[:-1]
+        old = [*self.dice.sample(over, min(3, len(over))), *over[-1:]]
+        for number, epoch in enumerate(old, 1):
+            if await self._comes_back(client, number, epoch):
+                book.let_in.append(epoch)
+        # Whoever had asked and got no answer may have begun an epoch unheard.
+        unsure, book.asked = book.asked, 0
+        if book.told and not unsure:
+            answer = await self._comes_back(client, 100, book.last)
+            if answer is None or integer(answer, EPOCH) != book.last:
+                book.locked_out.append(f"epoch {book.last}: {answer}")
+            await client.abort()
+        found = await self._read()
+        anomalies = judge_epochs(book, found)
+        book.read += found
+        return anomalies
+
+    async def _comes_back(self, client: PulsarClient, producer: int, epoch: int) -> Message | None:
+        """The answer, None when it is fenced."""
+        more = [(4, "old"), (9, 1), (10, ALONE), (11, epoch)]
+        try:
+            return await client.create_producer(self.topic("t"), producer=producer, more=more)
+        except PulsarClosed as refused:
+            if FENCED not in str(refused):
+                raise
+            return None
+
+    async def _read(self) -> list[Place]:
+        """All behind what was acknowledged; a last message shows where that ends."""
+        writer, reader = await self.pulsar(), await self.pulsar()
+        epoch = await self._claim(writer, "marker")
+        await writer.send(1, b"%d:1" % epoch)
+        self._book.receipts.add((epoch, 1))
+        inbox = inbox_of(reader)
+        await reader.subscribe(self.topic("t"), "reader", kind=EXCLUSIVE)
+        reader.flow(1 << 20)
+        end = b"%d:1" % epoch
+        await inbox.until(lambda: bool(inbox.items) and inbox.items[-1].payload == end)
+        await reader.acknowledge([(inbox.items[-1].place, None)], cumulative=True)
+        await writer.abort()
+        await reader.abort()
+        return [place_of(each.payload) for each in inbox.items]
+
+    async def _claim(self, client: PulsarClient, name: str) -> int:
+        """The epoch that begins with a new producer."""
+        self._book.asked += 1
+        after = self._book.last
+        more = [(4, name), (9, 1), (10, FENCING)]
+        answer = await client.create_producer(self.topic("t"), more=more)
+        self._book.asked -= 1
+        epoch = integer(answer, EPOCH)
+        self._book.begin(epoch, after)
+        return epoch
+
+    async def _fence(self) -> None:
+        """Take the topic, send until somebody else does, and take it again."""
+        name = f"p{self.dice.randrange(10**6)}"
+        while True:
+            client = await self.pulsar()
+            epoch = await self._claim(client, name)
+            await self._produce(client, epoch, self.dice.uniform(0, 0.1))
+
+    async def _produce(self, client: PulsarClient, epoch: int, seconds: float) -> None:
+        """Send in one epoch for a while; it may be over at any time."""
+        until, number = asyncio.get_running_loop().time() + seconds, 0
+        window = asyncio.Semaphore(self.dice.choice([1, 30]))
+        while client.closed is None and asyncio.get_running_loop().time() < until:
+            await window.acquire()
+            if client.closed:
+                break
+            number += 1
+            answer = client.send(number, b"%d:%d" % (epoch, number))
+
+            def told(done: asyncio.Future[Message], place: Place = (epoch, number)) -> None:
+                window.release()
+                if not done.cancelled() and done.exception() is None:
+                    self._book.receipts.add(place)
+
+            answer.add_done_callback(told)
+            await pause()
+
+
+def place_of(body: bytes) -> Place:
+    epoch, number = map(int, body.split(b":"))
+    return epoch, number
