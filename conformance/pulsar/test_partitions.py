@@ -68,7 +68,7 @@ def test_a_partition_beyond_the_last_is_refused(
     client: pulsar.Client, admin: Admin, topic: str
 ) -> None:
     admin.put(f"{local(topic)}/partitions", 2)
-    with pytest.raises(pulsar.PulsarException):
+    with pytest.raises(pulsar.TopicNotFound):
         client.create_producer(f"{topic}-partition-2")
     client.create_producer(f"{topic}-partition-1")
 

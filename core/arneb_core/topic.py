@@ -126,7 +126,8 @@ class LogTopic(TopicSurvey):
                 raise TopicFenced(f"{self!r} is being deleted")
             if found is not None:
                 if found.lasting is not durable:
-                    raise NotAllowed(f"expected durable={found.lasting} for {found!r}")
+                    kind = "Durable" if found.lasting else "NonDurable"
+                    raise NotAllowed(f"{kind} subscription with the same name already exists.")
                 return found
             cursor = Cursor(self.log, AckState(self.log.ledgers, self._start(initial, start)))
             cursor.skip_missing()

@@ -47,7 +47,7 @@ class Topics:
                 raise TopicNotFound(f"Topic {topic} does not exist")
         elif topic.partition >= partitions:
             text = f"Illegal topic partition name {topic} with max allowed {partitions} partitions"
-            raise NotAllowed(text)
+            raise TopicNotFound(text)
 
     async def open(self, topic: TopicName, *, create: bool) -> Topic:
         """The topic, made if that is allowed. Raises as :meth:`check`, and

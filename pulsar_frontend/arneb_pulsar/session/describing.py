@@ -44,7 +44,8 @@ class Describing:
             text = "Topic not found or no-schema"
             self._outlet.send(commands.schema_failed(request_id, pb.TopicNotFound, text))
             return
-        schema = to_wire(version.schema, event.topic.base.local)
+        topic = event.topic.base
+        schema = to_wire(version.schema, f"{topic.namespace}/{topic.local}")
         self._outlet.send(commands.schema_found(request_id, schema, version.bytes))
 
     def get_or_create(self, command: pb.CommandGetOrCreateSchema) -> None:

@@ -103,5 +103,6 @@ class Finding:
 
 
 def hash_of_topics(topics: Iterable[str]) -> str:
-    """CRC32C, in hexadecimal, of the sorted names joined by commas: Pulsar's list hash."""
-    return f"{crc32c(','.join(sorted(topics)).encode()):x}"
+    """Pulsar's hash of a list, which its clients compute too: CRC32C of the sorted names joined by
+    commas, its lowest byte first, in hexadecimal."""
+    return crc32c(",".join(sorted(topics)).encode()).to_bytes(4, "little").hex()

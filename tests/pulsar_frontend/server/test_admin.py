@@ -63,7 +63,7 @@ async def test_a_partitioned_topic_is_made_grows_and_goes(open_door: OpenDoor) -
         ]
         for topic in running.core.topics.values():
             assert list(topic.subscriptions) == ["s"]
-        assert (await client.producer("t-partition-7")).error == pb.NotAllowedError
+        assert (await client.producer("t-partition-7")).error == pb.TopicNotFound
         assert (await client.producer("t")).error == pb.NotAllowedError
         assert (await admin("DELETE", "/t/partitions"))[0] == 204
         assert not running.core.topics

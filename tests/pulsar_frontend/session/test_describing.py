@@ -28,7 +28,7 @@ def test_a_schema_is_asked_for(version: bytes | None, number: int | None) -> Non
     play >> SchemaFound(4, TOPIC, Version(5, SCHEMA, 0))
     found = pb.Schema()
     found.CopyFrom(MESSAGE)
-    found.name = "t"
+    found.name = "public/default/t"
     play << said(pb.CommandGetSchemaResponse(request_id=4, schema=found, schema_version=FIVE))
     play.over()
 

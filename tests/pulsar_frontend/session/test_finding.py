@@ -102,6 +102,23 @@ def test_the_topics_of_a_namespace() -> None:
     assert answer.topics_hash == hash_of_topics(reversed(topics))
 
 
+@pytest.mark.parametrize(
+    ("locals_", "expected"),
+    [
+        ([], "00000000"),
+        (["abc"], "1f1bb154"),
+        (["ap-partition-0", "abc"], "6db330b2"),
+        (["zzz", "ap-partition-0", "ap-partition-1"], "00a0f146"),
+    ],
+)
+def test_lists_have_the_hash_that_pulsars_clients_compute(
+    locals_: list[str], expected: str
+) -> None:
+    """As Apache Pulsar answered it."""
+    names = [f"persistent://public/ns254336114/{local}" for local in locals_]
+    assert hash_of_topics(names) == expected
+
+
 def test_a_list_that_the_client_knows_is_not_sent_again() -> None:
     play = Playbook() >> TopicsListed(4, ["a"], hash_of_topics(["a"]))
     answer = play.heard().command
