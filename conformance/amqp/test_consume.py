@@ -4,8 +4,12 @@ from collections import Counter
 
 import pytest
 from conformance.amqp.conftest import Connect
-from conformance.amqp.helpers import Inbox, bodies_in, publish, refused, settle, take
+from conformance.amqp.helpers import Inbox, bodies_in, publish, refused, settle, take, wait_until
 from pika.adapters.blocking_connection import BlockingChannel
+
+
+def got_by(inboxes: list[Inbox]) -> int:
+    return sum(len(inbox.got) for inbox in inboxes)
 
 
 def numbers(count: int, first: int = 0) -> list[bytes]:
@@ -76,11 +80,11 @@ def test_a_global_prefetch_is_shared_by_the_consumers_of_the_channel(
     publish(channel, queue, *numbers(50))
     channel.basic_qos(prefetch_count=5, global_qos=True)
     inboxes = [Inbox(channel, queue) for _ in range(2)]
-    settle(connection)
-    assert sum(len(inbox.got) for inbox in inboxes) == 5
-    channel.basic_ack(0, multiple=True)
-    settle(connection)
-    assert sum(len(inbox.got) for inbox in inboxes) == 10
+    for count in (5, 10):
+        wait_until(connection, lambda so_far=count: got_by(inboxes) >= so_far)
+        settle(connection)
+        assert got_by(inboxes) == count
+        channel.basic_ack(0, multiple=True)
 
 
 def test_a_prefetch_counts_for_each_later_consumer_by_itself(connect: Connect, queue: str) -> None:
@@ -91,6 +95,8 @@ def test_a_prefetch_counts_for_each_later_consumer_by_itself(connect: Connect, q
     first = Inbox(channel, queue)
     channel.basic_qos(prefetch_count=7)
     second = Inbox(channel, queue)
+    first.wait(2)
+    second.wait(7)
     settle(connection)
     assert (len(first.got), len(second.got)) == (2, 7)
 
@@ -198,7 +204,8 @@ def test_consumers_share_a_queue_evenly(connect: Connect, queue: str) -> None:
         own.basic_qos(prefetch_count=1)
         inboxes.append(Inbox(own, queue))
     publish(channel, queue, *numbers(4))
-    settle(connection, 0.3)
+    wait_until(connection, lambda: got_by(inboxes) >= 4)
+    settle(connection)
     assert [len(inbox.got) for inbox in inboxes] == [1, 1, 1, 1]
     assert Counter(body for inbox in inboxes for body in inbox.bodies) == Counter(numbers(4))
 

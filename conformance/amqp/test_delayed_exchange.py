@@ -11,13 +11,14 @@ from typing import Any
 import pika
 import pytest
 from conformance.amqp.conftest import Connect, Named
-from conformance.amqp.helpers import refused
+from conformance.amqp.helpers import WITHIN_S, refused, settle, wait_until
 from conformance.brokers.arneb import Arneb
 from conformance.conftest import Target
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError
 
-LATE_S = 1.0
+LATE_S = 10.0
+"""On a busy machine, where the scenario itself is late."""
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def publish(
     channel.basic_publish(exchange, "k", body, pika.BasicProperties(headers=headers, **fields))
 
 
-def next_message(channel: BlockingChannel, queue: str, within_s: float = 5.0) -> Any:
+def next_message(channel: BlockingChannel, queue: str, within_s: float = WITHIN_S) -> Any:
     """Method, properties and body of the next message."""
     for found in channel.consume(queue, auto_ack=True, inactivity_timeout=within_s):
         channel.cancel()
@@ -133,7 +134,8 @@ def test_it_routes_as_the_other_type(channel: BlockingChannel, name: Named, dela
             channel.basic_publish(
                 exchange, key, b"x", pika.BasicProperties(headers={"x-delay": delay})
             )
-    time.sleep(0.4)
+    wait_until(channel.connection, lambda: count(channel, queue) == 6)
+    settle(channel.connection)
     assert count(channel, queue) == 6
 
 
@@ -150,7 +152,7 @@ def test_a_message_is_delayed_once_on_its_way(
     now = bound(channel, name, front)
     queue = bound(channel, name, second)
     publish(channel, front, 400)
-    _, properties, _ = next_message(channel, now, 1.0)
+    _, properties, _ = next_message(channel, now)
     assert properties.headers["x-delay"] == 400, "who is not behind it gets it as it was sent"
     begin = time.monotonic()
     assert next_message(channel, queue)[1].headers["x-delay"] == -400
@@ -173,11 +175,9 @@ def test_its_life_begins_when_it_is_due(
     channel: BlockingChannel, name: Named, delaying: str
 ) -> None:
     queue = bound(channel, name, delaying)
-    publish(channel, delaying, 400, expiration="200")
-    time.sleep(0.5)
-    assert count(channel, queue) == 1
-    time.sleep(0.3)
-    assert count(channel, queue) == 0
+    publish(channel, delaying, 2000, expiration="1500")
+    wait_until(channel.connection, lambda: count(channel, queue) == 1)
+    wait_until(channel.connection, lambda: count(channel, queue) == 0)
 
 
 def test_copies_are_made_when_it_is_due(
@@ -200,10 +200,10 @@ def test_a_transaction_delays_from_its_commit_on(
     other.tx_select()
     publish(other, delaying, 200)
     assert next_message(channel, queue, 0.5)[0] is None
-    other.tx_commit()
     begin = time.monotonic()
+    other.tx_commit()
     assert next_message(channel, queue)[2] == b"x"
-    assert time.monotonic() - begin > 0.1
+    assert time.monotonic() - begin >= 0.2
     publish(other, delaying, 100)
     other.tx_rollback()
     assert next_message(channel, queue, 0.4)[0] is None
@@ -296,7 +296,7 @@ def test_what_is_delayed_outlives_the_broker(tmp_path: Path, broker: Target, kil
         with pika.BlockingConnection(pika.URLParameters(own.url)) as connection:
             channel = connection.channel()
             found: dict[int, float] = {}
-            for method, _, body in channel.consume("q", auto_ack=True, inactivity_timeout=8):
+            for method, _, body in channel.consume("q", auto_ack=True, inactivity_timeout=WITHIN_S):
                 assert method is not None, f"got {len(found)} of 300"
                 assert int(body) not in found
                 found[int(body)] = time.time() - begin

@@ -9,6 +9,7 @@ from typing import Self
 import pika
 import pytest
 from conformance.amqp.conftest import Connect
+from conformance.amqp.helpers import WITHIN_S
 from conformance.conftest import Target
 from pamqp import commands, frame
 from pika.exceptions import ProbableAccessDeniedError, ProbableAuthenticationError
@@ -145,24 +146,20 @@ def test_a_larger_frame_than_offered_is_refused(broker: Target) -> None:
 
 def test_heartbeats_come_and_keep_an_idle_connection(broker: Target) -> None:
     with Wire(broker) as wire:
-        wire.open(heartbeat=1)
-        beats = 0
-        end = time.monotonic() + 2.2
-        while time.monotonic() < end:
+        wire.open(heartbeat=2)
+        for _ in range(6):
             assert frame.unmarshal(wire._exactly(8))[2].name == "Heartbeat"
-            beats += 1
             wire.socket.sendall(b"\x08\x00\x00\x00\x00\x00\x00\xce")
-        assert beats >= 2
 
 
 def test_a_silent_client_is_closed_after_missed_heartbeats(broker: Target) -> None:
     with Wire(broker) as wire:
         wire.open(heartbeat=1)
         began = time.monotonic()
-        wire.socket.settimeout(10)
+        wire.socket.settimeout(WITHIN_S)
         while wire.read() is not None:
             pass
-        assert 1.5 < time.monotonic() - began < 6
+        assert time.monotonic() - began > 1.5
 
 
 def test_what_a_dead_client_held_comes_back(broker: Target, connect: Connect) -> None:
@@ -178,7 +175,7 @@ def test_what_a_dead_client_held_comes_back(broker: Target, connect: Connect) ->
         channel.basic_publish("", "held by the dead", b"x")
         while not isinstance(dead.read(), commands.Basic.Deliver):
             pass
-        came = channel.consume("held by the dead", auto_ack=True, inactivity_timeout=20)
+        came = channel.consume("held by the dead", auto_ack=True, inactivity_timeout=WITHIN_S)
         assert next(iter(came))[2] == b"x"
     channel.cancel()
     channel.queue_delete("held by the dead")
@@ -186,13 +183,17 @@ def test_what_a_dead_client_held_comes_back(broker: Target, connect: Connect) ->
 
 def test_the_client_closes_the_socket_first(broker: Target) -> None:
     """1.4.2.11 close-ok: "... it will close the socket"; some take an end before theirs ill."""
-    with Wire(broker) as wire:
-        wire.open()
-        wire.send(commands.Connection.Close(200, "bye", 0, 0))
-        assert isinstance(wire.read(), commands.Connection.CloseOk)
-        wire.socket.settimeout(0.2)
-        with pytest.raises(TimeoutError):
-            wire.read()
+    for _ in range(5):  # whoever sleeps for seconds here is not waited for
+        with Wire(broker) as wire:
+            wire.open()
+            wire.send(commands.Connection.Close(200, "bye", 0, 0))
+            assert isinstance(wire.read(), commands.Connection.CloseOk)
+            wire.socket.settimeout(0.2)
+            with suppress(TimeoutError):
+                assert wire.read() is None
+                continue
+            return
+    raise AssertionError("the broker has closed the socket first, five times")
 
 
 def test_close_is_answered(broker: Target) -> None:

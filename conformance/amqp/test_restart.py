@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pika
 import pytest
-from conformance.amqp.helpers import PERSISTENT, Inbox, bodies_in, publish, take
+from conformance.amqp.helpers import PERSISTENT, WITHIN_S, Inbox, bodies_in, publish, take
 from conformance.brokers.process import Broker
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError, ChannelClosedByBroker
@@ -32,7 +32,7 @@ def restart(
     """End it and start it again; the connection that saw it hears of it and closes its socket."""
     end(broker)
     with pytest.raises(AMQPError):
-        witness.sleep(5)
+        witness.sleep(WITHIN_S)
     broker.start()
 
 
@@ -68,8 +68,8 @@ def test_a_restart_keeps_what_is_durable(own_broker: Broker, end: Callable[[Brok
     inbox.wait(300)
     for tag in inbox.tags[:100]:
         channel.basic_ack(tag)
-    # A second of peace, in which every broker has written these acks.
-    connection.sleep(1)
+    # Peace, in which every broker has written these acks.
+    connection.sleep(3)
     restart(own_broker, end, connection)
 
     assert [exists(own_broker, queue) for queue in ("orders", "gone", "mine")] == [
@@ -136,16 +136,16 @@ def test_what_expires_meanwhile_is_dead_lettered(
     channel.queue_bind("grave", "dlx", "short")
     arguments = {"x-dead-letter-exchange": "dlx", "x-dead-letter-routing-key": "short"}
     channel.queue_declare("own", durable=True, arguments=arguments)
-    channel.queue_declare("all", durable=True, arguments={**arguments, "x-message-ttl": 700})
+    channel.queue_declare("all", durable=True, arguments={**arguments, "x-message-ttl": 3000})
     channel.confirm_delivery()
-    properties = pika.BasicProperties(delivery_mode=2, expiration="700")
+    properties = pika.BasicProperties(delivery_mode=2, expiration="3000")
     channel.basic_publish("", "own", b"own", properties)
     channel.basic_publish("", "all", b"all", PERSISTENT)
     assert channel.queue_declare("grave", passive=True).method.message_count == 0
     end(own_broker)
     with pytest.raises(AMQPError):
-        connection.sleep(5)
-    time.sleep(0.8)
+        connection.sleep(WITHIN_S)
+    time.sleep(3)
     own_broker.start()
     connection = connect(own_broker)
     channel = connection.channel()

@@ -8,7 +8,15 @@ from typing import Any
 import pika
 import pytest
 from conformance.amqp.conftest import Connect, Named
-from conformance.amqp.helpers import PERSISTENT, Inbox, publish, refused, settle
+from conformance.amqp.helpers import (
+    PERSISTENT,
+    WITHIN_S,
+    Inbox,
+    publish,
+    refused,
+    settle,
+    wait_until,
+)
 from conformance.brokers.process import Broker
 from conformance.brokers.rabbitmq import RabbitMQ
 from conformance.conftest import Target
@@ -195,7 +203,7 @@ def test_a_delivery_can_be_acknowledged_and_nothing_else(
             inbox.channel.basic_reject(1, requeue=False)
         else:
             inbox.channel.basic_nack(1, requeue=answer != "nack")
-        settle(inbox.channel.connection, 2)
+        inbox.channel.connection.sleep(WITHIN_S)
 
 
 def test_a_consumer_must_acknowledge_and_limit_itself(connect: Connect, stream: str) -> None:
@@ -294,7 +302,7 @@ def test_a_segment_must_not_be_too_large(channel: BlockingChannel, name: Named) 
 def test_counts_and_conditions(connect: Connect, channel: BlockingChannel, stream: str) -> None:
     """Nobody counts consumers, and no condition keeps a stream from being deleted."""
     reader(connect, stream)
-    end = time.monotonic() + 5
+    end = time.monotonic() + WITHIN_S
     while True:  # RabbitMQ's own count lags behind its confirms
         declared = channel.queue_declare(stream, passive=True).method
         if declared.message_count == 10 or time.monotonic() > end:
@@ -313,7 +321,8 @@ def test_a_consumer_hears_that_its_stream_is_gone(
     cancelled: list[object] = []
     inbox.channel.add_on_cancel_callback(cancelled.append)
     channel.queue_delete(stream)
-    settle(inbox.channel.connection, 0.5)
+    wait_until(inbox.channel.connection, lambda: cancelled)
+    settle(inbox.channel.connection)
     assert len(cancelled) == 1
 
 
@@ -396,7 +405,7 @@ def test_old_segments_go_when_it_is_too_long(
     }
     channel.queue_declare(stream, durable=True, arguments=arguments)
     publish(channel, stream, *(b"m%d" % number + bytes(10_000) for number in range(60)))
-    end = time.monotonic() + 10
+    end = time.monotonic() + WITHIN_S
     while channel.queue_declare(stream, passive=True).method.message_count > 30:
         assert time.monotonic() < end, "nothing went"
         channel.connection.sleep(0.1)
@@ -415,7 +424,7 @@ def test_old_segments_go_when_it_is_too_long(
 
 def wait_for_stream(connect: Callable[[], pika.BlockingConnection]) -> None:
     """RabbitMQ takes connections before its streams are there."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 2 * WITHIN_S
     while True:
         try:
             connect().channel().queue_declare("s", passive=True)
@@ -444,7 +453,7 @@ def test_a_restart_keeps_messages_and_offsets(own_broker: Broker, end: str) -> N
     publish(channel, "s", *(b"m%d" % number for number in range(200)))
     (own_broker.stop if end == "stop" else own_broker.kill)()
     with pytest.raises(AMQPError):
-        witness.sleep(5)
+        witness.sleep(WITHIN_S)
     own_broker.start()
     wait_for_stream(connect)
     publish(connect().channel(), "s", b"m200")

@@ -2,11 +2,12 @@
 
 ``everyday`` plays all that need no restart of the broker. ``begin`` leaves tasks in every state
 behind: waiting, held by a worker that was killed, delayed; ``finish`` sees all of them done.
+``outlive`` has a worker live on while somebody restarts the broker, once the file with the suffix
+``.begun`` is there; it has done so when there is one with the suffix ``.restarted``.
 The application is named by the environment, see :mod:`app`.
 """
 
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -15,11 +16,13 @@ from itertools import pairwise
 
 from app import DIARY, QUEUE_TYPE, add, app, fail, note, third_time
 from celery import chain, group
-from worker import PATIENCE_S, Diary, Worker, wait_until
+from worker import ANSWER_S, PATIENCE_S, Diary, Worker, wait_until
 
 IS_QUORUM = QUEUE_TYPE == "quorum"
 LOG = DIARY.with_suffix(".log")
 diary = Diary(DIARY)
+inspect = app.control.inspect(timeout=ANSWER_S, limit=1)
+both = app.control.inspect(timeout=ANSWER_S, limit=2)
 
 
 def results() -> None:
@@ -53,22 +56,32 @@ def delays() -> None:
     note.apply_async(("delayed-eta",), eta=eta)
     if IS_QUORUM:
         time.sleep(0.5)
-        scheduled = app.control.inspect(timeout=2).scheduled()
-        assert not any(scheduled.values()), f"delayed by the worker, not the broker: {scheduled}"
+        (scheduled,) = wait_until(inspect.scheduled, "an answer").values()
+        # Of the time to the ETA the broker takes the whole seconds.
+        held = [each for each in scheduled if "delayed-eta" not in each["request"]["args"]]
+        assert not held, f"delayed by the worker, not the broker: {held}"
     wait_until(lambda: len(diary.names("delayed-")) == 5, "five delayed tasks")
     late = {name: diary.times(name)[0] - began for name in diary.names("delayed-")}
     for seconds in (1, 2, 3, 5):
-        assert seconds - 0.05 < late[f"delayed-{seconds}"] < seconds + 5, late
+        assert seconds - 0.05 < late[f"delayed-{seconds}"] < seconds + 30, late
     # Delays in the broker are whole seconds; the worker waits for the rest itself.
-    assert 4.4 < late["delayed-eta"] < 10, late
+    assert 4.4 < late["delayed-eta"] < 35, late
+
+
+def told(what: str, *words: object) -> list[object]:
+    """Tell the worker something; what it answered."""
+    tell = getattr(app.control, what)
+    answers: list[object] = tell(*words, reply=True, timeout=ANSWER_S, limit=1)
+    return answers
 
 
 def expired() -> None:
     """A task that nobody could take in time is not run."""
-    app.control.cancel_consumer(app.conf.task_default_queue, reply=True)
+    queue = app.conf.task_default_queue
+    wait_until(lambda: told("cancel_consumer", queue), "the end of its consumer")
     gone = note.apply_async(("expired",), expires=1)
     time.sleep(2)
-    app.control.add_consumer(app.conf.task_default_queue, reply=True)
+    wait_until(lambda: told("add_consumer", queue), "a consumer")
     assert note.delay("after-expired").get(timeout=PATIENCE_S)
     assert gone.state in {"PENDING", "REVOKED"}, gone.state
     assert not diary.times("expired")
@@ -85,18 +98,17 @@ def urgent_first() -> None:
 
 def remote_control() -> None:
     """Workers are asked and told things: statistics, queues, limits, revoked tasks."""
-    inspect = app.control.inspect(timeout=3)
-    (stats,) = inspect.stats().values()
+    (stats,) = wait_until(inspect.stats, "statistics").values()
     assert stats["broker"]["transport"] == "amqp", stats["broker"]
-    assert "app.note" in next(iter(inspect.registered().values()))
-    (queues,) = inspect.active_queues().values()
+    assert "app.note" in next(iter(wait_until(inspect.registered, "tasks").values()))
+    (queues,) = wait_until(inspect.active_queues, "queues").values()
     assert app.conf.task_default_queue in [queue["name"] for queue in queues]
-    (answer,) = app.control.rate_limit("app.add", "100/s", reply=True, timeout=3)
+    (answer,) = wait_until(lambda: told("rate_limit", "app.add", "100/s"), "an answer")
     assert "ok" in next(iter(answer.values()))
     victim = note.delay("terminated", 30)
-    wait_until(lambda: any(app.control.inspect(timeout=1).active().values()), "the long task")
+    wait_until(lambda: any((inspect.active() or {}).values()), "the long task")
     app.control.revoke(victim.id, terminate=True, signal="SIGKILL")
-    wait_until(lambda: not any(inspect.active().values()), "its end")
+    wait_until(lambda: not any((inspect.active() or {"": True}).values()), "its end")
     assert note.delay("after-revoke").get(timeout=PATIENCE_S)
     assert not diary.times("terminated")
 
@@ -107,29 +119,33 @@ def events() -> None:
     with app.connection_for_read() as connection:
 
         def count(event: dict[str, object]) -> None:
+            if event["type"] == "worker-heartbeat" and not seen:
+                for n in range(5):
+                    note.delay(f"event-{n}")
             seen[str(event["type"])] = seen.get(str(event["type"]), 0) + 1
             receiver.should_stop = seen.get("task-succeeded", 0) == 5 and "worker-heartbeat" in seen
 
         receiver = app.events.Receiver(connection, handlers={"*": count})
-        sending = threading.Timer(1.0, lambda: [note.delay(f"event-{n}") for n in range(5)])
-        sending.start()
         receiver.capture(timeout=PATIENCE_S, wakeup=True)
-        sending.join()
     steps = [seen.get(f"task-{step}") for step in ("sent", "received", "started", "succeeded")]
     assert steps == [5, 5, 5, 5], seen
+
+
+def at_work(name: str) -> dict[str, list[object]]:
+    """What all workers are at, if the one of that name is at something."""
+    active: dict[str, list[object]] = both.active() or {}
+    return active if active.get(name) else {}
 
 
 def shared_fairly() -> None:
     """With a prefetch of one a second worker takes what the first has not begun."""
     with Worker(app, "second", LOG, concurrency=2) as second:
-        sent = [note.delay(f"fair-{n}", 0.5) for n in range(12)]
-        time.sleep(0.3)
-        inspect = app.control.inspect(timeout=2)
-        active, reserved = inspect.active(), inspect.reserved()
+        sent = [note.delay(f"fair-{n}", 1.5) for n in range(12)]
+        active = wait_until(lambda: at_work(second.name), "work for the second worker")
+        reserved = wait_until(both.reserved, "what is reserved")
         for name in active:
-            held = len(active[name]) + len(reserved[name])
+            held = len(active[name]) + len(reserved.get(name, []))
             assert held <= 4, f"{name} holds {held}"
-        assert active[second.name], "the second worker got nothing"
         for each in sent:
             each.get(timeout=PATIENCE_S)
     assert sorted(diary.names("fair-")) == sorted(f"fair-{n}" for n in range(12))
@@ -145,6 +161,20 @@ def worker_killed() -> None:
         victim.kill()
     with Worker(app, "heir", LOG):
         wait_until(lambda: wanted <= set(diary.names("killed-")), "all tasks")
+
+
+def outlive() -> None:
+    """A worker that lives on while the broker is restarted does all that there is to do."""
+    wanted = {f"steady-{n}" for n in range(80)}
+    with Worker(app, "steady", LOG):
+        for n in range(60):
+            note.apply_async((f"steady-{n}", 0.05), countdown=8 if n % 10 == 7 else None)
+        wait_until(lambda: len(diary.names("steady-")) >= 10, "the first tasks")
+        DIARY.with_suffix(".begun").touch()
+        wait_until(DIARY.with_suffix(".restarted").exists, "the restart")
+        for n in range(60, 80):
+            note.delay(f"steady-{n}")
+        wait_until(lambda: wanted <= set(diary.names("steady-")), "all tasks")
 
 
 def begin() -> None:
@@ -188,5 +218,6 @@ if __name__ == "__main__":
         "everyday": everyday,
         "begin": lambda: play(begin),
         "finish": lambda: play(finish),
+        "outlive": lambda: play(outlive),
     }
     sys.exit(0 if parts[sys.argv[1]]() else 1)

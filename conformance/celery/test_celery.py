@@ -5,6 +5,8 @@ the broker does: a delayed task passes up to 28 queues with a time to live, by d
 topic exchanges.
 """
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +16,8 @@ from conformance.conftest import Target
 from conformance.toolbox import finished, python_with
 
 HERE: Final = Path(__file__).parent
-RUN_WITHIN_S: Final = 300.0
+RUN_WITHIN_S: Final = 900.0
+POLL_S: Final = 0.05
 
 
 def play(part: str, address: object, queue_type: str, directory: Path) -> str:
@@ -47,3 +50,17 @@ def test_nothing_is_lost_when_worker_and_broker_are_killed(
     own_broker.kill()
     own_broker.start()
     print(play("finish", own_broker.address, queue_type, tmp_path))
+
+
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_a_worker_outlives_the_broker(own_broker: Broker, queue_type: str, tmp_path: Path) -> None:
+    diary = tmp_path / f"diary-{queue_type}"
+    with ThreadPoolExecutor() as beside:
+        played = beside.submit(play, "outlive", own_broker.address, queue_type, tmp_path)
+        while not (diary.with_suffix(".begun").exists() or played.done()):
+            time.sleep(POLL_S)
+        if not played.done():
+            own_broker.kill()
+            own_broker.start()
+            diary.with_suffix(".restarted").touch()
+        print(played.result())

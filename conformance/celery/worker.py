@@ -8,18 +8,23 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 HERE = Path(__file__).parent
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
+ANSWER_S = 5.0
+"""How long workers may take to answer remote control; then they are asked again."""
+
+T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
-    """Look again and again until ``condition`` holds."""
+def wait_until(condition: Callable[[], T], what: str, within_s: float = PATIENCE_S) -> T:
+    """Look again and again until ``condition`` holds; what it came to."""
     end = time.monotonic() + within_s
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < end, f"{what}: not within {within_s} s"
         time.sleep(0.05)
+    return found
 
 
 class Worker:
@@ -63,7 +68,7 @@ class Worker:
     def answers(self) -> bool:
         """It is up: remote control reaches it."""
         assert self._process.poll() is None, f"{self.name} ended with {self._process.returncode}"
-        return bool(self._app.control.ping(destination=[self.name], timeout=1.0))
+        return bool(self._app.control.ping(destination=[self.name], timeout=ANSWER_S))
 
     def kill(self) -> None:
         """SIGKILL, for the worker and its children at the same time."""

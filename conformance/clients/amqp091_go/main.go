@@ -14,7 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 var (
 	url     = os.Args[1]
@@ -182,6 +182,77 @@ func transaction(connection *amqp.Connection) {
 	must(channel.QueueDelete(queue, false, false, false))
 }
 
+func expired(connection *amqp.Connection) {
+	channel := must(connection.Channel())
+	dead := queueOf(channel)
+	queue := must(channel.QueueDeclare(fresh(), true, false, false, false, amqp.Table{
+		"x-message-ttl": int64(50), "x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead,
+		"x-max-length": 1000, "x-expires": int32(600_000),
+	})).Name
+	late := text("late")
+	late.Headers = amqp.Table{"kept": int32(1)}
+	publish(channel, queue, late)
+	got := next(must(channel.Consume(dead, "", true, false, false, false, nil)), "the dead letter")
+	expect(got.Headers["kept"], int32(1), "header")
+	death := got.Headers["x-death"].([]interface{})[0].(amqp.Table)
+	expect(death["queue"], queue, "queue")
+	expect(death["reason"], "expired", "reason")
+	expect(death["count"], int64(1), "count")
+	expect(death["exchange"], "", "exchange")
+	expect(death["routing-keys"], []interface{}{queue}, "routing keys")
+	expect(time.Since(death["time"].(time.Time)) < time.Hour, true, "time")
+	must(channel.QueueDelete(queue, false, false, false))
+	must(channel.QueueDelete(dead, false, false, false))
+}
+
+func poison(connection *amqp.Connection) {
+	channel := must(connection.Channel())
+	dead := queueOf(channel)
+	queue := must(channel.QueueDeclare(fresh(), true, false, false, false, amqp.Table{
+		"x-queue-type": "quorum", "x-delivery-limit": 2, "x-dead-letter-exchange": "",
+		"x-dead-letter-routing-key": dead,
+	})).Name
+	publish(channel, queue, text("poison"))
+	deliveries := must(channel.Consume(queue, "", false, false, false, false, nil))
+	for n := int64(0); n < 3; n++ {
+		delivery := next(deliveries, "the message")
+		count, _ := delivery.Headers["x-delivery-count"].(int64)
+		expect(count, n, "count")
+		check(delivery.Nack(false, true))
+	}
+	got := next(must(channel.Consume(dead, "", true, false, false, false, nil)), "the dead letter")
+	death := got.Headers["x-death"].([]interface{})[0].(amqp.Table)
+	expect(death["reason"], "delivery_limit", "reason")
+	must(channel.QueueDelete(queue, false, false, false))
+	must(channel.QueueDelete(dead, false, false, false))
+}
+
+func stream(connection *amqp.Connection) {
+	channel := must(connection.Channel())
+	check(channel.Confirm(false))
+	queue := must(channel.QueueDeclare(fresh(), true, false, false, false,
+		amqp.Table{"x-queue-type": "stream", "x-max-length-bytes": int64(1) << 30})).Name
+	for n := 0; n < 10; n++ {
+		waiting := must(channel.PublishWithDeferredConfirm(
+			"", queue, false, false, text(fmt.Sprint(n))))
+		expect(waiting.Wait(), true, "confirm")
+	}
+	for first, offset := range map[int64]interface{}{0: "first", 4: int64(4)} {
+		reading := must(connection.Channel())
+		check(reading.Qos(100, 0, false))
+		deliveries := must(reading.Consume(queue, "", false, false, false, false,
+			amqp.Table{"x-stream-offset": offset}))
+		for n := first; n < 10; n++ {
+			delivery := next(deliveries, "a message")
+			expect(string(delivery.Body), fmt.Sprint(n), "order")
+			expect(delivery.Headers["x-stream-offset"], n, "offset")
+			check(delivery.Ack(false))
+		}
+		check(reading.Close())
+	}
+	must(channel.QueueDelete(queue, false, false, false))
+}
+
 func mistake(connection *amqp.Connection) {
 	channel := must(connection.Channel())
 	_, err := channel.QueueDeclarePassive(fresh(), true, false, false, false, nil)
@@ -224,8 +295,8 @@ func lost(*amqp.Connection) {
 }
 
 func heartbeats(*amqp.Connection) {
-	idle := must(amqp.DialConfig(url, amqp.Config{Heartbeat: time.Second}))
-	time.Sleep(3500 * time.Millisecond)
+	idle := must(amqp.DialConfig(url, amqp.Config{Heartbeat: 2 * time.Second}))
+	time.Sleep(7 * time.Second)
 	check(must(idle.Channel()).Close())
 	check(idle.Close())
 }
@@ -257,6 +328,9 @@ func main() {
 		{"headers of all types and every property come back", allTypes},
 		{"a body of many frames comes back whole", large},
 		{"a transaction is kept or taken back", transaction},
+		{"what expires is dead-lettered and says why", expired},
+		{"a quorum queue gives a message up after its limit", poison},
+		{"a stream is read again from where one says", stream},
 		{"a mistake closes its channel only", mistake},
 		{"a deleted queue cancels its consumer", cancelled},
 		{"what a lost connection held comes again on a new one", lost},

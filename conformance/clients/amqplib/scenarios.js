@@ -11,7 +11,7 @@ const fresh = () => `${prefix}${(numbers += 1)}`;
 function within(promise, what) {
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${what} did not come`)), 10_000);
+    timer = setTimeout(() => reject(new Error(`${what} did not come`)), 30_000);
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
@@ -132,6 +132,69 @@ const scenarios = {
     await channel.deleteQueue(queue);
   },
 
+  async "what expires is dead-lettered and says why"(connection) {
+    const channel = await connection.createConfirmChannel();
+    const { queue: dead } = await channel.assertQueue(fresh());
+    const { queue } = await channel.assertQueue(fresh(), {
+      messageTtl: 50, deadLetterExchange: "", deadLetterRoutingKey: dead, maxLength: 1000,
+      expires: 600_000,
+    });
+    channel.sendToQueue(queue, Buffer.from("late"), { headers: { kept: 1 } });
+    const [message] = await take(channel, dead, 1);
+    const [death] = message.properties.headers["x-death"];
+    assert.equal(message.properties.headers.kept, 1);
+    assert.deepEqual(
+      [death.queue, death.reason, death.count, death.exchange, death["routing-keys"]],
+      [queue, "expired", 1, "", [queue]],
+    );
+    assert.equal(death.time["!"], "timestamp");
+    await channel.deleteQueue(queue);
+    await channel.deleteQueue(dead);
+  },
+
+  async "a quorum queue gives a message up after its limit"(connection) {
+    const channel = await connection.createConfirmChannel();
+    const { queue: dead } = await channel.assertQueue(fresh());
+    const { queue } = await channel.assertQueue(fresh(), {
+      durable: true,
+      arguments: {
+        "x-queue-type": "quorum", "x-delivery-limit": 2, "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": dead,
+      },
+    });
+    channel.sendToQueue(queue, Buffer.from("poison"));
+    const counts = [];
+    await channel.consume(queue, (message) => {
+      if (message === null) return;
+      counts.push((message.properties.headers || {})["x-delivery-count"] || 0);
+      channel.nack(message, false, true);
+    });
+    const [message] = await take(channel, dead, 1);
+    assert.deepEqual(counts, [0, 1, 2]);
+    assert.equal(message.properties.headers["x-death"][0].reason, "delivery_limit");
+    await channel.deleteQueue(queue);
+    await channel.deleteQueue(dead);
+  },
+
+  async "a stream is read again from where one says"(connection) {
+    const channel = await connection.createConfirmChannel();
+    const stream = { durable: true, arguments: { "x-queue-type": "stream" } };
+    const { queue } = await channel.assertQueue(fresh(), stream);
+    for (let n = 0; n < 10; n += 1) channel.sendToQueue(queue, Buffer.from(String(n)));
+    await channel.waitForConfirms();
+    for (const [offset, first] of [["first", 0], [4, 4]]) {
+      const reading = await connection.createChannel();
+      await reading.prefetch(100);
+      const from = { arguments: { "x-stream-offset": offset } };
+      const acked = (message) => reading.ack(message);
+      const got = await take(reading, queue, 10 - first, acked, from);
+      assert.deepEqual(got.map((each) => Number(each.content)), [...Array(10).keys()].slice(first));
+      assert.equal(got[0].properties.headers["x-stream-offset"], first);
+      await reading.close();
+    }
+    await channel.deleteQueue(queue);
+  },
+
   async "a mistake closes its channel only"(connection) {
     const channel = await connection.createChannel();
     const failed = new Promise((resolve) => channel.on("error", resolve));
@@ -171,8 +234,8 @@ const scenarios = {
   },
 
   async "heartbeats keep an idle connection"() {
-    const idle = await amqp.connect(`${url}?heartbeat=1`);
-    await new Promise((resolve) => setTimeout(resolve, 3500));
+    const idle = await amqp.connect(`${url}?heartbeat=2`);
+    await new Promise((resolve) => setTimeout(resolve, 7000));
     await (await idle.createChannel()).close();
     await idle.close();
   },

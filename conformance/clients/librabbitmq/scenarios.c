@@ -11,7 +11,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define PATIENCE_S 10
+#define PATIENCE_S 30
 #define BYTES(text) amqp_cstring_bytes(text)
 #define EXPECT(what) ((what) ? (void)0 : failed("line %d: expected %s", __LINE__, #what))
 
@@ -51,13 +51,18 @@ static void disconnect(amqp_connection_state_t connection) {
   amqp_destroy_connection(connection);
 }
 
-static amqp_bytes_t new_queue(amqp_connection_state_t connection) {
+static amqp_bytes_t special_queue(amqp_connection_state_t connection, amqp_table_t arguments) {
   static int number;
-  static char name[64];
-  snprintf(name, sizeof name, "librabbitmq-%d-%d", getpid(), number++);
-  amqp_queue_declare(connection, 1, BYTES(name), 0, 1, 0, 0, amqp_empty_table);
+  static char names[2][64]; /* two are in use at a time at most */
+  char *name = names[number % 2];
+  snprintf(name, sizeof names[0], "librabbitmq-%d-%d", getpid(), number++);
+  amqp_queue_declare(connection, 1, BYTES(name), 0, 1, 0, 0, arguments);
   check(connection, "queue.declare");
   return BYTES(name);
+}
+
+static amqp_bytes_t new_queue(amqp_connection_state_t connection) {
+  return special_queue(connection, amqp_empty_table);
 }
 
 static void delete_queue(amqp_connection_state_t connection, amqp_bytes_t queue) {
@@ -253,6 +258,123 @@ static void transaction(void) {
   disconnect(connection);
 }
 
+static amqp_table_entry_t text_entry(const char *name, amqp_bytes_t text) {
+  amqp_table_entry_t entry = {BYTES(name), {AMQP_FIELD_KIND_UTF8, {.bytes = text}}};
+  return entry;
+}
+
+static amqp_table_entry_t number_entry(const char *name, int number) {
+  amqp_table_entry_t entry = {BYTES(name), {AMQP_FIELD_KIND_I32, {.i32 = number}}};
+  return entry;
+}
+
+/* The value of that name; NULL if there is none. */
+static amqp_field_value_t *found(amqp_table_t *table, const char *name) {
+  for (int n = 0; n < table->num_entries; n++)
+    if (is_text(table->entries[n].key, name)) return &table->entries[n].value;
+  return NULL;
+}
+
+/* Where and why a dead letter died last. */
+static amqp_table_t *death(amqp_envelope_t *letter) {
+  amqp_field_value_t *deaths = found(&letter->message.properties.headers, "x-death");
+  EXPECT(deaths && deaths->kind == AMQP_FIELD_KIND_ARRAY && deaths->value.array.num_entries == 1);
+  EXPECT(deaths->value.array.entries[0].kind == AMQP_FIELD_KIND_TABLE);
+  return &deaths->value.array.entries[0].value.table;
+}
+
+static void expect_text(amqp_table_t *table, const char *name, const char *text) {
+  amqp_field_value_t *value = found(table, name);
+  EXPECT(value && value->kind == AMQP_FIELD_KIND_UTF8 && is_text(value->value.bytes, text));
+}
+
+static void expired(void) {
+  amqp_connection_state_t connection = connected(0);
+  amqp_bytes_t dead = new_queue(connection);
+  amqp_table_entry_t arguments[] = {
+      number_entry("x-message-ttl", 50),    text_entry("x-dead-letter-exchange", BYTES("")),
+      number_entry("x-max-length", 1000),   text_entry("x-dead-letter-routing-key", dead),
+      number_entry("x-expires", 600 * 1000)};
+  amqp_bytes_t queue = special_queue(connection, (amqp_table_t){5, arguments});
+  publish(connection, queue, BYTES("late"), NULL);
+  consume(connection, dead);
+  amqp_envelope_t letter = next(connection);
+  amqp_table_t *last = death(&letter);
+  expect_text(last, "queue", queue.bytes);
+  expect_text(last, "reason", "expired");
+  expect_text(last, "exchange", "");
+  amqp_field_value_t *count = found(last, "count"), *when = found(last, "time");
+  EXPECT(count && count->kind == AMQP_FIELD_KIND_I64 && count->value.i64 == 1);
+  EXPECT(when && when->kind == AMQP_FIELD_KIND_TIMESTAMP);
+  amqp_destroy_envelope(&letter);
+  delete_queue(connection, queue);
+  delete_queue(connection, dead);
+  disconnect(connection);
+}
+
+static void poison(void) {
+  amqp_connection_state_t connection = connected(0);
+  amqp_bytes_t dead = new_queue(connection);
+  amqp_table_entry_t arguments[] = {
+      text_entry("x-queue-type", BYTES("quorum")), text_entry("x-dead-letter-exchange", BYTES("")),
+      number_entry("x-delivery-limit", 2),         text_entry("x-dead-letter-routing-key", dead)};
+  amqp_bytes_t queue = special_queue(connection, (amqp_table_t){4, arguments});
+  publish(connection, queue, BYTES("poison"), NULL);
+  consume(connection, queue);
+  for (int n = 0; n < 3; n++) {
+    amqp_envelope_t got = next(connection);
+    amqp_field_value_t *count = found(&got.message.properties.headers, "x-delivery-count");
+    EXPECT((count ? count->value.i64 : 0) == n);
+    amqp_basic_nack(connection, 1, got.delivery_tag, 0, 1);
+    amqp_destroy_envelope(&got);
+  }
+  amqp_connection_state_t other = connected(0);
+  consume(other, dead);
+  amqp_envelope_t letter = next(other);
+  expect_text(death(&letter), "reason", "delivery_limit");
+  amqp_destroy_envelope(&letter);
+  delete_queue(other, dead);
+  delete_queue(other, queue);
+  disconnect(other);
+  disconnect(connection);
+}
+
+static void stream(void) {
+  amqp_connection_state_t connection = connected(0);
+  amqp_table_entry_t type = text_entry("x-queue-type", BYTES("stream"));
+  amqp_bytes_t queue = special_queue(connection, (amqp_table_t){1, &type});
+  amqp_confirm_select(connection, 1);
+  check(connection, "confirm.select");
+  char body[16];
+  for (int n = 0; n < 10; n++) {
+    snprintf(body, sizeof body, "%d", n);
+    publish(connection, queue, BYTES(body), NULL);
+    EXPECT(next_frame(connection).payload.method.id == AMQP_BASIC_ACK_METHOD);
+  }
+  amqp_table_entry_t offsets[] = {text_entry("x-stream-offset", BYTES("first")),
+                                  number_entry("x-stream-offset", 4)};
+  for (int turn = 0; turn < 2; turn++) {
+    amqp_connection_state_t reading = connected(0);
+    amqp_basic_qos(reading, 1, 0, 100, 0);
+    check(reading, "basic.qos");
+    amqp_basic_consume(reading, 1, queue, BYTES("mine"), 0, 0, 0,
+                       (amqp_table_t){1, &offsets[turn]});
+    check(reading, "basic.consume");
+    for (int n = turn * 4; n < 10; n++) {
+      amqp_envelope_t got = next(reading);
+      snprintf(body, sizeof body, "%d", n);
+      EXPECT(is_text(got.message.body, body));
+      amqp_field_value_t *offset = found(&got.message.properties.headers, "x-stream-offset");
+      EXPECT(offset && offset->kind == AMQP_FIELD_KIND_I64 && offset->value.i64 == n);
+      amqp_basic_ack(reading, 1, got.delivery_tag, 0);
+      amqp_destroy_envelope(&got);
+    }
+    disconnect(reading);
+  }
+  delete_queue(connection, queue);
+  disconnect(connection);
+}
+
 static void mistake(void) {
   amqp_connection_state_t connection = connected(0);
   amqp_queue_declare(connection, 1, BYTES("never.declared"), 1, 0, 0, 0, amqp_empty_table);
@@ -311,8 +433,8 @@ static void lost(void) {
 }
 
 static void heartbeats(void) {
-  amqp_connection_state_t connection = connected(1);
-  struct timeval while_idle = {3, 500000};
+  amqp_connection_state_t connection = connected(2);
+  struct timeval while_idle = {7, 0};
   amqp_frame_t frame;
   int status = amqp_simple_wait_frame_noblock(connection, &frame, &while_idle);
   EXPECT(status == AMQP_STATUS_TIMEOUT);
@@ -341,6 +463,9 @@ int main(int count, char **words) {
                  play("an unroutable mandatory message is returned", returned) +
                  play("headers, properties and a body of many frames come back", whole) +
                  play("a transaction is kept or taken back", transaction) +
+                 play("what expires is dead-lettered and says why", expired) +
+                 play("a quorum queue gives a message up after its limit", poison) +
+                 play("a stream is read again from where one says", stream) +
                  play("a mistake closes its channel only", mistake) +
                  play("a deleted queue cancels its consumer", cancelled) +
                  play("what a lost connection held comes again", lost) +

@@ -16,7 +16,7 @@ use tokio::{io, net, task, time};
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
 
 fn fresh() -> ShortString {
@@ -221,6 +221,124 @@ async fn transaction(url: String) -> Outcome {
     gone(&channel, queue).await
 }
 
+/// A durable queue with arguments; its name.
+async fn special(channel: &Channel, arguments: &[(&str, AMQPValue)]) -> lapin::Result<ShortString> {
+    let mut table = FieldTable::default();
+    for (name, value) in arguments {
+        table.insert((*name).into(), value.clone());
+    }
+    let queue = channel.queue_declare(fresh(), QueueDeclareOptions::durable(), table);
+    Ok(queue.await?.name().clone())
+}
+
+fn text(text: &str) -> AMQPValue {
+    AMQPValue::LongString(text.into())
+}
+
+fn header(delivery: &Delivery, name: &str) -> Option<AMQPValue> {
+    delivery.properties.headers().as_ref()?.inner().get(name).cloned()
+}
+
+/// Where and why a dead letter died last.
+fn death(delivery: &Delivery) -> Result<FieldTable, Box<dyn Error + Send + Sync>> {
+    match header(delivery, "x-death") {
+        Some(AMQPValue::FieldArray(deaths)) => match deaths.as_slice().first() {
+            Some(AMQPValue::FieldTable(death)) => Ok(death.clone()),
+            other => Err(format!("expected a death, got {other:?}").into()),
+        },
+        other => Err(format!("expected deaths, got {other:?}").into()),
+    }
+}
+
+async fn expired(url: String) -> Outcome {
+    let connection = connected(&url).await?;
+    let channel = connection.create_channel().await?;
+    let dead = new_queue(&channel).await?;
+    let queue = special(
+        &channel,
+        &[
+            ("x-message-ttl", AMQPValue::LongUInt(50)),
+            ("x-dead-letter-exchange", text("")),
+            ("x-dead-letter-routing-key", text(dead.as_str())),
+            ("x-max-length", AMQPValue::ShortUInt(1000)),
+            ("x-expires", AMQPValue::LongLongInt(600_000)),
+        ],
+    )
+    .await?;
+    publish(&channel, &queue, b"late", BasicProperties::default()).await?.await?;
+    let death = death(&next(&mut consume(&channel, &dead).await?).await?)?;
+    let death = death.inner();
+    assert_eq!(death.get("queue"), Some(&text(queue.as_str())));
+    assert_eq!(death.get("reason"), Some(&text("expired")));
+    assert_eq!(death.get("count"), Some(&AMQPValue::LongLongInt(1)));
+    assert_eq!(death.get("exchange"), Some(&text("")));
+    let keys = AMQPValue::FieldArray(vec![text(queue.as_str())].into());
+    assert_eq!(death.get("routing-keys"), Some(&keys));
+    assert!(matches!(death.get("time"), Some(AMQPValue::Timestamp(_))));
+    gone(&channel, queue).await?;
+    gone(&channel, dead).await
+}
+
+async fn poison(url: String) -> Outcome {
+    let connection = connected(&url).await?;
+    let channel = connection.create_channel().await?;
+    let dead = new_queue(&channel).await?;
+    let queue = special(
+        &channel,
+        &[
+            ("x-queue-type", text("quorum")),
+            ("x-delivery-limit", AMQPValue::LongInt(2)),
+            ("x-dead-letter-exchange", text("")),
+            ("x-dead-letter-routing-key", text(dead.as_str())),
+        ],
+    )
+    .await?;
+    publish(&channel, &queue, b"poison", BasicProperties::default()).await?.await?;
+    let mut consumer = consume(&channel, &queue).await?;
+    for number in 0..3 {
+        let delivery = next(&mut consumer).await?;
+        let count = match header(&delivery, "x-delivery-count") {
+            None => 0,
+            Some(AMQPValue::LongLongInt(count)) => count,
+            other => panic!("expected a count, got {other:?}"),
+        };
+        assert_eq!(count, number);
+        delivery.nack(BasicNackOptions { requeue: true, ..Default::default() }).await?;
+    }
+    let letter = next(&mut consume(&channel, &dead).await?).await?;
+    assert_eq!(death(&letter)?.inner().get("reason"), Some(&text("delivery_limit")));
+    gone(&channel, queue).await?;
+    gone(&channel, dead).await
+}
+
+async fn stream(url: String) -> Outcome {
+    let connection = connected(&url).await?;
+    let channel = connection.create_channel().await?;
+    channel.confirm_select(ConfirmSelectOptions::default()).await?;
+    let queue = special(&channel, &[("x-queue-type", text("stream"))]).await?;
+    for number in 0..10 {
+        let body = number.to_string();
+        publish(&channel, &queue, body.as_bytes(), BasicProperties::default()).await?.await?;
+    }
+    for (offset, first) in [(text("first"), 0), (AMQPValue::LongLongInt(4), 4)] {
+        let reading = connection.create_channel().await?;
+        reading.basic_qos(100, BasicQosOptions::default()).await?;
+        let mut from = FieldTable::default();
+        from.insert("x-stream-offset".into(), offset);
+        let options = BasicConsumeOptions::default();
+        let mut consumer = reading.basic_consume(queue.clone(), "".into(), options, from).await?;
+        for number in first..10 {
+            let delivery = next(&mut consumer).await?;
+            assert_eq!(delivery.data, number.to_string().as_bytes());
+            let offset = header(&delivery, "x-stream-offset");
+            assert_eq!(offset, Some(AMQPValue::LongLongInt(number)));
+            delivery.ack(BasicAckOptions::default()).await?;
+        }
+        reading.close(200, "done".into()).await?;
+    }
+    gone(&channel, queue).await
+}
+
 async fn mistake(url: String) -> Outcome {
     let connection = connected(&url).await?;
     let channel = connection.create_channel().await?;
@@ -280,8 +398,8 @@ async fn lost(url: String) -> Outcome {
 }
 
 async fn heartbeats(url: String) -> Outcome {
-    let idle = connected(&format!("{url}?heartbeat=1")).await?;
-    time::sleep(Duration::from_millis(3_500)).await;
+    let idle = connected(&format!("{url}?heartbeat=2")).await?;
+    time::sleep(Duration::from_secs(7)).await;
     idle.create_channel().await?.close(200, "done".into()).await?;
     idle.close(200, "done".into()).await?;
     Ok(())
@@ -318,6 +436,9 @@ async fn main() {
         play("headers of all types, every property, many frames", whole(url.clone())).await,
         play("topics route from exchange to exchange", topics(url.clone())).await,
         play("a transaction is kept or taken back", transaction(url.clone())).await,
+        play("what expires is dead-lettered and says why", expired(url.clone())).await,
+        play("a quorum queue gives a message up after its limit", poison(url.clone())).await,
+        play("a stream is read again from where one says", stream(url.clone())).await,
         play("a mistake closes its channel only", mistake(url.clone())).await,
         play("a deleted queue ends its consumer", cancelled(url.clone())).await,
         play("what a lost connection held comes again", lost(url.clone())).await,

@@ -31,7 +31,7 @@ public final class Scenarios {
         void run(Connection connection) throws Exception;
     }
 
-    private static final long PATIENCE_S = 10;
+    private static final long PATIENCE_S = 30;
     private static String url;
     private static int numbers;
 
@@ -185,6 +185,80 @@ public final class Scenarios {
         channel.queueDelete(queue);
     }
 
+    private static String queue(Channel channel, Map<String, Object> arguments)
+            throws IOException {
+        return channel.queueDeclare(fresh(), true, false, false, arguments).getQueue();
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<String, Object> death(Delivery delivery) {
+        Object deaths = delivery.getProperties().getHeaders().get("x-death");
+        return ((List<Map<String, Object>>) deaths).get(0);
+    }
+
+    private static void expired(Connection connection) throws Exception {
+        Channel channel = connection.createChannel();
+        String dead = queue(channel);
+        String queue = queue(channel, Map.of("x-message-ttl", 50, "x-dead-letter-exchange", "",
+                "x-dead-letter-routing-key", dead, "x-max-length", 1000L, "x-expires", 600_000));
+        publish(channel, queue, "late");
+        Map<String, Object> death = death(next(consume(channel, dead), "the dead letter"));
+        expect(death.get("queue").toString(), queue, "queue");
+        expect(death.get("reason").toString(), "expired", "reason");
+        expect(death.get("count"), 1L, "count");
+        expect(death.get("exchange").toString(), "", "exchange");
+        expect(death.get("routing-keys").toString(), "[" + queue + "]", "routing keys");
+        expect(death.get("time") instanceof Date, true, "time");
+        channel.queueDelete(queue);
+        channel.queueDelete(dead);
+    }
+
+    private static void poison(Connection connection) throws Exception {
+        Channel channel = connection.createChannel();
+        String dead = queue(channel);
+        String queue = queue(channel, Map.of("x-queue-type", "quorum", "x-delivery-limit", 2,
+                "x-dead-letter-exchange", "", "x-dead-letter-routing-key", dead));
+        publish(channel, queue, "poison");
+        BlockingQueue<Delivery> came = consume(channel, queue);
+        for (long n = 0; n < 3; n++) {
+            Delivery delivery = next(came, "the message");
+            Map<String, Object> headers = delivery.getProperties().getHeaders();
+            Object count = headers == null ? null : headers.get("x-delivery-count");
+            expect(count == null ? 0L : count, n, "count");
+            channel.basicNack(delivery.getEnvelope().getDeliveryTag(), false, true);
+        }
+        Delivery letter = next(consume(channel, dead), "the dead letter");
+        expect(death(letter).get("reason").toString(), "delivery_limit", "reason");
+        channel.queueDelete(queue);
+        channel.queueDelete(dead);
+    }
+
+    private static void stream(Connection connection) throws Exception {
+        Channel channel = connection.createChannel();
+        channel.confirmSelect();
+        String queue = queue(channel, Map.of("x-queue-type", "stream", "x-max-age", "1h"));
+        for (int n = 0; n < 10; n++) {
+            publish(channel, queue, String.valueOf(n));
+        }
+        channel.waitForConfirmsOrDie(PATIENCE_S * 1000);
+        for (Object offset : List.of("first", 4)) {
+            Channel reading = connection.createChannel();
+            reading.basicQos(100);
+            BlockingQueue<Delivery> came = new LinkedBlockingQueue<>();
+            reading.basicConsume(queue, false, Map.of("x-stream-offset", offset),
+                    (tag, delivery) -> came.add(delivery), tag -> {});
+            for (long n = offset.equals(4) ? 4 : 0; n < 10; n++) {
+                Delivery delivery = next(came, "a message");
+                expect(new String(delivery.getBody()), String.valueOf(n), "order");
+                Map<String, Object> headers = delivery.getProperties().getHeaders();
+                expect(headers.get("x-stream-offset"), n, "offset");
+                reading.basicAck(delivery.getEnvelope().getDeliveryTag(), false);
+            }
+            reading.close();
+        }
+        channel.queueDelete(queue);
+    }
+
     private static void mistake(Connection connection) throws Exception {
         Channel channel = connection.createChannel();
         try {
@@ -247,10 +321,10 @@ public final class Scenarios {
 
     private static void heartbeats(Connection unused) throws Exception {
         ConnectionFactory factory = factory();
-        factory.setRequestedHeartbeat(1);
+        factory.setRequestedHeartbeat(2);
         factory.setAutomaticRecoveryEnabled(false);
         Connection idle = factory.newConnection();
-        Thread.sleep(3500);
+        Thread.sleep(7000);
         idle.createChannel().close();
         idle.close();
     }
@@ -272,6 +346,9 @@ public final class Scenarios {
         scenarios.put("headers of all types and every property come back", Scenarios::allTypes);
         scenarios.put("a body of many frames comes back whole", Scenarios::large);
         scenarios.put("a transaction is kept or taken back", Scenarios::transaction);
+        scenarios.put("what expires is dead-lettered and says why", Scenarios::expired);
+        scenarios.put("a quorum queue gives a message up after its limit", Scenarios::poison);
+        scenarios.put("a stream is read again from where one says", Scenarios::stream);
         scenarios.put("a mistake closes its channel only", Scenarios::mistake);
         scenarios.put("a deleted queue cancels its consumer", Scenarios::cancelled);
         scenarios.put("a lost connection is recovered with its consumers", Scenarios::recovered);
