@@ -104,7 +104,7 @@ EXCHANGE_ARGUMENTS: Final[tuple[dict[str, Any], ...]] = (
 )
 STREAM_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
     ({"x-max-length-bytes": 1_000_000}, {"x-max-length-bytes": -1}),
-    ({"x-max-age": "1h"}, {"x-max-age": "soon"}),
+    ({"x-max-age": "1h"}, {"x-max-age": "5x"}),
     ({"x-stream-max-segment-size-bytes": 1_000_000},),
     ({"x-max-length": 3}, {"x-message-ttl": LONG}, {"x-single-active-consumer": True}),
 )
