@@ -61,6 +61,7 @@ class Command(IntEnum):
     REDELIVER = 20
     LOOKUP = 23
     LOOKUP_RESPONSE = 24
+    SEEK = 28
     GET_LAST_MESSAGE_ID = 29
     GET_LAST_MESSAGE_ID_RESPONSE = 30
     ACTIVE_CONSUMER_CHANGE = 31
@@ -213,6 +214,14 @@ class PulsarClient:
         request, answer = self._request()
         self._write(simple_frame(Command.GET_LAST_MESSAGE_ID, [(1, consumer), (2, request)]))
         return await asyncio.wait_for(answer, CALL_WITHIN_S)
+
+    async def seek(self, place: Place, *, consumer: int = 1) -> None:
+        """Have the subscription go on with that entry; its consumers are closed."""
+        request, answer = self._request()
+        fields: list[tuple[int, Value]] = [(1, consumer), (2, request)]
+        fields.append((3, [(1, place.ledger), (2, place.entry)]))
+        self._write(simple_frame(Command.SEEK, fields))
+        await asyncio.wait_for(answer, CALL_WITHIN_S)
 
     def give_back(self, places: Sequence[Place], *, consumer: int = 1) -> None:
         """Have entries delivered again."""

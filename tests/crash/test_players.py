@@ -9,6 +9,8 @@ import pytest
 from conformance.wire.pulsar import Entry, Place
 from tests.crash.history import AckBook
 from tests.crash.players.bodies import body_of, is_whole, number_of
+from tests.crash.players.compaction import KEYS, CompactionBook, judge_compaction
+from tests.crash.players.cursors import CursorBook
 from tests.crash.players.dead_letters import Dead, DeathBook, judge_deaths
 from tests.crash.players.deduplication import (
     SequenceBook,
@@ -20,6 +22,8 @@ from tests.crash.players.delays import DelayBook, judge_delays
 from tests.crash.players.epochs import EpochBook, judge_epochs
 from tests.crash.players.fan_out import CONSUMED, DISTURBED, KEPT, FanBook, judge_fan_out
 from tests.crash.players.keys import KeyBook, judge_keys
+from tests.crash.players.places import PlaceBook, judge_places
+from tests.crash.players.priorities import PriorityBook, judge_priorities
 from tests.crash.players.streams import KEPT_BYTES, StreamBook, judge_stream
 from tests.crash.players.topology import TopologyBook, judge_topology
 from tests.crash.players.transactions import MoveBook, judge_moves
@@ -351,3 +355,91 @@ def test_topology() -> None:
         assert judge_topology(book, {here: True, away: False, open_: there}) == []
     assert named("gone", judge_topology(book, {here: False, away: False}))
     assert named("there again", judge_topology(book, {here: True, away: True}))
+
+
+# Places
+
+
+def test_places() -> None:
+    here, changing = ("topic", "a"), ("ttl", "a")
+    book = PlaceBook({here: [True], changing: [None]})
+    book.ask(changing, 5)
+    for value in (None, 5):
+        assert judge_places(book, {here: True, changing: value}) == []
+    assert named("something else", judge_places(book, {here: None}))
+    book.answer(changing, 5)
+    assert named("something else", judge_places(book, {changing: None}))
+
+
+# Cursors
+
+
+def test_cursors() -> None:
+    """1 and 3 to 6 are stored; it may be behind 3 or behind 5."""
+    book = CursorBook(sent=6, confirmed={1, 3, 6})
+    assert book.recover([1, 3, 4, 5, 6]) == []
+    assert book.next_after(1) == 3
+    book.answer(3)
+    book.ask(5)
+    for first in (4, 6):
+        book.done = {3, 5}
+        book.begins(first)
+        assert book.done == {first - 1}
+    book.goes_on(1, 3)
+    assert not book.anomalies
+    book.begins(3)
+    book.goes_on(4, 6)
+    assert [line.split()[0] for line in book.anomalies] == ["began", "6"]
+    book.sent, book.confirmed = 8, {1, 3, 6, 8}
+    assert named("lost", book.recover([7]))
+    book.sent = 10
+    assert named("out of order", book.recover([10, 9]))
+
+
+# Compaction
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("lost", lambda b, whole, short: b.confirmed.add(99)),
+        ("out of order, or twice", lambda b, whole, short: whole.append(whole[-1])),
+        ("rewritten", lambda b, whole, short: b.log.append(99)),
+        ("last of their keys", lambda b, whole, short: short.remove(1 + KEYS)),
+        ("compacted: not in the log", lambda b, whole, short: short.append(99)),
+        ("compacted: out of order", lambda b, whole, short: short.reverse()),
+    ],
+)
+def test_compaction(
+    name: str, change: Callable[[CompactionBook, list[int], list[int]], object]
+) -> None:
+    book = CompactionBook(sent=90, confirmed={1, 2}, log=[1, 2])
+    whole, short = [1, 2, 3, 1 + KEYS, 2 + KEYS], [2, 3, 1 + KEYS, 2 + KEYS]
+    assert judge_compaction(book, whole, short) == []
+    change(book, whole, short)
+    assert named(name, judge_compaction(book, whole, short))
+
+
+# Priorities
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("refused", lambda b, back: b.told(1, False)),
+        ("lost", lambda b, back: back.remove(3)),
+        ("acked and came back", lambda b, back: back.append(1)),
+        ("never published", lambda b, back: back.append(9)),
+        ("twice", lambda b, back: back.append(5)),
+        ("out of order", lambda b, back: back.sort()),
+        ("out of order", lambda b, back: back.reverse()),
+    ],
+)
+def test_priorities(name: str, change: Callable[[PriorityBook, list[int]], object]) -> None:
+    book = PriorityBook(urgency={1: 0, 2: 5, 3: 0, 4: 5, 5: 0}, confirmed={1, 3, 4})
+    book.acks.send([1, 2])
+    book.acks.receipt([1])
+    back = [4, 3, 5]
+    assert judge_priorities(book, back) == []
+    change(book, back)
+    assert named(name, judge_priorities(book, back))
