@@ -62,9 +62,14 @@ class PulsarStandalone:
 
     name = "pulsar"
 
-    def __init__(self, directory: Path, **settings: object) -> None:
-        """``settings`` go into the broker's configuration."""
+    def __init__(
+        self, directory: Path, *, token: str = "", tls: bool = False, **settings: object
+    ) -> None:
+        """``settings`` go into the broker's configuration; ``token`` proves who calls, to a broker
+        that asks; ``tls`` opens another port, for which ``settings`` name the certificates."""
         self.directory = directory
+        self._token = token
+        self._tls = Address("127.0.0.1", free_port()) if tls else None
         self._address = Address("127.0.0.1", free_port())
         self._http = Address("127.0.0.1", free_port())
         self._bookie_port = free_port()
@@ -83,6 +88,13 @@ class PulsarStandalone:
     def pulsar_url(self) -> str:
         """Where it speaks Pulsar."""
         return f"pulsar://{self._address}"
+
+    @property
+    def pulsar_tls_url(self) -> str:
+        """Where it speaks Pulsar by TLS."""
+        if self._tls is None:
+            raise BrokerFailed(f"expected {self!r} to speak TLS")
+        return f"pulsar+ssl://{self._tls}"
 
     @property
     def http_url(self) -> str:
@@ -156,6 +168,8 @@ class PulsarStandalone:
             "diskUsageThreshold": 0.99,
             "diskUsageWarnThreshold": 0.98,
         }
+        if self._tls is not None:
+            fields["brokerServicePortTls"] = self._tls.port
         return "".join(f"{name}={value}\n" for name, value in {**fields, **self._settings}.items())
 
     def _wait_until_ready(self) -> None:
@@ -172,7 +186,8 @@ class PulsarStandalone:
         """The last thing that it makes when it starts for the first time."""
         connection = http.client.HTTPConnection(self._http.host, self._http.port, timeout=5)
         try:
-            connection.request("GET", "/admin/v2/namespaces/public")
+            headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+            connection.request("GET", "/admin/v2/namespaces/public", headers=headers)
             return b"public/default" in connection.getresponse().read()
         except (OSError, http.client.HTTPException):
             return False

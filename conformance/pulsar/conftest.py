@@ -59,11 +59,12 @@ def _leave_out(request: pytest.FixtureRequest) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "doors" in metafunc.fixturenames:
-        names = metafunc.config.getoption("pulsar") or ["pulsar", "arneb"]
-        if "ARNEB_PULSAR_URL" in os.environ:
-            names = ["arneb"]
-        metafunc.parametrize("doors", names, indirect=True, scope="session")
+    for fixture in ("doors", "guarded"):
+        if fixture in metafunc.fixturenames:
+            names = metafunc.config.getoption("pulsar") or ["pulsar", "arneb"]
+            if "ARNEB_PULSAR_URL" in os.environ:
+                names = ["arneb"]
+            metafunc.parametrize(fixture, names, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import base64
 import datetime as dt
 import hashlib
 import hmac
+import ipaddress
 import json
 import time
 import urllib.error
@@ -13,17 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import bcrypt
 import pulsar
 import pytest
 from conformance.brokers.arneb import Arneb
+from conformance.brokers.pulsar_standalone import PulsarStandalone
 from conformance.pulsar.helpers import drain
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+HERE = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
 SECRET = bytes(range(32))
+USERS = "me:$apr1$arneb123$pMgERRWPzAMjnVuL4g.Fi.\n"
+"""Whose password is ``right``, as ``htpasswd`` writes it."""
+
 EARLIEST = pulsar.InitialPosition.Earliest
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 
@@ -56,6 +61,7 @@ def make_certificate(directory: Path, name: str, issuer: "tuple[Any, Any] | None
         .not_valid_before(now - dt.timedelta(hours=1))
         .not_valid_after(now + dt.timedelta(hours=1))
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([HERE]), critical=False)
         .sign(signer, hashes.SHA256())
     )
     encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
@@ -69,25 +75,42 @@ def make_certificate(directory: Path, name: str, issuer: "tuple[Any, Any] | None
 class Guarded:
     """A broker that asks who comes, and where its files are."""
 
-    broker: Arneb
+    pulsar: str
+    pulsar_tls: str
+    admin: str
     files: Path
 
     def connect(self, *, tls: bool = False, **options: Any) -> pulsar.Client:
-        url = self.broker.pulsar_tls_url if tls else self.broker.pulsar_url
         if tls:
-            options["tls_trust_certs_file_path"] = str(self.files / "root.crt")
-        return pulsar.Client(url, operation_timeout_seconds=5, logger=QUIET, **options)
+            trusted = {"tls_trust_certs_file_path": str(self.files / "root.crt")}
+            options = trusted | options
+        url = self.pulsar_tls if tls else self.pulsar
+        return pulsar.Client(url, **{"operation_timeout_seconds": 5, "logger": QUIET} | options)
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+@pytest.fixture(scope="session")
+def guarded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Guarded]:
     files = tmp_path_factory.mktemp("files")
     (files / "secret.key").write_bytes(SECRET)
-    hashed = bcrypt.hashpw(b"right", bcrypt.gensalt(4)).decode()
-    (files / "users").write_text(f"me:{hashed}\n")
+    (files / "users").write_text(USERS)
     root = make_certificate(files, "root")
     make_certificate(files, "server", root)
     make_certificate(files, "me", root)
+    place = tmp_path_factory.mktemp("guarded")
+    broker: Arneb | PulsarStandalone
+    if request.param == "pulsar":
+        broker = guarded_pulsar(place, files)
+        admin = broker.http_url
+    else:
+        broker = guarded_arneb(place, files)
+        admin = broker.admin_url
+    yield Guarded(broker.pulsar_url, broker.pulsar_tls_url, admin, files)
+    broker.stop()
+
+
+def guarded_arneb(place: Path, files: Path) -> Arneb:
     settings = f"""
 [pulsar.authentication]
 methods = ["token", "basic", "tls"]
@@ -101,10 +124,26 @@ key = "{files}/server.key"
 client_ca = "{files}/root.crt"
 """
     listeners = ["pulsar", "pulsar-tls", "http-pulsar"]
-    broker = Arneb(tmp_path_factory.mktemp("guarded"), listeners=listeners, settings=settings)
-    broker.start()
-    yield Guarded(broker, files)
-    broker.stop()
+    return Arneb(place, listeners=listeners, settings=settings).start()
+
+
+def guarded_pulsar(place: Path, files: Path) -> PulsarStandalone:
+    providers = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
+    return PulsarStandalone(
+        place,
+        token=token(),
+        tls=True,
+        authenticationEnabled="true",
+        authenticationProviders=",".join(providers + kind for kind in ("Token", "Basic", "Tls")),
+        authenticationRefreshCheckSeconds=1,
+        tokenSecretKey=f"file://{files}/secret.key",
+        basicAuthConf=f"file://{files}/users",
+        tlsCertificateFilePath=f"{files}/server.crt",
+        tlsKeyFilePath=f"{files}/server.key",
+        tlsTrustCertsFilePath=f"{files}/root.crt",
+        brokerClientAuthenticationPlugin="org.apache.pulsar.client.impl.auth.AuthenticationToken",
+        brokerClientAuthenticationParameters=f"token:{token()}",
+    ).start()
 
 
 def assert_works(client: pulsar.Client, topic: str) -> None:
@@ -129,6 +168,65 @@ def test_a_certificate_opens_the_door(guarded: Guarded) -> None:
     files = guarded.files
     mine = pulsar.AuthenticationTLS(str(files / "me.crt"), str(files / "me.key"))
     assert_works(guarded.connect(tls=True, authentication=mine), "by-certificate")
+
+
+def test_a_certificate_may_be_the_clients_and_not_its_proofs(guarded: Guarded) -> None:
+    files = guarded.files
+    client = guarded.connect(
+        tls=True,
+        tls_certificate_file_path=str(files / "me.crt"),
+        tls_private_key_file_path=str(files / "me.key"),
+        authentication=pulsar.AuthenticationToken(token()),
+    )
+    assert_works(client, "by-both")
+
+
+def test_the_brokers_certificate_is_looked_at(guarded: Guarded, tmp_path: Path) -> None:
+    """Who trusts another root, or looks for another name, does not come in."""
+    options = {"authentication": pulsar.AuthenticationToken(token())}
+    assert_works(guarded.connect(tls=True, tls_validate_hostname=True, **options), "by-name")
+    make_certificate(tmp_path, "root")
+    other_root = {"tls_trust_certs_file_path": str(tmp_path / "root.crt")}
+    other_name = guarded.pulsar_tls.replace("127.0.0.1", "localhost")
+    for client in (
+        guarded.connect(tls=True, **options, **other_root),
+        pulsar.Client(
+            other_name,
+            operation_timeout_seconds=5,
+            logger=QUIET,
+            tls_validate_hostname=True,
+            tls_trust_certs_file_path=str(guarded.files / "root.crt"),
+            **options,
+        ),
+    ):
+        with pytest.raises((pulsar.ConnectError, pulsar.Timeout)):
+            client.create_producer("closed")
+        client.close()
+    careless = guarded.connect(
+        tls=True, tls_allow_insecure_connection=True, **options, **other_root
+    )
+    assert_works(careless, "by-carelessness")
+
+
+def test_large_messages_go_through_tls(guarded: Guarded) -> None:
+    client = guarded.connect(tls=True, authentication=pulsar.AuthenticationBasic("me", "right"))
+    consumer = client.subscribe("large-by-tls", "s")
+    producer = client.create_producer("large-by-tls", chunking_enabled=True)
+    large = bytes(range(256)) * (48 * 1024)
+    producer.send(large)
+    assert consumer.receive(30_000).data() == large
+    client.close()
+
+
+def test_a_provider_brings_its_proof(guarded: Guarded) -> None:
+    info = pulsar.ServiceInfo(
+        guarded.pulsar_tls, pulsar.AuthenticationToken(token()), str(guarded.files / "root.crt")
+    )
+    nowhere = pulsar.ServiceInfo("pulsar://127.0.0.1:1")
+    choice = pulsar.AutoClusterFailover(info, [nowhere])
+    client = pulsar.Client(choice, operation_timeout_seconds=5, logger=QUIET)
+    assert client.get_service_info().use_tls
+    assert_works(client, "by-provider")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +269,7 @@ def test_a_token_that_expires_is_renewed_without_notice(guarded: Guarded) -> Non
 
 
 def test_administrators_need_a_proof_too(guarded: Guarded) -> None:
-    url = f"{guarded.broker.admin_url}/admin/v2/namespaces/public"
+    url = f"{guarded.admin}/admin/v2/namespaces/public"
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(url)
     asking = urllib.request.Request(url, headers={"Authorization": f"Bearer {token()}"})
