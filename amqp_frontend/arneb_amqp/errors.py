@@ -9,15 +9,18 @@ failing method, so that whoever catches it only has to send it.
 """
 
 from enum import IntEnum
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 REPLY_TEXT_BYTES_MAX: Final = 255
 """A short string holds no more."""
 
 CUT_MARK: Final = b"..."
 
-NO_METHOD: Final = (0, 0)
-"""Class and method id of an error that no method caused."""
+MethodIds: TypeAlias = tuple[int, int]
+"""Class and method id."""
+
+NO_METHOD: Final[MethodIds] = (0, 0)
+"""Of an error that no method is blamed for."""
 
 
 class ReplyCode(IntEnum):
@@ -65,12 +68,11 @@ CHANNEL_CODES: Final = frozenset(
 class AmqpError(Exception):
     """An error that the peer is told of.
 
-    ``method`` is (class id, method id) of the method that failed; whoever knows it better
-    than the place that raised fills it in.
+    ``method`` is the method that failed, None while whoever knows it has not filled it in.
     """
 
     def __init__(
-        self, reply_code: ReplyCode, explanation: str = "", method: tuple[int, int] = NO_METHOD
+        self, reply_code: ReplyCode, explanation: str = "", method: MethodIds | None = None
     ) -> None:
         self.reply_code = reply_code
         self.explanation = explanation
@@ -84,12 +86,12 @@ class AmqpError(Exception):
         text = f"{name} - {self.explanation}" if self.explanation else name
         return cut(text)
 
-    def caused_by(self, method: tuple[int, int]) -> Self:
-        """The same error, naming the method unless it names one already.
+    def caused_by(self, method: MethodIds) -> Self:
+        """The same error, naming the method unless it names one, or nobody, already.
 
         What is the broker's own fault names none.
         """
-        if self.method == NO_METHOD and self.reply_code is not ReplyCode.INTERNAL_ERROR:
+        if self.method is None and self.reply_code is not ReplyCode.INTERNAL_ERROR:
             self.method = method
         return self
 
@@ -103,7 +105,7 @@ class ConnectionException(AmqpError):
 
 
 def amqp_error(
-    reply_code: ReplyCode, explanation: str = "", method: tuple[int, int] = NO_METHOD
+    reply_code: ReplyCode, explanation: str = "", method: MethodIds | None = None
 ) -> AmqpError:
     """The exception of the right class for ``reply_code``."""
     kind = ChannelException if reply_code.closes_channel_only else ConnectionException
@@ -122,67 +124,67 @@ def cut(text: str) -> str:
 # One constructor for each code that a broker raises, named after it.
 
 
-def access_refused(explanation: str, method: tuple[int, int] = NO_METHOD) -> ChannelException:
+def access_refused(explanation: str, method: MethodIds | None = None) -> ChannelException:
     """403."""
     return ChannelException(ReplyCode.ACCESS_REFUSED, explanation, method)
 
 
-def not_found(explanation: str, method: tuple[int, int] = NO_METHOD) -> ChannelException:
+def not_found(explanation: str, method: MethodIds | None = None) -> ChannelException:
     """404."""
     return ChannelException(ReplyCode.NOT_FOUND, explanation, method)
 
 
-def resource_locked(explanation: str, method: tuple[int, int] = NO_METHOD) -> ChannelException:
+def resource_locked(explanation: str, method: MethodIds | None = None) -> ChannelException:
     """405."""
     return ChannelException(ReplyCode.RESOURCE_LOCKED, explanation, method)
 
 
-def precondition_failed(explanation: str, method: tuple[int, int] = NO_METHOD) -> ChannelException:
+def precondition_failed(explanation: str, method: MethodIds | None = None) -> ChannelException:
     """406."""
     return ChannelException(ReplyCode.PRECONDITION_FAILED, explanation, method)
 
 
-def connection_forced(explanation: str, method: tuple[int, int] = NO_METHOD) -> ConnectionException:
+def connection_forced(explanation: str, method: MethodIds | None = None) -> ConnectionException:
     """320."""
     return ConnectionException(ReplyCode.CONNECTION_FORCED, explanation, method)
 
 
-def frame_error(explanation: str, method: tuple[int, int] = NO_METHOD) -> ConnectionException:
+def frame_error(explanation: str, method: MethodIds | None = None) -> ConnectionException:
     """501."""
     return ConnectionException(ReplyCode.FRAME_ERROR, explanation, method)
 
 
-def syntax_error(explanation: str, method: tuple[int, int] = NO_METHOD) -> ConnectionException:
+def syntax_error(explanation: str, method: MethodIds | None = None) -> ConnectionException:
     """502."""
     return ConnectionException(ReplyCode.SYNTAX_ERROR, explanation, method)
 
 
-def command_invalid(explanation: str, method: tuple[int, int] = NO_METHOD) -> ConnectionException:
+def command_invalid(explanation: str, method: MethodIds | None = None) -> ConnectionException:
     """503."""
     return ConnectionException(ReplyCode.COMMAND_INVALID, explanation, method)
 
 
-def channel_error(explanation: str, method: tuple[int, int] = NO_METHOD) -> ConnectionException:
+def channel_error(explanation: str, method: MethodIds | None = None) -> ConnectionException:
     """504."""
     return ConnectionException(ReplyCode.CHANNEL_ERROR, explanation, method)
 
 
-def unexpected_frame(explanation: str, method: tuple[int, int] = NO_METHOD) -> ConnectionException:
+def unexpected_frame(explanation: str, method: MethodIds | None = None) -> ConnectionException:
     """505."""
     return ConnectionException(ReplyCode.UNEXPECTED_FRAME, explanation, method)
 
 
-def resource_error(explanation: str, method: tuple[int, int] = NO_METHOD) -> ConnectionException:
+def resource_error(explanation: str, method: MethodIds | None = None) -> ConnectionException:
     """506."""
     return ConnectionException(ReplyCode.RESOURCE_ERROR, explanation, method)
 
 
-def not_allowed(explanation: str, method: tuple[int, int] = NO_METHOD) -> ConnectionException:
+def not_allowed(explanation: str, method: MethodIds | None = None) -> ConnectionException:
     """530."""
     return ConnectionException(ReplyCode.NOT_ALLOWED, explanation, method)
 
 
-def not_implemented(explanation: str, method: tuple[int, int] = NO_METHOD) -> ConnectionException:
+def not_implemented(explanation: str, method: MethodIds | None = None) -> ConnectionException:
     """540."""
     return ConnectionException(ReplyCode.NOT_IMPLEMENTED, explanation, method)
 

@@ -1,15 +1,14 @@
 """Connecting: versions, credentials, tuning, heartbeats, virtual hosts."""
 
-import socket
 import struct
 import time
 from contextlib import suppress
-from typing import Self
 
 import pika
 import pytest
 from conformance.amqp.conftest import Connect
 from conformance.amqp.helpers import WITHIN_S
+from conformance.amqp.wire import HEADER, LOGIN, Wire
 from conformance.conftest import Target
 from pamqp import commands, frame
 from pika.exceptions import ProbableAccessDeniedError, ProbableAuthenticationError
@@ -22,52 +21,6 @@ CAPABILITIES = (
     "authentication_failure_close",
     "per_consumer_qos",
 )
-HEADER = b"AMQP\x00\x00\x09\x01"
-LOGIN = "\0guest\0guest"
-
-
-class Wire:
-    """A socket that reads whole frames."""
-
-    def __init__(self, target: Target) -> None:
-        self.socket = socket.create_connection((target.address.host, target.address.port), 5)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-
-    def send(self, method: object, channel: int = 0) -> None:
-        self.socket.sendall(frame.marshal(method, channel))  # type: ignore[arg-type]
-
-    def read(self) -> object:
-        """The next frame's value, heartbeats included; None at the end of the stream."""
-        head = self._exactly(7)
-        if len(head) < 7:
-            return None
-        data = head + self._exactly(struct.unpack(">I", head[3:])[0] + 1)
-        return frame.unmarshal(data)[2]
-
-    def open(
-        self, mechanism: str = "PLAIN", response: str = "\0guest\0guest", heartbeat: int = 0
-    ) -> None:
-        self.socket.sendall(HEADER)
-        assert isinstance(self.read(), commands.Connection.Start)
-        self.send(commands.Connection.StartOk({}, mechanism, response, "en_US"))
-        tune = self.read()
-        assert isinstance(tune, commands.Connection.Tune)
-        self.send(commands.Connection.TuneOk(tune.channel_max, tune.frame_max, heartbeat))
-        self.send(commands.Connection.Open("/"))
-        assert isinstance(self.read(), commands.Connection.OpenOk)
-
-    def _exactly(self, count: int) -> bytes:
-        """Fewer bytes at the end of the stream; a reset is an end like any other."""
-        data = b""
-        with suppress(ConnectionResetError):
-            while len(data) < count and (chunk := self.socket.recv(count - len(data))):
-                data += chunk
-        return data
 
 
 def test_the_server_says_what_it_can(connect: Connect) -> None:

@@ -109,6 +109,28 @@ MISTAKES = [
             lambda c, q: c.queue_bind(q, "amq.headers", arguments={"x-match": "wrong"}),
             406, "PRECONDITION_FAILED - Invalid x-match field value <<\"wrong\">>; expected all, "
             "any, all-with-x, or any-with-x"),
+    Mistake("bind to a consistent hash without a weight",
+            lambda c, q: (c.exchange_declare("hash", "x-consistent-hash", auto_delete=True),
+                          c.queue_bind(q, "hash", "")),
+            406, "PRECONDITION_FAILED - The binding key must be an integer: <<>>"),
+    Mistake("declare a queue mode that holds a quotation mark",
+            lambda c, q: c.queue_declare("other", arguments={"x-queue-mode": 'a"b'}),
+            406, "PRECONDITION_FAILED - invalid arg 'x-queue-mode' for queue 'other' in vhost '/': "
+            "\"unsupported queue mode 'a\\\"b'\""),
+    Mistake("declare a queue type beyond Latin-1",
+            lambda c, q: c.queue_declare("other", arguments={"x-queue-type": "€"}),
+            406, "PRECONDITION_FAILED - invalid arg 'x-queue-type' for queue 'other' in vhost '/': "
+            "[117,110,115,117,112,112,111,114,116,101,100,32,113,117,101,117,101,32,116,121,112,101,"
+            "32,39,226,130,172,39]"),
+    Mistake("redeclare with a void argument",
+            lambda c, q: c.queue_declare(q, durable=True, arguments={"x-expires": None}),
+            406, "PRECONDITION_FAILED - inequivalent arg 'x-expires' for queue '{q}' in vhost '/': "
+            "received the value 'undefined' of type 'void' but current is none"),
+    Mistake("a leader locator of classic queues for a quorum queue",
+            lambda c, q: c.queue_declare("other", durable=True, arguments={
+                "x-queue-type": "quorum", "x-queue-leader-locator": "min-masters"}),
+            406, "PRECONDITION_FAILED - invalid arg 'x-queue-leader-locator' for queue 'other' in "
+            "vhost '/': invalid_queue_locator_arg"),
     Mistake("ack an unknown tag", lambda c, q: (c.basic_ack(99), c.basic_get(q)),
             406, "PRECONDITION_FAILED - unknown delivery tag 99"),
     Mistake("nack an unknown tag", lambda c, q: (c.basic_nack(99), c.basic_get(q)),

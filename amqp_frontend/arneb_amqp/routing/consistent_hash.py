@@ -17,6 +17,7 @@ from typing import Final
 from arneb_amqp.errors import precondition_failed
 from arneb_amqp.routing.exchange import Binding, Exchange, Target
 from arneb_amqp.routing.exchange_type import Headers
+from arneb_amqp.wire.erlang import render_binary
 from arneb_amqp.wire.properties import Properties
 from arneb_amqp.wire.tables import Field, FieldType, longstr, lookup_text
 from arneb_core.hashing import murmur3_32
@@ -103,7 +104,8 @@ class ConsistentHash:
         key = binding.routing_key
         digits = key[1:] if key[:1] in ("+", "-") else key
         if not (digits.isascii() and digits.isdecimal()):
-            raise precondition_failed(f'The binding key must be an integer: <<"{key}">>')
+            shown = render_binary(key.encode("utf-8", "surrogateescape"))
+            raise precondition_failed(f"The binding key must be an integer: {shown}")
         if int(key) < 1:
             raise precondition_failed("The binding key must be greater than 0")
 

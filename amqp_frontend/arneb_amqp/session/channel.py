@@ -92,6 +92,8 @@ class Channel:
             self._closed_by_peer()
         elif isinstance(method, Methods.CloseOk) and self.state is ChannelState.CLOSING:
             self._move(ChannelInput.PEER_CLOSE_OK)
+        elif isinstance(method, Methods.Open):
+            raise channel_error("second 'channel.open' seen")
         elif self.state is ChannelState.OPEN:
             handler = _HANDLERS.get(type(method))
             if handler is None:
@@ -138,16 +140,10 @@ class Channel:
 
     # The channel class.
 
-    def _second_open(self, _: Command) -> None:
-        raise channel_error("second 'channel.open' seen")
-
     def _flow(self, method: Methods.Flow) -> None:
         if not method.active:
             raise not_implemented("active=false")
         self._send(Methods.FlowOk, active=True)
-
-    def _flow_ok(self, _: Command) -> None:
-        """Answers a ``channel.flow`` that this broker never sends."""
 
     def _access(self, _: Command) -> None:
         self._host.outbox.send(self.id, Access.RequestOk())
@@ -367,9 +363,7 @@ def _table(arguments: object) -> Table:
 _Handler = Callable[[Channel, Any], None]
 
 _HANDLERS: Final[Mapping[type[Command], _Handler]] = {
-    Methods.Open: Channel._second_open,
     Methods.Flow: Channel._flow,
-    Methods.FlowOk: Channel._flow_ok,
     Access.Request: Channel._access,
     Exchange.Declare: Channel._declare_exchange,
     Exchange.Delete: Channel._delete_exchange,

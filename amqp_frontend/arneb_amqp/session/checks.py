@@ -61,7 +61,7 @@ def _split_number(text: str) -> tuple[str, str]:
 
 def carbon_copies(properties: Properties) -> tuple[tuple[str, ...], Properties]:
     """The further routing keys that the headers CC and BCC name, and the properties to keep:
-    receivers do not see BCC. Raises RabbitMQ's 406 when a header is not a list of strings."""
+    receivers do not see BCC. Raises RabbitMQ's 406 when a header is not a list."""
     headers = properties.headers or {}
     keys = [key for name in COPY_HEADERS if name in headers for key in _keys(name, headers[name])]
     if "BCC" not in headers:
@@ -71,14 +71,10 @@ def carbon_copies(properties: Properties) -> tuple[tuple[str, ...], Properties]:
 
 
 def _keys(name: str, field: Field) -> list[str]:
+    """As in RabbitMQ, what is in the list and is no string is passed over."""
     if field.type is not FieldType.ARRAY or not isinstance(field.value, tuple):
-        raise _unacceptable(name, field)
-    for each in field.value:
-        if each.type is not FieldType.LONGSTR:
-            raise _unacceptable(name, each)
-    return [each.text for each in field.value]
-
-
-def _unacceptable(name: str, field: Field) -> Exception:
-    kind = field.type.erlang_name
-    return precondition_failed(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}')
+        kind = field.type.erlang_name
+        raise precondition_failed(
+            f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}'
+        )
+    return [each.text for each in field.value if each.type is FieldType.LONGSTR]

@@ -16,7 +16,14 @@ from typing import Any, Final
 
 from pamqp.commands import Channel as ChannelMethods
 
-from arneb_amqp.errors import AmqpError, ChannelException, channel_error, not_allowed
+from arneb_amqp.errors import (
+    NO_METHOD,
+    AmqpError,
+    ChannelException,
+    channel_error,
+    not_allowed,
+    unexpected_frame,
+)
 from arneb_amqp.session.agenda import Collecting
 from arneb_amqp.session.answers import look_s
 from arneb_amqp.session.channel import Channel
@@ -44,7 +51,7 @@ from arneb_amqp.wire.constants import (
     ChannelId,
 )
 from arneb_amqp.wire.items import Ack, AckRun, Broken, Heartbeat, Item, Method, Publish, PublishRun
-from arneb_amqp.wire.methods import method_ids
+from arneb_amqp.wire.methods import describe_method, method_ids
 from arneb_core.interface import Deliveries
 
 BASIC_ACK: Final = (CLASS_BASIC, 80)
@@ -274,7 +281,7 @@ class ConnectionSession(Lifecycle):
         """Any traffic has been noted already."""
 
     def _broken(self, item: Broken) -> None:
-        self.current = item.channel, item.error.method
+        self.current = item.channel, item.error.method or NO_METHOD
         if item.framing_lost:
             self.fail(item.error)
             self.cut(item.error.explanation)
@@ -288,6 +295,8 @@ class ConnectionSession(Lifecycle):
         self.current = channel, method_ids(method)
         if channel == CHANNEL_ZERO:
             self.handle_method(method)
+        elif self.state is not ConnectionState.OPEN:
+            raise unexpected_frame(describe_method(method), NO_METHOD)
         elif isinstance(method, ChannelMethods.Open) and channel not in self._channels:
             self._open_channel(channel)
         else:
@@ -317,7 +326,8 @@ class ConnectionSession(Lifecycle):
         if limit and count >= limit:
             raise not_allowed(
                 f"number of channels opened ({count}) has reached the negotiated channel_max "
-                f"({limit})"
+                f"({limit})",
+                NO_METHOD,
             )
 
 

@@ -105,13 +105,15 @@ class Deliverer:
         self, tag: str, queue: str, *, no_ack: bool, exclusive: bool, arguments: Table
     ) -> tuple[ChannelConsumer, Consume]:
         """A new consumer and the request that attaches it. Raises 530 for a tag in use."""
-        if tag in self.consumers:
+        answers = queue == REPLY_TO
+        if tag in self.consumers and not (answers and tag == self.reply_to.tag):
             raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
-        if queue == REPLY_TO:
+        if answers:
             self.reply_to.check(no_ack=no_ack)
         tag = tag or f"amq.ctag-{self._host.new_name()}"
-        if queue == REPLY_TO:
-            queue = self.reply_to.begin(self._host.new_name(), tag)
+        if answers:
+            # RabbitMQ has no queue there to which arguments could mean something.
+            queue, arguments = self.reply_to.begin(self._host.new_name(), tag), {}
         consumer = ChannelConsumer(
             self._host.next_consumer(), self, tag, queue, no_ack,
             DeliverEncoder(self.channel, tag, self._host.frame_bytes_max),

@@ -14,6 +14,7 @@ from pamqp.commands import Connection
 
 from arneb_amqp.config import AmqpConfig, User
 from arneb_amqp.errors import (
+    NO_METHOD,
     AmqpError,
     access_refused,
     command_invalid,
@@ -121,7 +122,8 @@ def log_in(method: Connection.StartOk, config: AmqpConfig, *, loopback: bool) ->
     if user is None or not _may_enter(user, password, loopback=loopback):
         raise access_refused(
             f"Login was refused using authentication mechanism {method.mechanism}. "
-            "For details see the broker logfile."
+            "For details see the broker logfile.",
+            NO_METHOD,
         )
     return Client(
         name,

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pamqp import commands
 from pamqp.base import Frame as Command
 
-from arneb_amqp.errors import AmqpError
+from arneb_amqp.errors import NO_METHOD, AmqpError
 
 Kind = TypeVar("Kind", bound=Command)
 
@@ -24,7 +24,7 @@ def make(kind: type[Kind], **fields: object) -> Kind:
 
 def close_channel(error: AmqpError) -> commands.Channel.Close:
     """``channel.close`` that tells ``error``."""
-    class_id, method_id = error.method
+    class_id, method_id = error.method or NO_METHOD
     return make(
         commands.Channel.Close,
         reply_code=error.reply_code,
@@ -36,7 +36,7 @@ def close_channel(error: AmqpError) -> commands.Channel.Close:
 
 def close_connection(error: AmqpError) -> commands.Connection.Close:
     """``connection.close`` that tells ``error``."""
-    class_id, method_id = error.method
+    class_id, method_id = error.method or NO_METHOD
     return make(
         commands.Connection.Close,
         reply_code=error.reply_code,

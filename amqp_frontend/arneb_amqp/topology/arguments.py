@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Final
 
 from arneb_amqp.errors import precondition_failed
+from arneb_amqp.wire.erlang import render_string, render_value
 from arneb_amqp.wire.tables import Field, FieldType, Table, lookup_text
 
 QUEUE_TYPE: Final = "x-queue-type"
@@ -175,9 +176,7 @@ def _in_words(field: Field | None) -> str:
 
 
 def _shown(field: Field) -> str:
-    if isinstance(field.value, bytes):
-        return field.text
-    return str(field.value).lower() if isinstance(field.value, bool) else str(field.value)
+    return field.text if isinstance(field.value, bytes) else render_value(field.value)
 
 
 def _check(arguments: Table, queue: str, names: tuple[str, ...] | list[str]) -> None:
@@ -279,11 +278,13 @@ def _filter_size(field: Field, arguments: Table) -> str | None:
     return fault
 
 
-def _one_of(*allowed: str, otherwise: str) -> _Check:
+def _one_of(*allowed: str, otherwise: str = "", unsupported: str = "") -> _Check:
+    """A check whose fault is the atom ``otherwise``, or says what is ``unsupported``."""
+
     def check(field: Field, arguments: Table) -> str | None:
         fault = _string(field, arguments)
         if fault is None and field.text not in allowed:
-            return otherwise.format(field.text)
+            return otherwise or render_string(f"unsupported {unsupported} '{field.text}'")
         return fault
 
     return check
@@ -309,11 +310,11 @@ _QUEUE_CHECKS: Final[Mapping[str, _Check]] = {
     "x-overflow": _one_of(
         "drop-head", "reject-publish", "reject-publish-dlx", otherwise="invalid_overflow"
     ),
-    "x-queue-mode": _one_of("default", "lazy", otherwise="\"unsupported queue mode '{}'\""),
+    "x-queue-mode": _one_of("default", "lazy", unsupported="queue mode"),
     "x-queue-version": _queue_version,
     SINGLE_ACTIVE_CONSUMER: _boolean,
     QUEUE_TYPE: _one_of(
-        *(kind.value for kind in QueueType), otherwise="\"unsupported queue type '{}'\""
+        *(kind.value for kind in QueueType), unsupported="queue type"
     ),
     "x-delivery-limit": _not_negative,
     CONSUMER_TIMEOUT: _not_negative,
@@ -323,7 +324,7 @@ _QUEUE_CHECKS: Final[Mapping[str, _Check]] = {
     "x-stream-filter-size-bytes": _filter_size,
     "x-initial-cluster-size": _positive,
     "x-queue-leader-locator": _one_of(
-        "client-local", "balanced", "random", "least-leaders", "min-masters",
+        "client-local", "balanced", "random", "least-leaders",
         otherwise="invalid_queue_locator_arg",
     ),
 }  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Final
 
 from arneb_amqp.errors import internal_error, precondition_failed
 from arneb_amqp.topology.arguments import MAX_LENGTH_BYTES, number
+from arneb_amqp.wire.erlang import render_value
 from arneb_amqp.wire.stamp import STREAM_OFFSET
 from arneb_amqp.wire.tables import Field, FieldType, Table, lookup_bool, lookup_text
 from arneb_core.interface import TopicSettings
@@ -101,6 +102,6 @@ def _interval_ms(field: Field, queue: str) -> int:
     if not int(digits) or unit not in SECONDS:
         raise precondition_failed(
             f"invalid arg '{STREAM_OFFSET}' for {queue}: "
-            f'{{invalid_stream_offset_arg,{{longstr,<<"{field.text}">>}}}}'
+            f"{{invalid_stream_offset_arg,{{longstr,{render_value(field.value)}}}}}"
         )
     return int(digits) * SECONDS[unit] * 1000

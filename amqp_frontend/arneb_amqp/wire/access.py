@@ -16,14 +16,15 @@ class Access:
     class Request(Command):
         """Ask for access to a realm."""
 
-        __slots__: ClassVar[list[str]] = [
-            "active",
+        # In the order of the wire, which pamqp and our codec take from here.
+        __slots__: ClassVar[list[str]] = [  # noqa: RUF023
+            "realm",
             "exclusive",
             "passive",
-            "read",
-            "realm",
+            "active",
             "write",
-        ]  # fmt: skip
+            "read",
+        ]
         frame_id: ClassVar[int] = 10
         index: ClassVar[int] = 0x001E000A
         name: ClassVar[str] = "Access.Request"

@@ -158,15 +158,9 @@ class Assembler:
         self, kind: int, channel: ChannelId, payload: bytes, partial: _Partial
     ) -> Item | None:
         ids = method_ids(partial.method)
-        if kind != FRAME_BODY:
+        if kind != FRAME_BODY or len(payload) > partial.missing:
             raise unexpected_frame("expected content body, got non content body frame instead", ids)
         partial.missing -= len(payload)
-        if partial.missing < 0:
-            raise unexpected_frame(
-                f"expected content body of {partial.missing + len(payload)} more octets, "
-                f"got {len(payload)}",
-                ids,
-            )
         if partial.refused:
             if not partial.missing:
                 del self.waiting[channel]

@@ -3,22 +3,28 @@
 Clients and their test suites match on these texts, so ours read the same.
 """
 
+import decimal
 from collections.abc import Mapping
+from math import isfinite
+from typing import Final
 
 from arneb_amqp.wire.tables import Decimal, Field, FieldValue
 
 _PRINTABLE = frozenset(range(0x20, 0x7F)) | frozenset(range(0xA0, 0x100)) | set(b"\b\t\n\v\f\r\x1b")
 _ESCAPES = {
-    ord('"'): '\\"',
-    ord("\\"): "\\\\",
-    8: "\\b",
-    9: "\\t",
-    10: "\\n",
-    11: "\\v",
-    12: "\\f",
-    13: "\\r",
-    27: "\\e",
+    ord('"'): b'\\"',
+    ord("\\"): b"\\\\",
+    8: b"\\b",
+    9: b"\\t",
+    10: b"\\n",
+    11: b"\\v",
+    12: b"\\f",
+    13: b"\\r",
+    27: b"\\e",
 }
+
+EXACT_MAX: Final = 1 << 53
+"""From here on not every integer is a float, and plain digits would claim more than is known."""
 
 
 def render_octets(data: bytes) -> str:
@@ -30,7 +36,21 @@ def render_binary(data: bytes) -> str:
     """``<<"text">>``, or numbers when it is not printable (Erlang's ``~p``)."""
     if not data or not _PRINTABLE.issuperset(data):
         return render_octets(data)
-    return f'<<"{"".join(_ESCAPES.get(octet, chr(octet)) for octet in data)}">>'
+    return f"<<{_quoted(data)}>>"
+
+
+def render_string(text: str) -> str:
+    """``"text"``, or a list of numbers when it is not printable: Erlang's strings are lists, and
+    here of octets."""
+    data = text.encode("utf-8", "surrogateescape")
+    if not _PRINTABLE.issuperset(data):
+        return f"[{','.join(map(str, data))}]"
+    return _quoted(data)
+
+
+def _quoted(data: bytes) -> str:
+    escaped = b"".join(_ESCAPES.get(octet, bytes((octet,))) for octet in data)
+    return '"' + escaped.decode("utf-8", "surrogateescape") + '"'
 
 
 def render_value(value: FieldValue) -> str:
@@ -53,8 +73,27 @@ def render_value(value: FieldValue) -> str:
                 for name, field in value.items()
             )
             return f"[{','.join(rows)}]"
+        case float():
+            return render_float(value)
         case _:
             return repr(value)
+
+
+def render_float(value: float) -> str:
+    """The shortest digits that mean ``value``, with an exponent where that is shorter still."""
+    if not isfinite(value):
+        return repr(value)  # Erlang has no such floats, and so no text for them.
+    sign, digits, exponent = decimal.Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int), "it is finite"
+    text = "".join(map(str, digits)).lstrip("0") or "0"
+    before_point = len(text) + exponent if value else 1
+    text = text.rstrip("0") or "0"
+    whole = text[: max(before_point, 0)].ljust(before_point, "0") or "0"
+    rest = text[max(before_point, 0) :].rjust(len(text) - before_point, "0") or "0"
+    plain = f"{whole}.{rest}"
+    scientific = f"{text[0]}.{text[1:] or '0'}e{before_point - 1}"
+    shorter = len(scientific) < len(plain) or abs(value) >= EXACT_MAX
+    return ("-" if sign else "") + (scientific if shorter else plain)
 
 
 def _render_field(field: Field) -> str:

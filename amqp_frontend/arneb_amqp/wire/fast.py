@@ -232,7 +232,7 @@ class FastReader:
                     start != right_start
                     or link != right_link
                     or size != frame_size
-                    or size > size_max
+                    or not 0 < size <= size_max
                     or raw[end] != FRAME_END
                 ):
                     if size or start != right_start or link[0] != FRAME_END:

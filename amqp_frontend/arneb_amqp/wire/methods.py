@@ -15,7 +15,7 @@ from typing import Final, cast
 from pamqp import commands
 from pamqp.base import Frame as Command
 
-from arneb_amqp.errors import AmqpError, frame_error, not_implemented
+from arneb_amqp.errors import NO_METHOD, AmqpError, frame_error, not_implemented
 from arneb_amqp.wire.access import Access
 from arneb_amqp.wire.constants import (
     FRAME_END_OCTET,
@@ -25,6 +25,7 @@ from arneb_amqp.wire.constants import (
     DeliveryTag,
 )
 from arneb_amqp.wire.erlang import render_octets
+from arneb_amqp.wire.frames import describe_frame
 from arneb_amqp.wire.route import shortstr
 from arneb_amqp.wire.tables import decode_table, encode_table
 
@@ -110,6 +111,11 @@ def encode_method(channel: ChannelId, method: Command) -> bytes:
     return FRAME_START.pack(FRAME_METHOD, channel, len(payload)) + payload + FRAME_END_OCTET
 
 
+def describe_method(method: Command) -> str:
+    """The method's frame, as error texts show it."""
+    return describe_frame(FRAME_METHOD, _INDEX.pack(method.index) + _fields_of(method))
+
+
 def encode_ack(channel: ChannelId, tag: DeliveryTag, multiple: bool = False) -> bytes:
     """A ``basic.ack`` frame: one call confirms a whole run when ``multiple``."""
     return _ACK.pack(
@@ -163,7 +169,7 @@ def _read_shortstr(data: bytes, at: int) -> tuple[str, int]:
     try:
         return _read_octets(data, at, "strict")
     except UnicodeDecodeError:
-        raise frame_error("Malformed UTF-8 in shortstr") from None
+        raise frame_error("Malformed UTF-8 in shortstr", NO_METHOD) from None
 
 
 def _read_octets(data: bytes, at: int, errors: str = "surrogateescape") -> tuple[str, int]:

@@ -54,9 +54,6 @@ DELIVERY_MODE_TRANSIENT: Final = 1
 DELIVERY_MODE_PERSISTENT: Final = 2
 _KNOWN_MODES: Final = (None, DELIVERY_MODE_TRANSIENT, DELIVERY_MODE_PERSISTENT)
 
-_RESERVED_FLAGS: Final = 0x0003
-"""Bit 0 announces more flags, which the basic class does not have; bit 1 means nothing."""
-
 SKELETONS_MAX: Final = 256
 _FREE_MAX: Final = 2 * 64
 """Skeletons with more fields than this take too much memory."""
@@ -192,10 +189,9 @@ def _table_end(data: bytes, at: int) -> int:
 
 
 def _flags_of(data: bytes) -> int:
-    flags = data[0] << 8 | data[1]
-    if flags & _RESERVED_FLAGS:
-        raise _malformed(data)
-    return flags
+    """The two lowest bits mean nothing: more flags, which the last one announces, are not read, for
+    the basic class has no more."""
+    return data[0] << 8 | data[1]
 
 
 def _malformed(data: bytes) -> ConnectionException:

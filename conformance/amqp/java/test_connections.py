@@ -1,7 +1,6 @@
 """Java's ChannelLimitNegotiation, ConnectionOpen, FrameMax, Heartbeat, SaslMechanisms,
 UnexpectedFrames and UserIDHeader: what is agreed on at the beginning, and what is kept of it."""
 
-import struct
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from conformance.amqp.conftest import Connect, Named
 from conformance.amqp.helpers import refused, take
 from conformance.amqp.java.common import bare_frame, temporary
-from conformance.amqp.test_handshake import HEADER, LOGIN, Wire
+from conformance.amqp.wire import HEADER, Peer
 from conformance.conftest import Target
 from pamqp import body, commands, frame, header
 from pika.adapters.blocking_connection import BlockingChannel
@@ -24,39 +23,6 @@ FRAME_EXTRA = 8
 FRAME_MIN = 4_096
 METHOD, CONTENT_HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 CAN_BE_TOLD = {"capabilities": {"authentication_failure_close": True}}
-
-
-class Peer(Wire):
-    """A client that does as it likes."""
-
-    def start(self, mechanism: str = "PLAIN", response: str = LOGIN, **properties: Any) -> Any:
-        """As far as the login; what answers it."""
-        self.socket.sendall(HEADER)
-        assert isinstance(self.read(), commands.Connection.Start)
-        self.send(commands.Connection.StartOk(properties, mechanism, response, "en_US"))
-        return self.read()
-
-    def tune(self, *, frame_max: int = 0, channel_max: int = 0, heartbeat: int = 0) -> Any:
-        """Agree on these, or on what is offered; the answer to connection.open."""
-        tune = self.start()
-        assert isinstance(tune, commands.Connection.Tune)
-        self.send(
-            commands.Connection.TuneOk(
-                channel_max or tune.channel_max, frame_max or tune.frame_max, heartbeat
-            )
-        )
-        self.send(commands.Connection.Open("/"))
-        return self.read()
-
-    def open_channel(self, number: int = 1) -> Any:
-        self.send(commands.Channel.Open(), number)
-        return self.read()
-
-    def read_head(self) -> tuple[int, bytes]:
-        """The next frame's type and payload."""
-        head = self._exactly(7)
-        data = self._exactly(struct.unpack(">I", head[3:])[0] + 1)
-        return head[0], data[:-1]
 
 
 @pytest.fixture

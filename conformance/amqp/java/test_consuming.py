@@ -9,7 +9,7 @@ import pytest
 from conformance.amqp.conftest import Connect, Named
 from conformance.amqp.helpers import PERSISTENT, Inbox, refused, take, wait_until
 from conformance.amqp.java.common import bare_frame, got, pause, ready, temporary, wait_ready
-from conformance.amqp.test_handshake import Wire
+from conformance.amqp.wire import Wire
 from conformance.conftest import Target
 from pamqp import commands
 from pika.adapters.blocking_connection import BlockingChannel

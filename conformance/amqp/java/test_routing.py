@@ -102,7 +102,7 @@ def three(channel: BlockingChannel, name: Named) -> list[str]:
 
 
 def copied(
-    channel: BlockingChannel, exchange: str, key: str, cc: list[str] | None, bcc: list[str] | None
+    channel: BlockingChannel, exchange: str, key: str, cc: list[Any] | None, bcc: list[str] | None
 ) -> None:
     headers = {"CC": cc, "BCC": bcc}
     headers = {key: value for key, value in headers.items() if value is not None}
@@ -133,6 +133,8 @@ def test_cc_routes_cc_ignore_empty_and_invalid_routes(
 ) -> None:
     copied(channel, "", three[0], [], ["frob"])
     assert reached(channel, three, cc=True) == three[:1]
+    copied(channel, "", three[0], [1, None, three[1]], None)
+    assert reached(channel, three, cc=True) == three[:2]
 
 
 def test_cc_routes_bcc(channel: BlockingChannel, three: list[str]) -> None:

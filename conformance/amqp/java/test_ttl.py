@@ -13,7 +13,7 @@ import pytest
 from conformance.amqp.conftest import Connect, Named
 from conformance.amqp.helpers import Inbox, refused
 from conformance.amqp.java.common import bare_frame, got, inequivalent, pause
-from conformance.amqp.test_handshake import Wire
+from conformance.amqp.wire import Wire
 from conformance.conftest import Target
 from pamqp import commands
 from pika.adapters.blocking_connection import BlockingChannel

@@ -84,7 +84,8 @@ def test_a_client_cannot_pass_a_header_off_as_a_property() -> None:
     ("key", "text"),
     [
         ("abc", 'The binding key must be an integer: <<"abc">>'),
-        ("", 'The binding key must be an integer: <<"">>'),
+        ("", "The binding key must be an integer: <<>>"),
+        ("€", "The binding key must be an integer: <<226,130,172>>"),
         ("1.5", 'The binding key must be an integer: <<"1.5">>'),
         ("0", "The binding key must be greater than 0"),
         ("-3", "The binding key must be greater than 0"),

@@ -104,6 +104,15 @@ def test_a_refusal_closes_the_channel_and_names_the_method() -> None:
         play << Leave(())
 
 
+def test_a_channel_that_is_closing_cannot_be_opened() -> None:
+    with opened() as play:
+        play >> client(Queue.Purge, queue="")
+        play << sent(Channel.Close, reply_code=404) << Leave(())
+        play >> Answered() >> client(Channel.Open)
+        text = "CHANNEL_ERROR - second 'channel.open' seen"
+        play << sent(Connection.Close, 0, reply_code=504, reply_text=text) << EndConnection()
+
+
 def test_input_waits_while_a_request_is_not_answered() -> None:
     with opened() as play:
         play >> client(Queue.Declare, queue="a") >> client(Queue.Declare, queue="b")
@@ -125,13 +134,17 @@ def test_the_old_access_class_gets_a_ticket() -> None:
         play >> client(Access.Request) << sent(Access.RequestOk, ticket=1)
 
 
-@pytest.mark.parametrize("kind", [Basic.ConsumeOk, Queue.DeclareOk, Tx.SelectOk, Channel.CloseOk])
+@pytest.mark.parametrize(
+    "kind", [Basic.ConsumeOk, Queue.DeclareOk, Tx.SelectOk, Channel.CloseOk, Channel.FlowOk]
+)
 def test_methods_that_only_a_broker_sends_are_invalid(kind: type) -> None:
     fields = (
         {"queue": "q", "message_count": 0, "consumer_count": 0} if kind is Queue.DeclareOk else {}
     )
     if kind is Basic.ConsumeOk:
         fields = {"consumer_tag": "c"}
+    if kind is Channel.FlowOk:
+        fields = {"active": True}
     with opened() as play:
         play >> client(kind, **fields)
         play << sent(Connection.Close, 0, reply_code=503) << EndConnection()

@@ -28,8 +28,10 @@ from arneb_amqp.session.effects import (
     Wake,
 )
 from arneb_amqp.session.events import Answered, ConsumerClosed, Pulled, Refused
+from arneb_amqp.session.reply_to import REPLY_TO
 from arneb_amqp.session.taking_apart import UNREADABLE
 from arneb_amqp.session.unacked import ConsumerId, Settled
+from arneb_amqp.wire.tables import longstr
 from arneb_core import codec as core_codec
 from arneb_core.codec import Message
 from arneb_core.entry import EntryHeader, Origin
@@ -178,6 +180,19 @@ def test_a_tag_in_use_is_refused() -> None:
         play >> client(Basic.Consume, queue="q", consumer_tag="c")
         text = "NOT_ALLOWED - attempt to reuse consumer tag 'c'"
         play << sent(Connection.Close, 0, reply_code=530, reply_text=text) << EndConnection()
+
+
+def test_answers_come_to_one_consumer_whatever_it_asks_for() -> None:
+    with opened() as play:
+        play >> client(
+            Basic.Consume, queue=REPLY_TO, consumer_tag="r", no_ack=True,
+            arguments={"x-priority": longstr("x")},
+        )  # fmt: skip
+        assert play.effect(Consume).arguments == {}
+        play >> Answered() << sent(Basic.ConsumeOk, consumer_tag="r")
+        play >> client(Basic.Consume, queue=REPLY_TO, consumer_tag="r", no_ack=True)
+        text = "PRECONDITION_FAILED - reply consumer already set"
+        play << sent(Channel.Close, reply_code=406, reply_text=text) << Leave((FIRST,))
 
 
 def test_a_refused_consumer_leaves_nothing() -> None:

@@ -69,7 +69,8 @@ def test_a_failed_login_is_told_to_those_who_understand_it(mechanism: str, respo
     )
     with started(Playbook()) as play:
         play >> start_ok(mechanism, response)
-        play << sent(Connection.Close, 0, reply_code=403, reply_text=words) << EndConnection()
+        play << sent(Connection.Close, 0, reply_code=403, reply_text=words, class_id=0, method_id=0)
+        play << EndConnection()
         play >> Answered() >> client(Connection.CloseOk, 0)
         play.effect(Disconnect)
 
@@ -159,7 +160,16 @@ def test_more_channels_than_agreed_are_refused() -> None:
         text = (
             "NOT_ALLOWED - number of channels opened (2) has reached the negotiated channel_max (2)"
         )
-        play << sent(Connection.Close, 0, reply_code=530, reply_text=text) << EndConnection()
+        play << sent(Connection.Close, 0, reply_code=530, reply_text=text, class_id=0, method_id=0)
+        play << EndConnection()
+
+
+def test_channels_come_after_the_virtual_host() -> None:
+    with started(Playbook()) as play:
+        play >> start_ok() << sent(Connection.Tune, 0) >> tune_ok() >> client(Channel.Open, 1)
+        text = "UNEXPECTED_FRAME - type 1, all octets = <<0,20,0,10,1,48>>"
+        play << sent(Connection.Close, 0, reply_code=505, reply_text=text, class_id=0, method_id=0)
+        play << EndConnection()
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from arneb_amqp.session.events import Answered, Committed, QueueDeclared, Refuse
 from arneb_amqp.session.routes import Routes
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
-from arneb_amqp.wire.tables import Field, FieldType, longstr
+from arneb_amqp.wire.tables import Field, FieldType, longstr, signedint
 from arneb_core.entry import EntryFlag, read_header
 
 CC = Field(FieldType.ARRAY, (longstr("q2"),))
@@ -175,6 +175,14 @@ def test_cc_adds_queues_and_bcc_is_taken_out() -> None:
         append = play.appended()
         assert append.queues == ("q", "q2")
         assert b"CC" in append.entries[0]
+
+
+def test_what_is_no_key_among_the_copies_is_passed_over() -> None:
+    keys = Field(FieldType.ARRAY, (signedint(1), Field(FieldType.VOID, None), longstr("q2")))
+    with opened() as play:
+        play.vhost.router.add_queue("q2")
+        play >> publishes(b"a", headers={"CC": keys})
+        assert play.appended().queues == ("q", "q2")
 
 
 @pytest.mark.parametrize(

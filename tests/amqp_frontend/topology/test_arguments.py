@@ -15,7 +15,7 @@ from arneb_amqp.topology.arguments import (
     check_queue_arguments,
     consumer_priority,
 )
-from arneb_amqp.wire.tables import Field, FieldType, boolean, long, longstr, signedint
+from arneb_amqp.wire.tables import Field, FieldType, array, boolean, long, longstr, signedint
 
 WORDS = "queue 'q' in vhost '/'"
 
@@ -36,6 +36,7 @@ WORDS = "queue 'q' in vhost '/'"
         ("x-queue-mode", longstr("x"), "\"unsupported queue mode 'x'\""),
         ("x-queue-version", signedint(3), "\"unsupported queue version '3'\""),
         ("x-queue-type", longstr("x"), "\"unsupported queue type 'x'\""),
+        ("x-queue-type", longstr('"'), '"unsupported queue type \'\\"\'"'),
         ("x-queue-type", signedint(1), "{unacceptable_type,signedint}"),
         ("x-single-active-consumer", signedint(1), "{unacceptable_type,signedint}"),
         ("x-dead-letter-routing-key", longstr("k"), "routing_key_but_no_dlx_defined"),
@@ -57,6 +58,7 @@ def test_wrong_arguments(name: str, field: Field, fault: str) -> None:
         ("stream", "x-max-age", longstr("5x"), "invalid_max_age"),
         ("stream", "x-max-age", longstr("0D"), "invalid_max_age"),
         ("stream", "x-queue-leader-locator", longstr("x"), "invalid_queue_locator_arg"),
+        ("quorum", "x-queue-leader-locator", longstr("min-masters"), "invalid_queue_locator_arg"),
     ],
 )
 def test_wrong_arguments_of_other_types(kind: str, name: str, field: Field, fault: str) -> None:
@@ -99,6 +101,17 @@ def test_right_arguments(arguments: dict[str, Field]) -> None:
         (None, longstr("x"), "received the value 'x' of type 'longstr' but current is none"),
         (longstr("1"), signedint(1), "received '1' but current is '1'"),
         (boolean(True), boolean(False), "received 'false' but current is 'true'"),
+        (signedint(1), Field(FieldType.DOUBLE, 1000.0), "received '1.0e3' but current is '1'"),
+        (
+            None,
+            Field(FieldType.VOID, None),
+            "received the value 'undefined' of type 'void' but current is none",
+        ),
+        (
+            array([signedint(1)]),
+            None,
+            "received none but current is the value '[{signedint,1}]' of type 'array'",
+        ),
     ],
 )
 def test_different_arguments(old: Field | None, new: Field | None, text: str) -> None:

@@ -209,6 +209,7 @@ _FAULTS: Sequence[Callable[[bytes], bytes]] = (
     lambda each: each + ack(1, 1),
     lambda each: each + raw_frame(8, 1, b""),
     lambda each: raw_frame(3, each[2], b"z") + each,
+    lambda each: each + raw_frame(3, each[2], b""),
     lambda each: bytes((each[0] % 4 + 1,)) + each[1:],
     _on_channel(0),
     _on_channel(1),

@@ -173,3 +173,12 @@ def test_ids_and_contents() -> None:
 def test_a_value_that_does_not_fit_is_refused(method: Command) -> None:
     with pytest.raises(ValueError, match="expected"):
         encode_method(ONE, method)
+
+
+def test_the_ticket_that_old_clients_ask_for() -> None:
+    asked = decode_method(b"\x00\x1e\x00\x0a\x05/data\x1e")
+    assert isinstance(asked, Access.Request)
+    assert (asked.realm, asked.exclusive) == ("/data", False)
+    assert asked.passive and asked.active and asked.write and asked.read
+    granted = encode_method(ONE, Access.RequestOk())
+    assert granted == b"\x01\x00\x01\x00\x00\x00\x06\x00\x1e\x00\x0b\x00\x01\xce"

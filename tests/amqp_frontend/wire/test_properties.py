@@ -136,8 +136,6 @@ def test_reads_what_pamqp_writes() -> None:
         pack(">HI", 0x2000, 5) + b"\x01kb",
         pack(">HI", 0x2000, 2) + b"\x01k",
         pack(">HI", 0x2000, 1 << 31),
-        b"\x00\x01",
-        b"\x00\x02",
     ],
 )
 def test_a_malformed_list_is_a_syntax_error(raw: bytes) -> None:
@@ -145,6 +143,14 @@ def test_a_malformed_list_is_a_syntax_error(raw: bytes) -> None:
         with pytest.raises(ConnectionException) as caught:
             read(raw)
         assert caught.value.reply_code is ReplyCode.SYNTAX_ERROR
+
+
+@pytest.mark.parametrize("flags", [0x0001, 0x0002, 0x0003])
+def test_flags_of_no_property_say_nothing(flags: int) -> None:
+    assert PropertyJudge().judge(pack(">H", flags)) == 0
+    assert decode_properties(pack(">H", 0x8000 | flags) + b"\x01t") == Properties(content_type="t")
+    with pytest.raises(ConnectionException):
+        PropertyJudge().judge(pack(">HH", flags, 0))
 
 
 def test_a_judge_remembers_a_bounded_number() -> None:
