@@ -13,6 +13,7 @@ from arneb_core.errors import SubscriptionFenced
 from arneb_core.inspection import InspectedSubscription, LedgerStatistics
 from arneb_core.interface import Done, TopicSettings
 from arneb_core.position import Position, before, position
+from arneb_core.reading import TopicReading
 from arneb_core.waiting import durable
 
 if TYPE_CHECKING:
@@ -21,16 +22,14 @@ if TYPE_CHECKING:
     from arneb_core.consumer import LogConsumer
     from arneb_core.cursor import Cursor
     from arneb_core.engine import Engine
-    from arneb_core.log import Log, Runs
     from arneb_core.settlement import Settlement
     from arneb_core.topic import LogTopic
 
 
-class TopicSurvey:
+class TopicSurvey(TopicReading):
     """Fills :class:`arneb_core.inspection.InspectedTopic`."""
 
     engine: "Engine"
-    log: "Log"
     settings: TopicSettings
 
     @property
@@ -43,9 +42,6 @@ class TopicSurvey:
         if (ms, size) != (self.settings.retention_ms, self.settings.retention_bytes):
             settings = replace(self.settings, retention_ms=ms, retention_bytes=size)
             await self.engine.catalog.change_settings(cast("LogTopic", self), settings)
-
-    async def read(self, place: Position, bytes_max: int) -> "Runs":
-        raise NotImplementedError
 
     def ledgers(self) -> Sequence[LedgerStatistics]:
         """See :meth:`InspectedTopic.ledgers`."""

@@ -7,30 +7,23 @@ closed, every durable subscription is past it, and retention does not hold it.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-import trio
-
 from arneb_core.acks import AckState
 from arneb_core.cursor import Cursor
-from arneb_core.entry import messages_in, read_header
 from arneb_core.errors import (
     NotAllowed,
-    StoreFailed,
     SubscriptionBusy,
     SubscriptionNotFound,
     TopicFenced,
 )
 from arneb_core.interface import InitialPosition, TopicSettings, TopicStatistics
-from arneb_core.log import DurableLog, Log, PlannedRun, Runs
-from arneb_core.offsets import find_offset, offset_of
+from arneb_core.log import DurableLog, Log, PlannedRun
 from arneb_core.position import (
     AFTER_ALL,
-    BEFORE_ALL,
     LedgerId,
     Position,
     before,
     ledger_of,
     position,
-    render,
 )
 from arneb_core.retention import Retention, droppable_through
 from arneb_core.store.changes import Changes
@@ -49,9 +42,6 @@ from arneb_core.survey import TopicSurvey
 if TYPE_CHECKING:
     from arneb_core.delayed.index import DelayedIndex
     from arneb_core.engine import Engine
-
-SCAN_BYTES: Final = 1024 * 1024
-"""Read at a time when looking for a publish time."""
 
 SWEEP_RUNS_MIN: Final = 64
 """Runs of a memory log that are kept before it is looked which of them are done with."""
@@ -95,14 +85,6 @@ class LogTopic(TopicSurvey):
     @property
     def subscriptions(self) -> Mapping[str, LogSubscription]:
         return self._subscriptions
-
-    @property
-    def first(self) -> Position | None:
-        return self.log.after(BEFORE_ALL)
-
-    @property
-    def last(self) -> Position | None:
-        return self.log.ledgers.last
 
     def adopt(self, subscription: LogSubscription) -> None:
         """Take in a subscription found in the store."""
@@ -189,85 +171,6 @@ class LogTopic(TopicSurvey):
             if each.unused:
                 self.forget(each)
             each.unused = True
-
-    async def last_entry(self) -> tuple[Position, bytes] | None:
-        """The last committed entry with its bytes."""
-        last = self.last
-        if last is None:
-            await trio.lowlevel.checkpoint()
-            return None
-        runs = await self.read(last, 1)
-        return (runs[0][0], runs[0][1][0]) if runs else None
-
-    @property
-    def messages(self) -> int:
-        return self.log.ledgers.messages
-
-    def first_offset(self, ledger: LedgerId) -> int | None:
-        info = self.log.ledgers.at(ledger)
-        return None if info is None else info.messages_before
-
-    async def offset_of(self, place: Position) -> int:
-        """The number of the first message at ``place``; see the interface."""
-        return await offset_of(self, place)
-
-    async def find_offset(self, offset: int) -> Position | None:
-        """Where the message of that number is; see the interface."""
-        return await find_offset(self, offset)
-
-    async def first_published(self, publish_time_ms: int) -> Position | None:
-        """The first entry published at or after that time; None when there is none."""
-        start: Position | None = None
-        for info in self.log.ledgers:
-            # A ledger opens with its first entry, so older ledgers end before that.
-            if info.created_ms < publish_time_ms or start is None:
-                start = position(info.id, 0)
-        place = None if start is None else self.log.after(before(start))
-        while place is not None:
-            runs = await self.read(place, SCAN_BYTES)
-            if not runs:
-                # Trimmed meanwhile, or damaged; then nobody can say where to go.
-                floor = self.log.after(before(place))
-                if floor == place and not self.gone:
-                    raise StoreFailed(f"expected an entry at {render(place)}, got none")
-                place = None if self.gone else floor
-                continue
-            for first, entries in runs:
-                for index, entry in enumerate(entries):
-                    if read_header(entry).publish_time_ms >= publish_time_ms:
-                        return Position(first + index)
-                place = Position(first + len(entries) - 1)
-            place = self.log.after(place)
-        return None
-
-    async def size_at(self, place: Position) -> int:
-        """How many messages the entry at ``place`` holds; 0 if there is no such entry."""
-        if not self.log.ledgers.contains(place):
-            return 0
-        runs = await self.read(place, 1)
-        return messages_in(runs[0][1][0]) if runs and runs[0][0] == place else 0
-
-    async def read(self, place: Position, bytes_max: int) -> Runs:
-        """Runs of entries from ``place`` on, off the event loop if they are not in memory.
-
-        Raises :class:`StoreFailed` when they cannot be read.
-        """
-        hot = self.log.read_hot(place, 1 << 30)
-        if hot is not None:
-            await trio.lowlevel.checkpoint()
-            return [hot]
-        answer: list[Runs | StoreFailed] = []
-        finished = trio.Event()
-
-        def then(found: Runs | StoreFailed) -> None:
-            answer.append(found)
-            finished.set()
-
-        self.log.read_cold(place, bytes_max, then)
-        await finished.wait()
-        if isinstance(answer[0], StoreFailed):
-            raise answer[0]
-        return answer[0]
 
     def statistics(self) -> TopicStatistics:
         """The topic at this instant."""

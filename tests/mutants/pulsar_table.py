@@ -108,7 +108,7 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "a consumer's schema is not checked",
-        PULSAR + "server/requests.py",
+        PULSAR + "server/attaching.py",
         "            await schemas.check_consumer(name, schema)\n",
         "            pass\n",
         SCHEMA_TESTS,

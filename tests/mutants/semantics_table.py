@@ -75,7 +75,7 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "who reads compacted reads everything",
-        PULSAR + "server/requests.py",
+        PULSAR + "server/attaching.py",
         "                if effect.compacted:\n",
         "                if False:\n",
         ("tests/pulsar_frontend/server/test_compaction.py",),

@@ -162,7 +162,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "messages of non-persistent topics come back",
-        PULSAR + "server/requests.py",
+        PULSAR + "server/attaching.py",
         "            acks=effect.topic.is_persistent,\n",
         "            acks=True,\n",
         NON_PERSISTENT_TESTS,

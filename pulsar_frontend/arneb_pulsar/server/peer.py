@@ -16,6 +16,7 @@ from arneb_core.errors import CoreError
 from arneb_core.interface import Subscription, Topic
 from arneb_pulsar.identity.certificates import Certificate
 from arneb_pulsar.identity.grants import Grant
+from arneb_pulsar.server.attaching import Attaching
 from arneb_pulsar.server.door import Door
 from arneb_pulsar.server.outbox import Outbox
 from arneb_pulsar.server.publishing import Publishing
@@ -230,7 +231,7 @@ class Peer:
             effects.DescribeConsumer: requests.describe,
             effects.Close: self._close,
             effects.OpenProducer: partial(self.spawn, requests.open_producer),
-            effects.AttachConsumer: partial(self.spawn, requests.attach),
+            effects.AttachConsumer: partial(self.spawn, Attaching(self).attach),
             effects.Seek: partial(self.spawn, requests.seek),
             effects.Unsubscribe: partial(self.spawn, requests.unsubscribe),
             effects.ReadLast: partial(self.spawn, requests.read_last),

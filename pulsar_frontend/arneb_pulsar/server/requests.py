@@ -1,41 +1,23 @@
-"""Requests of a connection that wait for the core, each in a task of its own."""
+"""Requests of a connection: those that wait for the core each have a task of their own."""
 
 import logging
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from arneb_core.errors import (
-    ConsumerBusy,
-    CoreError,
-    KeyRangesRefused,
-    NotAllowed,
-    SubscriptionNotFound,
-    SubscriptionTypeMismatch,
-)
-from arneb_core.interface import (
-    Consumer,
-    ConsumerSpec,
-    InitialPosition,
-    KeySharing,
-    KeySharingMode,
-    Subscription,
-    SubscriptionType,
-    Topic,
-)
+from arneb_core.errors import CoreError, NotAllowed, SubscriptionNotFound
+from arneb_core.interface import InitialPosition, Topic
 from arneb_pulsar.identity.grants import UNAUTHENTIC, Unauthentic
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.places.policies import QuotaAction
 from arneb_pulsar.producers.access import Claim, ClaimRefused
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema
-from arneb_pulsar.schemas.schema import Schema, SchemaType
 from arneb_pulsar.server.keeper import OWNED
 from arneb_pulsar.server.producers import CODES, Place, ProducerClaim
-from arneb_pulsar.server.receivers import PeerSink, Receiver
+from arneb_pulsar.server.refusals import refusal_of
 from arneb_pulsar.server.times import clock_ms
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.errors import Failure, Refused, TopicTerminated, failure_of
@@ -48,9 +30,6 @@ QUOTA_CODES: Final = {
     QuotaAction.HOLD: pb.ProducerBlockedQuotaExceededError,
     QuotaAction.EXCEPTION: pb.ProducerBlockedQuotaExceededException,
 }
-
-SHARING: Final = frozenset({SubscriptionType.SHARED, SubscriptionType.KEY_SHARED})
-"""Types whose consumers are shut off when they leave too much unacknowledged."""
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +72,7 @@ class Requests:
                 version = (await self._door.schemas.attach(effect.topic, effect.schema)).bytes
             await self._claim(topic, effect, version)
         except (CoreError, Refused, IncompatibleSchema) as error:
-            self._peer.tell(events.ProducerRefused(effect.key, _failure(error)))
+            self._peer.tell(events.ProducerRefused(effect.key, refusal_of(error)))
 
     async def _make_initial(self, topic: Topic, name: TopicName, subscription: str) -> None:
         """See to it that somebody gets the first message. A refusal must be one that clients do
@@ -168,32 +147,7 @@ class Requests:
             events.TopicFound(effect.request_id, effect.lookup, url, failure, partitions, same_way)
         )
 
-    # Consumers
-
-    async def attach(self, effect: effects.AttachConsumer) -> None:
-        """Find or make topic and subscription, attach to it."""
-        peer = self._peer
-        try:
-            topic = await self._door.topic(effect.topic, create=effect.create_topic)
-            if effect.schema is not None and effect.schema.type is not SchemaType.AUTO_CONSUME:
-                await self._check_schema(topic, effect.topic, effect.schema)
-            receiver = await self._receiver(topic, effect)
-        except (CoreError, Refused, IncompatibleSchema) as error:
-            peer.tell(events.ConsumerRefused(effect.key, _failure(error)))
-            return
-        peer.receivers[effect.key] = receiver
-        self._door.consumer_came(topic.name, effect.subscription, peer)
-        peer.tell(events.ConsumerAttached(effect.key))
-        self._door.check_end(topic, receiver.subscription)
-
-    async def _check_schema(self, topic: Topic, name: TopicName, schema: Schema) -> None:
-        """A consumer that comes first to an unused topic brings its schema; every other must be
-        able to read what is there. Raises :class:`IncompatibleSchema`."""
-        schemas = self._door.schemas
-        if schemas.find(name) is None and topic.first is None and not self._door.is_used(topic):
-            await schemas.attach(name, schema)
-        else:
-            await schemas.check_consumer(name, schema)
+    # Schemas
 
     async def attach_schema(self, effect: effects.AttachSchema) -> None:
         """Find or attach a schema."""
@@ -202,67 +156,8 @@ class Requests:
             self._door.check(effect.topic, create=False)
             version = (await self._door.schemas.attach(effect.topic, effect.schema)).bytes
         except (CoreError, IncompatibleSchema) as error:
-            failure = _failure(error)
+            failure = refusal_of(error)
         self._peer.tell(events.SchemaAttached(effect.request_id, version, failure))
-
-    async def _receiver(self, topic: Topic, effect: effects.AttachConsumer) -> Receiver:
-        """The attached consumer. Shielded: a subscription that was made without a trace goes
-        with its consumer only, so one must come to be or it must be removed."""
-        with trio.CancelScope(shield=True):
-            subscription = await self._door.subscribe(
-                topic,
-                effect.topic,
-                effect.subscription,
-                durable=effect.durable,
-                initial=effect.initial,
-                start=effect.start,
-                properties=effect.subscription_properties,
-            )
-            try:
-                if effect.rollback_s and not effect.durable:
-                    await subscription.seek_time(max(0, clock_ms() - effect.rollback_s * 1000))
-                if effect.compacted:
-                    await self._door.overlook_superseded(topic, subscription)
-                consumer = await self._attach(topic, subscription, effect)
-            except BaseException:
-                if not effect.durable and not subscription.consumers:
-                    await topic.unsubscribe(effect.subscription, force=True)
-                raise
-        takes_any = effect.schema is not None and effect.schema.type is SchemaType.AUTO_CONSUME
-        return Receiver(topic, subscription, consumer, takes_any, effect.compacted)
-
-    async def _attach(
-        self, topic: Topic, subscription: Subscription, effect: effects.AttachConsumer
-    ) -> Consumer:
-        """Attach; a place taken by a dead connection is freed first."""
-        config = self._door.config
-        is_limited = effect.durable and effect.type in SHARING
-        spec = ConsumerSpec(
-            name=effect.name,
-            type=effect.type,
-            priority=effect.priority,
-            acks=effect.topic.is_persistent,
-            partition=effect.topic.partition if effect.topic.partition >= 0 else None,
-            unacked_max=config.max_unacked_messages_per_consumer if is_limited else 0,
-            subscription_unacked_max=(
-                config.max_unacked_messages_per_subscription if is_limited else 0
-            ),
-            sharing=self._sharing(effect.sharing),
-            properties=effect.properties,
-        )
-        sink = PeerSink(self._peer, effect.key)
-        try:
-            return subscription.attach(spec, sink)
-        except (ConsumerBusy, KeyRangesRefused, SubscriptionTypeMismatch):
-            if not await self._door.bury_dead(topic.name, subscription.name, self._peer):
-                raise
-        return subscription.attach(spec, sink)
-
-    def _sharing(self, wanted: KeySharing) -> KeySharing:
-        """``wanted``, with the broker's choice where it has one."""
-        if wanted.mode is KeySharingMode.STICKY or self._door.config.key_shared_consistent_hashing:
-            return wanted
-        return replace(wanted, mode=KeySharingMode.HASH_RANGES)
 
     # Subscriptions
 
@@ -371,9 +266,3 @@ class Requests:
             return
         mark_delete = receiver.subscription.mark_delete
         self._peer.tell(events.LastRead(effect.key, effect.request_id, place, size, mark_delete))
-
-
-def _failure(error: CoreError | Refused | IncompatibleSchema) -> Failure:
-    if isinstance(error, IncompatibleSchema):
-        return Failure(pb.IncompatibleSchema, str(error))
-    return error.failure if isinstance(error, Refused) else failure_of(error)

@@ -7,7 +7,7 @@ bytes for the peer, and :meth:`Connection.handle_timer` keeps the time. All but
 """
 
 from collections.abc import Callable
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.session import events
@@ -15,7 +15,7 @@ from arneb_pulsar.session.client import Client
 from arneb_pulsar.session.consuming import Consuming
 from arneb_pulsar.session.describing import Describing
 from arneb_pulsar.session.effects import Close, Effect
-from arneb_pulsar.session.errors import Refused, RemoteProtocolError
+from arneb_pulsar.session.errors import NO_TRANSACTIONS, Refused, RemoteProtocolError
 from arneb_pulsar.session.fields import text_of
 from arneb_pulsar.session.finding import Finding
 from arneb_pulsar.session.keep_alive import KeepAlive, Tick
@@ -31,8 +31,6 @@ from arneb_pulsar.wire.frame import MESSAGE_BYTES_MAX, FrameReader, Frames
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
 from arneb_pulsar.wire.sends import count_successors, parse_send
-
-NO_TRANSACTIONS: Final = "Transactions are not enabled."
 
 
 class Connection:
@@ -238,7 +236,7 @@ class Connection:
         """Its bytes have told the keep-alive already."""
 
     def _refuse_transaction(self, command: object) -> None:
-        raise Refused(pb.NotAllowedError, NO_TRANSACTIONS)
+        raise Refused(NO_TRANSACTIONS.code, NO_TRANSACTIONS.text)
 
     def _handle_event(self, event: events.Event) -> None:
         producing, consuming = self._producing, self._consuming

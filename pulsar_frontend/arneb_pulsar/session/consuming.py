@@ -8,10 +8,9 @@ send them before they know that the broker closed it.
 from typing import Final
 
 from arneb_core.position import Position
+from arneb_pulsar.session.acknowledging import acknowledge, answer_ack
 from arneb_pulsar.session.consumer import Consumer
 from arneb_pulsar.session.effects import (
-    Acknowledge,
-    AcknowledgeUntil,
     AddPermits,
     ConsumerKey,
     DescribeConsumer,
@@ -40,7 +39,7 @@ from arneb_pulsar.session.outlet import Outlet
 from arneb_pulsar.session.subscribing import attachment
 from arneb_pulsar.session.transitions import ConsumerInput, ConsumerState
 from arneb_pulsar.wire import commands
-from arneb_pulsar.wire.ids import done_mask, mask_of, place_of, position_of, split_acks
+from arneb_pulsar.wire.ids import mask_of, place_of, position_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandAck,
@@ -218,56 +217,15 @@ class Consuming:
         else:
             self._outlet.do(Redeliver(consumer.key, None, count=True))
 
-    # Acknowledging
-
     def acknowledge(self, command: CommandAck, raw: bytes) -> None:
-        """ACK, which came in the bytes ``raw``. A client that found a message broken
-        acknowledges it too."""
+        """ACK, which came in the bytes ``raw``."""
         consumer = self._usable(command.consumer_id)
-        if consumer is None:
-            return
-        request_id = command.request_id if command.HasField("request_id") else None
-        if command.txnid_most_bits or command.txnid_least_bits:
-            failure = Failure(pb.NotAllowedError, "Transactions are not enabled.")
-            self._answer_ack(consumer.consumer_id, request_id, failure)
-        elif command.ack_type == CommandAck.Individual:
-            whole, partial = split_acks(command.message_id, raw)
-            effect = Acknowledge(consumer.key, consumer.consumer_id, whole, partial, request_id)
-            self._outlet.do(effect)
-        else:
-            self._acknowledge_until(consumer, command, request_id)
-
-    def _acknowledge_until(
-        self, consumer: Consumer, command: CommandAck, request_id: int | None
-    ) -> None:
-        place = position_of(command.message_id[0]) if len(command.message_id) == 1 else None
-        consumer_id = consumer.consumer_id
-        if consumer.shares:
-            text = "Cumulative acknowledgement on a shared subscription"
-            self._answer_ack(consumer_id, request_id, Failure(pb.NotAllowedError, text))
-        elif place is None:
-            text = "A cumulative acknowledgement names one message"
-            self._answer_ack(consumer_id, request_id, Failure(pb.NotAllowedError, text))
-        else:
-            words = command.message_id[0].ack_set
-            mask = done_mask(words) if words else None
-            effect = AcknowledgeUntil(consumer.key, consumer_id, place, mask, request_id)
-            self._outlet.do(effect)
+        if consumer is not None:
+            acknowledge(self._outlet, consumer, command, raw)
 
     def acknowledged(self, event: Acknowledged) -> None:
-        """An acknowledgement is durable, or failed."""
-        self._answer_ack(event.consumer_id, event.request_id, event.failure)
-
-    def _answer_ack(
-        self, consumer_id: int, request_id: int | None, failure: Failure | None
-    ) -> None:
-        if request_id is None:
-            return
-        if failure is None:
-            self._outlet.send(commands.ack_response(consumer_id, request_id))
-        else:
-            code, text = failure.code, failure.text
-            self._outlet.send(commands.ack_response(consumer_id, request_id, code, text))
+        """An acknowledgement is durable, or failed. Its consumer may be gone by now."""
+        answer_ack(self._outlet, event.consumer_id, event.request_id, event.failure)
 
     # Seeking and asking
 

@@ -36,6 +36,9 @@ class Failure:
     text: str
 
 
+NO_TRANSACTIONS: Final = Failure(pb.NotAllowedError, "Transactions are not enabled.")
+"""Pulsar's answer to everything about transactions where they are turned off."""
+
 SERVER_ERRORS: Final[dict[type[core.CoreError], ServerError]] = {
     core.CoreError: pb.UnknownError,
     core.TopicNotFound: pb.TopicNotFound,

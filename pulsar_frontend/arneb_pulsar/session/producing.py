@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from arneb_core.entry import messages_in
 from arneb_core.position import Position
 from arneb_pulsar.names import NAME_BYTES_MAX, TopicName
 from arneb_pulsar.producers.access import AccessMode
+from arneb_pulsar.session.damaged import take_apart
 from arneb_pulsar.session.describing import schema_of
 from arneb_pulsar.session.effects import (
     AppendRun,
@@ -19,7 +19,13 @@ from arneb_pulsar.session.effects import (
     OpenProducer,
     ProducerKey,
 )
-from arneb_pulsar.session.errors import Failure, Refused, RemoteProtocolError, failure_of
+from arneb_pulsar.session.errors import (
+    NO_TRANSACTIONS,
+    Failure,
+    Refused,
+    RemoteProtocolError,
+    failure_of,
+)
 from arneb_pulsar.session.events import (
     Appended,
     ProducerExpelled,
@@ -33,8 +39,8 @@ from arneb_pulsar.session.outcome import Outcome
 from arneb_pulsar.session.outlet import Outlet
 from arneb_pulsar.session.transitions import PRODUCER_MOVES, ProducerInput, ProducerState
 from arneb_pulsar.wire import commands
-from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
-from arneb_pulsar.wire.metadata import is_delayed, make_entries, make_entry
+from arneb_pulsar.wire.errors import PayloadError
+from arneb_pulsar.wire.metadata import make_entries
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandCloseProducer,
@@ -52,8 +58,6 @@ them before it knew. Java's broker takes the same time."""
 
 UNAVAILABLE: Final = Failure(pb.ServiceNotReady, "Topic is temporarily unavailable")
 """A producer that is not open yet has to ask again: its topic went, or is to be opened anew."""
-
-NO_TRANSACTIONS: Final = Failure(pb.NotAllowedError, "Transactions are not enabled.")
 
 
 class Producer:
@@ -190,9 +194,11 @@ class Producing:
             try:
                 run.entries, run.messages, run.delayed = make_entries(run.bodies, publish_time_ms)
             except PayloadError:
-                self._keep_good(run, publish_time_ms)
-                run.messages = sum(map(messages_in, run.entries))
-                run.delayed = any(map(is_delayed, run.entries))
+                for outcome, parts in take_apart(run, publish_time_ms):
+                    self._replace(outcome, parts)
+                if run.outcomes:
+                    # The run's first producer may be closed by now; one that waits is not.
+                    run.key = self._by_id[run.outcomes[0].producer_id].key
             run.bodies = []
             if run.entries:
                 self._outlet.do(run)
@@ -323,49 +329,8 @@ class Producing:
         producer.outcomes.append(outcome)
         self._drain(producer)
 
-    def _keep_good(self, run: AppendRun, publish_time_ms: int) -> None:
-        """Some body of the run is bad: take it apart, message by message.
-
-        Each outcome is replaced, in its producer's queue too, by one for each stretch of good
-        messages and one for each bad message.
-        """
-        bodies = iter(run.bodies)
-        kept: list[Outcome] = []
-        for outcome in run.outcomes:
-            parts: list[Outcome] = []
-            for index, sequence_id in enumerate(outcome.sequences):
-                failure = self._entry_into(run.entries, next(bodies), publish_time_ms)
-                if failure is not None:
-                    parts.append(Outcome(outcome.producer_id, [sequence_id]))
-                    parts[-1].refused(failure)
-                    continue
-                if not parts or parts[-1].frames is not None:
-                    parts.append(Outcome(outcome.producer_id, key=outcome.key))
-                if index in outcome.highest:
-                    parts[-1].highest[len(parts[-1].sequences)] = outcome.highest[index]
-                if index in outcome.chunks:
-                    parts[-1].chunks.add(len(parts[-1].sequences))
-                parts[-1].sequences.append(sequence_id)
-            kept += (part for part in parts if part.frames is None)
-            self._replace(outcome, parts)
-        run.outcomes = kept
-        if kept:
-            # The run's first producer may be closed by now; one that waits is not.
-            run.key = self._by_id[kept[0].producer_id].key
-
-    def _entry_into(
-        self, entries: list[bytes], body: bytes, publish_time_ms: int
-    ) -> Failure | None:
-        """Append the entry of one body, or say why there is none."""
-        try:
-            entries.append(make_entry(body, publish_time_ms))
-        except ChecksumMismatch:
-            return Failure(pb.ChecksumError, "Checksum failed on the broker")
-        except PayloadError as error:
-            return Failure(pb.NotAllowedError, f"Unreadable message: {error}")
-        return None
-
     def _replace(self, outcome: Outcome, parts: list[Outcome]) -> None:
+        """Have a producer wait for the parts of what it waited for."""
         producer = self._by_id.get(outcome.producer_id)
         if producer is None:
             return

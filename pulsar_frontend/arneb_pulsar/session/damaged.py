@@ -1,0 +1,61 @@
+"""Damaged messages: runs in which some body is bad, taken apart message by message.
+
+The rule: pure. Good messages are stored in their order; each bad one is refused in its turn, and
+nobody else has anything of it.
+"""
+
+from arneb_core.entry import messages_in
+from arneb_pulsar.session.effects import AppendRun
+from arneb_pulsar.session.errors import Failure
+from arneb_pulsar.session.outcome import Outcome
+from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
+from arneb_pulsar.wire.metadata import is_delayed, make_entry
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+
+def take_apart(run: AppendRun, publish_time_ms: int) -> list[tuple[Outcome, list[Outcome]]]:
+    """Have ``run`` hold what is good of it only.
+
+    Each outcome is replaced, and given with what replaces it: one for each stretch of good messages
+    and one, settled, for each bad message.
+    """
+    bodies = iter(run.bodies)
+    replaced: list[tuple[Outcome, list[Outcome]]] = []
+    run.entries = []
+    for outcome in run.outcomes:
+        parts: list[Outcome] = []
+        for index, sequence_id in enumerate(outcome.sequences):
+            made = _entry_of(next(bodies), publish_time_ms)
+            if isinstance(made, Failure):
+                parts.append(Outcome(outcome.producer_id, [sequence_id]))
+                parts[-1].refused(made)
+                continue
+            run.entries.append(made)
+            if not parts or parts[-1].frames is not None:
+                parts.append(Outcome(outcome.producer_id, key=outcome.key))
+            _take_over(outcome, index, parts[-1])
+        replaced.append((outcome, parts))
+    run.outcomes = [part for _, parts in replaced for part in parts if part.frames is None]
+    run.messages = sum(map(messages_in, run.entries))
+    run.delayed = any(map(is_delayed, run.entries))
+    return replaced
+
+
+def _take_over(outcome: Outcome, index: int, part: Outcome) -> None:
+    """One good message of ``outcome`` belongs to ``part``."""
+    at = len(part.sequences)
+    if index in outcome.highest:
+        part.highest[at] = outcome.highest[index]
+    if index in outcome.chunks:
+        part.chunks.add(at)
+    part.sequences.append(outcome.sequences[index])
+
+
+def _entry_of(body: bytes, publish_time_ms: int) -> bytes | Failure:
+    """The entry of one body, or why there is none."""
+    try:
+        return make_entry(body, publish_time_ms)
+    except ChecksumMismatch:
+        return Failure(pb.ChecksumError, "Checksum failed on the broker")
+    except PayloadError as error:
+        return Failure(pb.NotAllowedError, f"Unreadable message: {error}")
