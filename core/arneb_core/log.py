@@ -161,7 +161,7 @@ class DurableLog:
         self._reader.read(self.topic_id, place, last, bytes_max, then)
 
     def read_places(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
-        """Read the entries at ``places`` out of the store, in that order; see :data:`Read`."""
+        """Read the entries at ``places``, which ascend, out of the store; see :data:`Read`."""
         self._reader.read_places(self.topic_id, places, bytes_max, then)
 
     def drop_through(self, ledger: LedgerId) -> None:

@@ -97,7 +97,7 @@ class Reader:
     def read_places(
         self, topic_id: TopicId, places: Sequence[Position], bytes_max: int, then: Read
     ) -> None:
-        """Read single entries, in the order of ``places``, about ``bytes_max`` bytes at most, at
+        """Read single entries at ``places``, which ascend, about ``bytes_max`` bytes at most, at
         least the first; ``then`` is called as in :meth:`read`."""
         where = f"topic {topic_id} at {render(places[0])}"
         self.ask(where, lambda snapshot: snapshot.read_places(topic_id, places, bytes_max), then)

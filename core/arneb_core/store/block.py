@@ -26,7 +26,7 @@ This is the hot path: the loops over entries below run in C (``map``, ``join``,
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import accumulate
 from struct import Struct, pack, pack_into, unpack_from
@@ -132,6 +132,21 @@ def decode_block(value: bytes, find: FindBody | None = None) -> tuple[Position, 
     return first, list(map(entries.read, lengths))
 
 
+def pick_entries(
+    value: bytes, indices: Iterable[int], find: FindBody | None = None
+) -> Iterator[bytes]:
+    """The entries at ``indices``, which ascend and are all in the block; the whole block is checked
+    first, but only these are made, one by one. Raises as :func:`decode_block`."""
+    _, lengths, at = _checked(value)
+    plain = value[0] == BLOCK_FORMAT
+    passed = 0
+    for index in indices:
+        skipped = lengths[passed:index]
+        at += sum(skipped) if plain else sum(map(_stored, skipped))
+        passed = index
+        yield _entry(value, at, lengths[index], find)
+
+
 def block_references(value: bytes) -> list[BodyKey]:
     """The references in a block, one for each. Raises as :func:`decode_block`."""
     if value[:1] != SHARED_BYTE:
@@ -150,20 +165,23 @@ def _stored(length: int) -> int:
 
 
 def _resolved(value: bytes, lengths: Sequence[int], at: int, find: FindBody | None) -> list[bytes]:
-    if find is None:
-        raise BlockCorrupt("expected a block without references, got one with some")
     entries = []
     for length in lengths:
-        end = at + _stored(length)
-        entry = value[at:end]
-        if length & REFERENCE:
-            entry = find(BodyKey(entry))
-            if len(entry) != length ^ REFERENCE:
-                expected = length ^ REFERENCE
-                raise BodyLost(f"expected a body of {expected} bytes, got {len(entry)}")
-        entries.append(entry)
-        at = end
+        entries.append(_entry(value, at, length, find))
+        at += _stored(length)
     return entries
+
+
+def _entry(value: bytes, at: int, length: int, find: FindBody | None) -> bytes:
+    """The entry that stands at ``at``, or is referred to there."""
+    if not length & REFERENCE:
+        return value[at : at + length]
+    if find is None:
+        raise BlockCorrupt("expected a block without references, got one with some")
+    entry = find(BodyKey(value[at : at + BODY_KEY_BYTES]))
+    if len(entry) != length ^ REFERENCE:
+        raise BodyLost(f"expected a body of {length ^ REFERENCE} bytes, got {len(entry)}")
+    return entry
 
 
 def _checked(value: bytes) -> tuple[Position, Sequence[int], int]:

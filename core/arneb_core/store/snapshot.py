@@ -5,6 +5,7 @@ cannot be used again while it is open, so hold one for a batch, not for a sessio
 """
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,13 @@ import lmdb
 
 from arneb_core.errors import FormatMismatch, StoreUnusable
 from arneb_core.position import AFTER_ALL, Position
-from arneb_core.store.block import BLOCK_FORMAT, block_span, decode_block, encode_block
+from arneb_core.store.block import (
+    BLOCK_FORMAT,
+    block_span,
+    decode_block,
+    encode_block,
+    pick_entries,
+)
 from arneb_core.store.bodies import unpack_body
 from arneb_core.store.journal import Record, read_journal, runs_by_topic, write_journal
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, unwrap
@@ -126,26 +133,27 @@ class Snapshot:
     def read_places(
         self, topic_id: TopicId, places: Sequence[Position], bytes_max: int
     ) -> list[tuple[Position, list[bytes]]]:
-        """Single entries, in the order of ``places``; those that are not there are left out. Stops
-        behind the entry with which ``bytes_max`` is reached, or with :data:`BLOCKS_READ_MAX`
-        blocks. Raises :class:`.BlockCorrupt`."""
+        """Single entries at ``places``, which ascend; those that are not there are left out. Stops
+        behind the entry with which ``bytes_max`` is reached, or :data:`BLOCKS_READ_MAX` blocks.
+        Raises :class:`.BlockCorrupt`."""
         runs: list[tuple[Position, list[bytes]]] = []
-        first, entries, bytes_read, blocks = BEFORE_EVERYTHING, list[bytes](), 0, 0
-        for place in places:
-            if not first <= place < first + len(entries):
-                if blocks == BLOCKS_READ_MAX:
-                    break
-                blocks += 1
-                value = next(self._block_values(topic_id, place, place), None)
-                if value is None:
-                    continue
-                first, entries = decode_block(value, self._find)
-                if not first <= place < first + len(entries):
-                    continue
-            runs.append((place, [entries[place - first]]))
-            bytes_read += len(runs[-1][1][0])
-            if bytes_read >= bytes_max:
+        index = bytes_read = 0
+        for _ in range(BLOCKS_READ_MAX):
+            if index == len(places) or bytes_read >= bytes_max:
                 break
+            value = next(self._block_values(topic_id, places[index], places[index]), None)
+            first, count = (places[index], 0) if value is None else block_span(value)
+            if value is None or not first <= places[index] < first + count:
+                index += 1
+                continue
+            wanted = places[index : bisect_left(places, first + count, index)]
+            entries = pick_entries(value, [place - first for place in wanted], self._find)
+            for place, entry in zip(wanted, entries, strict=True):
+                runs.append((place, [entry]))
+                bytes_read += len(entry)
+                if bytes_read >= bytes_max:
+                    break
+            index += len(wanted)
         return runs
 
     def iter_blocks(

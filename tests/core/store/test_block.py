@@ -15,6 +15,7 @@ from arneb_core.store.block import (
     decode_block,
     encode_block,
     encode_shared_block,
+    pick_entries,
     split_run,
 )
 from arneb_core.store.schema import BodyKey, TopicId, entry_key
@@ -54,6 +55,19 @@ def test_references_are_found_again(first: Position, entries: list[bytes], mask:
             decode_block(value)
         with pytest.raises(BodyLost):
             decode_block(value, lambda key: bodies[key] + b"x")
+
+
+@given(places, runs, st.integers(0, 2**30 - 1), st.integers(0, 2**30 - 1))
+def test_what_is_picked_is_what_stands_there(
+    first: Position, entries: list[bytes], mask: int, wanted: int
+) -> None:
+    value, keys = with_references(first, entries, mask)
+    bodies = dict(zip(keys, [e for i, e in enumerate(entries) if mask >> i & 1], strict=True))
+    indices = [index for index in range(len(entries)) if wanted >> index & 1]
+    picked = pick_entries(value, indices, bodies.__getitem__)
+    assert list(picked) == [entries[index] for index in indices]
+    with pytest.raises(BlockCorrupt):
+        list(pick_entries(value[:-1], indices, bodies.__getitem__))
 
 
 @given(places, runs, st.integers(1, 2**30 - 1), st.data())

@@ -48,6 +48,42 @@ PLACES = st.builds(position, st.integers(1, 5), st.integers(-1, 16))
 
 
 @given(data=st.data())
+def test_reading_places_gives_those_that_are_there(
+    library: tuple[Store, StoreModel], data: st.DataObject
+) -> None:
+    store, model = library
+    topic = model.topics[data.draw(st.sampled_from(sorted(model.topics)))]
+    wanted = sorted(data.draw(st.sets(PLACES, max_size=20)))
+    bytes_max = data.draw(st.integers(1, 2_000))
+    there = topic.entries()
+    expected = [(place, [there[place]]) for place in wanted if place in there]
+    with store.snapshot() as snapshot:
+        found = snapshot.read_places(topic.id, wanted, bytes_max)
+    assert found == expected[: len(found)]
+    if found != expected:
+        sizes = [len(each[0]) for _, each in found]
+        assert sum(sizes) >= bytes_max > sum(sizes[:-1])
+
+
+def test_reading_places_lets_others_have_their_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arneb_core.store.snapshot.BLOCKS_READ_MAX", 3)
+    with Store.open(tmp_path / "data") as store:
+        model, changes = StoreModel(), Changes()
+        model.create_topic(changes, "t")
+        for number in range(6):
+            model.append(changes, "t", [entry(b"%d" % number), entry(b"and")])
+            store.commit(changes)
+            changes = Changes()
+        topic = model.topics["t"]
+        places = sorted(topic.entries())
+        with store.snapshot() as snapshot:
+            found = snapshot.read_places(topic.id, places, 1 << 20)
+        assert [place for place, _ in found] == places[:6]
+
+
+@given(data=st.data())
 def test_reading_blocks_gives_exactly_the_range(
     library: tuple[Store, StoreModel], data: st.DataObject
 ) -> None:
