@@ -98,7 +98,8 @@ class Trials:
         """Make the mistake, run its tests, and undo it."""
         file = self._directory / mutant.file
         original = file.read_text()
-        assert original.count(mutant.old) == 1, f"{mutant.name}: not found once in {mutant.file}"
+        if original.count(mutant.old) != 1:
+            return Fate.BROKEN, f"expected this once in {mutant.file}:\n{mutant.old}"
         file.write_text(original.replace(mutant.old, mutant.new))
         try:
             return self.run(self.tests_of(mutant), TIMEOUT_S)

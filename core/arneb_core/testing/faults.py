@@ -12,12 +12,16 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
 from pathlib import Path
+from typing import Final
 
 from arneb_core.errors import CommitFailed, StoreFailed
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store, StoreStatistics
 from arneb_core.store.opening import DATA_NAME
 from arneb_core.store.snapshot import Snapshot
+
+HELD_MAX_S: Final = 15.0
+"""A test that fails while commits are held must come to its end: engines wait for their commits."""
 
 
 class Died(SystemExit):
@@ -71,7 +75,7 @@ class FaultyStore:
         self._failing = None
 
     def hold(self) -> None:
-        """Let commits wait before they begin, until :meth:`release`."""
+        """Let commits wait before they begin, until :meth:`release`, or :data:`HELD_MAX_S`."""
         self._open.clear()
 
     def release(self) -> None:
@@ -93,7 +97,7 @@ class FaultyStore:
         """As :meth:`Store.commit`, unless told otherwise."""
         self.commits_total += 1
         self._arrived.release()
-        self._open.wait()
+        self._open.wait(HELD_MAX_S)
         if self._dead or self._death is Death.BEFORE_COMMIT:
             self._dead = True
             raise Died
