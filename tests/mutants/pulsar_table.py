@@ -171,6 +171,20 @@ PULSAR_MUTANTS: Final = (
         (THROTTLE_TESTS,),
     ),
     Mutant(
+        "what was known before a start outlives deduplication being turned off",
+        PULSAR + "server/deduplication.py",
+        "        kept = self._kept.pop(topic.id, None)\n",
+        "        kept = None\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
+        "what is sent when deduplication is turned off overtakes what waits",
+        PULSAR + "server/deduplication.py",
+        "            if present.idle:\n",
+        "            if True:\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
         "a rate is forgotten by a restart",
         PULSAR + "server/requests.py",
         "        self._door.throttles.refresh(topic)\n",

@@ -6,7 +6,7 @@ when what it took away is marked for good.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NoReturn
@@ -86,6 +86,12 @@ class Compactor:
         self._wanted[topic.id] = topic
         self._more.set()
         return True
+
+    def keep(self, topics: Container[int]) -> None:
+        """Forget how it went with others than these, by their ids: they are gone."""
+        for known in (self._outcomes, self._sizes):
+            for topic in [each for each in known if each not in topics]:
+                del known[topic]
 
     async def run(self) -> NoReturn:
         """Do what is wanted until cancelled."""

@@ -6,7 +6,7 @@ way at a time: until it is known to be stored or not, nobody can say what is a d
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -61,6 +61,8 @@ class Deduplication:
         self._held_bytes = 0
         self._flying = False
         self._settled: list[Callable[[], None]] = []
+        self.ended = False
+        """It is turned off: what still waits is stored in its turn, and nothing remembered."""
 
     def append(self, peer: "Peer", run: AppendRun) -> None:
         """Store the run but for what is stored already; its connection is told in the end."""
@@ -78,10 +80,16 @@ class Deduplication:
         else:
             then(self._sequences.highest(name))
 
+    def end(self) -> list[str]:
+        """It is turned off. The keys of everything that was kept."""
+        self.ended = True
+        keys, self._sequences = _keys(self._topic, self._sequences), Sequences()
+        return keys
+
     @property
-    def keys(self) -> list[str]:
-        """Of everything that is kept."""
-        return [self._key(name) for name in self._sequences.reaches]
+    def idle(self) -> bool:
+        """Nothing is on its way."""
+        return not self._flying
 
     # Inside
 
@@ -100,10 +108,10 @@ class Deduplication:
         now_ms = clock_ms()
         reaches = [(name, Reach(highest, now_ms)) for name, highest in batch.reaches.items()]
         done = partial(self._landed, batch, reaches)
-        metadata: list[tuple[str, bytes | None]] = [
-            (self._key(name), reach.pack()) for name, reach in reaches
-        ]
-        metadata += [(self._key(name), None) for name in self._forget(now_ms)]
+        metadata: list[tuple[str, bytes | None]] = []
+        if not self.ended:
+            metadata += [(self._key(name), reach.pack()) for name, reach in reaches]
+            metadata += [(self._key(name), None) for name in self._forget(now_ms)]
         self._owner.core.append(self._topic, batch.entries, done, batch.messages, metadata)
 
     def _take(self, peer: "Peer", run: AppendRun, batch: _Batch) -> None:
@@ -115,6 +123,10 @@ class Deduplication:
             if opened is None:
                 # It left, or was fenced out, while this waited: then it must not be stored.
                 outcome.refused(GONE)
+                continue
+            if self.ended:
+                batch.entries += own
+                batch.messages += sum(map(messages_in, own))
                 continue
             name = opened[1].name
             highest = batch.reaches.get(name, self._sequences.highest(name))
@@ -129,7 +141,7 @@ class Deduplication:
         error: CommitFailed | None,
         first: Position,
     ) -> None:
-        if error is None:
+        if error is None and not self.ended:
             for name, reach in reaches:
                 self._sequences.stored(name, reach)
         self._flying = False
@@ -138,6 +150,8 @@ class Deduplication:
             then()
         if self._held:
             self._fly()
+        elif self.ended:
+            self._owner.refresh(self._topic)
         for peer, run, offset in batch.runs:
             peer.publishing.appended(run, error, Position(first + offset))
 
@@ -151,6 +165,10 @@ class Deduplication:
 
     def _key(self, name: str) -> str:
         return metadata_key(self._topic, SEQUENCE + name)
+
+
+def _keys(topic: Topic, sequences: Sequences) -> list[str]:
+    return [metadata_key(topic, SEQUENCE + name) for name in sequences.reaches]
 
 
 def _sort_out(outcome: Outcome, entries: list[bytes], highest: int, batch: _Batch) -> int:
@@ -195,10 +213,28 @@ class Deduplications:
         if wanted and present is None:
             sequences = self._kept.pop(topic.id, None) or Sequences()
             self._by_topic[topic.id] = Deduplication(self, topic, sequences)
-        elif not wanted and present is not None:
-            del self._by_topic[topic.id]
-            unit = Unit(metadata=[(key, None) for key in present.keys])
-            self.core.commit(unit, lambda error: None)
+        elif present is not None and wanted:
+            present.ended = False
+        elif not wanted:
+            self._turn_off(topic, present)
+
+    def _turn_off(self, topic: Topic, present: Deduplication | None) -> None:
+        """Forget what is known, which may come from before the start. What waits in ``present``
+        stands before what is sent now, so that one stays until nothing does."""
+        kept = self._kept.pop(topic.id, None)
+        keys = [] if kept is None else _keys(topic, kept)
+        if present is not None:
+            keys += present.end()
+            if present.idle:
+                del self._by_topic[topic.id]
+        if keys:
+            self.core.commit(Unit(metadata=[(key, None) for key in keys]), lambda error: None)
+
+    def keep(self, topics: Container[int]) -> None:
+        """Forget what is known of others than these, by their ids: they are gone."""
+        for known in (self._by_topic, self._kept):
+            for topic in [each for each in known if each not in topics]:
+                del known[topic]
 
     def refresh_all(self) -> None:
         """The same for every topic with producers; the others wait for one to come."""

@@ -227,7 +227,6 @@ class Door:
         """Remove a topic, whoever uses it. Raises :class:`TopicNotFound`."""
         topic = self.core.topic(name.core_name)
         await self.all_topics.drop(name)
-        self.throttles.forget(topic)
         if name.partition < 0:
             await self.schemas.forget(name)
         self.disconnect(topic)
@@ -238,8 +237,15 @@ class Door:
         await self.all_topics.drop_partitioned(name)
         await self.schemas.forget(name)
         for topic in parts:
-            self.throttles.forget(topic)
             self.disconnect(topic)
+
+    def forget_gone(self) -> None:
+        """Let go of what is known of topics that are gone, whoever deleted them."""
+        there = {topic.id for topic in self.core.topics.values()}
+        self.producers.keep(there)
+        self.deduplications.keep(there)
+        self.throttles.keep(there)
+        self.compactor.keep(there)
 
     def expect(self, topic: Topic, run: AppendRun) -> None:
         """Say what is special about entries that are about to be appended."""

@@ -184,7 +184,8 @@ class Keeper:
         return size - self._door.compactor.compacted_bytes(topic)
 
     async def check_idle(self, now: float) -> None:
-        """Remove the topics that nobody has used for as long as their policy says."""
+        """Remove the topics that nobody has used for as long as their policy says, and forget
+        what is known of those that went."""
         seen: dict[int, float] = {}
 
         async def look(topic: Topic, name: TopicName) -> None:
@@ -199,6 +200,8 @@ class Keeper:
 
         await self._over_topics(look)
         self._idle_since = seen
+        self._expiring &= {topic.id for topic in self._core.topics.values()}
+        self._door.forget_gone()
 
     async def _over_topics(self, look: Callable[[Topic, TopicName], Awaitable[None]]) -> None:
         """Have a look at every topic; what goes wrong with one is no matter of the others'."""

@@ -4,7 +4,7 @@ The rule: an epoch is on disk before anybody hears of it, so no crash lets a fen
 come back. What is kept of a topic goes by its id: a topic deleted and made again is another.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -131,6 +131,11 @@ class Producers:
             self._forget_unused(topic)
             if promoted is not None:
                 self._admit(promoted, access.epoch)
+
+    def keep(self, topics: Container[int]) -> None:
+        """Forget the epochs of others than these, by their ids: they are gone."""
+        for topic in [each for each in self._epochs if each not in topics]:
+            del self._epochs[topic]
 
     def sweep(self) -> None:
         """Remove what is kept of topics that are gone."""

@@ -3,7 +3,7 @@
 The rule: only topics that have a rate are here, so the others cost one look-up a run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import trio
 
@@ -37,6 +37,7 @@ class Throttles:
         for topic in self._producers.topics():
             self.refresh(topic)
 
-    def forget(self, topic: Topic) -> None:
-        """The topic is gone."""
-        self._by_topic.pop(topic.id, None)
+    def keep(self, topics: Container[int]) -> None:
+        """Forget others than these, by their ids: they are gone."""
+        for topic in [each for each in self._by_topic if each not in topics]:
+            del self._by_topic[topic]

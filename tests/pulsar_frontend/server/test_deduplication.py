@@ -4,6 +4,7 @@ import random
 from typing import Any
 
 import pytest
+import trio.testing
 from tests.pulsar_frontend.server.client import RawClient, body_of, connected
 from tests.pulsar_frontend.server.conftest import OpenDoor, Running
 
@@ -160,6 +161,62 @@ async def test_turned_off_it_forgets(open_door: OpenDoor) -> None:
         await send(client, 4)
         assert await receipts(client, 1) == [(4, False)]
         assert not running.core.metadata("pulsar/topic/")
+
+
+OFF, ON = Policies(deduplication=False), Policies(deduplication=True)
+
+
+async def test_what_was_known_before_a_start_is_forgotten_too(open_door: OpenDoor) -> None:
+    """Else, a producer that began to count again while it was off would lose what it sends."""
+    async with open_door(deduplication=True) as running, connected(running.door) as (client,):
+        await client.producer(producer_name="p")
+        await send(client, 100)
+        await receipts(client, 1)
+    async with open_door(deduplication=True) as running, connected(running.door) as (client,):
+        change = running.door.registry.change_namespace
+        await change("public/default", lambda _: OFF)
+        await client.producer(producer_name="p")
+        await send(client, 0)
+        assert await receipts(client, 1) == [(0, False)]
+        assert not running.core.metadata("pulsar/topic/")
+        await change("public/default", lambda _: ON)
+        await send(client, 1)
+        assert await receipts(client, 1) == [(1, False)]
+        await send(client, 1)
+        assert await receipts(client, 1) == [(1, True)]
+
+
+@pytest.mark.parametrize("on_again", [False, True])
+async def test_what_waits_when_it_is_turned_off_stays_in_order(
+    open_door: OpenDoor, on_again: bool
+) -> None:
+    async with open_door(deduplication=True) as running, connected(running.door) as (client,):
+        change = running.door.registry.change_namespace
+        await client.producer(producer_name="p")
+        await change("public/default", lambda _: ON)
+        running.store.hold()
+        await send(client, 1)
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        await send(client, 2)
+        await send(client, 3)
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        # What is kept of namespaces is not what is looked at here.
+        registry = running.door.registry
+        registry._namespaces["public/default"] = OFF
+        registry.changed()
+        await send(client, 4)
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        if on_again:
+            registry._namespaces["public/default"] = ON
+            registry.changed()
+        await send(client, 5)
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        running.store.release()
+        assert [number for number, _ in await receipts(client, 5)] == [1, 2, 3, 4, 5]
+        assert await stored(running) == [("p", number) for number in range(1, 6)]
+        await send(client, 5)
+        assert await receipts(client, 1) == [(5, on_again)]
+        assert (running.door.deduplications.of(running.core.topic(NAME)) is None) is not on_again
 
 
 @pytest.mark.parametrize("seed", range(4))

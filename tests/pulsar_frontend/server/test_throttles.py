@@ -65,6 +65,7 @@ async def test_a_rate_outlives_a_restart(open_door: OpenDoor) -> None:
         assert throttle is not None
         assert throttle.rate.messages == 100
         await Admin(running)("DELETE", "/t", force="true")
+        await running.door.keeper.check_idle(0)
         assert running.door.throttles.of(topic) is None
 
 
