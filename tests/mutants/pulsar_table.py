@@ -67,8 +67,8 @@ PULSAR_MUTANTS: Final = (
     Mutant(
         "a failed message is taken for a duplicate",
         PULSAR + "server/deduplication.py",
-        "        if error is None:\n            for name, reach in reaches:\n",
-        "        if True:\n            for name, reach in reaches:\n",
+        "        if error is None and not self.ended:\n            for name, reach in reaches:\n",
+        "        if not self.ended:\n            for name, reach in reaches:\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
