@@ -46,9 +46,6 @@ BLOCK_BYTES_MAX: Final = 256 * 1024
 a read of one entry is cheap and LMDB finds that many contiguous pages again. One entry that
 is larger makes a block of its own."""
 
-ENTRY_BYTES_MAX: Final = 2**31 - 1
-"""LMDB takes values of up to 4 GiB; no client sends half of that in one message."""
-
 HEADER: Final = Struct(">BBHIQII")
 HEADER_BYTES: Final = HEADER.size
 CRC_OFFSET: Final = 4

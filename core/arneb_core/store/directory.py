@@ -18,7 +18,6 @@ from typing import Final
 import lmdb
 
 from arneb_core.errors import ForeignDirectory, FormatMismatch, StoreLocked, StoreUnusable
-from arneb_core.store.journal import JOURNAL_NAME
 from arneb_core.store.opening import (
     DATA_NAME,
     LMDB_LOCK_NAME,
@@ -28,7 +27,6 @@ from arneb_core.store.opening import (
 )
 
 LOCK_NAME: Final = "arneb.lock"
-OWN_NAMES: Final = frozenset({LOCK_NAME, DATA_NAME, LMDB_LOCK_NAME, JOURNAL_NAME})
 FOREIGN_TOLERATED: Final = frozenset({"lost+found"})
 """What a fresh file system holds, so that a data directory may be its mount point."""
 

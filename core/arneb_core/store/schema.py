@@ -106,7 +106,6 @@ SEGMENT_KEY: Final = Struct(">IIBI")
 
 CHUNK_BITS: Final = 16
 CHUNK_BYTES: Final = 6
-TOPIC_ID_MAX: Final = 0xFFFFFFFF
 
 
 def topic_prefix(topic_id: TopicId) -> bytes:

@@ -17,7 +17,6 @@ from arneb_pulsar.wire.varint import varint, varints
 
 LEDGERS: Final = 1 << 31
 ENTRIES: Final = 1 << ENTRY_BITS
-MINUS_ONE: Final = (1 << 64) - 1
 LARGEST: Final = (1 << 63) - 1
 WORD_BITS: Final = 64
 WORDS_MAX: Final = BATCH_MESSAGES_MAX // WORD_BITS

@@ -54,21 +54,3 @@ def _pages(start: int, stop: int) -> Iterator[tuple[int, int, int]]:
         high = min(128, low + stop - start)
         yield low, high, page
         start += high - low
-
-
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The varint at ``data[at]`` and the place behind it.
-
-    Raises :class:`ValueError` when the bytes end inside it or it is longer than ten bytes.
-    """
-    number = shift = 0
-    while shift < 70:
-        if at >= len(data):
-            raise ValueError(f"expected the rest of a varint at byte {at}, got the end")
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at
-        shift += 7
-    raise ValueError(f"expected a varint of at most ten bytes before byte {at}")
