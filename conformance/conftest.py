@@ -7,7 +7,7 @@ started for the session, on free loopback ports and throw-away data.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ if str(REPOSITORY) not in sys.path:
     sys.path.insert(0, str(REPOSITORY))
 
 from conformance.brokers.arneb import Arneb  # noqa: E402
-from conformance.brokers.process import Address, Broker  # noqa: E402
+from conformance.brokers.process import Address, Broker, free_port  # noqa: E402
 from conformance.brokers.rabbitmq import RabbitMQ  # noqa: E402
 
 
@@ -84,15 +84,16 @@ def broker(
 
 @pytest.fixture
 def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
-    """A broker of this scenario's own, which may stop it, kill it and start it again."""
-    process = _made(request.param, tmp_path)
+    """A broker of this scenario's own, which may stop it, kill it and start it again, at the same
+    port."""
+    process = _made(request.param, tmp_path, ports={"amqp": free_port()})
     try:
         yield process.start()
     finally:
         process.kill()
 
 
-def _made(name: str, directory: Path) -> Broker:
+def _made(name: str, directory: Path, ports: Mapping[str, int] | None = None) -> Broker:
     if name == "rabbitmq" and not RabbitMQ.installed():
         pytest.skip("RabbitMQ is not installed")
-    return Arneb(directory) if name == "arneb" else RabbitMQ(directory)
+    return Arneb(directory, ports=ports) if name == "arneb" else RabbitMQ(directory)

@@ -1,6 +1,7 @@
 """A worker process of the scenarios' own, and what it has done."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,7 +36,10 @@ class Worker:
     ) -> None:
         self._app = app
         self.name = f"{name}@scenarios"
-        command = [
+        # No worker outlives the scenarios.
+        setpriv = shutil.which("setpriv")
+        command = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+        command += [
             sys.executable, "-m", "celery", "--app", "app", "worker", "--pool", "prefork",
             "--concurrency", str(concurrency), "--hostname", self.name, "--loglevel", "INFO",
             "--without-mingle", "--heartbeat-interval", "1",
