@@ -9,11 +9,12 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import chain, islice
 from typing import Final, cast
 
 from pyroaring import BitMap64
 
-from arneb_core.delayed.due_cache import DueCache
+from arneb_core.delayed.due_cache import CACHE_BYTES_MAX, ENTRY_BYTES, DueCache
 from arneb_core.errors import StoreFailed
 from arneb_core.fetch import Fetch
 from arneb_core.log import Log, Read, Runs
@@ -28,6 +29,10 @@ READ_ENTRIES_MAX: Final = 2_048
 
 AHEAD_ENTRIES: Final = 1_024
 """Below this the next read is started, so that it is there when this one is used up."""
+
+GATHER_ENTRIES_MAX: Final = 8_192
+GATHER_BYTES_MAX: Final = CACHE_BYTES_MAX // 2
+"""What is read at once of entries of many ticks, and stays until their turns come."""
 
 GAP_MAX: Final = 8
 """Entries in memory that lie further apart are looked for one by one."""
@@ -160,8 +165,10 @@ class DueSource:
     def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
         """Read what is wanted from ``place`` on."""
         run = self._runs[0]
-        start = bisect_left(run, place)
-        self._ask(run, start, bytes_max, then)
+        if len(self._runs) > 1 and run[0] == place:
+            self._gather(place, lambda: self._give(place, bytes_max, then))
+        else:
+            self._ask(run, bisect_left(run, place), bytes_max, then)
 
     def is_next(self, place: Position, found: Runs) -> bool:
         """``found`` is just what is wanted from ``place`` on."""
@@ -181,6 +188,49 @@ class DueSource:
             self._ask(run, start, READ_BYTES, self._cached)
         else:
             self._asked = Position(run[min(start + REPLAY_RUN_MAX, len(run)) - 1])
+
+    def _gather(self, place: Position, done: Callable[[], None]) -> None:
+        """Read what all runs want into the cache, in log order. When more is due than one tick's
+        worth, many ticks want something of the same blocks, of which each is checked as a whole
+        whenever it is read: tick by tick, that takes ten times as long."""
+        runs = islice(chain.from_iterable(self._runs), GATHER_ENTRIES_MAX)
+        wanted = sorted(Position(each) for each in runs if self._cache.get(Position(each)) is None)
+        size = 0
+
+        def more(found: Runs | StoreFailed) -> None:
+            nonlocal wanted, size
+            if isinstance(found, StoreFailed) or not found:
+                done()
+                return
+            size += sum(len(entries[0]) + ENTRY_BYTES for _, entries in found)
+            wanted = wanted[bisect_right(wanted, found[-1][0]) :]
+            if wanted and size < GATHER_BYTES_MAX and self._wants(place):
+                self._cache.read(wanted, READ_BYTES, more)
+            else:
+                done()
+
+        self._cache.read(wanted, READ_BYTES, more)
+
+    def _give(self, place: Position, bytes_max: int, then: Read) -> None:
+        """Answer with what was gathered, or read it after all."""
+        if not self._wants(place):
+            then([])
+            return
+        run = self._runs[0]
+        found: Runs = []
+        for each in cast(list[Position], run[:READ_ENTRIES_MAX].tolist()):
+            entry = self._cache.get(each)
+            if entry is None:
+                break
+            found.append((each, [entry]))
+        if found:
+            then(found)
+        else:
+            self._ask(run, 0, bytes_max, then)
+
+    def _wants(self, place: Position) -> bool:
+        """``place`` is still the first."""
+        return bool(self._runs) and self._runs[0][0] == place
 
     def _ask(self, run: "array[int]", start: int, bytes_max: int, then: Read) -> None:
         places = cast(list[Position], run[start : start + READ_ENTRIES_MAX].tolist())

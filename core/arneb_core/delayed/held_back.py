@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 HOLDING_TYPES: Final = frozenset({SubscriptionType.SHARED, SubscriptionType.KEY_SHARED})
 
-RELEASE_MAX: Final = 2_048
-"""Keys asked for at a time, when times count: what may wait in memory to be handed out."""
+RELEASE_MAX: Final = 8_192
+"""Keys asked for at a time, when times count: as many as are gathered from the log at once."""
 
 RELEASE_AT_ONCE_MAX: Final = 32_768
 """And otherwise: the more there are, the more of them stand in one block. 256 KiB."""

@@ -270,3 +270,33 @@ def test_discarding_what_is_not_there_changes_nothing(places: list[int]) -> None
     source.add(array("Q", [1, 2, 3]))
     source.discard(map(Position, places))
     assert len(source) == 3
+
+
+def test_what_is_due_at_many_times_is_read_together() -> None:
+    log = FakeLog()
+    source = source_of(log)
+    for tick in range(50):
+        source.add(array("Q", range(tick, 5_000, 50)))
+    handed_out: list[Position] = []
+    while source:
+        at_hand = source.peek()
+        if at_hand is None:
+            assert log.answer()
+            continue
+        handed_out += at_hand[0]
+        source.take(at_hand[0])
+    assert handed_out == [place for tick in range(50) for place in range(tick, 5_000, 50)]
+    assert log.reads == 5, "a thousand at a time, not tick by tick"
+
+
+def test_what_is_gathered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due, "GATHER_BYTES_MAX", 1_500 * (ENTRY_BYTES + 10))
+    log: Any = FakeLog()
+    cache = DueCache(log, CacheBudget())
+    source = source_of(log, cache)
+    for tick in range(50):
+        source.add(array("Q", range(tick, 5_000, 50)))
+    assert source.peek() is None
+    while log.answer():
+        pass
+    assert log.reads == 2 and len(cache) == 2_000
