@@ -67,10 +67,10 @@ async def test_partitions_share_the_schemas_of_the_whole(open_door: OpenDoor) ->
         opened = await client.producer("t-partition-0", schema=record("a"))
         again = await client.producer("t-partition-1", producer_id=2, schema=record("a"))
         assert opened.schema_version == again.schema_version == version(0)
-        assert (await get(client, topic="t")).schema.name == "t"
+        assert (await get(client, topic="t")).schema.name == "public/default/t"
         await running.door.drop(parse_topic("t-partition-0"))
         await client.expect(pb.CommandCloseProducer)
-        assert (await get(client, topic="t")).schema.name == "t"
+        assert (await get(client, topic="t")).schema.name == "public/default/t"
 
 
 async def test_a_producer_with_another_schema_is_refused(open_door: OpenDoor) -> None:
