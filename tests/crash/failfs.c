@@ -1,19 +1,25 @@
-/* failfs: a disk that fails, fills up or hangs on command, for one process.
+/* failfs: a disk that fails, fills up, hangs or loses its power on command, for one process.
  *
  * Preloaded into a broker (LD_PRELOAD), it stands before the calls by which a store reaches the
  * disk. It looks only at files under the directory FAILFS_PATH, and obeys the file FAILFS_CONTROL,
  * which holds the struct below and is mapped by both sides: whoever tests writes a number there and
  * the next call obeys.
+ *
+ * Of a power cut the process dies, and what it wrote and did not flush is lost, or half of it, by
+ * the dice: the bytes that stood there before are put back first. A sector is written whole or not.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -25,10 +31,28 @@ struct control {
     volatile uint32_t syncs;       /* calls so far, counted by us */
     volatile uint32_t writes;
     volatile uint32_t failures;
+    volatile uint32_t cut_after;   /* the power goes in this write or sync from now; 0 = never */
+    volatile uint32_t cut_seed;    /* of the dice that say what is lost */
+    volatile uint32_t cuts;
+};
+
+#define SECTOR 512
+
+struct piece { /* a write that was not flushed, and what it wrote over */
+    struct piece *before;
+    dev_t device;
+    ino_t file;
+    int fd;
+    off64_t at;
+    size_t size;
+    int stays;
+    char old[];
 };
 
 static struct control *control;
 static const char *watched;
+static struct piece *unflushed; /* the newest first */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 __attribute__((constructor)) static void begin(void) {
     const char *path = getenv("FAILFS_CONTROL");
@@ -61,6 +85,90 @@ static int sync_fails(int fd) {
     return control->sync_error ? fail(control->sync_error) : 0;
 }
 
+/* A write that stays keeps what it wrote over from coming back. */
+static int is_covered(const struct piece *piece) {
+    for (struct piece *newer = unflushed; newer != piece; newer = newer->before)
+        if (newer->stays && newer->file == piece->file && newer->device == piece->device &&
+            newer->at < piece->at + (off64_t)piece->size && piece->at < newer->at + (off64_t)newer->size)
+            return 1;
+    return 0;
+}
+
+static __typeof__(&pwrite64) real_pwrite(void) {
+    static __typeof__(&pwrite64) real;
+    if (!real) real = (__typeof__(&pwrite64))dlsym(RTLD_NEXT, "pwrite64");
+    return real;
+}
+
+static void cut_power(void) {
+    int chance = control->cut_seed % 3; /* everything is lost, half of it, nothing */
+    for (struct piece *piece = unflushed; piece; piece = piece->before) {
+        piece->stays = rand() % 2 < chance || is_covered(piece);
+        if (!piece->stays) real_pwrite()(piece->fd, piece->old, piece->size, piece->at);
+    }
+    control->cuts++;
+    kill(getpid(), SIGKILL);
+    for (;;) pause();
+}
+
+static int is_cut_now(void) {
+    if (control->cut_after != 1) return control->cut_after && (control->cut_after--, 0);
+    srand(control->cut_seed);
+    return 1;
+}
+
+static void remember(int fd, size_t size, off64_t at) {
+    struct stat status;
+    struct piece *piece = fstat(fd, &status) ? NULL : malloc(sizeof *piece + size);
+    if (!piece) abort();
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    int readable = open(link, O_RDONLY | O_CLOEXEC);
+    ssize_t found = readable < 0 ? -1 : pread64(readable, piece->old, size, at);
+    if (found < 0) abort();
+    memset(piece->old + found, 0, size - (size_t)found);
+    close(readable);
+    *piece = (struct piece){unflushed, status.st_dev, status.st_ino, fd, at, size, 0};
+    unflushed = piece;
+}
+
+static void before_write(int fd, const void *data, size_t size, off64_t at) {
+    if (!control || !control->cut_after || !concerns(fd)) return;
+    pthread_mutex_lock(&lock);
+    int is_flushed = fcntl(fd, F_GETFL) & O_DSYNC;
+    if (is_cut_now()) {
+        size_t sectors = is_flushed && data ? (size_t)rand() % (size / SECTOR + 1) : 0;
+        if (sectors) real_pwrite()(fd, data, sectors * SECTOR, at);
+        cut_power();
+    }
+    if (!is_flushed) remember(fd, size, at);
+    pthread_mutex_unlock(&lock);
+}
+
+static void before_sync(int fd) {
+    if (!control || !control->cut_after || !concerns(fd)) return;
+    pthread_mutex_lock(&lock);
+    if (is_cut_now()) cut_power();
+    pthread_mutex_unlock(&lock);
+}
+
+static int after_sync(int fd, int result) {
+    struct stat status;
+    if (!control || !unflushed || result || fstat(fd, &status)) return result;
+    pthread_mutex_lock(&lock);
+    for (struct piece **link = &unflushed; *link;) {
+        struct piece *piece = *link;
+        if (piece->file != status.st_ino || piece->device != status.st_dev) {
+            link = &piece->before;
+            continue;
+        }
+        *link = piece->before;
+        free(piece);
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
 /* A write through a descriptor with O_DSYNC is a sync as well: it is on disk when it returns. */
 static int write_fails(int fd, size_t bytes, off64_t at) {
     if (!concerns(fd)) return 0;
@@ -79,11 +187,34 @@ static size_t total(const struct iovec *parts, int count) {
 
 #define REAL(name) static __typeof__(&name) real; if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
 
-int fdatasync(int fd) { REAL(fdatasync); return sync_fails(fd) ? -1 : real(fd); }
-int fsync(int fd) { REAL(fsync); return sync_fails(fd) ? -1 : real(fd); }
-ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at) { REAL(pwrite64); return write_fails(fd, size, at) ? -1 : real(fd, data, size, at); }
-ssize_t pwritev64(int fd, const struct iovec *parts, int count, off64_t at) { REAL(pwritev64); return write_fails(fd, total(parts, count), at) ? -1 : real(fd, parts, count, at); }
-ssize_t pwrite(int fd, const void *data, size_t size, off_t at) { REAL(pwrite); return write_fails(fd, size, at) ? -1 : real(fd, data, size, at); }
-ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at) { REAL(pwritev); return write_fails(fd, total(parts, count), at) ? -1 : real(fd, parts, count, at); }
-ssize_t write(int fd, const void *data, size_t size) { REAL(write); return write_fails(fd, size, lseek64(fd, 0, SEEK_CUR)) ? -1 : real(fd, data, size); }
-ssize_t writev(int fd, const struct iovec *parts, int count) { REAL(writev); return write_fails(fd, total(parts, count), lseek64(fd, 0, SEEK_CUR)) ? -1 : real(fd, parts, count); }
+#define SYNC(name) \
+    int name(int fd) { REAL(name); if (sync_fails(fd)) return -1; before_sync(fd); return after_sync(fd, real(fd)); }
+#define WRITE_AT(name, type) \
+    ssize_t name(int fd, const void *data, size_t size, type at) { REAL(name); if (write_fails(fd, size, at)) return -1; before_write(fd, data, size, at); return real(fd, data, size, at); }
+#define WRITE_PARTS_AT(name, type) \
+    ssize_t name(int fd, const struct iovec *parts, int count, type at) { REAL(name); size_t size = total(parts, count); if (write_fails(fd, size, at)) return -1; before_write(fd, NULL, size, at); return real(fd, parts, count, at); }
+
+SYNC(fdatasync)
+SYNC(fsync)
+WRITE_AT(pwrite64, off64_t)
+WRITE_AT(pwrite, off_t)
+WRITE_PARTS_AT(pwritev64, off64_t)
+WRITE_PARTS_AT(pwritev, off_t)
+
+ssize_t write(int fd, const void *data, size_t size) {
+    REAL(write);
+    if (!control) return real(fd, data, size);
+    off64_t at = lseek64(fd, 0, SEEK_CUR);
+    if (write_fails(fd, size, at)) return -1;
+    before_write(fd, data, size, at);
+    return real(fd, data, size);
+}
+
+ssize_t writev(int fd, const struct iovec *parts, int count) {
+    REAL(writev);
+    if (!control) return real(fd, parts, count);
+    off64_t at = lseek64(fd, 0, SEEK_CUR);
+    if (write_fails(fd, total(parts, count), at)) return -1;
+    before_write(fd, NULL, total(parts, count), at);
+    return real(fd, parts, count);
+}

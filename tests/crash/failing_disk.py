@@ -25,6 +25,9 @@ class Field(Enum):
     SYNCS = 4
     WRITES = 5
     FAILURES = 6
+    CUT_AFTER = 7
+    CUT_SEED = 8
+    CUTS = 9
 
 
 CONTROL_BYTES = len(Field) * FIELD.size
@@ -63,8 +66,20 @@ class FailingDisk:
 
     def heal(self) -> None:
         """Every call succeeds again."""
-        for field in (Field.SYNC_ERROR, Field.WRITE_ERROR, Field.FULL_BYTES, Field.STALL):
+        for field in (
+            Field.SYNC_ERROR,
+            Field.WRITE_ERROR,
+            Field.FULL_BYTES,
+            Field.STALL,
+            Field.CUT_AFTER,
+        ):
             self[field] = 0
+
+    def cut(self, after: int, seed: int) -> None:
+        """Let the power go in that write or sync from now, the first being 1. What is not flushed
+        then is lost, or not, as the dice have it."""
+        self[Field.CUT_SEED] = seed
+        self[Field.CUT_AFTER] = after
 
     def close(self) -> None:
         self._mapped.close()

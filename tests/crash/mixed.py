@@ -1,8 +1,9 @@
 """Kills a broker that does a bit of everything, and holds it to its promises after each kill.
 
 Every :mod:`player <tests.crash.players.player>` has a feature and topics of its own; in each life
-some of them are at work together. Run by the test suite, or by hand from the repository's root
-for as long as one likes::
+some of them are at work together. Half of the kills are power cuts: they fall into a write or a
+sync of the store, and what it had not flushed is lost. Run by the test suite, or by hand from the
+repository's root for as long as one likes::
 
     python -m tests.crash.mixed --kills 100
     python -m tests.crash.mixed --kills 20 --seed 1234 --players stream,keys
@@ -11,6 +12,7 @@ for as long as one likes::
 
 import argparse
 import asyncio
+import math
 import random
 import signal
 import sys
@@ -24,6 +26,7 @@ from conformance.brokers.process import BrokerFailed
 from conformance.wire.amqp import AmqpClosed
 from conformance.wire.pulsar import PulsarClosed
 from conformance.wire.running import run as run_scenario
+from tests.crash.failing_disk import FailingDisk, compile_shim
 from tests.crash.players.compaction import CompactionPlayer
 from tests.crash.players.cursors import CursorPlayer
 from tests.crash.players.dead_letters import DeadLetterPlayer
@@ -34,6 +37,7 @@ from tests.crash.players.epochs import EpochPlayer
 from tests.crash.players.fan_out import FanOutPlayer
 from tests.crash.players.holes import HolePlayer
 from tests.crash.players.keys import KeyPlayer
+from tests.crash.players.lone import LonePlayer
 from tests.crash.players.places import PlacePlayer
 from tests.crash.players.player import Player
 from tests.crash.players.priorities import PriorityPlayer
@@ -57,6 +61,7 @@ PLAYERS: dict[str, type[Player]] = {
         FanOutPlayer,
         HolePlayer,
         KeyPlayer,
+        LonePlayer,
         PlacePlayer,
         PriorityPlayer,
         StreamPlayer,
@@ -73,6 +78,11 @@ AT_WORK_PARTS = (0.05, 0.4, 0.9)
 """In some lives one is alone: then the loop itself commits, to the journal."""
 JUDGED_WITHIN_S = 90.0
 TALLY_EVERY = 10
+POLL_S = 0.005
+POWER_CUT_PART = 0.5
+WRITES_OF_A_LIFE = 150
+WRITES_OF_A_START = 12
+"""The power goes before so many writes and syncs, mostly long before."""
 TRIM_LOOKS_MAX = 300
 UNLIMITED = """
 [pulsar]
@@ -90,7 +100,10 @@ class Run:
 
     def __init__(self, directory: Path, seed: int, names: Sequence[str]) -> None:
         doors = ("amqp", "pulsar", "http-pulsar")
-        self._broker = Arneb(directory, listeners=doors, settings=UNLIMITED)
+        shim = compile_shim(directory)
+        self._disk = shim and FailingDisk(shim, directory / "control", directory / "data")
+        extra = self._disk.environment if self._disk else {}
+        self._broker = Arneb(directory, listeners=doors, settings=UNLIMITED, extra=extra)
         self._dice = random.Random(seed)
         self._players = [
             PLAYERS[name](self._broker, random.Random(self._dice.random())) for name in names
@@ -109,6 +122,8 @@ class Run:
                 print(f"kill {life}: {how}; {await self._kill_in_start()}", flush=True)
                 continue
             self._check()
+            if self._disk is not None:
+                self._disk.heal()
             self._broker.start()
             await self._judge()
             done = how
@@ -126,12 +141,34 @@ class Run:
         self._broker.kill()
 
     async def _kill_in_start(self) -> str:
+        cut = self._may_cut_power(WRITES_OF_A_START)
         self._broker.spawn()
         pause = self._dice.uniform(0, START_S_MAX)
-        await asyncio.sleep(pause)
+        died = await self._dies_within(pause)
         self._broker.kill()
         self._check()
-        return f"{pause:.2f} s after the start of the process"
+        how = ", the power went" if died and cut else ""
+        return f"{pause:.2f} s after the start of the process{how}"
+
+    def _may_cut_power(self, writes_max: int) -> bool:
+        """Perhaps have the disk lose its power soon."""
+        if self._disk is None:
+            return False
+        self._disk.heal()
+        if self._dice.random() > POWER_CUT_PART:
+            return False
+        after = int(math.exp(self._dice.uniform(0, math.log(writes_max))))
+        self._disk.cut(after, self._dice.randrange(1 << 31))
+        return True
+
+    async def _dies_within(self, seconds: float) -> bool:
+        """Whether the broker is gone before that time is over."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if not self._broker.running:
+                return True
+            await asyncio.sleep(min(POLL_S, left))
+        return not self._broker.running
 
     async def _load(self) -> str:
         """Some players at once, then SIGKILL at a random instant."""
@@ -144,13 +181,16 @@ class Run:
             for loop in await player.start()
         ]
         pause = self._dice.uniform(LOAD_S_MIN, LOAD_S_MAX)
-        await asyncio.sleep(pause)
         how = f"{' '.join(each.name for each in chosen)} for {pause:.2f} s"
-        if not self._broker.running:
+        cut = self._may_cut_power(WRITES_OF_A_LIFE)
+        died = await self._dies_within(pause)
+        if died and not cut:
             raise PromiseBroken(
                 f"the broker ended by itself under {how}\n{self._broker.log[-2_000:]}"
             )
-        if self._dice.random() < KILL_IN_STOP_PART:
+        if died:
+            how += ", the power went"
+        elif self._dice.random() < KILL_IN_STOP_PART:
             self._broker.signal(signal.SIGTERM)
             await asyncio.sleep(self._dice.uniform(0, 0.2))
             how += ", SIGTERM first"

@@ -22,6 +22,7 @@ from tests.crash.players.delays import DelayBook, judge_delays
 from tests.crash.players.epochs import EpochBook, judge_epochs
 from tests.crash.players.fan_out import CONSUMED, DISTURBED, KEPT, FanBook, judge_fan_out
 from tests.crash.players.keys import KeyBook, judge_keys
+from tests.crash.players.lone import LoneBook, judge_lone
 from tests.crash.players.places import PlaceBook, judge_places
 from tests.crash.players.priorities import PriorityBook, judge_priorities
 from tests.crash.players.streams import KEPT_BYTES, StreamBook, judge_stream
@@ -443,3 +444,22 @@ def test_priorities(name: str, change: Callable[[PriorityBook, list[int]], objec
     assert judge_priorities(book, back) == []
     change(book, back)
     assert named(name, judge_priorities(book, back))
+
+
+# One by one
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("lost", [1, 3, 5]),
+        ("gone again", [1, 4, 5]),
+        ("never published", [1, 3, 4, 7]),
+        ("out of order", [1, 4, 3]),
+        ("twice", [1, 3, 4, 4]),
+    ],
+)
+def test_one_by_one(name: str, found: list[int]) -> None:
+    book = LoneBook(sent=6, confirmed={1, 4}, found=[1, 3])
+    assert judge_lone(book, [1, 3, 4]) == judge_lone(book, [1, 3, 4, 6]) == []
+    assert named(name, judge_lone(book, found))
