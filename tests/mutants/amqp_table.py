@@ -19,6 +19,20 @@ AMQP_MUTANTS: Final = (
         ("tests/amqp_frontend/server/test_back_pressure.py",),
     ),
     Mutant(
+        "a client that is not read is taken for dead",
+        "amqp_frontend/arneb_amqp/server/connection.py",
+        "            if not self._its_turn:\n",
+        "            if False:\n",
+        ("tests/amqp_frontend/server/test_back_pressure.py",),
+    ),
+    Mutant(
+        "an empty message takes a body frame along",
+        "amqp_frontend/arneb_amqp/wire/fast.py",
+        "or not 0 < size <= size_max\n",
+        "or size > size_max\n",
+        ("tests/amqp_frontend/wire/test_assembly.py",),
+    ),
+    Mutant(
         "a blocked publish is let through",
         "amqp_frontend/arneb_amqp/session/connection.py",
         "        self._items.appendleft(item)\n",
@@ -176,7 +190,7 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "a dead client keeps what it holds",
         "amqp_frontend/arneb_amqp/server/connection.py",
-        "                self._services.nursery.start_soon(self._hang_up)\n",
+        "        self._services.nursery.start_soon(self._hang_up)\n",
         "",
         ("tests/amqp_frontend/server/test_endings.py",),
     ),

@@ -15,24 +15,11 @@ import trio
 
 from arneb_amqp.errors import AmqpError, internal_error
 from arneb_amqp.server.bridge import Bridge
+from arneb_amqp.server.carrier import Carrier
 from arneb_amqp.server.link import Link
 from arneb_amqp.server.services import Services
 from arneb_amqp.session.connection import ConnectionSession
-from arneb_amqp.session.effects import (
-    Acknowledge,
-    Append,
-    Disconnect,
-    Effect,
-    EndConnection,
-    Get,
-    Leave,
-    Perform,
-    Reject,
-    Release,
-    Request,
-    Token,
-    Wake,
-)
+from arneb_amqp.session.effects import Disconnect, Token
 from arneb_amqp.session.events import Committed, ConsumerClosed, ShortageChanged, Shutdown
 from arneb_amqp.session.surroundings import Surroundings
 from arneb_amqp.session.unacked import ConsumerId
@@ -60,16 +47,11 @@ REATTACH_S: Final = 0.05
 REATTACH_TRIES: Final = 100
 """A seek takes a commit or two; a consumer that cannot come back after it is cancelled."""
 
-_AFTER_PUBLISHES: Final = (Perform, Get, Leave, EndConnection)
-"""Requests that wait until what was published before them is in its queues, as in RabbitMQ: a
-client counts, gets, purges or deletes it at once, and whoever closes may tell others to look."""
-
 
 class Connection:
     """One client.
 
-    Invariant: ``_carrying`` while a task carries effects out that have to be waited for; only
-    that task takes effects then.
+    Invariant: ``_its_turn`` while the client is waited for and not the broker.
     """
 
     def __init__(
@@ -87,13 +69,12 @@ class Connection:
         self.session = ConnectionSession(around, trio.current_time())
         self._state = self.session.state
         self.link = Link(sock, services.nursery, self._low, self._drained)
-        self._carrying = False
-        self._carried: trio.Event | None = None
-        self._kept: trio.Event | None = None
+        self._carrier = Carrier(self.session, self.bridge, self, services.nursery, _instants)
         self._parked: trio.Event | None = None
         self._pressed: trio.Event | None = None
         self._mark = Token(0)
         self._since_mark = 0
+        self._its_turn = True
         self._disconnecting = False
         self._peer_first = False
         self._lingering = trio.CancelScope()
@@ -126,7 +107,7 @@ class Connection:
 
     async def _clean_up(self) -> None:
         try:
-            await self._carried_out()
+            await self._carrier.finished()
             await self.bridge.end()
         except Exception as error:
             LOGGER.error("connection %d left something behind", self._id, exc_info=error)
@@ -134,7 +115,7 @@ class Connection:
     def shut_down(self) -> None:
         """Tell the client that the broker stops."""
         self.session.handle(Shutdown(), *_instants())
-        self._act()
+        self._carrier.act()
         self.flush()
 
     # What the bridge and the timers tell. This happens in the turns of other tasks, the core's
@@ -148,16 +129,14 @@ class Connection:
             if self._pressed is not None and agenda.has_through(self._mark):
                 self._pressed.set()
             if failure is not None:
-                self._act()
+                self._carrier.act()
             if agenda.is_waiting:
                 # More of this connection's commits may end in this turn: one confirm for all.
                 self._services.flusher.add(self.flush)
                 return
-            if self._kept is not None:
-                self._kept.set()
-                self._kept = None
+            self._carrier.all_kept()
         except Exception as error:
-            self._break_down(error)
+            self.break_down(error)
         self.flush()
 
     def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
@@ -168,7 +147,7 @@ class Connection:
             if session.outbox.size + self.link.waiting_bytes > self._high:
                 self.bridge.set_writable(False)
         except Exception as error:
-            self._break_down(error)
+            self.break_down(error)
         self._services.flusher.add(self.flush)
         if self.session.agenda.has_orders:
             # Not at once: whoever delivers must not be called back.
@@ -183,7 +162,7 @@ class Connection:
             else:
                 self._close_consumer(consumer)
         except Exception as error:
-            self._break_down(error)
+            self.break_down(error)
 
     def next_timer(self) -> float:
         """When the session wants to be looked at."""
@@ -192,19 +171,22 @@ class Connection:
     def handle_timer(self, now: float) -> None:
         """Send a heartbeat, or give the peer up."""
         try:
+            if not self._its_turn:
+                # Who is not read cannot show that it lives.
+                self.session.received(now)
             self.session.handle_timer(now)
-            self._act()
+            self._carrier.act()
         except Exception as error:
-            self._break_down(error)
+            self.break_down(error)
         self.flush()
 
     def shortage_changed(self, short: Short) -> None:
         """The broker runs short of something, or does not any more."""
         try:
             self.session.handle(ShortageChanged(short), *_instants())
-            self._act()
+            self._carrier.act()
         except Exception as error:
-            self._break_down(error)
+            self.break_down(error)
         self.flush()
 
     def flush(self) -> None:
@@ -221,15 +203,15 @@ class Connection:
             if self._parked is not None and not self.session.blocked:
                 self._parked.set()
         except Exception as error:
-            self._break_down(error)
+            self.break_down(error)
 
     def _answer(self) -> None:
         """Carry out what deliveries have brought about: answers to messages of a stream that the
         consumer did not ask for."""
         try:
-            self._act()
+            self._carrier.act()
         except Exception as error:
-            self._break_down(error)
+            self.break_down(error)
 
     def _drained(self) -> None:
         if self._parked is not None and self.link.broken:
@@ -237,7 +219,8 @@ class Connection:
         if not self.bridge.writable:
             self.bridge.set_writable(True)
 
-    def _break_down(self, error: Exception) -> None:
+    def break_down(self, error: Exception) -> None:
+        """A fault of ours: the connection ends at once, and no other."""
         LOGGER.error("connection %d ended by an internal error", self._id, exc_info=error)
         self._disconnecting = True
         self.link.abort()
@@ -245,28 +228,31 @@ class Connection:
     # Input.
 
     async def _converse(self) -> None:
-        link, session, core = self.link, self.session, self._core
+        link, session, carrier, core = self.link, self.session, self._carrier, self._core
         while not self._disconnecting:
+            self._its_turn = True
             data = await link.receive()
             if not data:
                 return
+            self._its_turn = False
             session.receive_data(data, *_instants())
-            waiting = self._order()
+            waiting = carrier.order()
             if waiting:
-                await self._carry_out(waiting)
+                await carrier.carry_out(waiting)
             self.flush()
             if session.state is not self._state or session.timer_nearer:
                 self._state, session.timer_nearer = session.state, False
                 self._services.timers.add(self)
             if session.blocked:
                 await self._unblocked()
-            if link.waiting_bytes > self._max:
-                await link.room()
             if core.crowded:
                 await core.room()
             self._since_mark += len(data)
             if self._since_mark > UNKEPT_BYTES:
                 await self._catch_up()
+            if link.waiting_bytes > self._max:
+                self._its_turn = True
+                await link.room()
         while not link.broken and await link.receive():
             pass
 
@@ -291,92 +277,17 @@ class Connection:
             self._parked = trio.Event()
             await self._parked.wait()
         self._parked = None
-        await self._carried_out()
+        await self._carrier.finished()
 
-    # Effects.
-
-    def _act(self) -> None:
-        """Carry out what an event has brought about; what must be waited for gets a task."""
-        if self._carrying:
-            return
-        waiting = self._order()
-        if waiting:
-            self._carrying = True
-            self._services.nursery.start_soon(self._carry_on, waiting)
-
-    def _order(self) -> list[Effect]:
-        """Carry out effects up to the first request; the rest."""
-        if self._carrying:
-            return []
-        effects = self.session.take_effects()
-        while effects:
-            for index, effect in enumerate(effects):
-                if isinstance(effect, Request):
-                    return effects[index:]
-                self._order_one(effect)
-            effects = self.session.take_effects()
-        return effects
-
-    def _order_one(self, effect: Effect) -> None:
-        match effect:
-            case Append():
-                self.bridge.append(effect)
-            case Acknowledge():
-                self.bridge.acknowledge(effect)
-            case Reject():
-                self.bridge.reject(effect)
-            case Release():
-                self.bridge.release(effect)
-            case Wake():
-                self.bridge.wake(effect)
-            case Disconnect(reason, peer_first):
-                LOGGER.debug("= connection %d: %s", self._id, reason)
-                self._disconnecting, self._peer_first = True, peer_first
-                self._services.nursery.start_soon(self._hang_up)
-
-    async def _carry_out(self, effects: list[Effect]) -> None:
-        self._carrying = True
-        try:
-            while effects:
-                for effect in effects:
-                    if isinstance(effect, Request):
-                        if isinstance(effect, _AFTER_PUBLISHES):
-                            await self._all_kept()
-                        event = await self.bridge.perform(effect)
-                        self.session.handle(event, *_instants())
-                    else:
-                        self._order_one(effect)
-                effects = self.session.take_effects()
-        finally:
-            self._carrying = False
-            if self._carried is not None:
-                self._carried.set()
-                self._carried = None
-
-    async def _carry_on(self, effects: list[Effect]) -> None:
-        try:
-            await self._carry_out(effects)
-        except Exception as error:
-            self._break_down(error)
-        self.flush()
-
-    async def _all_kept(self) -> None:
-        """Wait until everything that this client has published so far is in its queues."""
-        while self.session.agenda.is_waiting:
-            if self._kept is None:
-                self._kept = trio.Event()
-            await self._kept.wait()
-
-    async def _carried_out(self) -> None:
-        """Wait until nobody carries effects out."""
-        while self._carrying:
-            if self._carried is None:
-                self._carried = trio.Event()
-            await self._carried.wait()
+    def disconnect(self, order: Disconnect) -> None:
+        """Close the socket when all is written; the peer may be given the time to do it first."""
+        LOGGER.debug("= connection %d: %s", self._id, order.reason)
+        self._disconnecting, self._peer_first = True, order.peer_first
+        self._services.nursery.start_soon(self._hang_up)
 
     def _close_consumer(self, consumer: ConsumerId) -> None:
         self.session.handle(ConsumerClosed(consumer), *_instants())
-        self._act()
+        self._carrier.act()
         self._services.flusher.add(self.flush)
 
     async def _reattach(self, consumer: ConsumerId) -> None:

@@ -7,7 +7,7 @@ from warnings import catch_warnings
 from pamqp.base import Frame as Command
 from pamqp.commands import Basic, Channel, Connection
 
-from arneb_amqp.wire.constants import PROTOCOL_HEADER, ChannelId
+from arneb_amqp.wire.constants import HEARTBEAT_FRAME, PROTOCOL_HEADER, ChannelId
 from arneb_amqp.wire.frames import cut_frame
 from arneb_amqp.wire.methods import decode_method, encode_method
 
@@ -43,6 +43,15 @@ class RawClient:
         command = decode_method(frame.payload)
         assert type(command) is kind, f"expected {kind.name}, got {command.name}"
         return command
+
+    def expect_heartbeat(self) -> None:
+        """The next frame, which must be a heartbeat."""
+        while len(self._held) < len(HEARTBEAT_FRAME):
+            chunk = self.socket.recv(65536)
+            assert chunk, "expected a heartbeat, but the connection was closed"
+            self._held += chunk
+        assert self._held.startswith(HEARTBEAT_FRAME), self._held
+        self._held = self._held[len(HEARTBEAT_FRAME) :]
 
     def skip_delivery(self, frames: int = 3) -> None:
         """Read over one delivery: method, header, one body frame."""

@@ -95,3 +95,15 @@ def take_all(channel: pika.adapters.blocking_connection.BlockingChannel, queue: 
             channel.cancel()
             return found
     return found
+
+
+def test_a_client_that_is_not_read_is_not_taken_for_dead(tmp_path: Path) -> None:
+    """The disk hangs for longer than two heartbeats, and the client cannot show that it lives."""
+    for broker in serve_in_thread(tmp_path):
+        with RawClient(broker.port).open(heartbeat=1) as client:
+            broker.faults.hold()
+            client.send(Queue.Declare, 1, queue="slow", durable=True)
+            for _ in range(5):
+                client.expect_heartbeat()
+            Thread(target=broker.faults.release).start()
+            client.expect(Queue.DeclareOk)

@@ -1,0 +1,158 @@
+"""A carrier: carries the effects of one session into the bridge, in their order.
+
+The rule: orders are carried out at once; a request has to be waited for, and everything behind
+it waits too. So at most one task carries requests, and while it does nobody else takes effects.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import trio
+
+from arneb_amqp.server.bridge import Bridge
+from arneb_amqp.session.connection import ConnectionSession
+from arneb_amqp.session.effects import (
+    Acknowledge,
+    Append,
+    Disconnect,
+    Effect,
+    EndConnection,
+    Get,
+    Leave,
+    Perform,
+    Reject,
+    Release,
+    Request,
+    Wake,
+)
+
+_AFTER_PUBLISHES: Final = (Perform, Get, Leave, EndConnection)
+"""Requests that wait until what was published before them is in its queues, as in RabbitMQ: a
+client counts, gets, purges or deletes it at once, and whoever closes may tell others to look."""
+
+
+class Carried(Protocol):
+    """A connection as its carrier uses it."""
+
+    def disconnect(self, order: Disconnect) -> None:
+        """Close the socket when all is written."""
+        ...
+
+    def flush(self) -> None:
+        """Write what has been gathered."""
+        ...
+
+    def break_down(self, error: Exception) -> None:
+        """A fault of ours: the connection ends at once."""
+        ...
+
+
+class Carrier:
+    """Carries out what one session wants.
+
+    Invariant: ``_busy`` while a task carries effects out that have to be waited for; only that
+    task takes effects then.
+    """
+
+    def __init__(
+        self,
+        session: ConnectionSession,
+        bridge: Bridge,
+        connection: Carried,
+        nursery: trio.Nursery,
+        instants: Callable[[], tuple[float, int]],
+    ) -> None:
+        self._session = session
+        self._bridge = bridge
+        self._connection = connection
+        self._nursery = nursery
+        self._instants = instants
+        self._busy = False
+        self._idle: trio.Event | None = None
+        self._kept: trio.Event | None = None
+
+    def __repr__(self) -> str:
+        return f"<Carrier {'busy' if self._busy else 'idle'}>"
+
+    def act(self) -> None:
+        """Carry out what an event has brought about; what must be waited for gets a task."""
+        if self._busy:
+            return
+        waiting = self.order()
+        if waiting:
+            self._busy = True
+            self._nursery.start_soon(self._carry_on, waiting)
+
+    def order(self) -> list[Effect]:
+        """Carry out effects up to the first request; the rest, for :meth:`carry_out`."""
+        if self._busy:
+            return []
+        effects = self._session.take_effects()
+        while effects:
+            for index, effect in enumerate(effects):
+                if isinstance(effect, Request):
+                    return effects[index:]
+                self._order_one(effect)
+            effects = self._session.take_effects()
+        return effects
+
+    async def carry_out(self, effects: list[Effect]) -> None:
+        """Carry out effects, the first of which is a request, and all that they bring about."""
+        self._busy = True
+        try:
+            while effects:
+                for effect in effects:
+                    if isinstance(effect, Request):
+                        if isinstance(effect, _AFTER_PUBLISHES):
+                            await self._all_kept()
+                        event = await self._bridge.perform(effect)
+                        self._session.handle(event, *self._instants())
+                    else:
+                        self._order_one(effect)
+                effects = self._session.take_effects()
+        finally:
+            self._busy = False
+            if self._idle is not None:
+                self._idle.set()
+                self._idle = None
+
+    async def finished(self) -> None:
+        """Wait until nobody carries effects out."""
+        while self._busy:
+            if self._idle is None:
+                self._idle = trio.Event()
+            await self._idle.wait()
+
+    def all_kept(self) -> None:
+        """Everything that the client has published so far is in its queues."""
+        if self._kept is not None:
+            self._kept.set()
+            self._kept = None
+
+    async def _all_kept(self) -> None:
+        while self._session.agenda.is_waiting:
+            if self._kept is None:
+                self._kept = trio.Event()
+            await self._kept.wait()
+
+    def _order_one(self, effect: Effect) -> None:
+        match effect:
+            case Append():
+                self._bridge.append(effect)
+            case Acknowledge():
+                self._bridge.acknowledge(effect)
+            case Reject():
+                self._bridge.reject(effect)
+            case Release():
+                self._bridge.release(effect)
+            case Wake():
+                self._bridge.wake(effect)
+            case Disconnect():
+                self._connection.disconnect(effect)
+
+    async def _carry_on(self, effects: list[Effect]) -> None:
+        try:
+            await self.carry_out(effects)
+        except Exception as error:
+            self._connection.break_down(error)
+        self._connection.flush()
