@@ -8,7 +8,7 @@ holds a bounded number of positions, and the bytes of one read.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, islice
 from typing import Final, cast
 
@@ -27,7 +27,7 @@ READ_BYTES: Final = 512 * 1024
 READ_ENTRIES_MAX: Final = 2_048
 """Asked for at a time; each may lie in a block of its own."""
 
-AHEAD_ENTRIES: Final = 1_024
+AHEAD_ENTRIES: Final = 2_048
 """Below this the next read is started, so that it is there when this one is used up."""
 
 GATHER_ENTRIES_MAX: Final = 8_192
@@ -71,7 +71,7 @@ class DueSource:
         self.fetch = DueFetch(self, told, failed)
         self._runs: deque[array[int]] = deque()
         self._places = BitMap64()
-        self._fetched: dict[Position, bytes] = {}
+        self._fetched: Mapping[Position, bytes] = {}
         self._run_max = REPLAY_RUN_MIN
         self._asked = BEFORE_ALL
         """Of the first run, everything up to here was read, or is being read."""
@@ -121,7 +121,7 @@ class DueSource:
 
     def let_go(self) -> None:
         """Hold no entries; they are read again when they are needed."""
-        self._fetched.clear()
+        self._fetched = {}
         self._asked = BEFORE_ALL
         self.fetch.forget()
 
@@ -147,7 +147,7 @@ class DueSource:
         del run[: len(positions)]
         if not run:
             self._runs.popleft()
-            self._fetched.clear()
+            self._fetched = {}
             self._asked = BEFORE_ALL
         elif self._is_cold:
             self._read_ahead(run)
@@ -269,7 +269,7 @@ class DueSource:
         return places[: len(entries)], entries
 
     def _read(self, runs: Runs) -> None:
-        self._fetched = {first: entries[0] for first, entries in runs}
+        self._fetched = self._cache.by_place(runs)
         if runs:
             self._asked = runs[-1][0]
 

@@ -6,7 +6,7 @@ against the bound of all tail caches, and goes when nobody has anything due any 
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,6 +43,7 @@ class DueCache:
         self._reads: deque[_Kept] = deque()
         self._bytes = self._next = 0
         self._asked: dict[Position, list[Read]] = {}
+        self._latest: tuple[Runs, dict[Position, bytes]] | None = None
         self.get = self._entries.get
 
     def __repr__(self) -> str:
@@ -52,8 +53,8 @@ class DueCache:
         return len(self._entries)
 
     @property
-    def bytes(self) -> int:
-        """What it holds, as it counts."""
+    def size(self) -> int:
+        """What it holds in bytes, as it counts."""
         return self._bytes
 
     def read(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
@@ -66,6 +67,12 @@ class DueCache:
             return
         self._asked[first] = [then]
         self._log.read_places(places, bytes_max, lambda found: self._answered(first, found))
+
+    def by_place(self, runs: Runs) -> Mapping[Position, bytes]:
+        """What a read brought, by place; once for all who waited for it."""
+        if self._latest is None or self._latest[0] is not runs:
+            self._latest = runs, {place: entries[0] for place, entries in runs}
+        return self._latest[1]
 
     def drop_before(self, number: int) -> None:
         """Forget what was read before read ``number``."""
@@ -86,9 +93,11 @@ class DueCache:
             self._keep(found)
         for then in waiting:
             then(found)
+        self._latest = None
 
     def _keep(self, runs: Runs) -> None:
-        fresh = {place: entries[0] for place, entries in runs if place not in self._entries}
+        found = self.by_place(runs)
+        fresh = {place: found[place] for place in found.keys() - self._entries.keys()}
         if not fresh:
             return
         size = sum(map(len, fresh.values())) + ENTRY_BYTES * len(fresh)

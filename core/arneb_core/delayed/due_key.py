@@ -7,7 +7,7 @@ sorted in C.
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import Final, NewType
+from typing import Final, NewType, cast
 
 from arneb_core.position import Position
 
@@ -46,6 +46,12 @@ def time_of(key: int) -> int:
 def place_of(key: int) -> Position:
     """Where it stands."""
     return Position(key & PLACE_MASK)
+
+
+def places_in(keys: Iterable[DueKey]) -> list[Position]:
+    """Where their entries stand, in log order."""
+    places: list[int] = sorted([key & PLACE_MASK for key in keys])
+    return cast(list[Position], places)
 
 
 def keys_in(first: Position, entries: Iterable[bytes]) -> list[DueKey]:

@@ -19,12 +19,12 @@ from arneb_core.attachment import ConsumerSpec
 from arneb_core.delayed.due import DueSource
 from arneb_core.delayed.due_key import (
     BEFORE_ALL_TIME,
-    PLACE_MASK,
     DueKey,
     end_of,
+    places_in,
     time_of,
 )
-from arneb_core.delayed.tracker import NEVER_MS
+from arneb_core.delayed.tracker import NEVER_MS, Reading
 from arneb_core.errors import StoreFailed
 from arneb_core.position import BEFORE_ALL, Position
 from arneb_core.replay import ReplaySet
@@ -259,7 +259,7 @@ class HeldBack:
             self._next_ms = reading.next_ms
             if reading.keys:
                 self._place = reading.keys[-1]
-                self._put(reading.keys)
+                self._put(reading)
                 self._index.passed()
             if reading.next_ms > now_ms:
                 if reading.keys:
@@ -286,19 +286,22 @@ class HeldBack:
             self._subscription.topic.engine.unreadable(self._subscription)
         self._subscription.wake()
 
-    def _put(self, keys: Sequence[DueKey]) -> None:
-        """What of ``keys`` is wanted is due."""
-        tick_ms = self._index.settings.tick_ms
+    def _put(self, reading: Reading) -> None:
+        """What of it is wanted is due."""
+        keys, tick_ms = reading.keys, self._index.settings.tick_ms
         # Never early: so nobody can have had these before this process was there.
         vouched = bisect_left(keys, end_of(self._index.opened_ms))
+        if not self._by_time and vouched in {0, len(keys)}:
+            self._put_run(self._index.places_of(reading), is_vouched=not vouched)
+            return
         for part, is_vouched in ((keys[:vouched], False), (keys[vouched:], True)):
             if not self._by_time:
-                self._put_run(sorted([key & PLACE_MASK for key in part]), is_vouched=is_vouched)
+                self._put_run(places_in(part), is_vouched=is_vouched)
                 continue
             for _, slot in groupby(part, lambda key: time_of(key) // tick_ms):
-                self._put_run(sorted(key & PLACE_MASK for key in slot), is_vouched=is_vouched)
+                self._put_run(places_in(slot), is_vouched=is_vouched)
 
-    def _put_run(self, places: list[int], *, is_vouched: bool) -> None:
+    def _put_run(self, places: Sequence[Position], *, is_vouched: bool) -> None:
         """What of ``places``, which ascend, is wanted is due next."""
         subscription = self._subscription
         if not places:

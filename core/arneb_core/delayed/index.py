@@ -5,12 +5,13 @@ so that no reader comes by an entry that is not due. It is taken out when every 
 holds back is past it both in time and in the log.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arneb_core.delayed.due_cache import DueCache
-from arneb_core.delayed.due_key import AFTER_ALL_TIME, DueKey, keys_in, time_of
+from arneb_core.delayed.due_key import AFTER_ALL_TIME, DueKey, keys_in, places_in, time_of
 from arneb_core.delayed.held_back import HeldBack
 from arneb_core.delayed.tracker import (
     NEVER_MS,
@@ -28,16 +29,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read last: subscriptions that keep up with each other ask for the same."""
+    """What was read last: subscriptions that keep up with each other want the same."""
 
     place: DueKey
     until_ms: int
-    limit: int
     reading: Reading
 
-    def answers(self, place: DueKey, until_ms: int, limit: int) -> bool:
-        """It is part of what would be found now, the first part: nothing came in since."""
-        return place == self.place and limit == self.limit and until_ms >= self.until_ms
+    def behind(self, place: DueKey, until_ms: int, limit: int) -> Reading | None:
+        """The part of it behind ``place``, nothing having come in since; None if it has none. So
+        those who were apart are together at its end."""
+        keys = self.reading.keys
+        if not (self.place <= place < keys[-1] and self.until_ms <= until_ms):
+            return None
+        start = bisect_right(keys, place)
+        if start == 0 and len(keys) <= limit:
+            return self.reading
+        if len(keys) - start <= limit:
+            return Reading(keys[start:], self.reading.next_ms)
+        return Reading(keys[start : start + limit], time_of(keys[start + limit]))
 
 
 class DelayedIndex:
@@ -51,6 +60,7 @@ class DelayedIndex:
         self.settings = settings
         self.cache = DueCache(topic.log, topic.engine.budget)
         self._last: _Read | None = None
+        self._sorted: tuple[Reading, list[Position]] | None = None
         self.opened_ms = topic.engine.now_ms()
         """Nobody was given anything that comes due later, before this."""
         self.since = topic.last or BEFORE_ALL
@@ -76,18 +86,25 @@ class DelayedIndex:
                 each.added(count, soonest_ms)
 
     def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
-        """As :meth:`.DelayedDeliveryTracker.read`, once for all who ask for the same."""
-        last = self._last
-        if last is not None and last.answers(place, until_ms, limit):
-            return last.reading
+        """As :meth:`.DelayedDeliveryTracker.read`, once for all who want the same."""
+        if self._last is not None:
+            known = self._last.behind(place, until_ms, limit)
+            if known is not None:
+                return known
         reading = self.tracker.read(place, until_ms, limit, told)
         if reading is not None and reading.keys:
-            self._last = _Read(place, until_ms, limit, reading)
+            self._last = _Read(place, until_ms, reading)
         return reading
+
+    def places_of(self, reading: Reading) -> Sequence[Position]:
+        """Where the entries of what was read stand, in log order; once for all who read it."""
+        if self._sorted is None or self._sorted[0] is not reading:
+            self._sorted = reading, places_in(reading.keys)
+        return self._sorted[1]
 
     def log_trimmed(self, floor: Position) -> None:
         """The log has nothing up to ``floor`` any more."""
-        self._last = None
+        self._last = self._sorted = None
         self.tracker.log_trimmed(floor)
 
     def passed(self) -> None:
@@ -103,7 +120,7 @@ class DelayedIndex:
         """A subscription has nothing due now; when none has, nothing need be kept for it."""
         if (self.cache or self._last) and not any(each.has_due for each in self._held_back()):
             self.cache.clear()
-            self._last = None
+            self._last = self._sorted = None
 
     def _held_back(self) -> Iterator[HeldBack]:
         for each in self._topic.subscriptions.values():
