@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from string import ascii_lowercase
 from typing import Final
 
 from bench.rows import Row
@@ -172,6 +173,6 @@ def stamp() -> str:
 def index() -> None:
     """List every result, the newest first."""
     results = (each.stem for each in RESULTS.glob("*2*.md"))
-    names = sorted(results, key=lambda name: name.removeprefix("pulsar-"), reverse=True)
+    names = sorted(results, key=lambda name: name.lstrip(ascii_lowercase + "-"), reverse=True)
     listed = "\n".join(f"* [{name}]({name}.md)" for name in names)
     (RESULTS / "README.md").write_text(f"# Results\n\n{listed}\n")

@@ -216,7 +216,7 @@ async def test_what_came_due_is_read_for_all_and_let_go(data_dir: Path) -> None:
         sinks = [attach(subscription(engine, each), permits=100)[1] for each in names[:2]]
         await quiet(engine)
         assert [len(each.positions) for each in sinks] == [40, 40]
-        assert len(sink.positions) == 31 and index.cache.bytes == engine.budget.bytes > 0
+        assert len(sink.positions) == 31 and index.cache.size == engine.budget.bytes > 0
         slow.flow(30)  # type: ignore[attr-defined]
         await quiet(engine)
         assert sink.positions == sinks[0].positions

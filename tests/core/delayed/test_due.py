@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.delayed import due
 from arneb_core.delayed.due import DueSource
 from arneb_core.delayed.due_cache import ENTRY_BYTES, DueCache
 from arneb_core.delayed.due_key import DueKey, due_key
@@ -120,7 +119,7 @@ def test_each_that_is_due_comes_once_in_its_turn(ops: list[tuple[Any, ...]]) -> 
         flat = list(chain(*model))
         assert len(source) == len(flat) and bool(source) is bool(flat)
         assert all(Position(each) in source for each in flat)
-        assert cache.bytes <= 10 * (ENTRY_BYTES + 10)
+        assert cache.size <= 10 * (ENTRY_BYTES + 10)
     log.fails = False
     source.fetch.retry()
     for _ in range(1_000):
@@ -168,8 +167,8 @@ def test_what_several_want_is_read_once() -> None:
                 source.take(at_hand[0])
         log.answer()
     assert all(its == list(wanted) for its in seen)
-    assert log.reads <= 1 + len(wanted) / due.AHEAD_ENTRIES
-    assert cache.bytes <= 4 * 1024 * 1024
+    assert log.reads <= 2 + len(wanted) / log.most
+    assert cache.size <= 4 * 1024 * 1024
 
 
 def test_a_slow_one_reads_again_and_keeps_nothing_from_going() -> None:
@@ -189,8 +188,8 @@ def test_a_slow_one_reads_again_and_keeps_nothing_from_going() -> None:
                 continue
             seen += at_hand[0]
             source.take(at_hand[0])
-            assert cache.bytes <= 100 * (ENTRY_BYTES + 10)
-            assert budget.bytes == cache.bytes
+            assert cache.size <= 100 * (ENTRY_BYTES + 10)
+            assert budget.bytes == cache.size
         assert seen == list(range(2_000))
     cache.clear()
     assert not cache and not budget.bytes and not len(budget)
@@ -205,7 +204,7 @@ def test_other_caches_push_it_out() -> None:
         cache.read(places, 1 << 20, lambda found: None)
         log.answer()
         assert len(cache) == 20
-        assert budget.bytes == sum(each.bytes for each in caches) <= budget.bytes_max
+        assert budget.bytes == sum(each.size for each in caches) <= budget.bytes_max
 
 
 def test_a_read_that_fails_is_told_to_all_who_wait() -> None:
