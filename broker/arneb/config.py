@@ -13,6 +13,7 @@ from typing import Any, Final
 from arneb.settings import ConfigInvalid, Reader, read_settings
 from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks
 from arneb_amqp.config import AmqpConfig
+from arneb_core.delayed.tracker import DEFAULT_DELAYS, DelayedSettings, TrackerKind
 from arneb_core.retention import NOTHING_KEPT, WITHOUT_END, Retention
 from arneb_pulsar.config import NO_FILE, PulsarConfig, TlsConfig
 
@@ -54,6 +55,14 @@ def parse_listen(value: Any) -> Listen:
     if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
         raise ValueError(f'expected a port from 0 to {PORT_MAX} after "{host}:", got "{port}"')
     return Address(host[1:-1] if bracketed else host, int(port))
+
+
+def parse_tracker(value: Any) -> TrackerKind:
+    """Where delayed entries are kept track of. Raises :class:`ValueError`."""
+    known = [kind.value for kind in TrackerKind]
+    if value not in known:
+        raise ValueError(f"expected one of {', '.join(known)}, got {value!r}")
+    return TrackerKind(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +150,7 @@ class Config:
     http: HttpTable = HttpTable()
     http_pulsar: HttpPulsarTable = HttpPulsarTable()
     retention: RetentionTable = RetentionTable()
+    delayed: DelayedSettings = DEFAULT_DELAYS
     alarms: Watermarks = DEFAULT_WATERMARKS
 
 
@@ -213,7 +223,11 @@ def _read_file(file: Path) -> Config:
             raise ValueError(f"expected a path, got {value!r}")
         return file.parent / value
 
-    readers: Mapping[Any, Reader] = {Listen: parse_listen, Path: read_path}
+    readers: Mapping[Any, Reader] = {
+        Listen: parse_listen,
+        Path: read_path,
+        TrackerKind: parse_tracker,
+    }
     try:
         return read_settings(Config, table, readers)
     except ConfigInvalid as error:

@@ -82,7 +82,9 @@ async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) ->
         try:
             with serving:
                 kept = config.retention.retention
-                async with open_engine(config.data_dir, retention=kept) as core:
+                async with open_engine(
+                    config.data_dir, retention=kept, delays=config.delayed
+                ) as core:
                     say(f"arneb {__version__}, data in {config.data_dir.absolute()}")
                     await _serve_doors(core, config, listeners, say)
         finally:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb.config import Address, Config, ConfigInvalid, load_config, parse_listen
+from arneb_core.delayed.tracker import DelayedSettings, TrackerKind
 from arneb_core.retention import Retention
 
 hosts = st.sampled_from(["127.0.0.1", "localhost", "example.org", "::1", "fe80::1%lo"])
@@ -67,6 +68,12 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
         ("[amqp]\nlisten = 5672", 'amqp.listen: expected "HOST:PORT" or "off", got 5672'),
         ("[ampq]", 'unknown key "ampq"; did you mean "amqp"?'),
         ("data_dir = 3", "data_dir: expected a path, got 3"),
+        ("[delayed]\ntick_ms = 0", "delayed: expected tick_ms of at least 1, got 0"),
+        (
+            '[delayed]\ntracker = "disk"',
+            "delayed.tracker: expected one of bucket, memory, got 'disk'",
+        ),
+        ("[delayed]\ntracker = []", "delayed.tracker: expected one of bucket, memory, got []"),
         ("amqp =", "not TOML: Invalid value (at end of document)"),
     ],
 )
@@ -149,3 +156,10 @@ def test_doors_that_cannot_be_guarded_so_are_refused(tmp_path: Path, table: str,
     file.write_text(table)
     with pytest.raises(ConfigInvalid, match=why):
         load_config(file)
+
+
+def test_how_delays_are_kept_track_of(tmp_path: Path) -> None:
+    file = tmp_path / "arneb.toml"
+    file.write_text('[delayed]\ntracker = "memory"\ntick_ms = 1_000')
+    assert load_config(file).delayed == DelayedSettings(TrackerKind.MEMORY, tick_ms=1_000)
+    assert load_config(None).delayed.tracker is TrackerKind.BUCKET

@@ -102,6 +102,13 @@ DELAYED_MUTANTS: Final = (
         DELAYED_TESTS,
     ),
     Mutant(
+        "a bucket that was merged a moment ago counts as lost",
+        CORE + "delayed/buckets.py",
+        "            each.is_merging = True\n",
+        "            each.is_merging = False\n",
+        BUCKET_TESTS,
+    ),
+    Mutant(
         "after a segment the bucket is thought to be at its end",
         CORE + "delayed/buckets.py",
         "            streams.append(keys if is_last else _told_at_end(keys, bucket, ended))\n",

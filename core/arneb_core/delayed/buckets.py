@@ -70,6 +70,8 @@ class BucketDelayedDeliveryTracker:
         self._waiting: dict[SegmentName, list[Told]] = {}
         self._watermark_ms = -1
         self._merging: Merging | None = None
+        self._until_merged: dict[Told, None] = {}
+        """Who wait for the end of a merge."""
 
     def __repr__(self) -> str:
         return f"<BucketDelayedDeliveryTracker {self._buckets!r}, {len(self._last)} loose>"
@@ -228,9 +230,14 @@ class BucketDelayedDeliveryTracker:
         known = {bucket.id: bucket for bucket in self._buckets}
         self._segments.update((name, found[name]) for name in found if name[0] in known)
         self._shrink()
-        lost = {name[0] for name in wanted if name not in found and name[0] in known}
+        absent = {name[0] for name in wanted if name not in found}
+        missed = [known[each] for each in absent & known.keys()]
+        lost = [each for each in missed if not each.is_merging]
         if lost:
-            self._repair([known[each] for each in lost], told)
+            self._repair(lost, told)
+        elif missed:
+            # Perhaps the merge is on disk and we are about to be told so.
+            self._until_merged.update(told)
         else:
             self._tell(told, None)
 
@@ -247,7 +254,7 @@ class BucketDelayedDeliveryTracker:
             if isinstance(found, StoreFailed):
                 self._tell(told, found)
                 return
-            present = [each for each in buckets if each in self._buckets]
+            present = [e for e in buckets if e in self._buckets and not e.is_merging]
             if len(present) == len(buckets):
                 self._remove(buckets)
                 if found:
@@ -319,15 +326,20 @@ class BucketDelayedDeliveryTracker:
         self._merging = None
         for each in sources:
             each.is_merging = False
-        if made is None:
-            return  # try again at the next seal
+        if made is not None:
+            self._replace(sources, made)
+            self._merge_if_many()
+        # Else it is tried again at the next seal.
+        told, self._until_merged = self._until_merged, {}
+        self._tell(told, None)
+
+    def _replace(self, sources: Sequence[Bucket], made: Bucket) -> None:
         for each in sources:
             if each in self._buckets:
                 self._buckets.remove(each)
             for index in range(len(each.spans)):
                 self._segments.pop((each.id, index), None)
         self._buckets.append(made)
-        self._merge_if_many()
 
 
 def _told_at_end(keys: Iterator[DueKey], bucket: Bucket, ended: list[Bucket]) -> Iterator[DueKey]:

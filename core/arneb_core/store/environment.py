@@ -287,6 +287,7 @@ class Store:
         self._trims = trims_left
         if takeover:
             self._journal.taken_over()
+        self._resident.read(0)  # its pages stand elsewhere now
         return CommitReport(len(encoded.blocks), bytes_written, trimmed, len(trims_left))
 
     # Keeping LMDB going

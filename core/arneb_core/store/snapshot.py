@@ -79,6 +79,7 @@ class Snapshot:
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The value of a key, None when there is none."""
         value = self._txn.get(shorten(key), db=self._tables[table])
+        self._resident.read(0 if value is None else len(value))
         return unwrap(value)[1] if value is not None and is_long(key) else value
 
     def scan(self, table: Table, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
@@ -107,6 +108,7 @@ class Snapshot:
             key = cursor.key()
             if not key.startswith(prefix):
                 return
+            self._resident.read(0)
             yield key
             more = cursor.next()
 
