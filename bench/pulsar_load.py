@@ -17,7 +17,8 @@ from typing import Final
 
 import crc32c
 from conformance.brokers.process import Address, BrokerFailed
-from conformance.wire.pulsar import Command, connect_frame, simple_frame, varint
+from conformance.wire.protobuf import varint
+from conformance.wire.pulsar import Command, connect_frame, simple_frame
 
 BODY_BYTES: Final = 64
 RUN: Final = 1_000
