@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arneb_core.delayed import due
 from arneb_core.delayed.due import DueSource
 from arneb_core.delayed.due_cache import ENTRY_BYTES, DueCache
 from arneb_core.delayed.due_key import DueKey, due_key
