@@ -1,15 +1,20 @@
 """What Pulsar scenarios do again and again."""
 
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import pulsar
 import pytest
 
-WITHIN_MS = 5_000
-"""For what must come."""
+WITHIN_MS = 30_000
+"""For what must come; machines are busy."""
 
 FIRST_MS = 1_000
 """For the first of what may come."""
+
+TURN_MS = 20
+"""For each of several consumers, before the next is asked."""
 
 SILENCE_MS = 300
 """For what must not come."""
@@ -40,6 +45,32 @@ def take(consumer: pulsar.Consumer, count: int) -> list[pulsar.Message]:
 def payloads(messages: Sequence[pulsar.Message]) -> list[bytes]:
     """What they say."""
     return [message.data() for message in messages]
+
+
+def gather(
+    consumers: Sequence[pulsar.Consumer], count: int, *, acknowledge: bool = False
+) -> list[list[pulsar.Message]]:
+    """So many messages and no more, whoever of ``consumers`` gets them; for each what it got."""
+    found: list[list[pulsar.Message]] = [[] for _ in consumers]
+    end = time.monotonic() + WITHIN_MS / 1000
+    while (so_far := sum(map(len, found))) < count:
+        assert time.monotonic() < end, f"expected {count} messages, got {so_far}"
+        for own, consumer in zip(found, consumers, strict=True):
+            with suppress(pulsar.Timeout):
+                while True:
+                    own.append(consumer.receive(TURN_MS))
+                    end = time.monotonic() + WITHIN_MS / 1000
+                    if acknowledge:
+                        consumer.acknowledge(own[-1])
+    for consumer in consumers:
+        assert_silent(consumer)
+    return found
+
+
+def assert_gets(consumer: pulsar.Consumer, expected: Sequence[bytes]) -> None:
+    """The consumer gets, and acknowledges, what is expected and nothing more."""
+    (found,) = gather([consumer], len(expected), acknowledge=True)
+    assert payloads(found) == list(expected)
 
 
 def drain(consumer: pulsar.Consumer, *, acknowledge: bool = True) -> list[bytes]:

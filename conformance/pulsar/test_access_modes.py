@@ -6,6 +6,7 @@ import threading
 import pulsar
 import pytest
 from conformance.pulsar.conftest import Connect, Mortal
+from conformance.pulsar.helpers import WITHIN_MS
 
 SHARED = pulsar.ProducerAccessMode.Shared
 EXCLUSIVE = pulsar.ProducerAccessMode.Exclusive
@@ -92,7 +93,7 @@ def test_fencing_puts_everybody_else_out(connect: Connect, topic: str) -> None:
         owner.send(b"too late")
     fencing.send(b"after")
     consumer = connect().subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
-    assert [consumer.receive(5000).data() for _ in range(2)] == [b"before", b"after"]
+    assert [consumer.receive(WITHIN_MS).data() for _ in range(2)] == [b"before", b"after"]
 
 
 def test_one_that_was_fenced_out_stays_out_after_a_kill(mortal: Mortal) -> None:

@@ -7,8 +7,10 @@ import pytest
 from conformance.pulsar.conftest import Connect
 from conformance.pulsar.helpers import (
     ACKS_SENT_S,
+    WITHIN_MS,
+    assert_gets,
     assert_silent,
-    drain,
+    gather,
     numbers,
     payloads,
     send,
@@ -34,7 +36,7 @@ def test_what_is_not_acknowledged_comes_again_in_order(connect: Connect, topic: 
     for message in take(consumer, 10)[1::2]:
         consumer.acknowledge(message)
     client.close()
-    assert drain(connect().subscribe(topic, "s", SHARED)) == numbers(10)[0::2]
+    assert_gets(connect().subscribe(topic, "s", SHARED), numbers(10)[0::2])
 
 
 def test_a_cumulative_ack_takes_all_before_it(connect: Connect, topic: str) -> None:
@@ -43,7 +45,7 @@ def test_a_cumulative_ack_takes_all_before_it(connect: Connect, topic: str) -> N
     send(client.create_producer(topic), numbers(10))
     consumer.acknowledge_cumulative(take(consumer, 7)[-1])
     client.close()
-    assert drain(connect().subscribe(topic, "s")) == numbers(3, first=7)
+    assert_gets(connect().subscribe(topic, "s"), numbers(3, first=7))
 
 
 def test_a_batch_comes_again_whole_without_index_acks(connect: Connect, topic: str) -> None:
@@ -53,7 +55,7 @@ def test_a_batch_comes_again_whole_without_index_acks(connect: Connect, topic: s
     for message in take(consumer, 5):
         consumer.acknowledge(message)
     client.close()
-    assert drain(connect().subscribe(topic, "s")) == numbers(10)
+    assert_gets(connect().subscribe(topic, "s"), numbers(10))
 
 
 @pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, SHARED], ids=str)
@@ -68,7 +70,7 @@ def test_only_what_is_left_of_a_batch_comes_again(
         consumer.acknowledge(message)
     client.close()
     again = connect().subscribe(topic, "s", kind, batch_index_ack_enabled=True)
-    assert drain(again) == numbers(size // 3)
+    assert_gets(again, numbers(size // 3))
 
 
 def test_a_cumulative_ack_inside_a_batch(connect: Connect, topic: str) -> None:
@@ -78,7 +80,7 @@ def test_a_cumulative_ack_inside_a_batch(connect: Connect, topic: str) -> None:
     consumer.acknowledge_cumulative(take(consumer, 15)[-1])
     client.close()
     again = connect().subscribe(topic, "s", batch_index_ack_enabled=True)
-    assert drain(again) == numbers(15, first=15)
+    assert_gets(again, numbers(15, first=15))
 
 
 def test_a_batch_acknowledged_by_two_clients_is_done(connect: Connect, topic: str) -> None:
@@ -107,7 +109,7 @@ def test_a_negative_ack_brings_the_message_again_and_counts(
     consumer.acknowledge(held[2])
     for count in (1, 2, 3):
         consumer.negative_acknowledge(held[1])
-        held[1] = consumer.receive(5000)
+        held[1] = consumer.receive(WITHIN_MS)
         assert held[1].data() == b"1"
         assert held[1].redelivery_count() == count
 
@@ -166,8 +168,8 @@ def test_a_message_sent_back_often_goes_to_the_dead_letter_topic(
     dead = client.subscribe(f"{topic}-dead", "s")
     client.create_producer(topic).send(b"poison")
     for _ in range(3):
-        consumer.negative_acknowledge(consumer.receive(5000))
-    assert dead.receive(5000).data() == b"poison"
+        consumer.negative_acknowledge(consumer.receive(WITHIN_MS))
+    assert dead.receive(WITHIN_MS).data() == b"poison"
     assert_silent(consumer)
 
 
@@ -175,5 +177,5 @@ def test_shared_consumers_get_each_message_once(connect: Connect, topic: str) ->
     clients = [connect() for _ in range(3)]
     consumers = [each.subscribe(topic, "s", SHARED, receiver_queue_size=20) for each in clients]
     send(connect().create_producer(topic), numbers(300))
-    found = [payload for _ in range(2) for consumer in consumers for payload in drain(consumer)]
+    found = [payload for each in gather(consumers, 300) for payload in payloads(each)]
     assert sorted(found) == sorted(numbers(300))

@@ -7,7 +7,7 @@ import pulsar
 import pytest
 from conformance.pulsar.admin import NAMESPACE, Admin, Refused, local
 from conformance.pulsar.conftest import Named
-from conformance.pulsar.helpers import WITHIN_MS, drain, numbers, payloads, send, take
+from conformance.pulsar.helpers import WITHIN_MS, assert_gets, numbers, payloads, send, take
 
 EARLIEST = pulsar.InitialPosition.Earliest
 SHARED = pulsar.ConsumerType.Shared
@@ -120,7 +120,7 @@ def test_subscriptions_are_made_and_moved(client: pulsar.Client, admin: Admin, t
     assert backlog(admin, topic) == 10
     admin.post(f"{local(topic)}/subscription/s/expireMessages/3600")
     assert backlog(admin, topic) == 10
-    assert drain(client.subscribe(topic, "s")) == numbers(10)
+    assert_gets(client.subscribe(topic, "s"), numbers(10))
     assert refused(admin.post, f"{local(topic)}/subscription/none/skip_all") == 404
     assert refused(admin.delete, f"{local(topic)}/subscription/none") == 404
     admin.put(f"{local(topic)}/subscription/mid", wanted)
@@ -150,7 +150,7 @@ def test_messages_expire_by_hand(client: pulsar.Client, admin: Admin, topic: str
     while backlog(admin, topic) > 5:
         assert time.monotonic() < end
         time.sleep(0.1)
-    assert drain(client.subscribe(topic, "s")) == numbers(5, first=5)
+    assert_gets(client.subscribe(topic, "s"), numbers(5, first=5))
 
 
 def test_statistics_say_who_is_there(client: pulsar.Client, admin: Admin, topic: str) -> None:

@@ -4,7 +4,15 @@ import pika
 import pulsar
 import pytest
 from conformance.pulsar.conftest import Named
-from conformance.pulsar.helpers import assert_silent, drain, numbers, payloads, send, take
+from conformance.pulsar.helpers import (
+    WITHIN_MS,
+    assert_gets,
+    assert_silent,
+    numbers,
+    payloads,
+    send,
+    take,
+)
 from pika.adapters.blocking_connection import BlockingChannel
 
 EARLIEST = pulsar.InitialPosition.Earliest
@@ -39,7 +47,7 @@ def test_pulsar_consumes_what_amqp_publishes(
 ) -> None:
     publish(channel, queue, *numbers(50))
     consumer = client.subscribe(queue, "mine", initial_position=EARLIEST)
-    assert drain(consumer) == numbers(50)
+    assert_gets(consumer, numbers(50))
     assert_silent(consumer)
 
 
@@ -51,7 +59,7 @@ def test_key_properties_and_time_of_amqp_come_through(
     consumer = client.subscribe(f"persistent://public/default/{queue}", "mine")
     properties = pika.BasicProperties(timestamp=1_700_000_000, headers={"colour": "red"})
     channel.basic_publish(f"{queue}-x", "orders.new", b"x", properties)
-    message = consumer.receive(5000)
+    message = consumer.receive(WITHIN_MS)
     assert message.partition_key() == "orders.new"
     assert message.properties()["colour"] == "red"
     assert message.event_timestamp() == 1_700_000_000_000
@@ -153,7 +161,7 @@ def test_a_queue_with_a_strange_name_has_a_topic(
     publish(channel, strange, b"x")
     topic = strange.replace("%", "%25").replace("/", "%2F")
     consumer = client.subscribe(topic, "mine", initial_position=EARLIEST)
-    assert drain(consumer) == [b"x"]
+    assert_gets(consumer, [b"x"])
 
 
 def test_the_last_message_and_seeking_work_on_a_queue(
@@ -163,10 +171,10 @@ def test_the_last_message_and_seeking_work_on_a_queue(
     reader = client.create_reader(queue, pulsar.MessageId.earliest)
     found = []
     while reader.has_message_available():
-        found.append(reader.read_next(5000).data())
+        found.append(reader.read_next(WITHIN_MS).data())
     assert found == numbers(5)
     reader.seek(pulsar.MessageId.earliest)
-    assert reader.read_next(5000).data() == b"0"
+    assert reader.read_next(WITHIN_MS).data() == b"0"
 
 
 def test_a_queue_cannot_lose_its_place_through_pulsar(

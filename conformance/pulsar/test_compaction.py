@@ -7,7 +7,7 @@ import pulsar
 import pytest
 from conformance.pulsar.admin import Admin, local
 from conformance.pulsar.conftest import Connect, arneb_only
-from conformance.pulsar.helpers import drain, numbers, send
+from conformance.pulsar.helpers import assert_gets, numbers, send
 
 EARLIEST = pulsar.InitialPosition.Earliest
 WITHIN_S = 20.0
@@ -136,4 +136,4 @@ def test_only_who_reads_alone_reads_compacted(connect: Connect, topic: str) -> N
 def test_a_topic_that_was_never_compacted_is_read_whole(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", is_read_compacted=True)
     send(client.create_producer(topic), numbers(5))
-    assert drain(consumer) == numbers(5)
+    assert_gets(consumer, numbers(5))

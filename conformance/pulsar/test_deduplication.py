@@ -5,7 +5,7 @@ import threading
 import pulsar
 import pytest
 from conformance.pulsar.conftest import Mortal
-from conformance.pulsar.helpers import drain, numbers
+from conformance.pulsar.helpers import assert_gets, numbers
 
 EARLIEST = pulsar.InitialPosition.Earliest
 SETTINGS = "[pulsar]\ndeduplication = true\n"
@@ -18,8 +18,9 @@ def keep(client: pulsar.Client) -> None:
     client.subscribe("t", "all", initial_position=EARLIEST).close()
 
 
-def everything(client: pulsar.Client) -> list[bytes]:
-    return drain(client.subscribe("t", "all", initial_position=EARLIEST))
+def assert_stored(client: pulsar.Client, expected: list[bytes]) -> None:
+    """It has everything once and in order."""
+    assert_gets(client.subscribe("t", "all", initial_position=EARLIEST), expected)
 
 
 def test_a_number_is_stored_once(mortal: Mortal) -> None:
@@ -38,7 +39,7 @@ def test_a_number_is_stored_once(mortal: Mortal) -> None:
     assert producer.last_sequence_id() == 9
     producer.send(b"next")
     assert producer.last_sequence_id() == 10
-    assert everything(client) == [b"5", b"6", b"9", b"next"]
+    assert_stored(client, [b"5", b"6", b"9", b"next"])
     client.close()
 
 
@@ -72,7 +73,7 @@ def test_kills_under_load_lose_and_double_nothing(
     over.set()
     sender.join()
     assert set(results) == {pulsar.Result.Ok}
-    assert everything(client) == numbers(len(results))
+    assert_stored(client, numbers(len(results)))
     client.close()
 
 
@@ -84,5 +85,5 @@ def test_chunked_messages_are_stored_once(mortal: Mortal) -> None:
     large = bytes(range(256)) * 48 * 1024
     for number in (3, 3, 4):
         producer.send(large + b"%d" % number, sequence_id=number)
-    assert everything(client) == [large + b"3", large + b"4"]
+    assert_stored(client, [large + b"3", large + b"4"])
     client.close()

@@ -121,7 +121,7 @@ def test_nothing_delayed_is_lost_or_early_after_a_restart(
         consumer = client.subscribe(topic, "s", SHARED)
         found: dict[bytes, int] = {}
         while len(found) < 500:
-            message = consumer.receive(10_000)
+            message = consumer.receive(WITHIN_MS)
             assert message.data() not in found
             found[message.data()] = now_ms()
             assert message.redelivery_count() == 0

@@ -3,7 +3,15 @@
 import pulsar
 import pytest
 from conformance.pulsar.conftest import Connect
-from conformance.pulsar.helpers import assert_silent, drain, numbers, payloads, send, take
+from conformance.pulsar.helpers import (
+    assert_gets,
+    assert_silent,
+    gather,
+    numbers,
+    payloads,
+    send,
+    take,
+)
 
 FAILOVER = pulsar.ConsumerType.Failover
 
@@ -17,14 +25,14 @@ def test_one_gets_everything_and_the_other_takes_over(connect: Connect, topic: s
     one = subscribe(client, topic, "a")
     two = subscribe(connect(), topic, "b")
     send(client.create_producer(topic), numbers(10))
-    first, second = drain(one, acknowledge=False), drain(two, acknowledge=False)
+    first, second = map(payloads, gather([one, two], 10))
     # Which of them is active follows from the topic's name.
     active, idle = (one, two) if first else (two, one)
     assert sorted([first, second]) == [[], numbers(10)]
     for message in take_again(active, 4):
         active.acknowledge(message)
     active.close()
-    assert drain(idle) == numbers(6, first=4)
+    assert_gets(idle, numbers(6, first=4))
 
 
 def take_again(consumer: pulsar.Consumer, count: int) -> list[pulsar.Message]:
@@ -38,7 +46,7 @@ def test_a_cumulative_ack_is_allowed(connect: Connect, topic: str) -> None:
     send(client.create_producer(topic), numbers(5))
     consumer.acknowledge_cumulative(take(consumer, 3)[-1])
     consumer.close()
-    assert drain(subscribe(client, topic, "a")) == numbers(2, first=3)
+    assert_gets(subscribe(client, topic, "a"), numbers(2, first=3))
 
 
 @pytest.mark.parametrize("other", [pulsar.ConsumerType.Shared, pulsar.ConsumerType.Exclusive])

@@ -6,7 +6,7 @@ import pulsar
 import pytest
 from conformance.pulsar.admin import Admin, local
 from conformance.pulsar.conftest import Connect
-from conformance.pulsar.helpers import WITHIN_MS, drain, numbers, payloads, send, take
+from conformance.pulsar.helpers import WITHIN_MS, assert_gets, numbers, payloads, send, take
 
 SHARED = pulsar.ConsumerType.Shared
 
@@ -56,7 +56,7 @@ def test_messages_are_answered_by_their_ids(connect: Connect, topic: str) -> Non
     again = consumer.receive(WITHIN_MS)
     assert (again.data(), again.redelivery_count()) == (b"1", 1)
     client.close()
-    assert drain(connect().subscribe(topic, "s", SHARED)) == [b"1", b"3"]
+    assert_gets(connect().subscribe(topic, "s", SHARED), [b"1", b"3"])
 
 
 def test_an_id_answers_for_all_before_it(connect: Connect, topic: str) -> None:
@@ -65,7 +65,7 @@ def test_an_id_answers_for_all_before_it(connect: Connect, topic: str) -> None:
     send(client.create_producer(topic), numbers(6))
     consumer.acknowledge_cumulative(take(consumer, 6)[3].message_id())
     client.close()
-    assert drain(connect().subscribe(topic, "s")) == [b"4", b"5"]
+    assert_gets(connect().subscribe(topic, "s"), [b"4", b"5"])
 
 
 def test_ids_know_their_partitions(client: pulsar.Client, admin: Admin, topic: str) -> None:

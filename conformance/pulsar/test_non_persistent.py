@@ -6,7 +6,7 @@ import pulsar
 import pytest
 from conformance.pulsar.admin import Admin
 from conformance.pulsar.conftest import Connect, Named
-from conformance.pulsar.helpers import assert_silent, drain, numbers, payloads, send, take
+from conformance.pulsar.helpers import assert_silent, drain, gather, numbers, payloads, send, take
 
 EARLIEST = pulsar.InitialPosition.Earliest
 
@@ -39,7 +39,7 @@ def test_a_shared_subscription_shares(connect: Connect, topic: str) -> None:
     shared = pulsar.ConsumerType.Shared
     one, two = (connect().subscribe(topic, "s", shared) for _ in range(2))
     send(connect().create_producer(topic, batching_enabled=False), numbers(20))
-    first, second = drain(one), drain(two)
+    first, second = map(payloads, gather([one, two], 20))
     assert sorted(first + second) == sorted(numbers(20))
     assert first
     assert second

@@ -6,7 +6,7 @@ import pulsar
 import pytest
 from conformance.pulsar.admin import Admin, Refused, local
 from conformance.pulsar.conftest import Connect, Mortal, Named
-from conformance.pulsar.helpers import WITHIN_MS, drain, numbers, send, take
+from conformance.pulsar.helpers import WITHIN_MS, assert_gets, numbers, send, take
 
 EARLIEST = pulsar.InitialPosition.Earliest
 ROUND_ROBIN = pulsar.PartitionsRoutingMode.RoundRobinDistribution
@@ -61,7 +61,7 @@ def test_more_partitions_can_be_had_but_not_fewer(
     send(producer, numbers(3))
     assert admin.get(f"{local(topic)}-partition-3/subscriptions") == ["s"]
     consumer = client.subscribe(topic, "s")
-    assert drain(consumer) == numbers(3)
+    assert_gets(consumer, numbers(3))
 
 
 def test_a_partition_beyond_the_last_is_refused(
@@ -196,5 +196,5 @@ def test_what_was_made_outlives_a_kill(mortal: Mortal, name: Named) -> None:
     compacted = client.subscribe(
         f"{topic}-keyed", "s", initial_position=EARLIEST, is_read_compacted=True
     )
-    assert drain(compacted) == numbers(2, first=18)
+    assert_gets(compacted, numbers(2, first=18))
     client.close()

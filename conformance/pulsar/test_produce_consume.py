@@ -5,7 +5,16 @@ from itertools import pairwise
 import pulsar
 import pytest
 from conformance.pulsar.conftest import Connect, Named
-from conformance.pulsar.helpers import assert_silent, drain, numbers, payloads, send, take
+from conformance.pulsar.helpers import (
+    WITHIN_MS,
+    assert_gets,
+    assert_silent,
+    gather,
+    numbers,
+    payloads,
+    send,
+    take,
+)
 
 COMPRESSIONS = [
     pulsar.CompressionType.LZ4,
@@ -43,7 +52,7 @@ def test_a_message_keeps_key_properties_event_time_and_producer(
         event_timestamp=1_700_000_000_123,
         sequence_id=77,
     )
-    message = consumer.receive(5000)
+    message = consumer.receive(WITHIN_MS)
     assert message.partition_key() == "key"
     assert message.ordering_key() == "order"
     assert message.properties() == {"a": "1", "é": "ü"}
@@ -57,7 +66,7 @@ def test_a_message_keeps_key_properties_event_time_and_producer(
 def test_an_empty_payload_is_a_message(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     client.create_producer(topic).send(b"")
-    assert consumer.receive(5000).data() == b""
+    assert consumer.receive(WITHIN_MS).data() == b""
 
 
 @pytest.mark.parametrize("size", [1, 4095, 4096, 300_000, 5 * 1024 * 1024 - 100])
@@ -65,7 +74,7 @@ def test_a_payload_of_any_size_comes_whole(client: pulsar.Client, topic: str, si
     consumer = client.subscribe(topic, "s")
     payload = bytes(range(256)) * (size // 256) + bytes(size % 256)
     client.create_producer(topic).send(payload)
-    assert consumer.receive(10_000).data() == payload
+    assert consumer.receive(WITHIN_MS).data() == payload
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS, ids=str)
@@ -110,7 +119,8 @@ def test_batches_by_key_come_with_their_keys(client: pulsar.Client, topic: str) 
 def test_two_subscriptions_get_every_message_each(client: pulsar.Client, topic: str) -> None:
     first, second = client.subscribe(topic, "a"), client.subscribe(topic, "b")
     send(client.create_producer(topic), numbers(20))
-    assert drain(first) == drain(second) == numbers(20)
+    for consumer in (first, second):
+        assert_gets(consumer, numbers(20))
 
 
 def test_a_new_subscription_starts_at_the_end_unless_told(
@@ -121,8 +131,8 @@ def test_a_new_subscription_starts_at_the_end_unless_told(
     latest = client.subscribe(topic, "latest")
     earliest = client.subscribe(topic, "earliest", initial_position=pulsar.InitialPosition.Earliest)
     producer.send(b"after")
-    assert drain(latest) == [b"after"]
-    assert drain(earliest) == [b"before", b"after"]
+    assert_gets(latest, [b"after"])
+    assert_gets(earliest, [b"before", b"after"])
 
 
 def test_a_subscription_goes_on_where_it_was_left(connect: Connect, topic: str) -> None:
@@ -132,14 +142,14 @@ def test_a_subscription_goes_on_where_it_was_left(connect: Connect, topic: str) 
     for message in take(consumer, 4):
         consumer.acknowledge(message)
     client.close()
-    assert drain(connect().subscribe(topic, "s")) == numbers(6, first=4)
+    assert_gets(connect().subscribe(topic, "s"), numbers(6, first=4))
 
 
 def test_a_thousand_messages_through_a_queue_of_one(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", receiver_queue_size=1)
     send(client.create_producer(topic), numbers(1000))
     for expected in numbers(1000):
-        message = consumer.receive(5000)
+        message = consumer.receive(WITHIN_MS)
         assert message.data() == expected
         consumer.acknowledge(message)
 
@@ -159,8 +169,8 @@ def test_no_more_comes_than_the_receiver_queue_holds(client: pulsar.Client, topi
     idle = client.subscribe(topic, "s", **options)
     send(client.create_producer(topic), numbers(100))
     busy = client.subscribe(topic, "s", **options)
-    assert len(drain(busy)) == 90
-    assert len(drain(idle)) == 10
+    for consumer, count in ((busy, 90), (idle, 10)):
+        gather([consumer], count, acknowledge=True)
 
 
 def test_chunks_of_a_large_message_come_together(client: pulsar.Client, topic: str) -> None:
@@ -168,7 +178,7 @@ def test_chunks_of_a_large_message_come_together(client: pulsar.Client, topic: s
     producer = client.create_producer(topic, chunking_enabled=True)
     payload = bytes(range(256)) * 50_000
     producer.send(payload)
-    assert consumer.receive(20_000).data() == payload
+    assert consumer.receive(WITHIN_MS).data() == payload
     assert_silent(consumer)
 
 

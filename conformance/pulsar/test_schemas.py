@@ -3,7 +3,7 @@
 import pulsar
 import pytest
 from conformance.pulsar.conftest import Connect, Mortal
-from conformance.pulsar.helpers import drain
+from conformance.pulsar.helpers import WITHIN_MS, assert_gets
 from pulsar.schema import (
     AvroSchema,
     Bytes,
@@ -50,7 +50,7 @@ def test_records_go_through(connect: Connect, topic: str, schema: type) -> None:
     consumer = client.subscribe(topic, "s", schema=schema(Order))
     producer = client.create_producer(topic, schema=schema(Order))
     producer.send(Order(item="pen", count=3))
-    order = consumer.receive(5000).value()
+    order = consumer.receive(WITHIN_MS).value()
     assert (order.item, order.count) == ("pen", 3)
 
 
@@ -64,7 +64,7 @@ def test_a_schema_may_grow_by_what_may_be_left_out(
     producer = connect().create_producer(topic, schema=schema(LaterOrder))
     producer.send(LaterOrder(item="ink", count=2, gift="bow"))
     consumer = connect().subscribe(topic, "s", schema=schema(LaterOrder))
-    found = [consumer.receive(5000).value() for _ in range(2)]
+    found = [consumer.receive(WITHIN_MS).value() for _ in range(2)]
     assert [(each.item, each.gift) for each in found] == [("pen", None), ("ink", "bow")]
 
 
@@ -95,7 +95,7 @@ def test_whoever_takes_anything_gets_the_schema_too(connect: Connect, topic: str
     producer = client.create_producer(topic, schema=StringSchema())
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     producer.send("hello")
-    assert drain(consumer) == [b"hello"]
+    assert_gets(consumer, [b"hello"])
 
 
 def test_schemas_survive_a_kill(mortal: Mortal) -> None:

@@ -8,6 +8,8 @@ import pytest
 from conformance.pulsar.conftest import Connect, Named, arneb_only
 from conformance.pulsar.helpers import (
     ACKS_SENT_S,
+    WITHIN_MS,
+    assert_gets,
     assert_silent,
     drain,
     numbers,
@@ -24,7 +26,7 @@ SHARED = pulsar.ConsumerType.Shared
 def read_all(reader: pulsar.Reader) -> list[bytes]:
     found = []
     while reader.has_message_available():
-        found.append(reader.read_next(5000).data())
+        found.append(reader.read_next(WITHIN_MS).data())
     return found
 
 
@@ -72,9 +74,9 @@ def test_seeking_to_a_message_goes_on_behind_it(
     for message in take(consumer, 20):
         consumer.acknowledge(message)
     consumer.seek(ids[5])
-    assert drain(consumer) == numbers(14, first=6)
+    assert_gets(consumer, numbers(14, first=6))
     consumer.seek(ids[12])
-    assert drain(consumer) == numbers(7, first=13)
+    assert_gets(consumer, numbers(7, first=13))
 
 
 def test_seeking_inclusively_begins_with_the_message(client: pulsar.Client, topic: str) -> None:
@@ -82,7 +84,7 @@ def test_seeking_inclusively_begins_with_the_message(client: pulsar.Client, topi
     ids = send(client.create_producer(topic), numbers(10))
     take(consumer, 10)
     consumer.seek(ids[4])
-    assert drain(consumer) == numbers(6, first=4)
+    assert_gets(consumer, numbers(6, first=4))
 
 
 def test_seeking_to_the_ends(client: pulsar.Client, topic: str) -> None:
@@ -92,12 +94,12 @@ def test_seeking_to_the_ends(client: pulsar.Client, topic: str) -> None:
     for message in take(consumer, 5):
         consumer.acknowledge(message)
     consumer.seek(pulsar.MessageId.earliest)
-    assert drain(consumer) == numbers(5)
+    assert_gets(consumer, numbers(5))
     consumer.seek(pulsar.MessageId.earliest)
     consumer.seek(pulsar.MessageId.latest)
     assert_silent(consumer)
     producer.send(b"new")
-    assert drain(consumer) == [b"new"]
+    assert_gets(consumer, [b"new"])
 
 
 def test_seeking_to_a_time(client: pulsar.Client, topic: str) -> None:
@@ -110,9 +112,9 @@ def test_seeking_to_a_time(client: pulsar.Client, topic: str) -> None:
     send(producer, numbers(5, first=5))
     take(consumer, 10)
     consumer.seek(between)
-    assert drain(consumer) == numbers(5, first=5)
+    assert_gets(consumer, numbers(5, first=5))
     consumer.seek(between - 100_000)
-    assert drain(consumer) == numbers(10)
+    assert_gets(consumer, numbers(10))
 
 
 def test_seeking_brings_back_what_was_acknowledged_alone(client: pulsar.Client, topic: str) -> None:
@@ -125,7 +127,7 @@ def test_seeking_brings_back_what_was_acknowledged_alone(client: pulsar.Client, 
     time.sleep(ACKS_SENT_S)
     consumer.negative_acknowledge(held[0])
     consumer.seek(pulsar.MessageId.earliest)
-    assert drain(consumer) == numbers(10)
+    assert_gets(consumer, numbers(10))
     assert_silent(consumer)
 
 
@@ -153,7 +155,7 @@ def test_a_reader_waits_for_what_is_sent_later(client: pulsar.Client, topic: str
     reader = client.create_reader(topic, pulsar.MessageId.latest)
     producer = client.create_producer(topic)
     producer.send(b"later")
-    assert reader.read_next(5000).data() == b"later"
+    assert reader.read_next(WITHIN_MS).data() == b"later"
     assert not reader.has_message_available()
 
 
@@ -203,7 +205,7 @@ def test_a_short_name_is_a_topic_of_the_default_namespace(
     short = name("short")
     consumer = client.subscribe(f"persistent://public/default/{short}", "s")
     client.create_producer(short).send(b"x")
-    assert consumer.receive(5000).topic_name() == f"persistent://public/default/{short}"
+    assert consumer.receive(WITHIN_MS).topic_name() == f"persistent://public/default/{short}"
 
 
 @pytest.mark.parametrize(

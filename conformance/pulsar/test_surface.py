@@ -5,7 +5,7 @@ import pulsar
 import pytest
 from conformance.pulsar.admin import NAMESPACE, Admin
 from conformance.pulsar.conftest import Connect, Named
-from conformance.pulsar.helpers import WITHIN_MS, drain, numbers, payloads, send, take
+from conformance.pulsar.helpers import WITHIN_MS, assert_gets, numbers, payloads, send, take
 
 LONG_MS = 60_000
 
@@ -98,4 +98,4 @@ def test_a_namespace_may_want_deduplication(
     assert [each.ledger_id() == -1 for each in ids] == [False, True, False]
     producer.close()
     assert client.create_producer(topic, producer_name="me").last_sequence_id() == 4
-    assert drain(client.subscribe(topic, "s")) == [b"3", b"4"]
+    assert_gets(client.subscribe(topic, "s"), [b"3", b"4"])
