@@ -52,22 +52,23 @@ class Subscriber:
         self._load = load
         self._dice = dice
         self._waiting: list[Entry] = []
+        self._news = asyncio.Event()
 
     async def consume(self, broker: Arneb) -> None:
         """Take what comes, and acknowledge most of it with receipts, until the broker is gone."""
         with suppress(PulsarClosed, OSError):
             client = await PulsarClient.open(broker.pulsar_address)
-            gone = asyncio.Event()
-            client.received, client.ended = self._received, gone.set
+            client.received, client.ended = self._received, self._news.set
             self._waiting.clear()
             await client.subscribe(TOPIC, self.name)
             client.flow(FLOW)
-            while not gone.is_set():
+            while client.closed is None:
+                await self._news.wait()
+                self._news.clear()
                 waiting, self._waiting = self._waiting, []
                 if waiting:
                     client.flow(len(waiting))
                 await self._answer(client, waiting)
-                await asyncio.sleep(0.005)
 
     async def _answer(self, client: PulsarClient, entries: Sequence[Entry]) -> None:
         chosen = [each for each in entries if self._dice.random() < ACKED_PART]
@@ -82,6 +83,7 @@ class Subscriber:
         assert number not in self.answered, f"{self.name}: {number} came back"
         self.seen.add(number)
         self._waiting.append(entry)
+        self._news.set()
 
 
 class Load:
