@@ -119,7 +119,7 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "who deletes a queue hears of its consumers first",
-        "amqp_frontend/arneb_amqp/session/channel.py",
+        "amqp_frontend/arneb_amqp/session/declaring.py",
         "        self._late = []\n",
         "        pass\n",
         ("tests/amqp_frontend/session/test_delivering.py",),

@@ -1,6 +1,7 @@
 """A channel: takes methods, does what they say, or closes with the error they deserve.
 
-The rule: this module knows the methods; publishing and delivering have their own modules.
+The rule: this module knows the methods; declaring, publishing and delivering have modules of
+their own.
 An :class:`~arneb_amqp.errors.AmqpError` raised while a method is handled closes what the
 method belongs to, so every check here is a plain ``raise``.
 """
@@ -9,21 +10,21 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from pamqp.base import Frame as Command
-from pamqp.commands import Basic, Confirm, Exchange, Queue, Tx
+from pamqp.commands import Basic, Confirm, Tx
 from pamqp.commands import Channel as Methods
 
 from arneb_amqp.errors import (
     AmqpError,
     channel_error,
     command_invalid,
-    not_found,
     not_implemented,
     precondition_failed,
 )
 from arneb_amqp.session.confirms import Confirms
+from arneb_amqp.session.declaring import Declarer
 from arneb_amqp.session.delivering import ChannelConsumer, Deliverer
-from arneb_amqp.session.effects import Cancel, Get, Perform, Wake
-from arneb_amqp.session.events import Pulled, QueueDeclared
+from arneb_amqp.session.effects import Cancel, Get, Wake
+from arneb_amqp.session.events import Pulled
 from arneb_amqp.session.host import Host
 from arneb_amqp.session.publishing import Publisher
 from arneb_amqp.session.replies import close_channel, make
@@ -43,7 +44,7 @@ class Channel:
     Invariant: when ``state`` is not OPEN the channel has no consumers and nothing unanswered.
     """
 
-    __slots__ = ("_host", "_last_queue", "_late", "deliverer", "id", "publisher", "state")
+    __slots__ = ("_declarer", "_host", "deliverer", "id", "publisher", "state")
 
     def __init__(self, host: Host, id_: ChannelId) -> None:
         self._host = host
@@ -52,10 +53,7 @@ class Channel:
         reply_to = ReplyTo()
         self.publisher = Publisher(host, id_, reply_to)
         self.deliverer = Deliverer(host, id_, reply_to)
-        self._last_queue = ""
-        self._late: list[str] | None = None
-        """Consumers to be told after the ``queue.delete-ok`` that is due. Clients wait for that,
-        and some fail when they hear of the end of a consumer in between."""
+        self._declarer = Declarer(host, self._send)
 
     def __repr__(self) -> str:
         return f"<Channel {self.id} {self.state.value}, {len(self.deliverer.unacked)} unacked>"
@@ -95,10 +93,14 @@ class Channel:
         elif isinstance(method, Methods.Open):
             raise channel_error("second 'channel.open' seen")
         elif self.state is ChannelState.OPEN:
-            handler = _HANDLERS.get(type(method))
-            if handler is None:
-                raise command_invalid("unimplemented method")
+            self._do(method)
+
+    def _do(self, method: Command) -> None:
+        handler = _HANDLERS.get(type(method))
+        if handler is not None:
             handler(self, method)
+        elif not self._declarer.handle(method):
+            raise command_invalid("unimplemented method")
 
     def fail(self, error: AmqpError) -> None:
         """Close the channel with ``error``; all it holds goes back."""
@@ -148,79 +150,6 @@ class Channel:
     def _access(self, _: Command) -> None:
         self._host.outbox.send(self.id, Access.RequestOk())
 
-    # The exchange and queue classes. The topology does the work; names are expanded here.
-
-    def _declare_exchange(self, method: Exchange.Declare) -> None:
-        method.exchange = _stripped(method.exchange)
-        self._perform(method, Exchange.DeclareOk, method.nowait)
-
-    def _delete_exchange(self, method: Exchange.Delete) -> None:
-        method.exchange = _stripped(method.exchange)
-        self._perform(method, Exchange.DeleteOk, method.nowait)
-
-    def _bind_exchange(self, method: Exchange.Bind) -> None:
-        method.source, method.destination = _stripped(method.source), _stripped(method.destination)
-        self._perform(method, Exchange.BindOk, method.nowait)
-
-    def _unbind_exchange(self, method: Exchange.Unbind) -> None:
-        method.source, method.destination = _stripped(method.source), _stripped(method.destination)
-        self._perform(method, Exchange.UnbindOk, method.nowait)
-
-    def _declare_queue(self, method: Queue.Declare) -> None:
-        method.queue = _stripped(method.queue)
-
-        def declared(value: object) -> None:
-            assert isinstance(value, QueueDeclared)
-            self._last_queue = value.name
-            self._send_unless(
-                method.nowait, Queue.DeclareOk, queue=value.name,
-                message_count=value.message_count, consumer_count=value.consumer_count,
-            )  # fmt: skip
-
-        self._host.ask(Perform(method), declared)
-
-    def _delete_queue(self, method: Queue.Delete) -> None:
-        method.queue = _stripped(self._expanded(method.queue))
-
-        def deleted(count: object) -> None:
-            self._send_unless(method.nowait, Queue.DeleteOk, message_count=count)
-            late, self._late = self._late or (), None
-            for tag in late:
-                self._send(Basic.Cancel, consumer_tag=tag, nowait=True)
-
-        self._late = []
-        self._host.ask(Perform(method), deleted)
-
-    def _purge_queue(self, method: Queue.Purge) -> None:
-        method.queue = self._expanded(method.queue)
-        self._host.ask(
-            Perform(method),
-            lambda count: self._send_unless(method.nowait, Queue.PurgeOk, message_count=count),
-        )
-
-    def _bind_queue(self, method: Queue.Bind) -> None:
-        self._expand_binding(method)
-        self._perform(method, Queue.BindOk, method.nowait)
-
-    def _unbind_queue(self, method: Queue.Unbind) -> None:
-        self._expand_binding(method)
-        self._perform(method, Queue.UnbindOk, nowait=False)
-
-    def _expand_binding(self, method: Queue.Bind | Queue.Unbind) -> None:
-        if not method.queue and not method.routing_key:
-            method.routing_key = self._expanded("")
-        method.queue = _stripped(self._expanded(method.queue))
-        method.exchange = _stripped(method.exchange)
-
-    def _perform(self, method: Command, ok: type[Command], nowait: bool) -> None:
-        self._host.ask(Perform(method), lambda _: self._send_unless(nowait, ok))
-
-    def _expanded(self, queue: str) -> str:
-        """An empty name is the queue that was declared last on this channel."""
-        if not queue and not self._last_queue:
-            raise not_found("no previously declared queue")
-        return queue or self._last_queue
-
     # The basic class.
 
     def _qos(self, method: Basic.Qos) -> None:
@@ -240,7 +169,7 @@ class Channel:
 
     def _consume(self, method: Basic.Consume) -> None:
         consumer, request = self.deliverer.begin(
-            method.consumer_tag, self._expanded(method.queue), no_ack=method.no_ack,
+            method.consumer_tag, self._declarer.expanded(method.queue), no_ack=method.no_ack,
             exclusive=method.exclusive, arguments=_table(method.arguments),
         )  # fmt: skip
 
@@ -267,7 +196,7 @@ class Channel:
             self._host.ask(Cancel(consumer.id), cancelled)
 
     def _get(self, method: Basic.Get) -> None:
-        queue, no_ack = self._expanded(method.queue), method.no_ack
+        queue, no_ack = self._declarer.expanded(method.queue), method.no_ack
 
         def pulled(value: object) -> None:
             if value is None:
@@ -342,17 +271,8 @@ class Channel:
         """The queue of a consumer went away."""
         known = self.deliverer.consumers.get(consumer.tag) is consumer
         self.deliverer.remove(consumer)
-        if not (known and self._host.cancel_notify):
-            return
-        if self._late is None:
-            self._send(Basic.Cancel, consumer_tag=consumer.tag, nowait=True)
-        else:
-            self._late.append(consumer.tag)
-
-
-def _stripped(name: str) -> str:
-    """RabbitMQ takes line ends out of names."""
-    return name.replace("\r", "").replace("\n", "")
+        if known and self._host.cancel_notify:
+            self._declarer.consumer_closed(consumer.tag)
 
 
 def _table(arguments: object) -> Table:
@@ -365,15 +285,6 @@ _Handler = Callable[[Channel, Any], None]
 _HANDLERS: Final[Mapping[type[Command], _Handler]] = {
     Methods.Flow: Channel._flow,
     Access.Request: Channel._access,
-    Exchange.Declare: Channel._declare_exchange,
-    Exchange.Delete: Channel._delete_exchange,
-    Exchange.Bind: Channel._bind_exchange,
-    Exchange.Unbind: Channel._unbind_exchange,
-    Queue.Declare: Channel._declare_queue,
-    Queue.Delete: Channel._delete_queue,
-    Queue.Purge: Channel._purge_queue,
-    Queue.Bind: Channel._bind_queue,
-    Queue.Unbind: Channel._unbind_queue,
     Basic.Qos: Channel._qos,
     Basic.Consume: Channel._consume,
     Basic.Cancel: Channel._cancel,
