@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Final
 
 from arneb_amqp.errors import not_allowed, not_implemented, precondition_failed
-from arneb_amqp.session.answers import Answers, timed_out
+from arneb_amqp.session.answers import Patience, timed_out
 from arneb_amqp.session.effects import Consume, Leave, Reject, Release, Wake
 from arneb_amqp.session.host import Host
 from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo
@@ -73,11 +73,10 @@ class Deliverer:
     """
 
     __slots__ = (
-        "_answers",
         "_getters",
         "_host",
         "_orphans",
-        "_own_answers",
+        "_patience",
         "_streams",
         "channel",
         "consumers",
@@ -97,8 +96,7 @@ class Deliverer:
         self._orphans: set[ConsumerId] = set()
         self.prefetch = 0
         self.unacked = Unacked()
-        self._answers = Answers()
-        self._own_answers: dict[ConsumerId, tuple[float, Answers]] = {}
+        self._patience = Patience()
         self.window = Window()
 
     def begin(
@@ -267,30 +265,15 @@ class Deliverer:
 
     def check_answers(self, now: float, timeout_s: float) -> None:
         """Raise 406 when a delivery has waited for its answer for too long."""
-        unacked, oldest = self.unacked, self.unacked.oldest
-        if self._own_answers:
-            oldest = self._check_own_answers(now)
-        late = timeout_s and self._answers.overdue(oldest, unacked.next_tag, now, timeout_s)
-        if late:
-            raise timed_out(self.channel, timeout_s)
-
-    def _check_own_answers(self, now: float) -> int | None:
-        """The same for queues that have a timeout of their own; the oldest tag of the others."""
-        oldest = self.unacked.oldest_by_owner()
         here = {each.id for each in self.consumers.values()} | set(self._getters.values())
-        for owner, (timeout_s, answers) in list(self._own_answers.items()):
-            tag = oldest.pop(owner, None)
-            if answers.overdue(tag, self.unacked.next_tag, now, timeout_s):
-                raise timed_out(self.channel, timeout_s)
-            if tag is None and owner not in here:
-                del self._own_answers[owner]
-        return min(oldest.values(), default=None)
+        if self._patience.is_over(self.unacked, here, now, timeout_s):
+            raise timed_out(self.channel, self._patience.timeout_s)
 
     def _time(self, owner: ConsumerId, queue: str) -> None:
         """Deliveries of ``queue`` to ``owner`` begin: see how long they may be unanswered."""
         timeout_s = self._host.answer_timeout_s(queue)
         if timeout_s is not None:
-            self._own_answers[owner] = timeout_s or float("inf"), Answers()
+            self._patience.begin(owner, timeout_s)
             self._host.look_within(timeout_s)
 
     def recover(self) -> None:
