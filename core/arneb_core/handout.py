@@ -143,6 +143,9 @@ class HandOut:
         """How often the entry was rejected."""
         return self._counts.get(place, 0)
 
+    def forget_counts(self) -> None:
+        self._counts.clear()
+
     def settled(self, positions: Sequence[Position]) -> None:
         """These are acknowledged: what was remembered of their deliveries can go."""
         if self.weights is not None:

@@ -86,6 +86,10 @@ class InspectedSubscription(Protocol):
         """The half-acknowledged batches, each with its messages that are left."""
         ...
 
+    def forget_counts(self) -> None:
+        """Count redeliveries anew; what was delivered before still says so."""
+        ...
+
     async def overlook(self, other: "InspectedSubscription") -> None:
         """Take what ``other``, of the same topic, has acknowledged as acknowledged here too. Only
         while there are no consumers. Raises :class:`StoreFailed`."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from arneb_core.consumer import LogConsumer
     from arneb_core.cursor import Cursor
     from arneb_core.engine import Engine
+    from arneb_core.handout import HandOut
     from arneb_core.settlement import Settlement
     from arneb_core.topic import LogTopic
 
@@ -67,6 +68,7 @@ class SubscriptionSurvey:
     settlement: "Settlement"
     cursor: "Cursor"
     _reader: "BacklogReader"
+    _handout: "HandOut"
     acks: "AckState"
 
     @property
@@ -125,6 +127,10 @@ class SubscriptionSurvey:
     def masks(self) -> Mapping[Position, int]:
         """See :attr:`InspectedSubscription.masks`."""
         return self.acks.masks
+
+    def forget_counts(self) -> None:
+        """See :meth:`InspectedSubscription.forget_counts`."""
+        self._handout.forget_counts()
 
     async def overlook(self, other: InspectedSubscription) -> None:
         """See :meth:`InspectedSubscription.overlook`."""

@@ -18,6 +18,7 @@ from arneb_pulsar.identity.certificates import Certificate
 from arneb_pulsar.identity.grants import Grant
 from arneb_pulsar.server.attaching import Attaching
 from arneb_pulsar.server.door import Door
+from arneb_pulsar.server.keeper import OWNED
 from arneb_pulsar.server.outbox import Outbox
 from arneb_pulsar.server.publishing import Publishing
 from arneb_pulsar.server.receivers import Receiver, receipt_of
@@ -155,10 +156,14 @@ class Peer:
         self._timer.deadline = self._session.next_timer()
 
     def forget_consumer(self, key: ConsumerKey) -> None:
-        """The core detached it, or it detached itself."""
+        """The core detached it, or it detached itself. With the last one Pulsar's brokers forget
+        how often they delivered what."""
         receiver = self.receivers.pop(key, None)
         if receiver is not None:
-            self.door.consumer_left(receiver.topic.name, receiver.subscription.name, self)
+            subscription = receiver.subscription
+            self.door.consumer_left(receiver.topic.name, subscription.name, self)
+            if not subscription.consumers and subscription.name not in OWNED:
+                subscription.forget_counts()
 
     # Reading
 

@@ -207,6 +207,35 @@ async def test_a_lost_connection_gives_its_messages_back(open_door: OpenDoor) ->
         assert [each.redelivery_count for each, _ in again] == [0, 0]
 
 
+async def test_redeliveries_count_anew_when_the_last_consumer_has_left(
+    open_door: OpenDoor,
+) -> None:
+    async with open_door() as running, connected(running.door, 2) as (first, second):
+        await first.producer()
+        await first.subscribe()
+        await second.subscribe()
+        await first.flow(10)
+        await first.publish(b"x")
+        await first.expect(pb.CommandSendReceipt)
+        ((message, _),) = await first.take(1)
+        back = pb.CommandRedeliverUnacknowledgedMessages(
+            consumer_id=1, message_ids=[message.message_id]
+        )
+        await first.send(back)
+        ((message, _),) = await first.take(1)
+        assert message.redelivery_count == 1
+        await first.stream.aclose()
+        await second.flow(10)
+        ((message, _),) = await second.take(1)
+        assert message.redelivery_count == 1
+        await second.send(pb.CommandCloseConsumer(consumer_id=1, request_id=9))
+        await second.expect(pb.CommandSuccess)
+        await second.subscribe(subType=CommandSubscribe.Exclusive)
+        await second.flow(10)
+        ((message, _),) = await second.take(1)
+        assert message.redelivery_count == 0
+
+
 async def test_a_peer_that_breaks_the_protocol_ends_alone(open_door: OpenDoor) -> None:
     async with open_door() as running, connected(running.door, 2) as (bad, good):
         await bad.producer(producer_name="bad")
