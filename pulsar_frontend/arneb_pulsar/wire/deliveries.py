@@ -6,6 +6,8 @@ id, and a constant, so that a run of neighbours is put together by C code alone;
 redelivery count or an ack set are built with protobuf. Property tests hold both against it.
 """
 
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
@@ -15,7 +17,7 @@ from arneb_core.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_pulsar.wire.frame import SIZE_BYTES, SIZES, payload_frame
 from arneb_pulsar.wire.ids import words_of
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand, CommandMessage, MessageIdData
-from arneb_pulsar.wire.varint import varint, varints
+from arneb_pulsar.wire.varint import scattered_varints, varint, varints
 
 TYPE_MESSAGE: Final = b"\x08\x09"
 FIELD_MESSAGE: Final = b"\x4a"
@@ -54,11 +56,22 @@ class Heads(dict[int, bytes]):
         return head
 
 
+class LedgerHeads(dict[int, Heads]):
+    """The heads of one ledger, by the number of bytes that an entry id has; made when needed."""
+
+    def __init__(self, make: Callable[[int], Heads]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, entry_bytes: int) -> Heads:
+        made = self[entry_bytes] = self._make(entry_bytes)
+        return made
+
+
 class MessageFrames:
     """Packs the deliveries of one consumer.
 
-    Invariant: ``_heads`` belongs to ledger ``_ledger``, one for each number of bytes that an
-    entry id can have.
+    Invariant: ``_heads`` belongs to ledger ``_ledger``.
     """
 
     def __init__(
@@ -68,7 +81,7 @@ class MessageFrames:
         self.partition = partition
         self.epoch = epoch
         self._ledger = -1
-        self._heads: list[Heads] = []
+        self._heads = LedgerHeads(lambda entry_bytes: self._heads_of(-1, entry_bytes))
         partition_field = FIELD_PARTITION + varint(partition)
         self._behind_id = b"" if partition == NO_PARTITION else partition_field
         epoch_field = b"" if epoch is None else FIELD_CONSUMER_EPOCH + varint(epoch)
@@ -80,28 +93,41 @@ class MessageFrames:
         first, last, count = positions[0], positions[-1], len(positions)
         if run.masks or run.redelivery_counts:
             return self._pack_each(run)
+        if last - first != count - 1 or positions != list(range(first, first + count)):
+            return self._pack_scattered(positions, entries)
         if first >> ENTRY_BITS != self._ledger:
             self._open_ledger(first >> ENTRY_BITS)
         ids = varints(first & ENTRY_MASK, count)
-        if (
-            last - first != count - 1
-            or last >> ENTRY_BITS != self._ledger
-            or len(ids[0]) != len(ids[-1])
-            or positions != list(range(first, first + count))
-        ):
-            return self._pack_each(run)
+        if last >> ENTRY_BITS != self._ledger or len(ids[0]) != len(ids[-1]):
+            return self._pack_scattered(positions, entries)
         parts = [self._behind] * (4 * count)
         parts[0::4] = map(self._heads[len(ids[0])].__getitem__, map(len, entries))
         parts[1::4] = ids
         parts[3::4] = map(BODY, entries)
         return b"".join(parts)
 
+    def _pack_scattered(self, positions: Sequence[Position], entries: Sequence[bytes]) -> bytes:
+        """As :meth:`pack`, for positions in any order."""
+        ids = scattered_varints([place & ENTRY_MASK for place in positions])
+        parts = [self._behind] * (4 * len(ids))
+        parts[1::4] = ids
+        parts[3::4] = map(BODY, entries)
+        start = 0
+        for ledger, group in groupby(place >> ENTRY_BITS for place in positions):
+            stop = start + len(list(group))
+            if ledger != self._ledger:
+                self._open_ledger(ledger)
+            heads, sizes = self._heads, map(len, entries[start:stop])
+            found = zip(map(len, ids[start:stop]), sizes, strict=True)
+            parts[4 * start : 4 * stop : 4] = [heads[number][size] for number, size in found]
+            start = stop
+        return b"".join(parts)
+
     def _pack_each(self, run: Deliveries) -> bytes:
-        """As :meth:`pack`, for positions in any order and entries seen before."""
+        """As :meth:`pack`, for entries seen before."""
         parts: list[bytes] = []
-        special = run.masks or run.redelivery_counts
         for place, entry in zip(run.positions, run.entries, strict=True):
-            if special and (command := self._special_command(place, run)):
+            if command := self._special_command(place, run):
                 parts += (payload_frame(command, entry[HEADER_BYTES:]),)
                 continue
             if place >> ENTRY_BITS != self._ledger:
@@ -113,7 +139,7 @@ class MessageFrames:
 
     def _open_ledger(self, ledger: int) -> None:
         self._ledger = ledger
-        self._heads = [self._heads_of(ledger, entry_bytes) for entry_bytes in range(6)]
+        self._heads = LedgerHeads(lambda entry_bytes: self._heads_of(ledger, entry_bytes))
 
     def _heads_of(self, ledger: int, entry_bytes: int) -> Heads:
         ledger_field = FIELD_LEDGER_ID + varint(ledger) + FIELD_ENTRY_ID

@@ -5,7 +5,7 @@ them as protobuf objects costs three times as much. Consecutive numbers share al
 first byte within a page of 128, so :func:`varints` makes them with one addition each.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 LAST: Final = tuple(bytes((number,)) for number in range(128))
@@ -13,6 +13,12 @@ LAST: Final = tuple(bytes((number,)) for number in range(128))
 
 MORE: Final = tuple(bytes((number | 0x80,)) for number in range(128))
 """A byte of seven bits that another byte follows."""
+
+PAGES: Final = (b"", *LAST[1:], *(MORE[page & 0x7F] + LAST[page >> 7] for page in range(128, 512)))
+"""What follows the first byte of the numbers of a page of 128."""
+
+PAGED: Final = len(PAGES) << 7
+"""Below this one addition makes a varint: the number of any entry in a ledger of 50,000."""
 
 NEGATIVE_BITS: Final = 1 << 64
 
@@ -45,6 +51,16 @@ def varints(first: int, count: int) -> list[bytes]:
         else:
             found += LAST[low:high]
     return found
+
+
+def scattered_varints(numbers: Sequence[int]) -> list[bytes]:
+    """The varints of ``numbers``, none of which is negative, in any order."""
+    if max(numbers) >= PAGED:
+        return list(map(varint, numbers))
+    return [
+        MORE[number & 0x7F] + PAGES[number >> 7] if number > 0x7F else LAST[number]
+        for number in numbers
+    ]
 
 
 def _pages(start: int, stop: int) -> Iterator[tuple[int, int, int]]:

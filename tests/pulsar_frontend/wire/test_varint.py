@@ -4,7 +4,7 @@ from google.protobuf.internal.encoder import _VarintBytes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_pulsar.wire.varint import varint, varints
+from arneb_pulsar.wire.varint import PAGED, scattered_varints, varint, varints
 
 
 @given(st.integers(0, (1 << 64) - 1))
@@ -21,3 +21,13 @@ def test_negative_numbers_take_ten_bytes(number: int) -> None:
 @given(st.integers(0, 1 << 40), st.integers(0, 400))
 def test_a_run_is_made_of_its_numbers(first: int, count: int) -> None:
     assert varints(first, count) == [varint(number) for number in range(first, first + count)]
+
+
+@given(st.lists(st.one_of(st.integers(0, PAGED + 200), st.integers(0, 1 << 40)), min_size=1))
+def test_scattered_ones_are_made_one_by_one(numbers: list[int]) -> None:
+    assert scattered_varints(numbers) == list(map(varint, numbers))
+
+
+def test_every_page_begins_as_it_should() -> None:
+    numbers = [page + low for page in range(0, PAGED, 128) for low in (0, 127)]
+    assert scattered_varints(numbers) == list(map(varint, numbers))
