@@ -239,7 +239,7 @@ async def _judge_one(player: Player) -> list[str]:
         async with asyncio.timeout(JUDGED_WITHIN_S):
             anomalies = await player.judge()
     except TimeoutError:
-        anomalies = [f"stuck for {JUDGED_WITHIN_S} s: {player.tally()}"]
+        anomalies = [f"no answer, or stuck for {JUDGED_WITHIN_S} s: {player.tally()}"]
     except (AmqpClosed, PulsarClosed, OSError) as error:
         anomalies = [f"cut off: {error!r}"]
     finally:
@@ -266,6 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if (directory / "data").exists():
         parser.error(f"expected a directory without the data of an earlier run, got {directory}")
     HolePlayer.entries = options.entries
+    directory.mkdir(parents=True, exist_ok=True)
     print(f"seed {seed}, data in {directory}", flush=True)
     lives = Run(directory, seed, names)
     began = time.monotonic()
