@@ -15,11 +15,13 @@ from conformance.brokers.process import Address
 from conformance.differential.evening import (
     CLOSES,
     Evened,
+    broke_down,
     came_back_in_another_order,
     came_back_otherwise,
     even,
     raced_for_a_window,
     shared_out_otherwise,
+    went_round_a_dying_connection,
 )
 from conformance.differential.player import Player
 from conformance.differential.program import Program, Step
@@ -152,8 +154,11 @@ def _play(report: Report, step: Step, players: tuple[Player, Player], care: Care
         undecided = undecided or came_back_in_another_order(said)
     if care.quorum and any(_gives_back(line) for line in report.lines):
         undecided = undecided or came_back_otherwise(said)
+    if care.quorum and _ends_connection(report.lines[-1]):
+        undecided = undecided or went_round_a_dying_connection(said)
     if any(line.step.args.get("global_") for line in report.lines):
         undecided = undecided or raced_for_a_window(said)
+    undecided = undecided or broke_down(said)
     report.verdict = Verdict.UNDECIDED if undecided else Verdict.DIFFERENT
     return False
 
@@ -163,6 +168,11 @@ def _begins_with_got(step: Step, player: Player) -> bool:
     in RabbitMQ (``DIFFERENCES.md``): such a step is left out."""
     begins = step.do == "qos" and step.args.get("global_") and step.args.get("prefetch_count")
     return bool(begins) and player.holds_got(step.on)
+
+
+def _ends_connection(line: Line) -> bool:
+    ends = line.step.do in ("close_connection", "drop_connection", "mistake")
+    return ends or any(place.startswith("connection") for place in line.said[0])
 
 
 def _gives_back(line: Line) -> bool:

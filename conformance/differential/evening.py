@@ -15,6 +15,7 @@ Evened = dict[str, Any]
 
 GENERATED_NAME: Final = re.compile(r"amq\.(gen-|ctag-|rabbitmq\.reply-to\.)[\w+/=.-]+")
 CLOSES: Final = ("Channel.Close", "Connection.Close")
+INTERNAL_ERROR: Final = 541
 
 
 def even(
@@ -131,6 +132,22 @@ def confirmed_before_returned(events: list[Event]) -> bool:
     return False
 
 
+def broke_down(said: tuple[Evened, Evened]) -> bool:
+    """Whether RabbitMQ failed at what the other only refused: ``DIFFERENCES.md`` says at what."""
+    return INTERNAL_ERROR in _closes(said[0]) and bool(_closes(said[1]) - {INTERNAL_ERROR})
+
+
+def _closes(said: Evened) -> set[int]:
+    """The codes with which channels and connections were closed."""
+    return {
+        fields["reply_code"]
+        for place, kinds in said.items()
+        if place != "queues"
+        for name, fields, *_ in kinds.get("said", ())
+        if name in CLOSES
+    }
+
+
 def shared_out_otherwise(said: tuple[Evened, Evened]) -> bool:
     """Whether only the order differs in which several consumers got the same messages.
 
@@ -164,6 +181,24 @@ def came_back_otherwise(said: tuple[Evened, Evened]) -> bool:
     )
 
 
+def went_round_a_dying_connection(said: tuple[Evened, Evened]) -> bool:
+    """Whether only what was given out, and how much is ready, differs.
+
+    For quorum queues and connections that end: what one channel gives back goes to the next one
+    in RabbitMQ, though that ends too, and is a delivery nearer to the limit.
+    """
+    rests = [_shares(each)[1] for each in said]
+    return _without_ready(rests[0]) == _without_ready(rests[1])
+
+
+def _without_ready(rest: Evened) -> Evened:
+    queues = rest.get("queues", {})
+    plain = {
+        name: state[1:] if isinstance(state, tuple) else state for name, state in queues.items()
+    }
+    return rest | {"queues": plain}
+
+
 def raced_for_a_window(said: tuple[Evened, Evened]) -> bool:
     """Whether only whose turn it was differs, of consumers that share one global prefetch.
 
@@ -179,10 +214,7 @@ def _ready_in_all(rest: Evened) -> Evened:
     """With the messages of all queues in one number."""
     queues = rest.get("queues", {})
     counts = [state[0] for state in queues.values() if isinstance(state, tuple)]
-    plain = {
-        name: state[1:] if isinstance(state, tuple) else state for name, state in queues.items()
-    }
-    return rest | {"queues": plain, "ready": sum(counts)}
+    return _without_ready(rest) | {"ready": sum(counts)}
 
 
 def _numbers_only(rest: Evened) -> Evened:

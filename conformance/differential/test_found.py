@@ -134,6 +134,22 @@ FOUND: dict[str, Program] = {
         Step("publish", 0, routing_key="q1"),
         Step("get", 0, queue="q1"),
     ],
+    "what was refused comes behind what was not": [
+        Step("queue_declare", 0, queue="q2"),
+        Step(
+            "queue_declare",
+            0,
+            queue="q0",
+            arguments={
+                "x-max-length": 0,
+                "x-overflow": "reject-publish-dlx",
+                "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": "q2",
+            },
+        ),
+        Step("publish", 0, routing_key="q0", properties={"headers": {"BCC": ["q2"]}}),
+        Step("get", 0, queue="q2"),
+    ],
     "a full queue refuses dead letters too": [
         Step(
             "queue_declare",

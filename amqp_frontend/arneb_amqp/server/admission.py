@@ -20,6 +20,7 @@ def admit(effect: Append, core: Core, queues: Queues, receiver: Receiver) -> Non
     (entry,) = effect.entries
     gate = Gate()
     refused = not pass_on(effect.queues, [entry], queues, gate)
+    appends = gate.close()
 
     def done(error: CommitFailed | None) -> None:
         gate.over()
@@ -27,9 +28,9 @@ def admit(effect: Append, core: Core, queues: Queues, receiver: Receiver) -> Non
         receiver.committed(effect.token, failure, refused=refused)
 
     if effect.expiring:
-        for topic in gate.appends:
+        for topic in appends:
             core.expect_expiry(topic)
-    core.commit(Unit(list(gate.appends.items())), done)
+    core.commit(Unit(list(appends.items())), done)
     gate.handed_over()
 
 

@@ -135,7 +135,7 @@ class Bridge:
         """Hand what exchanges keep to the core, and what other queues get of it at once."""
         gate = Gate()
         taken = pass_on(effect.queues, effect.entries, self.vhost.queues, gate)
-        unit = Unit(list(gate.appends.items()))
+        unit = Unit(list(gate.close().items()))
         if effect.expiring:
             self.vhost.queues.expect_expiry(effect.queues)
         for exchange in effect.delayed_by:
@@ -302,7 +302,7 @@ class Bridge:
             taken &= pass_on(queues, entries, self.vhost.queues, gate)
             if any(entry[EXPIRY] != NO_EXPIRY for entry in entries):
                 self.vhost.queues.expect_expiry(queues)
-        unit = Unit(list(gate.appends.items()))
+        unit = Unit(list(gate.close().items()))
         for exchanges, entry in request.delayed:
             kept = map(self.vhost.delays.topic, exchanges)
             unit.appends += [(topic, [entry]) for topic in kept if topic is not None]

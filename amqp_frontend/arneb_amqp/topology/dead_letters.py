@@ -108,7 +108,7 @@ class DeadLetterOffice:
                 whole.append(place)
             for message in _messages(entry, mask, self._target.queue):
                 self._address(message, reason, gate, ways)
-        appends = gate.appends
+        appends = gate.close()
         if again:
             # They kept theirs though the commit failed.
             appends = {topic: run for topic, run in appends.items() if topic.durable}

@@ -161,7 +161,7 @@ class Keeper:
                 for queue in way.refusing:
                     gate.offer(queue, message)
         self._queues.expect_expiry(expiring)
-        appends = gate.appends
+        appends = gate.close()
         if again:
             # Transient queues kept theirs though the commit failed.
             appends = {topic: entries for topic, entries in appends.items() if topic.durable}

@@ -14,6 +14,7 @@ from arneb_amqp.topology.sizes import payload_bytes
 from arneb_core.interface import Topic
 
 if TYPE_CHECKING:
+    from arneb_amqp.topology.dead_letters import DeadLetterOffice
     from arneb_amqp.topology.keeping import Keeping
     from arneb_amqp.topology.queue import Queue
 
@@ -24,6 +25,7 @@ class Gate:
     def __init__(self) -> None:
         self.appends: dict[Topic, list[bytes]] = {}
         """What gets in, in its order, by topic."""
+        self._refused: list[tuple[DeadLetterOffice, bytes]] = []
         self._durable: list[Keeping] = []
         self._transient: list[Keeping] = []
 
@@ -35,8 +37,7 @@ class Gate:
         self.appends.setdefault(topic, []).append(entry)
 
     def offer(self, queue: "Queue", entry: bytes) -> bool:
-        """``entry`` goes into ``queue``, which refuses: whether there was room. If not, it goes
-        on as a dead letter where the queue wants that."""
+        """``entry`` goes into ``queue``, which refuses: whether there was room."""
         keeping = queue.keeping
         if keeping is None:
             self.put(queue.topic, entry)
@@ -44,13 +45,20 @@ class Gate:
         size = payload_bytes(entry)
         if not keeping.takes(queue, size):
             if keeping.office is not None and keeping.refused_die:
-                keeping.office.bury_refused(entry, self)
+                self._refused.append((keeping.office, entry))
             return False
         if keeping.outlives(queue, entry):
             keeping.let_in(size)
             (self._durable if queue.durable else self._transient).append(keeping)
         self.put(queue.topic, entry)
         return True
+
+    def close(self) -> dict[Topic, list[bytes]]:
+        """All have come: what was refused goes on as dead letters, behind them."""
+        for office, entry in self._refused:
+            office.bury_refused(entry, self)  # which may be refused again, and so comes here too
+        self._refused.clear()
+        return self.appends
 
     def handed_over(self) -> None:
         """The unit is with the core: what is kept in memory only is in its queue now."""
