@@ -20,9 +20,12 @@ from arneb_core.interface import InitialPosition, Subscription, SubscriptionType
 from arneb_core.position import Position, position
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
+from arneb_core.store.delayed_rows import RECORD_BYTES
 from arneb_core.store.environment import Store
 from arneb_core.store.findings import FindingKind as Kind
 from arneb_core.store.schema import (
+    U32,
+    U64,
     DelayedKind,
     Table,
     TopicId,
@@ -400,6 +403,26 @@ DAMAGE: Final = {
         Kind.DELAYED_THROUGH,
     ),
 }
+
+
+async def test_a_time_that_changed_inside_a_segment_is_noticed(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything else about the segment is as its head says."""
+    await make_store(data_dir, monkeypatch)
+    monkeypatch.setattr("arneb_core.store.inventory.time.time_ns", lambda: START_MS * 1_000_000)
+    with Store.open(data_dir) as store:
+        key = segment_key(T, bucket_in(store), 0)
+        with store.snapshot() as snapshot:
+            assert not list(check(snapshot))
+            value = snapshot.get(Table.DELAYED, key)
+        assert value is not None
+        changed = bytearray(value)
+        changed[U32.size + RECORD_BYTES + U64.size - 1] ^= 1  # the second entry's time
+        store.commit(Changes(puts=[(Table.DELAYED, key, bytes(changed))]))
+        with store.snapshot() as snapshot:
+            assert Kind.DELAYED_ROW in {finding.kind for finding in check(snapshot)}
+        store.commit(Changes(puts=[(Table.DELAYED, key, value)]))
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
