@@ -113,7 +113,7 @@ class MessageFrames:
         parts[1::4] = ids
         parts[3::4] = map(BODY, entries)
         start = 0
-        for ledger, group in groupby(place >> ENTRY_BITS for place in positions):
+        for ledger, group in groupby([place >> ENTRY_BITS for place in positions]):
             stop = start + len(list(group))
             if ledger != self._ledger:
                 self._open_ledger(ledger)
