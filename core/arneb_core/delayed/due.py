@@ -101,6 +101,10 @@ class DueSource:
         else:
             self._runs.append(run)
 
+    def places_through(self, place: Position) -> list[Position]:
+        """Those up to ``place``, in log order."""
+        return [Position(each) for each in self._places if each <= place]
+
     def discard(self, positions: Iterable[Position]) -> None:
         """``positions`` were acknowledged."""
         if self._places:

@@ -164,6 +164,8 @@ class HeldBack:
             self.is_holding = False
             self._free_through = self._reader.after
             self._freed = self._subscription.mark_delete
+            # What is due may be out of the index, and the reader is past it.
+            self._subscription.settlement.replay.add(self._due.places_through(self._free_through))
             self._due.clear()
             # What the index gave out although the reader was not there yet must not come twice.
             self._reader.skip = BitMap64(

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arneb_core.delayed.due_cache import DueCache
-from arneb_core.delayed.due_key import AFTER_ALL_TIME, DueKey, keys_in, places_in, time_of
+from arneb_core.delayed.due_key import (
+    AFTER_ALL_TIME,
+    BEFORE_ALL_TIME,
+    DueKey,
+    keys_in,
+    places_in,
+    time_of,
+)
 from arneb_core.delayed.held_back import HeldBack
 from arneb_core.delayed.tracker import (
     NEVER_MS,
@@ -61,6 +68,8 @@ class DelayedIndex:
         self.cache = DueCache(topic.log, topic.engine.budget)
         self._last: _Read | None = None
         self._sorted: tuple[Reading, list[Position]] | None = None
+        self._passed = BEFORE_ALL_TIME
+        """Up to here keys may be out of the tracker, and are the readers' again after a seek."""
         self.opened_ms = topic.engine.now_ms()
         """Nobody was given anything that comes due later, before this."""
         self.since = topic.last or BEFORE_ALL
@@ -87,7 +96,7 @@ class DelayedIndex:
 
     def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
         """As :meth:`.DelayedDeliveryTracker.read`, once for all who want the same."""
-        if self._last is not None:
+        if self._last is not None and place >= self._passed:
             known = self._last.behind(place, until_ms, limit)
             if known is not None:
                 return known
@@ -114,6 +123,7 @@ class DelayedIndex:
             if each.is_wanting:
                 place, after = min(place, each.place), min(after, each.after)
         if place < AFTER_ALL_TIME:
+            self._passed = max(self._passed, place)
             self.tracker.passed(place, after)
 
     def rest(self) -> None:
