@@ -19,6 +19,7 @@ if str(REPOSITORY) not in sys.path:
     sys.path.insert(0, str(REPOSITORY))
 
 from conformance.brokers.arneb import Arneb  # noqa: E402
+from conformance.brokers.certificates import make_certificate  # noqa: E402
 from conformance.brokers.process import Address, Broker, free_port  # noqa: E402
 from conformance.brokers.rabbitmq import RabbitMQ  # noqa: E402
 
@@ -30,6 +31,10 @@ class Target:
     name: str
     address: Address
     process: Broker | None
+    amqps: Address | None = None
+    """Where it speaks TLS, if it does."""
+    certificates: Path = Path()
+    """``root``, ``server``, ``client`` and ``other``, each with ``.crt`` and ``.key``."""
 
     @property
     def url(self) -> str:
@@ -60,7 +65,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     names = metafunc.config.getoption("broker") or ["rabbitmq", "arneb"]
-    for fixture, scope in (("broker", "session"), ("own_broker", "function")):
+    scopes = {"broker": "session", "secured_broker": "session", "own_broker": "function"}
+    for fixture, scope in scopes.items():
         if fixture in metafunc.fixturenames:
             metafunc.parametrize(fixture, names, indirect=True, scope=scope)
 
@@ -82,6 +88,34 @@ def broker(
         process.stop()
 
 
+@pytest.fixture(scope="session")
+def secured_broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Target]:
+    """A broker that speaks TLS too, started once a session."""
+    name: str = request.param
+    directory = tmp_path_factory.mktemp(f"secured-{name}")
+    root = make_certificate(directory, "root")
+    for owner in ("server", "client", "other"):
+        make_certificate(directory, owner, root)
+    process: Arneb | RabbitMQ
+    if name == "rabbitmq":
+        process = _installed(RabbitMQ)(directory / name, certificates=directory)
+    else:
+        settings = f"""
+[amqp.tls]
+listen = "127.0.0.1:0"
+certificate = "{directory}/server.crt"
+key = "{directory}/server.key"
+"""
+        process = Arneb(directory / name, listeners=["amqp", "amqp-tls"], settings=settings)
+    try:
+        process.start()
+        yield Target(name, process.address, process, process.amqps_address, directory)
+    finally:
+        process.stop()
+
+
 @pytest.fixture
 def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     """A broker of this scenario's own, which may stop it, kill it and start it again, at the same
@@ -93,7 +127,13 @@ def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broke
         process.kill()
 
 
-def _made(name: str, directory: Path, ports: Mapping[str, int] | None = None) -> Broker:
-    if name == "rabbitmq" and not RabbitMQ.installed():
+def _installed(broker: type[RabbitMQ]) -> type[RabbitMQ]:
+    if not broker.installed():
         pytest.skip("RabbitMQ is not installed")
-    return Arneb(directory, ports=ports) if name == "arneb" else RabbitMQ(directory)
+    return broker
+
+
+def _made(name: str, directory: Path, ports: Mapping[str, int] | None = None) -> Broker:
+    if name == "rabbitmq":
+        return _installed(RabbitMQ)(directory)
+    return Arneb(directory, ports=ports)

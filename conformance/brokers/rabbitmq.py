@@ -32,12 +32,18 @@ EPMD_WITHIN_S = 5.0
 
 
 class RabbitMQ:
-    """One RabbitMQ node. The same object can be started again on the same data."""
+    """One RabbitMQ node. The same object can be started again on the same data.
+
+    It speaks TLS too if there are ``certificates``: a directory with ``root.crt``, ``server.crt``
+    and ``server.key``.
+    """
 
     name = "rabbitmq"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, certificates: Path | None = None) -> None:
         self.directory = directory
+        self._certificates = certificates
+        self._amqps_address = Address("127.0.0.1", free_port())
         self._address = Address("127.0.0.1", free_port())
         self._epmd_port = free_port()
         self._node = f"arneb-{secrets.token_hex(4)}@localhost"
@@ -57,6 +63,10 @@ class RabbitMQ:
         return self._address
 
     @property
+    def amqps_address(self) -> Address:
+        return self._amqps_address
+
+    @property
     def url(self) -> str:
         return f"amqp://guest:guest@{self._address}/%2F"
 
@@ -74,6 +84,8 @@ class RabbitMQ:
             cookie.chmod(0o400)
             (home / "plugins").write_text("[rabbitmq_consistent_hash_exchange].\n")
             (home / "empty.conf").touch()
+            if self._certificates is not None:
+                (home / "tls.conf").write_text(self._tls_settings(self._certificates))
         environment = self._environment()
         self._epmd = Process(
             ["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)],
@@ -152,6 +164,15 @@ class RabbitMQ:
         # A later start must wait for its own line.
         log.rename(log.with_suffix(".booted"))
 
+    def _tls_settings(self, certificates: Path) -> str:
+        return f"""\
+listeners.ssl.default = {self._amqps_address}
+ssl_options.cacertfile = {certificates}/root.crt
+ssl_options.certfile = {certificates}/server.crt
+ssl_options.keyfile = {certificates}/server.key
+ssl_options.verify = verify_none
+"""
+
     def _environment(self) -> dict[str, str]:
         home = self.directory
         loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
@@ -162,7 +183,7 @@ class RabbitMQ:
             # Makes the script exec the Erlang machine, so that its pid is ours to stop.
             "RUNNING_UNDER_SYSTEMD": "true",
             "RABBITMQ_CONF_ENV_FILE": str(home / "empty.conf"),
-            "RABBITMQ_CONFIG_FILE": str(home / "none"),
+            "RABBITMQ_CONFIG_FILE": str(home / ("tls.conf" if self._certificates else "none")),
             "RABBITMQ_ADVANCED_CONFIG_FILE": str(home / "none"),
             "RABBITMQ_NODENAME": self._node,
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pika
 import pytest
 from conformance.brokers.arneb import Arneb
-from conformance.pulsar.test_identity import make_certificate
+from conformance.brokers.certificates import make_certificate
 
 
 @pytest.mark.parametrize("listeners", [["amqp", "amqp-tls"], ["amqp-tls"]])

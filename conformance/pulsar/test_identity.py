@@ -1,10 +1,8 @@
 """Clients prove who they are: tokens, passwords, certificates; and TLS."""
 
 import base64
-import datetime as dt
 import hashlib
 import hmac
-import ipaddress
 import json
 import time
 import urllib.error
@@ -17,14 +15,10 @@ from typing import Any
 import pulsar
 import pytest
 from conformance.brokers.arneb import Arneb
+from conformance.brokers.certificates import make_certificate
 from conformance.brokers.pulsar_standalone import PulsarStandalone
 from conformance.pulsar.helpers import WITHIN_MS, assert_gets, take
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
-HERE = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
 SECRET = bytes(range(32))
 USERS = "me:$apr1$arneb123$pMgERRWPzAMjnVuL4g.Fi.\n"
 """Whose password is ``right``, as ``htpasswd`` writes it."""
@@ -44,31 +38,6 @@ def token(expires_in_s: float | None = None, secret: bytes = SECRET) -> str:
         claims["exp"] = int(time.time() + expires_in_s)
     signed = part(b'{"alg":"HS256"}') + "." + part(json.dumps(claims).encode())
     return f"{signed}.{part(hmac.new(secret, signed.encode(), hashlib.sha256).digest())}"
-
-
-def make_certificate(directory: Path, name: str, issuer: "tuple[Any, Any] | None" = None) -> Any:
-    """Write a certificate and its key; the pair."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = dt.datetime.now(dt.UTC)
-    signer, above = (key, subject) if issuer is None else (issuer[1], issuer[0].subject)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(above)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([HERE]), critical=False)
-        .sign(signer, hashes.SHA256())
-    )
-    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    kind = serialization.PrivateFormat.PKCS8
-    (directory / f"{name}.crt").write_bytes(certificate.public_bytes(encoding))
-    (directory / f"{name}.key").write_bytes(key.private_bytes(encoding, kind, plain))
-    return certificate, key
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,16 @@
 
 The rule: a suite is run whole and unchanged. What needs more than a broker (certificates, a
 management API, a container to be restarted) stands in its ``skipped.txt``, each with the reason;
-nothing stands there because Arneb fails it. Some of their tests race with the machine, on either
-broker; so what fails is run again, alone.
+nothing stands there because Arneb fails it. The broker speaks TLS too, which half of them ask for.
+Some of their tests race with the machine, on either broker; so what fails is run again, alone.
 """
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Final
 
 import pytest
@@ -38,7 +39,7 @@ STAND_INS: Final = {
 
 
 def skipped(suite: str) -> list[str]:
-    """The tests that ``skipped.txt`` names, or pytest's option to choose by name."""
+    """The tests that ``skipped.txt`` names."""
     lines = (HERE / suite / "skipped.txt").read_text().splitlines()
     return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
 
@@ -59,11 +60,19 @@ def passed(
             chosen = again(str(error))
             if not left or not chosen:
                 raise
+            print("run again, because of:", str(error)[-1000:], sep="\n")
     raise AssertionError("there is a last try")
 
 
-def run_with_pytest(suite: str, requirement: str, tests: str, broker: Target) -> str:
-    """Run tests of a Python package's source distribution; what was printed."""
+def run_with_pytest(
+    suite: str,
+    requirement: str,
+    tests: str,
+    broker: Target,
+    files: Mapping[str, Path] = MappingProxyType({}),
+) -> str:
+    """Run tests of a Python package's source distribution; what was printed. ``files`` are those
+    that it lacks."""
     folder = HERE / suite
     python = python_with(folder / "requirements.txt")
     stand_ins = {folder / name: path for name, path in STAND_INS.get(suite, {}).items()}
@@ -74,8 +83,16 @@ def run_with_pytest(suite: str, requirement: str, tests: str, broker: Target) ->
             shutil.copy(stand_in, place / path)
 
     source = made_once(f"suite-{requirement}", [folder / "requirements.txt", *stand_ins], make)
-    left_out = [each if each[0] == "-" else f"--deselect={each}" for each in skipped(suite)]
-    where = {"RABBITMQ_HOST": broker.address.host, "RABBITMQ_5672_TCP": str(broker.address.port)}
+    for name, file in files.items():
+        (source / name).parent.mkdir(exist_ok=True)
+        shutil.copy(file, source / name)
+    left_out = [f"--deselect={each}" for each in skipped(suite)]
+    assert broker.amqps is not None
+    where = {
+        "RABBITMQ_HOST": broker.address.host,
+        "RABBITMQ_5672_TCP": str(broker.address.port),
+        "RABBITMQ_5671_TCP": str(broker.amqps.port),
+    }
     with TemporaryDirectory() as cache:
         kept = ["-o", f"cache_dir={cache}"]
         command = [str(python), *PYTEST.split(), *kept, *left_out, tests]
@@ -83,7 +100,15 @@ def run_with_pytest(suite: str, requirement: str, tests: str, broker: Target) ->
 
 
 def py_amqp(broker: Target) -> str:
-    return run_with_pytest("py_amqp", "amqp==5.4.2", "t/integration", broker)
+    made = broker.certificates
+    certificates = {
+        "t/certs/ca_certificate.pem": made / "root.crt",
+        "t/certs/client_certificate.pem": made / "client.crt",
+        "t/certs/client_key.pem": made / "client.key",
+        "t/certs/client_certificate_broken.pem": made / "client.crt",
+        "t/certs/client_key_broken.pem": made / "other.key",
+    }
+    return run_with_pytest("py_amqp", "amqp==5.4.2", "t/integration", broker, certificates)
 
 
 def kombu(broker: Target) -> str:
@@ -128,5 +153,5 @@ def amqp091_go(broker: Target) -> str:
 
 
 @pytest.mark.parametrize("suite", [py_amqp, kombu, aio_pika, aiormq, amqp091_go])
-def test_own_suite(suite: Callable[[Target], str], broker: Target) -> None:
-    print(suite(broker)[-500:])
+def test_own_suite(suite: Callable[[Target], str], secured_broker: Target) -> None:
+    print(suite(secured_broker)[-500:])

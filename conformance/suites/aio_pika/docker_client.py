@@ -3,9 +3,6 @@
 import os
 from dataclasses import dataclass
 
-NOBODY_LISTENS = 1
-"""A port for TLS; the tests that would use it are left out."""
-
 
 class DockerNotAvailableError(Exception):
     """Never raised."""
@@ -34,9 +31,8 @@ class DockerClient:
     def run(
         self, image: str, ports: list[str], environment: dict[str, str] | None = None
     ) -> ContainerInfo:
-        amqp = int(os.environ["RABBITMQ_5672_TCP"])
-        host = os.environ["RABBITMQ_HOST"]
-        return ContainerInfo(image, {"5672/tcp": amqp, "5671/tcp": NOBODY_LISTENS}, host)
+        numbers = {f"{port}/tcp": int(os.environ[f"RABBITMQ_{port}_TCP"]) for port in (5671, 5672)}
+        return ContainerInfo(image, numbers, os.environ["RABBITMQ_HOST"])
 
     def kill(self, container_id: str) -> None:
         pass

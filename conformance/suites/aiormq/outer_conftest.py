@@ -6,13 +6,10 @@ from types import SimpleNamespace
 import pytest
 from yarl import URL
 
-NOBODY_LISTENS = 1
-"""A port for TLS; the tests that would use it are left out."""
-
 
 @pytest.fixture(scope="session")
 def rabbitmq_container() -> SimpleNamespace:
-    ports = {"5672/tcp": int(os.environ["RABBITMQ_5672_TCP"]), "5671/tcp": NOBODY_LISTENS}
+    ports = {f"{port}/tcp": int(os.environ[f"RABBITMQ_{port}_TCP"]) for port in (5671, 5672)}
     return SimpleNamespace(host=os.environ["RABBITMQ_HOST"], ports=ports)
 
 
