@@ -31,6 +31,7 @@ SIZE: Final = struct.Struct(">I")
 MAGIC: Final = b"\x0e\x01"
 EXCLUSIVE: Final = 0
 SHARED: Final = 1
+FAILOVER: Final = 2
 KEY_SHARED: Final = 3
 """Types of subscriptions."""
 
@@ -145,6 +146,12 @@ class PulsarClient:
         await asyncio.wait_for(client._connected, CALL_WITHIN_S)
         return client
 
+    async def look_up(self, topic: str) -> None:
+        """Ask where the topic is; Apache Pulsar serves none that nobody has asked for."""
+        request, answer = self._request()
+        self._write(simple_frame(Command.LOOKUP, [(1, topic), (2, request)]))
+        await asyncio.wait_for(answer, CALL_WITHIN_S)
+
     async def subscribe(
         self,
         topic: str,
@@ -159,6 +166,12 @@ class PulsarClient:
         fields: list[tuple[int, Value]] = [(1, topic), (2, subscription), (3, kind)]
         fields += [(4, consumer), (5, request), (8, 1), (13, 1), *more]
         self._write(simple_frame(Command.SUBSCRIBE, fields))
+        await asyncio.wait_for(answer, CALL_WITHIN_S)
+
+    async def close_consumer(self, *, consumer: int = 1) -> None:
+        """Leave the subscription."""
+        request, answer = self._request()
+        self._write(simple_frame(Command.CLOSE_CONSUMER, [(1, consumer), (2, request)]))
         await asyncio.wait_for(answer, CALL_WITHIN_S)
 
     def flow(self, permits: int, *, consumer: int = 1) -> None:
@@ -282,6 +295,8 @@ class PulsarClient:
                 self._receipt(kind, command)
             case Command.SUCCESS | Command.PRODUCER_SUCCESS:
                 self._answer(integer(command, 1), command)
+            case Command.LOOKUP_RESPONSE:
+                self._answer(integer(command, 4), command)
             case Command.GET_LAST_MESSAGE_ID_RESPONSE:
                 self._answer(integer(command, 2), command)
             case Command.ACK_RESPONSE:
