@@ -195,6 +195,13 @@ AMQP_MUTANTS: Final = (
         ("tests/amqp_frontend/server/test_endings.py",),
     ),
     Mutant(
+        "a client by TLS that reads nothing is waited for",
+        "amqp_frontend/arneb_amqp/server/secured.py",
+        "            nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S\n",
+        "",
+        ("tests/amqp_frontend/server/test_secured.py",),
+    ),
+    Mutant(
         "whoever says goodbye is hung up on",
         "amqp_frontend/arneb_amqp/session/lifecycle.py",
         'self.cut("closed by the client", peer_first=True)',

@@ -90,6 +90,7 @@ def test_a_client_that_never_closes_is_closed(
         say_goodbye(client)
         client.expect(Connection.CloseOk)
         if is_talking:
+            client.socket.settimeout(PATIENCE / 10)
             with pytest.raises(ConnectionError):
                 while True:
                     client.socket.sendall(HEARTBEAT_FRAME * 1000)

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from arneb_amqp.server import secured as secured_module
 from arneb_amqp.server.secured import serve_secured
 
 HANDSHAKE_S = 5.0
@@ -83,6 +84,33 @@ async def test_what_is_inside_goes_both_ways_until_an_end(
                 assert await client.receive_some() == b"no"
                 assert await client.receive_some() == b""
             await client.aclose()
+    await secured.aclose()
+
+
+async def flood(sock: socket.socket) -> None:
+    """Says more than anybody takes, then ends."""
+    with trio.move_on_after(0.2), trio.socket.from_stdlib_socket(sock) as ours:
+        while True:
+            await ours.send(bytes(1 << 20))
+
+
+@pytest.mark.real_time
+async def test_a_client_that_reads_nothing_is_left(
+    contexts: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secured_module, "FAREWELL_S", 0.05)
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    secured = trio.SSLListener(listeners[0], contexts[0], https_compatible=True)
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            plain = await trio.open_tcp_stream("127.0.0.1", port)
+            nursery.start_soon(serve_secured, await secured.accept(), HANDSHAKE_S, flood)
+            client = trio.SSLStream(
+                plain, contexts[1], server_hostname="localhost", https_compatible=True
+            )
+            await client.do_handshake()
+    await plain.aclose()
     await secured.aclose()
 
 
