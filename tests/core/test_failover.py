@@ -37,6 +37,12 @@ def test_two_partitions_and_four_consumers() -> None:
     assert active_by_partition(2, "C1", "C2", "C3", "C4") == ["C1", "C2"]
 
 
+def test_two_partitions_when_the_first_two_of_four_consumers_have_left() -> None:
+    assert active_by_partition(2, "B", "C", "D") == ["B", "C"]
+    assert active_by_partition(2, "C", "D") == ["C", "D"]
+    assert active_by_partition(2, "D") == ["D", "D"]
+
+
 def test_nine_partitions_and_three_consumers() -> None:
     assert active_by_partition(9, "A", "B", "C") == ["A", "B", "C"] * 3
 
