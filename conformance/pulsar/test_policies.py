@@ -7,7 +7,15 @@ import pulsar
 import pytest
 from conformance.pulsar.admin import Admin, Refused, local
 from conformance.pulsar.conftest import Connect, Named
-from conformance.pulsar.helpers import assert_silent, drain, numbers, payloads, send, take
+from conformance.pulsar.helpers import (
+    assert_gets,
+    assert_silent,
+    drain,
+    numbers,
+    payloads,
+    send,
+    take,
+)
 
 EARLIEST = pulsar.InitialPosition.Earliest
 WITHIN_S = 20.0
@@ -111,6 +119,22 @@ def test_policies_say_what_was_set(admin: Admin, topic: str, namespace: str) -> 
     assert admin.get(f"{namespace}/schemaCompatibilityStrategy") == "FORWARD"
 
 
+def test_what_everybody_has_acknowledged_is_retained(
+    connect: Connect, admin: Admin, namespace: str
+) -> None:
+    admin.post(f"{namespace}/retention", {"retentionTimeInMinutes": 10, "retentionSizeInMB": 5})
+    topic = f"persistent://public/{namespace.rpartition('/')[2]}/t"
+    consumer = connect().subscribe(topic, "s")
+    send(connect().create_producer(topic), numbers(10))
+    for message in take(consumer, 10):
+        consumer.acknowledge(message)
+    consumer.unsubscribe()
+    again = connect().subscribe(topic, "s", initial_position=EARLIEST)
+    assert_gets(again, numbers(10))
+    again.seek(pulsar.MessageId.earliest)
+    assert_gets(again, numbers(10))
+
+
 def test_producers_keep_to_a_rate(client: pulsar.Client, admin: Admin, namespace: str) -> None:
     rate = {"publishThrottlingRateInMsg": 20, "publishThrottlingRateInByte": -1}
     admin.post(f"{namespace}/publishRate", rate)
@@ -119,7 +143,7 @@ def test_producers_keep_to_a_rate(client: pulsar.Client, admin: Admin, namespace
     began = time.monotonic()
     send(producer, numbers(100))
     took_s = time.monotonic() - began
-    assert 2.5 < took_s < 10, f"expected about 4 s, got {took_s:.1f}"
+    assert 2.5 < took_s < 30, f"expected about 4 s, got {took_s:.1f}"
     admin.delete(f"{namespace}/publishRate")
 
 

@@ -7,7 +7,7 @@ const { Producer, Consumer } = require('pulsar-flex');
 const { FullProducer, FullConsumer, readingFrom, topicsOf, whole } = require('./more.js');
 
 const server = process.argv[2].replace('pulsar://', '');
-const PATIENCE_MS = 15_000;
+const PATIENCE_MS = 30_000;
 const SILENCE_MS = 1_500;
 let numbers = 0;
 
