@@ -283,8 +283,10 @@ class LogTopic(TopicSurvey):
             subscription.log_trimmed()
 
     def _come(self, subscription: LogSubscription) -> None:
-        """A subscription is durable; ledgers may have gone while it became so."""
+        """A subscription is durable; ledgers may have gone, and delayed entries come, while it
+        became so."""
         self.adopt(subscription)
+        subscription.expect_delays()
         subscription.log_trimmed()
 
     def _start(self, initial: InitialPosition, start: Position | None) -> Position:

@@ -53,6 +53,13 @@ DELAYED_MUTANTS: Final = (
         DELAYED_TESTS,
     ),
     Mutant(
+        "a subscription that is being made gets what is delayed at once",
+        CORE + "topic.py",
+        "        subscription.expect_delays()\n        subscription.log_trimmed()\n",
+        "        subscription.log_trimmed()\n",
+        DELAYED_TESTS,
+    ),
+    Mutant(
         "a delayed entry comes a tick early",
         CORE + "delayed/held_back.py",
         "self._index.read(self._place, now_ms, limit",

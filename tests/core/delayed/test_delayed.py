@@ -33,7 +33,9 @@ from arneb_core.store.schema import (
     segment_key,
     through_key,
 )
+from arneb_core.subscription import LogSubscription
 from arneb_core.testing.engine_kit import append, attach, quiet
+from arneb_core.topic import LogTopic
 
 START_MS: Final = 1_000_000
 
@@ -255,6 +257,27 @@ async def test_a_topic_that_goes_leaves_nothing_in_memory(data_dir: Path) -> Non
         assert engine.budget.bytes
         await engine.delete_topic("t")
         assert not engine.budget.bytes
+
+
+async def test_a_subscription_that_is_being_made_holds_back_too(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    is_durable = LogTopic._come
+
+    def come(topic: LogTopic, made: LogSubscription) -> None:
+        engine.expect_delays(topic)  # while its commit was under way
+        is_durable(topic, made)
+
+    monkeypatch.setattr(LogTopic, "_come", come)
+    async with running(data_dir, clock) as engine:
+        (held,) = await topic_with(engine, "s")
+        await publish(engine, [100, 0])
+        _, sink = attach(held, permits=9)
+        await clock.reach(99, engine)
+        assert sink.bodies == [b"1"]
+        await clock.reach(100, engine)
+        assert sink.bodies == [b"1", b"0"]
 
 
 @pytest.mark.parametrize("early", ["a", "b"])
