@@ -7,7 +7,7 @@ repository's root for as long as one likes::
 
     python -m tests.crash.mixed --kills 100
     python -m tests.crash.mixed --kills 20 --seed 1234 --players stream,keys
-    python -m tests.crash.mixed --kills 20 --entries 120000 --players holes
+    python -m tests.crash.mixed --kills 10 --players holes --entries 120000 --load 20
 """
 
 import argparse
@@ -70,7 +70,8 @@ PLAYERS: dict[str, type[Player]] = {
     )
 }
 
-LOAD_S_MIN, LOAD_S_MAX = 0.02, 1.0
+LOAD_S_MIN = 0.02
+LOAD_S_MAX = 1.0
 START_S_MAX = 0.8
 KILL_IN_START_PART = 0.1
 KILL_IN_STOP_PART = 0.1
@@ -98,7 +99,8 @@ class PromiseBroken(Exception):
 class Run:
     """One broker's lives. The seed repeats a run's plan, though not the machine's timing."""
 
-    def __init__(self, directory: Path, seed: int, names: Sequence[str]) -> None:
+    def __init__(self, directory: Path, seed: int, names: Sequence[str], load_s_max: float) -> None:
+        self._load_s_max = load_s_max
         doors = ("amqp", "pulsar", "http-pulsar")
         shim = compile_shim(directory)
         self._disk = shim and FailingDisk(shim, directory / "control", directory / "data")
@@ -180,7 +182,7 @@ class Run:
             for player in chosen
             for loop in await player.start()
         ]
-        pause = self._dice.uniform(LOAD_S_MIN, LOAD_S_MAX)
+        pause = self._dice.uniform(LOAD_S_MIN, self._load_s_max)
         how = f"{' '.join(each.name for each in chosen)} for {pause:.2f} s"
         cut = self._may_cut_power(WRITES_OF_A_LIFE)
         died = await self._dies_within(pause)
@@ -257,6 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--directory", type=Path, default=None, help="for the data and the log")
     parser.add_argument("--players", default=",".join(PLAYERS), help="some of %(default)s")
     parser.add_argument("--entries", type=int, default=HolePlayer.entries, help="to make holes in")
+    parser.add_argument("--load", type=float, default=LOAD_S_MAX, help="seconds before a kill")
     options = parser.parse_args(arguments)
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
     names = options.players.split(",")
@@ -268,7 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     HolePlayer.entries = options.entries
     directory.mkdir(parents=True, exist_ok=True)
     print(f"seed {seed}, data in {directory}", flush=True)
-    lives = Run(directory, seed, names)
+    lives = Run(directory, seed, names, options.load)
     began = time.monotonic()
     try:
         run_scenario(lives.kill_times(options.kills))

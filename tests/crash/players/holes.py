@@ -114,7 +114,7 @@ class HolePlayer(Player):
         """At random, a few at a time; nothing that is answered is asked again."""
         acks, dice = self._book.acks, self.dice
         left: list[tuple[Place, int, int]] = []
-        group = dice.choice([1, 10, 100])
+        group = dice.choice([1, 10, 100, 2_000])
         while not inbox.is_over:
             if not left:
                 left = [(each.place, each.messages, each.unacked) for each in await inbox.run()]
