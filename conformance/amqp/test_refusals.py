@@ -91,6 +91,10 @@ MISTAKES = [
             lambda c, q: c.exchange_declare("amq.direct", "fanout", durable=True),
             406, "PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'amq.direct' in vhost "
             "'/': received 'fanout' but current is 'direct'"),
+    Mistake("redeclare amq.direct as a type that Erlang quotes",
+            lambda c, q: c.exchange_declare("amq.direct", "x-consistent-hash", durable=True),
+            406, "PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'amq.direct' in vhost "
+            "'/': received ''x-consistent-hash'' but current is 'direct'"),
     Mistake("redeclare amq.direct as transient",
             lambda c, q: c.exchange_declare("amq.direct", "direct", durable=False),
             406, "PRECONDITION_FAILED - inequivalent arg 'durable' for exchange 'amq.direct' in "
@@ -145,6 +149,14 @@ MISTAKES = [
     Mistake("recover without requeue", lambda c, q: c.basic_recover(requeue=False),
             540, "NOT_IMPLEMENTED - requeue=false", ends_connection=True),
     Mistake("publish as another user", lambda c, q: _publish(c, "", q, user_id="bob"),
+            406, "PRECONDITION_FAILED - user_id property set to 'bob' but authenticated user was "
+            "'guest'"),
+    Mistake("publish with everything wrong",
+            lambda c, q: _publish(c, "", q, user_id="bob", expiration="abc", headers={"CC": 1},
+                                  reply_to="amq.rabbitmq.reply-to"),
+            406, "PRECONDITION_FAILED - fast reply consumer does not exist"),
+    Mistake("publish as another user with a wrong expiration",
+            lambda c, q: _publish(c, "", q, user_id="bob", expiration="abc", headers={"CC": 1}),
             406, "PRECONDITION_FAILED - user_id property set to 'bob' but authenticated user was "
             "'guest'"),
     Mistake("publish with a wrong expiration", lambda c, q: _publish(c, "", q, expiration="abc"),

@@ -303,11 +303,14 @@ class Publisher:
         return router.route(route.exchange, route.routing_key, headers, copies)
 
     def _look(self, raw: bytes) -> _Findings:
-        """What matters in a property list. Raises RabbitMQ's errors for what is wrong there."""
+        """What matters in a property list. Raises RabbitMQ's errors for what is wrong there, in
+        the order in which it looks."""
         if is_plain(raw):
             priority = priority_of(raw)
             return _Findings(priority=priority) if priority else _NOTHING
         properties = decode_properties(raw)
+        asks = properties.reply_to == REPLY_TO
+        answers_to = self._reply_to.current if asks else properties.reply_to
         if properties.user_id is not None and properties.user_id != self._host.user:
             raise precondition_failed(
                 f"user_id property set to '{properties.user_id}' "
@@ -315,15 +318,15 @@ class Publisher:
             )
         expiration_ms = check_expiration(properties.expiration)
         copies, kept = carbon_copies(properties)
-        if properties.reply_to == REPLY_TO:
-            kept = replace(kept, reply_to=self._reply_to.current)
+        if asks:
+            kept = replace(kept, reply_to=answers_to)
         replacement = None if kept is properties else encode_properties(kept)
         return _Findings(
             properties.headers,
             copies,
             replacement,
             expiration_ms,
-            is_fleeting=properties.reply_to == REPLY_TO,
+            is_fleeting=asks,
             priority=properties.priority or 0,
         )
 

@@ -34,6 +34,7 @@ from arneb_amqp.topology.records import (
     exchange_key,
 )
 from arneb_amqp.topology.removal import removal, restore
+from arneb_amqp.wire.erlang import render_atom, render_value
 from arneb_core.errors import CoreError
 from arneb_core.interface import Core, Unit
 
@@ -150,4 +151,5 @@ def _refuse_default(name: str) -> None:
 
 
 def _quoted(value: bool | str) -> str:
-    return f"'{str(value).lower() if isinstance(value, bool) else value}'"
+    """RabbitMQ shows types as Erlang's atoms, with quotes of their own where those need some."""
+    return f"'{render_value(value) if isinstance(value, bool) else render_atom(value)}'"

@@ -4,6 +4,7 @@ Clients and their test suites match on these texts, so ours read the same.
 """
 
 import decimal
+import re
 from collections.abc import Mapping
 from math import isfinite
 from typing import Final
@@ -22,6 +23,8 @@ _ESCAPES = {
     13: b"\\r",
     27: b"\\e",
 }
+
+_PLAIN_ATOM: Final = re.compile("[a-z][a-zA-Z0-9_@]*")
 
 EXACT_MAX: Final = 1 << 53
 """From here on not every integer is a float, and plain digits would claim more than is known."""
@@ -46,6 +49,11 @@ def render_string(text: str) -> str:
     if not _PRINTABLE.issuperset(data):
         return f"[{','.join(map(str, data))}]"
     return _quoted(data)
+
+
+def render_atom(name: str) -> str:
+    """``direct``, but ``'x-consistent-hash'``."""
+    return name if _PLAIN_ATOM.fullmatch(name) else f"'{name}'"
 
 
 def _quoted(data: bytes) -> str:

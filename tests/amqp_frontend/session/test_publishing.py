@@ -20,6 +20,7 @@ from arneb_amqp.errors import ReplyCode, internal_error, precondition_failed
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.session.effects import Acknowledge, Append, Commit, EndConnection, Leave, Release
 from arneb_amqp.session.events import Answered, Committed, QueueDeclared, Refused
+from arneb_amqp.session.reply_to import REPLY_TO
 from arneb_amqp.session.routes import Routes
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
@@ -203,6 +204,27 @@ def test_what_is_no_key_among_the_copies_is_passed_over() -> None:
             publishes(b"a", expiration="999999999999"),
             406,
             "invalid expiration '999999999999': {value_too_large,999999999999}",
+        ),
+        # Of several mistakes the one at which RabbitMQ looks first.
+        (
+            publishes(b"a", exchange="nope", reply_to=REPLY_TO, user_id="bob"),
+            404,
+            "no exchange 'nope' in vhost '/'",
+        ),
+        (
+            publishes(b"a", reply_to=REPLY_TO, user_id="bob", expiration="x"),
+            406,
+            "fast reply consumer does not exist",
+        ),
+        (
+            publishes(b"a", user_id="bob", expiration="x", headers={"CC": signedint(1)}),
+            406,
+            "user_id property set to 'bob' but authenticated user was 'guest'",
+        ),
+        (
+            publishes(b"a", expiration="x", headers={"CC": signedint(1)}),
+            406,
+            "invalid expiration 'x': no_integer",
         ),
     ],
 )

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_amqp.wire.erlang import (
+    render_atom,
     render_binary,
     render_float,
     render_octets,
@@ -42,6 +43,11 @@ def test_binaries() -> None:
     assert render_binary("€".encode()) == "<<226,130,172>>"
     assert render_binary(b"\x7f") == "<<127>>"
     assert render_octets(b"abc") == "<<97,98,99>>"
+
+
+def test_atoms() -> None:
+    assert render_atom("direct") == "direct"
+    assert render_atom("x-consistent-hash") == "'x-consistent-hash'"
 
 
 def test_strings() -> None:
