@@ -15,7 +15,7 @@ from arneb_core.errors import (
     TopicFenced,
     TopicNotFound,
 )
-from arneb_core.interface import InitialPosition, SubscriptionType, TopicSettings, Window
+from arneb_core.interface import InitialPosition, SubscriptionType, TopicSettings, Unit, Window
 from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import META_CLEAN, Table
@@ -526,8 +526,10 @@ async def test_who_is_cancelled_may_still_commit_while_it_leaves(data_dir: Path)
                 serving.cancel()
                 await trio.sleep_forever()
             finally:
-                with trio.CancelScope(shield=True), trio.fail_after(10):
-                    await engine.delete_topic("q")
+                with trio.CancelScope(shield=True):
+                    with trio.fail_after(10):
+                        await engine.committed(Unit())
+                    await engine.delete_topic("q")  # this waits come what may
     assert was_clean(data_dir)
     async with open_engine(data_dir) as engine:
         assert "q" not in engine.topics
