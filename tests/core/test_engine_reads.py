@@ -88,7 +88,8 @@ async def test_a_damaged_block_stops_its_reader_and_nobody_else(
             commits = engine.statistics().commits_total
             for _ in range(50):
                 await trio.lowlevel.checkpoint()
-            assert engine.statistics().commits_total == commits
+            # One more at the most: what stands in the journal is taken over.
+            assert engine.statistics().commits_total <= commits + 1
         await until(lambda: len(sink.bodies) == 3)
         await quiet(engine)
         assert sink.bodies == [b"0", b"1", b"2"]
