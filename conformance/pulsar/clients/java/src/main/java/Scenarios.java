@@ -179,8 +179,13 @@ public final class Scenarios {
 
     private static void failover(PulsarClient client) throws Exception {
         String topic = fresh();
+        // Acknowledged without delay: "b" may become the active one as soon as it comes, and what
+        // is unanswered then is its own.
         Consumer<byte[]> one =
-                consumer(client, topic, SubscriptionType.Failover).consumerName("a").subscribe();
+                consumer(client, topic, SubscriptionType.Failover)
+                        .consumerName("a")
+                        .acknowledgmentGroupTime(0, TimeUnit.MILLISECONDS)
+                        .subscribe();
         send(client, topic, 0, 10);
         expect(take(one, 10), range(0, 10), "the first consumer");
         Consumer<byte[]> two =
