@@ -14,7 +14,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 .PHONY: help run test hunt check demo bench bench-pulsar bench-delayed conformance mutants clean java compiler broker-tools client-tools
 
 help:
-	@echo "make run          a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), data in ./arneb-data"
+	@echo "make run          a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
 	@echo "make test         all tests"
 	@echo "make check        format, lint, types, import rules, generated code, tidiness"
 	@echo "make demo         10,000 orders, a SIGKILL, three kinds of client, nothing lost: under a minute"

@@ -3,6 +3,8 @@
 The rule: it implements :class:`arneb_core.interface.Core` and owns what the parts share,
 that is the two threads, the pump, the committer and the catalog. Topics and
 subscriptions change only through a commit; memory follows the disk, never the reverse.
+It is longer than most because it has one method for each of the interface's; what they do
+stands in the parts.
 """
 
 import os

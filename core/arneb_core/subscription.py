@@ -3,7 +3,8 @@
 The rule: every entry behind the mark-delete position is in exactly one of four places:
 acknowledged, in flight, in the replay set, or not yet read; and replays go before
 anything new. It is driven by the pump and never waits: what is not in memory is
-asked for, and the pump comes again.
+asked for, and the pump comes again. It is longer than most because it has one method for
+each of the interface's; what they do stands in the parts.
 """
 
 import logging
