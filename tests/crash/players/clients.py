@@ -1,6 +1,7 @@
 """What players do with the raw clients: wait for what arrives, publish in a window."""
 
 import asyncio
+import random
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
@@ -8,6 +9,8 @@ from typing import Any, Generic, TypeVar
 from conformance.wire.amqp import AmqpClient, Delivery
 from conformance.wire.pulsar import Entry, PulsarClient
 from pamqp import commands
+from tests.crash.history import AckBook
+from tests.crash.players.bodies import number_of
 
 T = TypeVar("T")
 
@@ -67,6 +70,22 @@ async def consume(
     method = commands.Basic.Consume(queue=queue, no_ack=no_ack, arguments=arguments or {})
     await client.call(method, commands.Basic.ConsumeOk)
     return inbox
+
+
+async def answer_some(
+    client: AmqpClient, run: list[Delivery], acks: AckBook, dice: random.Random
+) -> None:
+    """Acknowledge most of ``run``, give the rest back, and note what the broker has read."""
+    chosen = [each for each in run if dice.random() < 0.8]
+    numbers = [number_of(each.body) for each in chosen]
+    acks.send(numbers)
+    for delivery in run:
+        if delivery in chosen:
+            client.acknowledge(delivery.tag)
+        else:
+            client.requeue(delivery.tag)
+    await client.round_trip()
+    acks.reach(numbers, asyncio.get_running_loop().time())
 
 
 async def ready(client: AmqpClient, queue: str) -> int:

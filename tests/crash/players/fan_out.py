@@ -1,7 +1,6 @@
 """Messages for several queues at once, kept once when they are large: in all queues or in none,
 byte for byte, and with the last queue they are gone."""
 
-import asyncio
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -10,7 +9,7 @@ from conformance.wire.amqp import AmqpClient, Delivery
 from pamqp import commands
 from tests.crash.history import AckBook
 from tests.crash.players.bodies import body_of, is_whole, number_of
-from tests.crash.players.clients import Publisher, consume, drained, pause
+from tests.crash.players.clients import Publisher, answer_some, consume, drained, pause
 from tests.crash.players.player import Loop, Player, until_gone
 from tests.crash.verdict import judge_acks, some
 
@@ -152,16 +151,7 @@ class FanOutPlayer(Player):
         while run := await inbox.run():
             numbers = [self._book.see(each) for each in run]
             self._book.seen.update(numbers)
-            chosen = [each for each in run if self.dice.random() < 0.8]
-            treated = [number_of(each.body) for each in chosen]
-            acks.send(treated)
-            for delivery in run:
-                if delivery in chosen:
-                    client.acknowledge(delivery.tag)
-                else:
-                    client.requeue(delivery.tag)
-            await client.round_trip()
-            acks.reach(treated, asyncio.get_running_loop().time())
+            await answer_some(client, run, acks, self.dice)
 
     async def _disturb(self, client: AmqpClient) -> None:
         purged, deleted = (self._queues[each] for each in DISTURBED)

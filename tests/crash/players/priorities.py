@@ -1,7 +1,6 @@
 """Priorities: what is urgent comes first after a restart too, and inside a priority the order of
 the queue."""
 
-import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,7 +10,7 @@ from conformance.wire.amqp import AmqpClient
 from pamqp import commands
 from tests.crash.history import AckBook
 from tests.crash.players.bodies import body_of, number_of
-from tests.crash.players.clients import Publisher, consume, drained
+from tests.crash.players.clients import Publisher, answer_some, consume, drained
 from tests.crash.players.player import Loop, Player, until_gone
 from tests.crash.verdict import some
 
@@ -98,16 +97,6 @@ class PriorityPlayer(Player):
             await publisher.publish(number, "", self.called("q"), body, properties)
 
     async def _consume(self, client: AmqpClient) -> None:
-        acks = self._book.acks
         inbox = await consume(client, self.called("q"), prefetch=self.dice.choice([2, 50]))
         while run := await inbox.run():
-            chosen = [each for each in run if self.dice.random() < 0.8]
-            numbers = [number_of(each.body) for each in chosen]
-            acks.send(numbers)
-            for delivery in run:
-                if delivery in chosen:
-                    client.acknowledge(delivery.tag)
-                else:
-                    client.requeue(delivery.tag)
-            await client.round_trip()
-            acks.reach(numbers, asyncio.get_running_loop().time())
+            await answer_some(client, run, self._book.acks, self.dice)
