@@ -17,13 +17,12 @@ from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router
 from arneb_amqp.topology.gate import Gate
+from arneb_amqp.topology.heads import head_of
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
-from arneb_amqp.wire.route import join_route, routing_key_of, split_route
+from arneb_amqp.wire.route import join_route, split_route
 from arneb_core.codec import codecs
 from arneb_core.entry import (
-    ENTRY_FORMAT,
-    HEADER,
     HEADER_BYTES,
     PRIORITY_SHIFT,
     EntryFlag,
@@ -31,7 +30,6 @@ from arneb_core.entry import (
     read_header,
 )
 from arneb_core.errors import CommitFailed
-from arneb_core.hashing import key_hash
 from arneb_core.interface import Consumer, Core, Deliveries, Departure, Topic, Unit
 from arneb_core.position import Position
 
@@ -179,21 +177,13 @@ class DeadLetterOffice:
         if not queues and target.exchange == DEFAULT_EXCHANGE:
             queues = (burial.routing_key,)  # a topic that a Pulsar client made, perhaps
         raw = join_route(target.exchange, burial.routing_key)
-        word = flags | EntryFlag.DEAD_LETTERED | priority << PRIORITY_SHIFT
-        key = key_hash(routing_key_of(raw))
-
-        def head(deliver_at_ms: int) -> bytes:
-            header = HEADER.pack(
-                ENTRY_FORMAT, Origin.AMQP, word, 1, now_ms, deliver_at_ms, 0, key, len(raw), 0
-            )
-            return header + raw
-
+        head = head_of(raw, flags | EntryFlag.DEAD_LETTERED | priority << PRIORITY_SHIFT)
         later = None
         headers = burial.properties.headers or {}
         if found.delayed_by and (delay_ms := delay_ms_of(headers)):
             kept = [self._topic_of_delayed(name) for name in found.delayed_by]
             later = Way(
-                head(now_ms + delay_ms),
+                head(now_ms, now_ms + delay_ms, 0),
                 encode_properties(replace(burial.properties, headers=delayed(headers, delay_ms))),
                 [topic for topic in kept if topic is not None],
                 (),
@@ -207,7 +197,9 @@ class DeadLetterOffice:
                 refusing.append(queue)
             elif (topic := self._topic_of_queue(name)) is not None:
                 topics.append(topic)
-        return Way(head(0), encode_properties(burial.properties), topics, refusing, later)
+        return Way(
+            head(now_ms, 0, 0), encode_properties(burial.properties), topics, refusing, later
+        )
 
 
 def _messages(entry: bytes, mask: int | None, queue: str) -> list[bytes]:

@@ -19,24 +19,21 @@ from arneb_amqp.routing.exchange import Exchange
 from arneb_amqp.routing.router import Router, RouteResult
 from arneb_amqp.session.checks import carbon_copies, check_expiration, is_plain_when_due
 from arneb_amqp.topology.gate import Gate
+from arneb_amqp.topology.heads import Head, head_of
 from arneb_amqp.topology.names import decode, encode, namespace_of
 from arneb_amqp.topology.queue import Queue
 from arneb_amqp.topology.queues import Queues
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
-from arneb_amqp.wire.route import routing_key_of, split_route
+from arneb_amqp.wire.route import split_route
 from arneb_core.entry import (
-    ENTRY_FORMAT,
-    HEADER,
     HEADER_BYTES,
     HINT,
     HINT_OFFSET,
     MESSAGES_OFFSET,
     PRIORITY_OFFSET,
-    Origin,
 )
 from arneb_core.errors import CommitFailed, TopicNotFound
-from arneb_core.hashing import key_hash
 from arneb_core.interface import (
     Consumer,
     ConsumerSpec,
@@ -56,8 +53,6 @@ SCHEME: Final = "amqp-delayed://"
 
 SUBSCRIPTION: Final = "routing"
 
-_AMQP: Final = int(Origin.AMQP)
-
 UNDER_WAY_MAX: Final = 1_024
 """Messages that are due and on their way to their queues at the same time: a few commits' worth."""
 
@@ -70,8 +65,7 @@ WAYS_MAX: Final = 1_024
 class Way:
     """Where messages of one kind go, and as what."""
 
-    head: Callable[[int, int], bytes]
-    """Header and route, given the time and the expiry."""
+    head: Head
     properties: bytes | None
     """Instead of their own, which are fit to be seen if this is None."""
     expiration_ms: int | None
@@ -155,7 +149,7 @@ class Keeper:
                 body = entry[start:]
                 if way.properties is not None:
                     body = with_properties(body, way.properties)
-                message = way.head(now_ms, expires_ms) + body
+                message = way.head(now_ms, 0, expires_ms) + body
                 for topic in way.topics:
                     gate.put(topic, message)
                 for queue in way.refusing:
@@ -200,7 +194,7 @@ class Keeper:
         refuses = self._queues.refusing
         others = (name for name in result.queues if name not in refuses)
         way = Way(
-            _head_of(word, route),
+            head_of(route, int.from_bytes(word, "big")),
             None if kept is properties else encode_properties(kept),
             check_expiration(properties.expiration),
             result.queues,
@@ -292,19 +286,3 @@ class Delays:
     def _exchange_of(self, topic: str) -> str | None:
         prefix = f"{SCHEME}{namespace_of(self.vhost)}/"
         return decode(topic[len(prefix) :]) if topic.startswith(prefix) else None
-
-
-def _head_of(word: bytes, route: bytes) -> Callable[[int, int], bytes]:
-    priority_and_flags = int.from_bytes(word, "big")
-    key = key_hash(routing_key_of(route))
-
-    def head(now_ms: int, expires_ms: int) -> bytes:
-        return (
-            HEADER.pack(
-                ENTRY_FORMAT, _AMQP, priority_and_flags, 1, now_ms, 0, expires_ms, key,
-                len(route), 0,
-            )
-            + route
-        )  # fmt: skip
-
-    return head
