@@ -11,7 +11,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test hunt check demo bench bench-pulsar bench-delayed conformance mutants clean java compiler broker-tools client-tools
+.PHONY: help run test hunt check demo bench bench-pairs bench-pulsar bench-delayed conformance mutants clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run          a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -19,6 +19,7 @@ help:
 	@echo "make check        format, lint, types, import rules, generated code, tidiness"
 	@echo "make demo         10,000 orders, a SIGKILL, three kinds of client, nothing lost: under a minute"
 	@echo "make bench        measure against RabbitMQ on this machine, results in bench/results/"
+	@echo "make bench-pairs    CPU a message beside another commit: ARGS=REVISION"
 	@echo "make bench-pulsar  the same beside Apache Pulsar standalone, with its own client"
 	@echo "make bench-delayed  ten million delayed messages on ten subscriptions: memory, index, rates"
 	@echo "make hunt         the tests again and again with new random examples, until one fails"
@@ -51,6 +52,9 @@ demo: $(VENV)/.dev java
 
 bench: $(VENV)/.dev broker-tools
 	$(BIN)/python -m bench $(ARGS)
+
+bench-pairs: $(VENV)/.dev compiler broker-tools
+	$(BIN)/python -m bench.pairs $(ARGS)
 
 bench-pulsar: $(VENV)/.dev java client-tools
 	$(BIN)/python -m bench.pulsar $(ARGS)

@@ -40,9 +40,9 @@ def arneb_command() -> list[str]:
     return [script] if script else [sys.executable, "-c", "from arneb.cli import main; main()"]
 
 
-def arneb_environment() -> dict[str, str]:
-    """Our environment, with this checkout importable and output line by line."""
-    roots = ":".join(str(REPOSITORY / root) for root in SOURCE_ROOTS)
+def arneb_environment(checkout: Path = REPOSITORY) -> dict[str, str]:
+    """Our environment, with ``checkout`` importable and output line by line."""
+    roots = ":".join(str(checkout / root) for root in SOURCE_ROOTS)
     return environment_without("ARNEB", "PYTHONPATH") | {
         "PYTHONPATH": roots,
         "PYTHONUNBUFFERED": "1",
@@ -69,7 +69,7 @@ class Arneb:
 
     ``prefix`` is a command to run it under (a resource limit, say) and ``extra`` environment;
     ``ports`` of listeners that must come back where they were, ``settings`` its configuration
-    file.
+    file, ``checkout`` the code that it runs.
     """
 
     name = "arneb"
@@ -83,6 +83,7 @@ class Arneb:
         extra: Mapping[str, str] | None = None,
         ports: Mapping[str, int] | None = None,
         settings: str = "",
+        checkout: Path = REPOSITORY,
     ) -> None:
         self.directory = directory
         self.data = directory / "data"
@@ -91,6 +92,7 @@ class Arneb:
         self._extra = dict(extra or {})
         self._ports = dict(ports or {})
         self._settings = settings
+        self._checkout = checkout
         self._addresses: dict[str, Address] = {}
         self._process: Process | None = None
         self._log_offset = 0
@@ -161,7 +163,7 @@ class Arneb:
             file = self.directory / "arneb.toml"
             file.write_text(self._settings)
             command += ["--config", str(file)]
-        environment = arneb_environment() | self._extra
+        environment = arneb_environment(self._checkout) | self._extra
         self._process = Process(command, environment, self._log_path)
 
     def wait_ready(self) -> None:
