@@ -141,6 +141,14 @@ class RetentionTable:
 
 
 @dataclass(frozen=True, slots=True)
+class DebugTable:
+    """The table ``[debug]``: what helps to find faults and costs something."""
+
+    turn_watchdog: bool = False
+    """Measure how long every task keeps the event loop; ``/api/turns`` shows it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The whole file. ``data_dir`` is relative to the file that names it."""
 
@@ -152,6 +160,7 @@ class Config:
     retention: RetentionTable = RetentionTable()
     delayed: DelayedSettings = DEFAULT_DELAYS
     alarms: Watermarks = DEFAULT_WATERMARKS
+    debug: DebugTable = DebugTable()
 
 
 def load_config(
@@ -162,6 +171,7 @@ def load_config(
     pulsar: str | None = None,
     http: str | None = None,
     http_pulsar: str | None = None,
+    watch_turns: bool = False,
 ) -> Config:
     """What ``file`` says, with the command line's values in place of the file's.
 
@@ -179,6 +189,8 @@ def load_config(
     if http_pulsar is not None:
         listen = _flag("--http-pulsar", http_pulsar)
         config = replace(config, http_pulsar=replace(config.http_pulsar, listen=listen))
+    if watch_turns:
+        config = replace(config, debug=replace(config.debug, turn_watchdog=True))
     _check_files(config)
     return config
 

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from functools import cached_property, partial
 from threading import Timer
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ from arneb.alarms import Alarms
 from arneb.config import Config
 from arneb.descriptors import raise_limit
 from arneb.listeners import Listeners
+from arneb.turn_watchdog import TurnWatchdog
 from arneb_core.engine import Engine, open_engine
 
 if TYPE_CHECKING:
@@ -101,6 +103,7 @@ class Shared:
         self.config = config
         self.listeners = listeners
         self.alarms = Alarms(config.alarms, config.data_dir)
+        self.watchdog = TurnWatchdog() if config.debug.turn_watchdog else None
 
     @cached_property
     def pulsar(self) -> "Door":
@@ -112,6 +115,13 @@ class Shared:
 
 async def _serve_doors(core: Engine, config: Config, listeners: Listeners, say: Say) -> None:
     shared = Shared(core, config, listeners)
+    watching = nullcontext() if shared.watchdog is None else shared.watchdog.watching()
+    with watching:
+        await _open_doors(shared, say)
+
+
+async def _open_doors(shared: Shared, say: Say) -> None:
+    listeners = shared.listeners
     async with trio.open_nursery() as nursery:
         await shared.alarms.look()
         nursery.start_soon(shared.alarms.watch)
@@ -173,7 +183,7 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     from arneb.http.app import http_app
     from arneb.http.server import serve_http
 
-    app = http_app(shared.core, shared.alarms)
+    app = http_app(shared.core, shared.alarms, shared.watchdog)
     await serve_http(app, shared.listeners.by_door["http"], task_status=task_status)
 
 

@@ -23,6 +23,8 @@ LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 @click.option("--http", metavar=LISTEN, help="Health, metrics.  [default: 127.0.0.1:15672]")
 @click.option("--http-pulsar", metavar=LISTEN,
               help="Pulsar's admin API.  [default: 127.0.0.1:8080]")  # fmt: skip
+@click.option("--watch-turns", is_flag=True,
+              help="Measure what keeps the event loop; see /api/turns.")  # fmt: skip
 def serve(
     file: Path | None,
     data_dir: Path | None,
@@ -30,6 +32,7 @@ def serve(
     pulsar: str | None,
     http: str | None,
     http_pulsar: str | None,
+    watch_turns: bool,
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM.
 
@@ -38,7 +41,13 @@ def serve(
     """
     try:
         config = load_config(
-            file, data_dir=data_dir, amqp=amqp, pulsar=pulsar, http=http, http_pulsar=http_pulsar
+            file,
+            data_dir=data_dir,
+            amqp=amqp,
+            pulsar=pulsar,
+            http=http,
+            http_pulsar=http_pulsar,
+            watch_turns=watch_turns,
         )
     except ConfigInvalid as error:
         raise Refused(str(error)) from error

@@ -17,7 +17,9 @@ from starlette.routing import Route
 from arneb.alarms import Alarms
 from arneb.http.alarms import alarm_routes
 from arneb.http.documents import topic_document
+from arneb.http.turns import turn_routes
 from arneb.metrics import CONTENT_TYPE, exposition
+from arneb.turn_watchdog import TurnWatchdog
 from arneb_core.interface import Core, TopicStatistics
 from arneb_core.statistics import EngineStatistics
 
@@ -36,13 +38,17 @@ TOPICS_PER_TURN: Final = 200
 """Topics read between two checkpoints: about a millisecond in which nobody is served."""
 
 
-def http_app(core: ObservedCore, alarms: Alarms | None = None) -> Starlette:
-    """The application over ``core``, and over ``alarms`` if somebody watches for them."""
+def http_app(
+    core: ObservedCore, alarms: Alarms | None = None, watchdog: TurnWatchdog | None = None
+) -> Starlette:
+    """The application over ``core``, over ``alarms`` if somebody watches for them, and over
+    ``watchdog`` if it is on."""
     return Starlette(
         routes=[
             Route("/healthz", _healthz(core)),
             Route("/metrics", metrics_of(core, alarms)),
             *([] if alarms is None else alarm_routes(alarms)),
+            *([] if watchdog is None else turn_routes(watchdog)),
             Route("/api/topics", _topics(core)),
         ],
         exception_handlers={HTTPException: _refuse},
