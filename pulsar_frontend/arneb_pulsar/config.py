@@ -13,6 +13,7 @@ POSITIVE: Final = (
     "handshake_timeout_s",
     "keep_alive_s",
     "probe_timeout_s",
+    "outbox_bytes_max",
     "inactive_topic_s",
     "inactive_check_s",
     "backlog_quota_check_s",
@@ -116,6 +117,11 @@ class PulsarConfig:
 
     probe_timeout_s: float = 5.0
     """How long the connection of a name's present owner may take to prove that it lives."""
+
+    outbox_bytes_max: int = 1024 * 1024
+    """Waiting for a connection's socket: past this its consumers get nothing, it is not read, and
+    none of its requests is answered. It is a few round trips' worth on a fast network, and small
+    beside thousands of connections."""
 
     max_unacked_messages_per_consumer: int = 50_000
     max_unacked_messages_per_subscription: int = 200_000

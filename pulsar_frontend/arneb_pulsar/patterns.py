@@ -13,6 +13,10 @@ PATTERN_CHARACTERS_MAX: Final = 1000
 """Pulsar's bound is 50 by default; with RE2 a longer one costs little."""
 
 
+COMPILED_BYTES_MAX: Final = 256 * 1024
+"""What RE2 may take for one pattern; by default 8 MiB, of which a client may have many."""
+
+
 class InvalidPattern(ValueError):
     """No regular expression; the text says why."""
 
@@ -29,6 +33,7 @@ class TopicPattern:
             raise InvalidPattern(f"Pattern longer than maximum: {PATTERN_CHARACTERS_MAX}")
         options = re2.Options()
         options.log_errors = False
+        options.max_mem = COMPILED_BYTES_MAX
         try:
             self._matches: Callable[[str], object] = re2.compile(text, options).fullmatch
         except re2.error as error:

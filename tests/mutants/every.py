@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.mutants.amqp_table import AMQP_MUTANTS
 from tests.mutants.delayed_table import DELAYED_MUTANTS
+from tests.mutants.doors_table import DOOR_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.semantics_table import SEMANTICS_MUTANTS
@@ -21,4 +22,5 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *KEYS_MUTANTS,
     *PULSAR_MUTANTS,
     *TOPIC_MUTANTS,
+    *DOOR_MUTANTS,
 )

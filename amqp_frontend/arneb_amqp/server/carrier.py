@@ -42,6 +42,10 @@ class Carried(Protocol):
         """Write what has been gathered."""
         ...
 
+    async def room(self) -> None:
+        """Wait until there is room for one more message."""
+        ...
+
     def break_down(self, error: Exception) -> None:
         """A fault of ours: the connection ends at once."""
         ...
@@ -103,6 +107,9 @@ class Carrier:
             while effects:
                 for effect in effects:
                     if isinstance(effect, Request):
+                        if isinstance(effect, Get):
+                            # A read may bring ten thousand of them, each for a message of a MiB.
+                            await self._connection.room()
                         if isinstance(effect, _AFTER_PUBLISHES):
                             await self._all_kept()
                         event = await self._bridge.perform(effect)

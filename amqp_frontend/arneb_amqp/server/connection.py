@@ -22,6 +22,7 @@ from arneb_amqp.session.connection import ConnectionSession
 from arneb_amqp.session.effects import Disconnect, Token
 from arneb_amqp.session.events import Committed, ConsumerClosed, ShortageChanged, Shutdown
 from arneb_amqp.session.surroundings import Surroundings
+from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.session.unacked import ConsumerId
 from arneb_amqp.topology.queue import ConnectionId
 from arneb_amqp.topology.topology import new_name
@@ -72,6 +73,7 @@ class Connection:
         self._carrier = Carrier(self.session, self.bridge, self, services.nursery, _instants)
         self._parked: trio.Event | None = None
         self._pressed: trio.Event | None = None
+        self._roomy: trio.Event | None = None
         self._mark = Token(0)
         self._since_mark = 0
         self._its_turn = True
@@ -202,8 +204,24 @@ class Connection:
                 self.bridge.set_writable(True)
             if self._parked is not None and not self.session.blocked:
                 self._parked.set()
+            if self._roomy is not None and self.session.state is not ConnectionState.OPEN:
+                self._roomy.set()
         except Exception as error:
             self.break_down(error)
+
+    async def room(self) -> None:
+        """Wait until there is room for one more message, or the connection ends."""
+        if self.session.outbox.size + self.link.waiting_bytes <= self._high:
+            return
+        self.flush()
+        is_full = self.link.waiting_bytes > self._max
+        while is_full and self.session.state is ConnectionState.OPEN and not self.link.broken:
+            self._its_turn = True
+            self._roomy = trio.Event()
+            await self._roomy.wait()
+            self._its_turn = False
+            is_full = self.link.waiting_bytes > self._low
+        self._roomy = None
 
     def _answer(self) -> None:
         """Carry out what deliveries have brought about: answers to messages of a stream that the
@@ -214,6 +232,8 @@ class Connection:
             self.break_down(error)
 
     def _drained(self) -> None:
+        if self._roomy is not None:
+            self._roomy.set()
         if self._parked is not None and self.link.broken:
             self._parked.set()
         if not self.bridge.writable:

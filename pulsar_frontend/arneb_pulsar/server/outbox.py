@@ -6,10 +6,6 @@ from typing import Final, NoReturn
 
 import trio
 
-FULL_BYTES: Final = 1024 * 1024
-"""Waiting for the socket: past this, consumers get nothing and the client is not read. It is
-a few round trips' worth on a fast network, and small beside thousands of connections."""
-
 PIECE_BYTES: Final = 256 * 1024
 """Written at once, so that a slow but living client makes visible progress."""
 
@@ -20,12 +16,16 @@ PIECE_WITHIN_S: Final = 60.0
 class Outbox:
     """Sends what the session has to say.
 
-    ``take`` gives all frames that wait. Invariant: ``_sending_bytes`` is what was taken and is
-    not yet sent; ``_busy`` while something is due or underway.
+    ``take`` gives all frames that wait; past ``full_bytes`` the outbox is full. Invariant:
+    ``_sending_bytes`` is what was taken and is not yet sent; ``_busy`` while something is due or
+    underway.
     """
 
-    def __init__(self, stream: trio.abc.SendStream, take: Callable[[], list[bytes]]) -> None:
+    def __init__(
+        self, stream: trio.abc.SendStream, take: Callable[[], list[bytes]], full_bytes: int
+    ) -> None:
         self._stream = stream
+        self._full_bytes = full_bytes
         self._take = take
         self._woken = trio.Event()
         self._flushed = trio.Event()
@@ -40,7 +40,7 @@ class Outbox:
 
     def is_full(self, waiting_bytes: int) -> bool:
         """Is too much underway, with ``waiting_bytes`` still at the session?"""
-        return self._sending_bytes + waiting_bytes > FULL_BYTES
+        return self._sending_bytes + waiting_bytes > self._full_bytes
 
     async def flushed(self) -> None:
         """Wait until everything up to now is sent."""

@@ -19,6 +19,7 @@ from arneb_pulsar.identity.grants import Grant
 from arneb_pulsar.server.attaching import Attaching
 from arneb_pulsar.server.door import Door
 from arneb_pulsar.server.keeper import OWNED
+from arneb_pulsar.server.listings import Listings
 from arneb_pulsar.server.outbox import Outbox
 from arneb_pulsar.server.publishing import Publishing
 from arneb_pulsar.server.receivers import Receiver, receipt_of
@@ -31,6 +32,10 @@ from arneb_pulsar.session.errors import failure_of
 
 REQUESTS_MAX: Final = 1000
 """Requests of one connection that may wait for the core at once; Pulsar bounds lookups alike."""
+
+UNREAD_BYTES_MAX: Final = 16 * 1024 * 1024
+"""What a client did not ask for, as that a consumer of its has become the active one, is said
+however full its connection is; whoever leaves so much of it unread is not there."""
 
 FAREWELL_S: Final = 1.0
 """How long the last flush of a closing connection may take."""
@@ -60,7 +65,7 @@ class Peer:
         self.receivers: dict[ConsumerKey, Receiver] = {}
         self._stream = stream
         self._session = Connection(door.config, door.server_version, trio.current_time())
-        self._outbox = Outbox(stream, self._session.data_to_send)
+        self._outbox = Outbox(stream, self._session.data_to_send, door.config.outbox_bytes_max)
         self._requests = Requests(self)
         self._scope = trio.CancelScope()
         self._heard = trio.Event()
@@ -68,6 +73,7 @@ class Peer:
         self._closing = False
         self._paused = False
         self._pending = 0
+        self._pending_bytes = 0
         self._performers = self._make_performers()
 
     @property
@@ -77,6 +83,16 @@ class Peer:
 
     def __repr__(self) -> str:
         return f"<Peer {self.address} {self._session!r}>"
+
+    @property
+    def is_full(self) -> bool:
+        """It leaves so much unread that nothing more should be said."""
+        return self._outbox.is_full(self._session.waiting_bytes)
+
+    async def room(self) -> None:
+        """Wait until not :attr:`is_full`."""
+        while self.is_full:
+            await self._outbox.flushed()
 
     async def run(self) -> None:
         """Serve the client until it leaves, breaks the protocol, or :meth:`kill`."""
@@ -108,7 +124,7 @@ class Peer:
         """Ask the client for a sign of life and wait for it as long as the settings allow."""
         if self._closing:
             return False
-        if self._paused:
+        if self._paused or self._session.has_more:
             return True  # it is we who do not listen
         if not self._session.probe():
             return True  # its client is too old to be asked
@@ -131,8 +147,12 @@ class Peer:
             self._scope.cancel()
             return
         self._outbox.wake()
-        if self._outbox.is_full(self._session.waiting_bytes):
+        if self.is_full:
             self._set_writable(writable=False)
+            if self._session.unasked_bytes > UNREAD_BYTES_MAX:
+                logger.info("x %s: leaves everything unread", self.address)
+                self._closing = True
+                self._scope.cancel()
 
     def disconnect(self, topic: Topic) -> None:
         """Close its producers and consumers on ``topic``; they may come again."""
@@ -186,9 +206,23 @@ class Peer:
             self._outbox.wake()
             if self._must_pause():
                 await self._pause()
+            if session.has_more:
+                await self._go_on()
+
+    async def _go_on(self) -> None:
+        """Work off what has been read, one request after the other."""
+        while self._session.has_more and not self._closing:
+            # Others first: an answer may take as long as a hundred messages.
+            await trio.lowlevel.checkpoint()
+            self._perform(self._session.go_on(trio.current_time(), clock_ms()))
+            self._outbox.wake()
+            if self._must_pause():
+                await self._pause()
 
     def _must_pause(self) -> bool:
-        waiting = self._session.waiting_bytes
+        """Is there no room for the answer to one more request? What waits for the core counts as
+        what it was asked with, for that much is held."""
+        waiting = self._session.waiting_bytes + self._pending_bytes
         return (
             self.door.crowded
             or self._pending >= REQUESTS_MAX
@@ -202,7 +236,7 @@ class Peer:
         while self._must_pause() and not self._closing:
             await self.door.room()
             await self._outbox.flushed()
-            if self._pending >= REQUESTS_MAX:
+            if self._pending >= REQUESTS_MAX or self._outbox.is_full(self._pending_bytes):
                 await self._requests.one_done()
             if self.publishing.silent_until:
                 await self.publishing.keep_silent()
@@ -217,7 +251,7 @@ class Peer:
             performers[type(effect)](effect)
 
     def _make_performers(self) -> dict[type, Callable[[Any], None]]:
-        requests, publishing = self._requests, self.publishing
+        requests, publishing, listings = self._requests, self.publishing, Listings(self)
         return {
             effects.AppendRun: publishing.append,
             effects.AddPermits: self._flow,
@@ -227,9 +261,9 @@ class Peer:
             effects.LeaveProducer: publishing.leave,
             effects.DetachConsumer: self._detach,
             effects.FindTopic: requests.find_topic,
-            effects.ListTopics: requests.list_topics,
-            effects.WatchTopics: requests.watch_topics,
-            effects.UnwatchTopics: requests.unwatch_topics,
+            effects.ListTopics: partial(self.spawn, listings.list_topics),
+            effects.WatchTopics: listings.watch_topics,
+            effects.UnwatchTopics: listings.unwatch_topics,
             effects.FindSchema: requests.find_schema,
             effects.Authenticate: partial(self.spawn, requests.authenticate),
             effects.AttachSchema: partial(self.spawn, requests.attach_schema),
@@ -244,14 +278,19 @@ class Peer:
 
     def spawn(self, request: Callable[[Any], Awaitable[None]], effect: Effect) -> None:
         """Carry out a request that waits for the core, in a task of its own."""
+        size = self._session.request_bytes
         self._pending += 1
-        self._nursery.start_soon(self._finish, request, effect)
+        self._pending_bytes += size
+        self._nursery.start_soon(self._finish, request, effect, size)
 
-    async def _finish(self, request: Callable[[Any], Awaitable[None]], effect: Effect) -> None:
+    async def _finish(
+        self, request: Callable[[Any], Awaitable[None]], effect: Effect, size: int
+    ) -> None:
         try:
             await request(effect)
         finally:
             self._pending -= 1
+            self._pending_bytes -= size
             self._requests.done()
 
     def _flow(self, effect: effects.AddPermits) -> None:
@@ -299,8 +338,9 @@ class Peer:
 
     def _sent(self) -> None:
         """A flush is through."""
-        if not self._outbox.is_full(self._session.waiting_bytes):
+        if not self.is_full:
             self._set_writable(writable=True)
+            self.door.watchers.catch_up(self)
 
     def _set_writable(self, *, writable: bool) -> None:
         for receiver in self.receivers.values():

@@ -212,22 +212,6 @@ class Requests:
 
     # Answered at once
 
-    def list_topics(self, effect: effects.ListTopics) -> None:
-        """Tell a namespace's topics."""
-        topics = self._door.topics(effect)
-        listed = events.TopicsListed(effect.request_id, topics, effect.known_hash, effect.pattern)
-        self._peer.tell(listed)
-
-    def watch_topics(self, effect: effects.WatchTopics) -> None:
-        """Tell a namespace's topics, now and whenever one comes or goes."""
-        watchers = self._door.watchers
-        topics = watchers.watch(self._peer, effect.namespace)
-        self._peer.tell(events.TopicsWatched(effect.request_id, effect.watcher_id, topics))
-
-    def unwatch_topics(self, effect: effects.UnwatchTopics) -> None:
-        """Tell no more."""
-        self._door.watchers.unwatch(self._peer, effect.namespace)
-
     def find_schema(self, effect: effects.FindSchema) -> None:
         """Tell a topic's schema."""
         version = self._door.schemas.find(effect.topic, effect.number)

@@ -1,13 +1,17 @@
 """One connection of a Pulsar client, without its socket.
 
-Four verbs drive it: :meth:`Connection.receive_data` takes bytes from the peer,
-:meth:`Connection.handle` takes events from the shell, :meth:`Connection.data_to_send` gives
-bytes for the peer, and :meth:`Connection.handle_timer` keeps the time. All but
-``data_to_send`` return effects, which the caller must carry out in their order.
+Five verbs drive it: :meth:`Connection.receive_data` takes bytes from the peer,
+:meth:`Connection.go_on` works on what they held, :meth:`Connection.handle` takes events from the
+shell, :meth:`Connection.data_to_send` gives bytes for the peer, and
+:meth:`Connection.handle_timer` keeps the time. All but ``data_to_send`` return effects, which the
+caller must carry out in their order.
+
+One read may bring thousands of requests, each with an answer ten thousand times its size. So at
+most one request is handled a call; the caller goes on when there is room for one more answer.
 """
 
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.session import events
@@ -32,12 +36,17 @@ from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
 from arneb_pulsar.wire.sends import count_successors, parse_send
 
+UNANSWERED: Final = frozenset({BaseCommand.ACK, BaseCommand.FLOW, BaseCommand.PONG})
+"""Commands that are answered by nothing, or by less than they take themselves. As many of them are
+handled in a row as came."""
+
 
 class Connection:
     """The state of one connection.
 
-    Invariant: commands are handled only in states that :data:`ACCEPTED` has them for; a closed
-    connection says nothing more and asks for nothing.
+    Invariants: commands are handled only in states that :data:`ACCEPTED` has them for; a closed
+    connection says nothing more and asks for nothing. ``_at`` frames of ``_frames`` are handled,
+    all of them when ``receive_data`` is called.
     """
 
     def __init__(self, config: PulsarConfig, server_version: str, now: float) -> None:
@@ -45,6 +54,10 @@ class Connection:
         self._server_version = server_version
         self._outlet = outlet = Outlet(now)
         self._reader = FrameReader()
+        self._frames: Frames = [], []
+        self._at = 0
+        self.request_bytes = 0
+        """Size of the request that the last call has handled."""
         self._keep_alive = KeepAlive(now, config.handshake_timeout_s, config.keep_alive_s)
         self._producing = Producing(outlet)
         self._consuming = Consuming(outlet)
@@ -58,18 +71,30 @@ class Connection:
     def __repr__(self) -> str:
         return f"<Connection {self.state.name} {self._outlet.client.name or 'unknown client'}>"
 
-    # The four verbs
+    # The five verbs
 
     def receive_data(self, data: bytes, now: float, clock_ms: int) -> list[Effect]:
-        """Bytes came from the peer. ``clock_ms`` is the time of day, for what is published."""
+        """Bytes came from the peer, which was heard to the end before. ``clock_ms`` is the time of
+        day, for what is published."""
+        self._frames, self._at = self._reader.receive(data), 0
+        return self.go_on(now, clock_ms)
+
+    @property
+    def has_more(self) -> bool:
+        """Something that came from the peer is not handled: :meth:`go_on` must be called."""
+        return self._at < len(self._frames[0])
+
+    def go_on(self, now: float, clock_ms: int) -> list[Effect]:
+        """Handle what came, up to the next request and with it."""
         self._outlet.now = now
         self._keep_alive.heard(now)
-        frames = self._reader.receive(data)
+        self.request_bytes = 0
         try:
-            self._handle_frames(frames)
-            if self._reader.error is not None:
+            self._handle_frames()
+            if self._reader.error is not None and not self.has_more:
                 raise self._reader.error
         except (RemoteProtocolError, WireError) as error:
+            self._frames = [], []
             self._producing.flush(clock_ms)
             self._close(str(error))
         else:
@@ -119,6 +144,11 @@ class Connection:
         """Size of what :meth:`data_to_send` would give."""
         return self._outlet.waiting_bytes
 
+    @property
+    def unasked_bytes(self) -> int:
+        """How much of that the peer did not ask for."""
+        return self._outlet.unasked_bytes
+
     def resumed(self, now: float) -> None:
         """The shell listens again after a pause that back-pressure made."""
         self._keep_alive.resumed(now)
@@ -132,19 +162,27 @@ class Connection:
 
     # Inside
 
-    def _handle_frames(self, frames: Frames) -> None:
+    def _handle_frames(self) -> None:
         """Hot path: runs of SENDs are told by their first; all else goes through the handlers."""
-        received, bodies = frames
-        at, end = 0, len(received)
+        received, bodies = self._frames
+        at, end = self._at, len(received)
         while at < end:
             data = received[at]
             if self.state is ConnectionState.OPEN and (send := parse_send(data)) is not None:
                 behind = at + 1 + count_successors(received, at, send)
                 self._producing.send(send, bodies[at:behind])
                 at = behind
-            else:
-                self._handle_command(parse_command(data), data, bodies[at])
-                at += 1
+                continue
+            command = parse_command(data)
+            self._handle_command(command, data, bodies[at])
+            at += 1
+            if command.type not in UNANSWERED:
+                self.request_bytes = len(data)
+                break
+        if at < end:
+            self._at = at
+        else:
+            self._frames, self._at = ([], []), 0
 
     def _handle_command(self, command: BaseCommand, data: bytes, body: bytes) -> None:
         kind = command.type

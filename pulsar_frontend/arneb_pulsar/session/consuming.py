@@ -123,7 +123,7 @@ class Consuming:
 
     def _tell_active(self, consumer: Consumer, *, active: bool) -> None:
         if self._outlet.client.hears_active_changes:
-            self._outlet.send(commands.active_consumer_change(consumer.consumer_id, active))
+            self._outlet.notify(commands.active_consumer_change(consumer.consumer_id, active))
 
     def end_reached(self, event: EndReached) -> None:
         """Everything is acknowledged, and nothing will be added."""
@@ -133,7 +133,7 @@ class Consuming:
             and consumer.may(ConsumerInput.USE)
             and self._outlet.client.hears_end_of_topic
         ):
-            self._outlet.send(commands.reached_end_of_topic(consumer.consumer_id))
+            self._outlet.notify(commands.reached_end_of_topic(consumer.consumer_id))
 
     def refused(self, event: ConsumerRefused) -> None:
         """There will be no such consumer."""

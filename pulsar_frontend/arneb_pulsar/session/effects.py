@@ -204,6 +204,7 @@ class WatchTopics:
     request_id: int
     watcher_id: int
     namespace: str
+    pattern: TopicPattern | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from arneb_core.errors import CoreError
 from arneb_core.interface import Deliveries, SubscriptionStatistics
 from arneb_core.position import Position
 from arneb_pulsar.names import TopicName
-from arneb_pulsar.patterns import TopicPattern
 from arneb_pulsar.schemas.schema import Version
 from arneb_pulsar.session.effects import AppendRun, ConsumerKey, ProducerKey
 from arneb_pulsar.session.errors import Failure
@@ -181,13 +180,14 @@ class TopicsListed:
     request_id: int
     topics: Sequence[str]
     known_hash: str
-    pattern: TopicPattern | None = None
-    """What the client wants of them."""
+    filtered: bool = False
+    """They are those of the namespace's that the client's pattern means."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsWatched:
-    """The persistent topics of the namespace that is watched from now on."""
+    """Those persistent topics of the namespace that is watched from now on that the watcher's
+    pattern means. What has changed since somebody looked was told already."""
 
     request_id: int
     watcher_id: int

@@ -86,15 +86,15 @@ class Finding:
 
     def listed(self, event: TopicsListed) -> None:
         """The list, or that it is the one that the client knows."""
-        pattern = event.pattern
-        topics = event.topics if pattern is None else pattern.choose(event.topics)
+        topics = event.topics
         topics_hash = hash_of_topics(topics)
         if event.known_hash == topics_hash:
             self._outlet.send(commands.topics_unchanged(event.request_id, topics_hash))
             return
-        filtered = pattern is not None
         self._outlet.send(
-            commands.topics_of_namespace(event.request_id, topics, topics_hash, filtered=filtered)
+            commands.topics_of_namespace(
+                event.request_id, topics, topics_hash, filtered=event.filtered
+            )
         )
 
     def _fail(self, request_id: int, *, lookup: bool, failure: Failure) -> None:

@@ -18,11 +18,18 @@ class Outlet:
         self.frames: list[bytes] = []
         self.effects: list[Effect] = []
         self.waiting_bytes = 0
+        self.unasked_bytes = 0
+        """How much of it the peer did not ask for."""
 
     def send(self, frames: bytes) -> None:
         """Say one or more whole frames to the peer."""
         self.frames.append(frames)
         self.waiting_bytes += len(frames)
+
+    def notify(self, frames: bytes) -> None:
+        """Say what the peer did not ask for: it comes however much waits already."""
+        self.send(frames)
+        self.unasked_bytes += len(frames)
 
     def do(self, effect: Effect) -> None:
         """Ask the shell for an effect."""
@@ -30,7 +37,7 @@ class Outlet:
 
     def take_frames(self) -> list[bytes]:
         """Everything said to the peer since the last call."""
-        frames, self.frames, self.waiting_bytes = self.frames, [], 0
+        frames, self.frames, self.waiting_bytes, self.unasked_bytes = self.frames, [], 0, 0
         return frames
 
     def take_effects(self) -> list[Effect]:

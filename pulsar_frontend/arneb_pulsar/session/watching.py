@@ -5,7 +5,9 @@ them a watcher is told follows from its pattern. Only clients that ask for a wat
 commands that it is told by.
 """
 
-from dataclasses import dataclass
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from arneb_pulsar.patterns import InvalidPattern, TopicPattern
@@ -18,8 +20,13 @@ from arneb_pulsar.session.outlet import Outlet
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
-WATCHERS_MAX: Final = 1000
-"""Of one connection; a client makes one for each regular expression that it consumes."""
+WATCHERS_MAX: Final = 200
+"""Of one connection; a client makes one for each regular expression that it consumes. A compiled
+expression may take 256 KiB (:mod:`arneb_pulsar.patterns`)."""
+
+WATCHED_NAMES_MAX: Final = 200_000
+"""Names that the watchers of one connection are told of, each counted as often as it is told. With
+every change the hash of them all is computed: about 10 ms for so many."""
 
 
 @dataclass(slots=True)
@@ -27,7 +34,24 @@ class _Watcher:
     namespace: str
     pattern: TopicPattern
     known_hash: str
-    topics: set[str]
+    topics: list[str] = field(default_factory=list)
+    """What there is, as far as it was told; sorted."""
+    told: bool = False
+    """The first answer is out."""
+    meanwhile: dict[str, bool] = field(default_factory=dict)
+    """What came (or went) before that, by name."""
+
+    def change(self, topic: str, *, came: bool) -> bool:
+        """A topic came or went; was that news?"""
+        at = bisect_left(self.topics, topic)
+        known = at < len(self.topics) and self.topics[at] == topic
+        if came is known:
+            return False
+        if came:
+            insort(self.topics, topic)
+        else:
+            del self.topics[at]
+        return True
 
 
 class Watching:
@@ -41,6 +65,9 @@ class Watching:
         """WATCH_TOPIC_LIST."""
         if len(self._watchers) >= WATCHERS_MAX:
             raise Refused(pb.TooManyRequests, f"At most {WATCHERS_MAX} watchers a connection")
+        if sum(len(each.topics) for each in self._watchers.values()) > WATCHED_NAMES_MAX:
+            text = f"The watchers of a connection watch at most {WATCHED_NAMES_MAX} topics"
+            raise Refused(pb.TooManyRequests, text)
         namespace = namespace_of(command.namespace)
         text = text_of(command.topics_pattern, "topics_pattern")
         try:
@@ -48,18 +75,21 @@ class Watching:
         except InvalidPattern as error:
             raise Refused(pb.InvalidTopicName, f"Invalid topics pattern: {error}") from error
         known = text_of(command.topics_hash, "topics_hash")
-        self._watchers[command.watcher_id] = _Watcher(namespace, pattern, known, set())
-        self._outlet.do(WatchTopics(command.request_id, command.watcher_id, namespace))
+        self._watchers[command.watcher_id] = _Watcher(namespace, pattern, known)
+        wanted = WatchTopics(command.request_id, command.watcher_id, namespace, pattern)
+        self._outlet.do(wanted)
 
     def watched(self, event: TopicsWatched) -> None:
         """These topics there are."""
         watcher = self._watchers.get(event.watcher_id)
         if watcher is None:
             return
-        found = watcher.pattern.choose(event.topics)
-        watcher.topics = set(found)
-        topics_hash = hash_of_topics(found)
-        told = [] if topics_hash == watcher.known_hash else found
+        watcher.topics, watcher.told = sorted(event.topics), True
+        for topic, came in watcher.meanwhile.items():
+            watcher.change(topic, came=came)
+        watcher.meanwhile.clear()
+        topics_hash = hash_of_topics(watcher.topics)
+        told: Sequence[str] = [] if topics_hash == watcher.known_hash else watcher.topics
         reply = commands.topics_watched(event.request_id, event.watcher_id, told, topics_hash)
         self._outlet.send(reply)
 
@@ -68,15 +98,14 @@ class Watching:
         for watcher_id, watcher in self._watchers.items():
             if watcher.namespace != event.namespace or not watcher.pattern.matches(event.topic):
                 continue
-            if event.came is (event.topic in watcher.topics):
+            if not watcher.told:
+                watcher.meanwhile[event.topic] = event.came
                 continue
-            if event.came:
-                watcher.topics.add(event.topic)
-            else:
-                watcher.topics.discard(event.topic)
+            if not watcher.change(event.topic, came=event.came):
+                continue
             topics_hash = hash_of_topics(watcher.topics)
             new, gone = ([event.topic], []) if event.came else ([], [event.topic])
-            self._outlet.send(commands.topics_changed(watcher_id, new, gone, topics_hash))
+            self._outlet.notify(commands.topics_changed(watcher_id, new, gone, topics_hash))
 
     def end(self, command: pb.CommandWatchTopicListClose) -> None:
         """WATCH_TOPIC_LIST_CLOSE."""

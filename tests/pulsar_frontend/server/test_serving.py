@@ -13,7 +13,7 @@ from tests.pulsar_frontend.server.conftest import OpenDoor
 from arneb_core.entry import EntryHeader, Origin
 from arneb_core.errors import StoreFull
 from arneb_core.position import position
-from arneb_pulsar.server.outbox import FULL_BYTES
+from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.server.peer import Peer
 from arneb_pulsar.server.serving import serve_pulsar
 from arneb_pulsar.session.consumer import Consumer
@@ -497,7 +497,11 @@ async def test_a_client_that_does_not_read_is_sent_no_more_and_disturbs_nobody(
             await sender.publish(bytes(100_000), first=number)
             await sender.expect(pb.CommandSendReceipt)
         waiting = peer._session.waiting_bytes + peer._outbox._sending_bytes
-        assert FULL_BYTES < waiting < FULL_BYTES + 30 * 100_000
+        assert (
+            PulsarConfig().outbox_bytes_max
+            < waiting
+            < PulsarConfig().outbox_bytes_max + 30 * 100_000
+        )
         await other.subscribe()
         await other.flow(1000)
         (consumer, _) = running.core.topic(NAME).subscriptions["s"].consumers

@@ -81,6 +81,8 @@ class Playbook:
     def __rshift__(self, given: Received | Event) -> "Playbook":
         if isinstance(given, Received):
             effects = self.session.receive_data(given.data, self.now, CLOCK_MS)
+            while self.session.has_more:
+                effects += self.session.go_on(self.now, CLOCK_MS)
         else:
             effects = self.session.handle(given, self.now)
         self._note(effects)

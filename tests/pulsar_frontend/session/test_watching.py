@@ -3,6 +3,7 @@
 import pytest
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
 
+from arneb_pulsar.session import watching as watching_module
 from arneb_pulsar.session.effects import ListTopics, UnwatchTopics, WatchTopics
 from arneb_pulsar.session.events import TopicChanged, TopicsListed, TopicsWatched
 from arneb_pulsar.session.finding import hash_of_topics
@@ -23,7 +24,8 @@ def watching(*topics: str, known: str = "", watcher_id: int = 1) -> Playbook:
     )
     play >> received(command) << WatchTopics(7, watcher_id, SPACE)
     play.over()
-    return play >> TopicsWatched(7, watcher_id, list(topics))
+    chosen = [topic for topic in topics if topic.startswith(f"persistent://{SPACE}/a")]
+    return play >> TopicsWatched(7, watcher_id, chosen)
 
 
 def update(
@@ -55,6 +57,35 @@ def test_a_list_that_is_known_is_not_told() -> None:
     play = watching(A1, known=hash_of_topics([A1]))
     assert list(play.heard().command.topic) == []
     play >> TopicChanged(SPACE, A1, came=False) << said(update([], [A1], []))
+
+
+def test_what_changes_before_the_first_answer_is_part_of_it() -> None:
+    command = pb.CommandWatchTopicList(
+        request_id=7, watcher_id=1, namespace=SPACE, topics_pattern=f"{SPACE}/a.*"
+    )
+    play = Playbook() >> received(command)
+    play << WatchTopics(7, 1, SPACE)
+    play >> TopicChanged(SPACE, A2, came=True) >> TopicChanged(SPACE, A1, came=False)
+    play.over()
+    play >> TopicsWatched(7, 1, [A1])
+    assert list(play.heard().command.topic) == [A2]
+    play >> TopicChanged(SPACE, A2, came=False) << said(update([], [A2], []))
+
+
+def test_the_watchers_of_a_connection_are_told_of_so_many_topics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watching_module, "WATCHED_NAMES_MAX", 2)
+    play = watching(A1, A2)
+    play.heard()
+    more = pb.CommandWatchTopicList(request_id=8, watcher_id=2, namespace=SPACE, topics_pattern="a")
+    play >> received(more)
+    play.take(WatchTopics)
+    play >> TopicsWatched(8, 2, [A1])
+    play.heard()
+    play >> received(more)
+    assert play.heard().command.error == pb.TooManyRequests
+    play.over()
 
 
 def test_a_watcher_ends() -> None:
@@ -92,11 +123,12 @@ def test_lists_are_filtered_where_a_pattern_is_given() -> None:
     play = Playbook() >> received(command)
     pattern = play.take(ListTopics).pattern
     assert pattern is not None
-    play >> TopicsListed(4, [A1, B], "", pattern)
+    assert pattern.choose([A1, B]) == [A1]
+    play >> TopicsListed(4, [A1], "", filtered=True)
     answer = play.heard().command
     assert (list(answer.topics), answer.filtered) == ([A1], True)
     assert answer.topics_hash == hash_of_topics([A1])
-    play >> TopicsListed(4, [A1, B], hash_of_topics([A1]), pattern)
+    play >> TopicsListed(4, [A1], hash_of_topics([A1]), filtered=True)
     assert not play.heard().command.changed
     bad = pb.CommandGetTopicsOfNamespace(request_id=4, namespace=SPACE, topics_pattern="(")
     play >> received(bad)
