@@ -13,6 +13,7 @@ from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.semantics_table import SEMANTICS_MUTANTS
 from tests.mutants.table import MUTANTS, Mutant
 from tests.mutants.topics_table import TOPIC_MUTANTS
+from tests.mutants.turns_table import TURNS_MUTANTS
 
 EVERY: Final[tuple[Mutant, ...]] = (
     *MUTANTS,
@@ -23,4 +24,5 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *PULSAR_MUTANTS,
     *TOPIC_MUTANTS,
     *DOOR_MUTANTS,
+    *TURNS_MUTANTS,
 )

@@ -9,9 +9,7 @@ weights as numbers of buckets); Lamping and Veach, "A Fast, Minimal Memory, Cons
 Algorithm" (2014). Which queue a key goes to differs from RabbitMQ, which hashes Erlang terms.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Final
 
 from arneb_amqp.errors import precondition_failed
@@ -48,27 +46,75 @@ def seen_by_exchanges(properties: Properties) -> Mapping[str, Field]:
 class ConsistentHashIndex:
     """Bindings in the order of their coming, each with so many buckets as it weighs.
 
-    Invariant: ``_ends[i]`` buckets belong to the first *i* + 1 bindings.
+    They stand in places that are numbered from 1; a binding that goes leaves its place empty, until
+    half of the places are. The buckets are counted in a binary indexed tree (Fenwick, "A New Data
+    Structure for Cumulative Frequency Tables", 1994), so that a binding that comes or goes, and a
+    message, cost the logarithm of their number.
+
+    Invariants: ``_tree[i]`` is the weight of the ``i & -i`` places up to *i*; an empty place weighs
+    nothing; ``_weight`` is the weight of all.
     """
 
     def __init__(self, hashed_header: str | None) -> None:
         self._hashed_header = hashed_header
-        self._bindings: list[Binding] = []
-        self._ends: list[int] = []
+        self._places: dict[Binding, int] = {}
+        self._bindings: list[Binding | None] = [None]
+        self._tree: list[int] = [0]
+        self._weight = 0
+
+    def __repr__(self) -> str:
+        return f"<ConsistentHashIndex of {len(self._places)} bindings, {self._weight} buckets>"
 
     def add(self, binding: Binding) -> None:
+        place = len(self._bindings)
+        weight = int(binding.routing_key)
+        self._places[binding] = place
         self._bindings.append(binding)
-        self._count()
+        below = place - (place & -place)
+        at, sum_ = place - 1, weight
+        while at > below:
+            sum_ += self._tree[at]
+            at -= at & -at
+        self._tree.append(sum_)
+        self._weight += weight
 
     def remove(self, binding: Binding) -> None:
-        self._bindings.remove(binding)
-        self._count()
+        place = self._places.pop(binding)
+        weight = int(binding.routing_key)
+        self._bindings[place] = None
+        self._weight -= weight
+        ends = len(self._tree)
+        while place < ends:
+            self._tree[place] -= weight
+            place += place & -place
+        if len(self._places) < len(self._bindings) // 2:
+            self._close_up()
 
     def match(self, routing_keys: Sequence[str], headers: Headers) -> Iterator[Target]:
-        if not self._bindings:
+        if not self._places:
             return
-        bucket = jump(murmur3_32(self._hashed(routing_keys, headers)), self._ends[-1])
-        yield self._bindings[bisect_right(self._ends, bucket)].target
+        bucket = jump(murmur3_32(self._hashed(routing_keys, headers)), self._weight)
+        binding = self._bindings[self._place_of(bucket)]
+        assert binding is not None, "an empty place has no bucket"
+        yield binding.target
+
+    def _place_of(self, bucket: int) -> int:
+        """The place that has this one of all buckets."""
+        place, step = 0, 1 << (len(self._tree).bit_length() - 1)
+        while step:
+            following = place + step
+            if following < len(self._tree) and self._tree[following] <= bucket:
+                place = following
+                bucket -= self._tree[following]
+            step >>= 1
+        return place + 1
+
+    def _close_up(self) -> None:
+        """Give the empty places to those behind them."""
+        kept = list(self._places)
+        self._places, self._bindings, self._tree, self._weight = {}, [None], [0], 0
+        for binding in kept:
+            self.add(binding)
 
     def _hashed(self, routing_keys: Sequence[str], headers: Headers) -> bytes:
         if self._hashed_header is None:
@@ -77,9 +123,6 @@ class ConsistentHashIndex:
         if field is None:
             return b""
         return field.value if isinstance(field.value, bytes) else repr(field.value).encode()
-
-    def _count(self) -> None:
-        self._ends = list(accumulate(int(each.routing_key) for each in self._bindings))
 
 
 class ConsistentHash:

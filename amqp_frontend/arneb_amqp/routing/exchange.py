@@ -56,10 +56,18 @@ class Binding:
     kind: DestinationKind = DestinationKind.QUEUE
     arguments_key: bytes = field(init=False, repr=False)
     """The arguments in a form that can be compared and hashed."""
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         ordered = dict(sorted(self.arguments.items()))
-        object.__setattr__(self, "arguments_key", encode_table(ordered))
+        arguments_key = encode_table(ordered)
+        object.__setattr__(self, "arguments_key", arguments_key)
+        named = self.source, self.destination, self.routing_key, arguments_key, self.kind
+        object.__setattr__(self, "_hash", hash(named))
+
+    def __hash__(self) -> int:
+        # A binding that goes is looked for in half a dozen tables.
+        return self._hash
 
     @property
     def target(self) -> Target:

@@ -6,47 +6,131 @@ only that the header is there. Types do not matter, values do: RabbitMQ compares
 in which a ``short`` 5 equals a ``long`` 5 and a ``double`` 5.0.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from arneb_amqp.errors import precondition_failed
 from arneb_amqp.routing.exchange import Binding, Exchange, Target
 from arneb_amqp.routing.exchange_type import Headers
 from arneb_amqp.wire.erlang import render_value
-from arneb_amqp.wire.tables import Field, FieldType
+from arneb_amqp.wire.tables import Field, FieldType, encode_table
 
 X_MATCH: Final = "x-match"
 IGNORED_PREFIX: Final = "x-"
 
-_HOW_MANY: Final[Mapping[bytes, Callable[[Iterable[bool]], bool]]] = {
-    b"all": all,
-    b"any": any,
-    b"all-with-x": all,
-    b"any-with-x": any,
-}
+_HOW_MANY: Final = (b"all", b"any", b"all-with-x", b"any-with-x")
 
-_Pattern: TypeAlias = tuple[Callable[[Iterable[bool]], bool], tuple[tuple[str, Field], ...]]
+COMPARISONS_PER_PAUSE: Final = 256
+"""Headers compared between two pauses of a match."""
+
+_Wanted: TypeAlias = tuple[tuple[str, Field], ...]
+_Key: TypeAlias = tuple[object, ...]
+
+
+class _Pattern:
+    """What bindings with the same arguments ask for."""
+
+    __slots__ = ("all", "bindings", "keys", "wanted")
+
+    def __init__(self, wanted: _Wanted, *, all_: bool) -> None:
+        self.wanted = wanted
+        self.all = all_
+        self.bindings: dict[Binding, None] = {}
+        self.keys: list[_Key] = []
+        """Where it stands in the index."""
 
 
 class HeadersIndex:
-    """Bindings with their patterns; each message is compared with all of them."""
+    """Patterns by what a message must have for them to be looked at.
+
+    A pattern that wants all of its headers stands under one of them, the one under which the
+    fewest others stand; a pattern that wants any stands under each. So a message is compared with
+    patterns that fit it in one header at least, and with those that want nothing.
+
+    Invariants: every pattern has a binding; ``_by_key`` has no empty entries.
+    """
 
     def __init__(self) -> None:
-        self._patterns: dict[Binding, _Pattern] = {}
+        self._patterns: dict[tuple[bool, bytes], _Pattern] = {}
+        self._by_key: dict[_Key, dict[_Pattern, Field]] = {}
+        self._always: dict[_Pattern, None] = {}
+
+    def __repr__(self) -> str:
+        return f"<HeadersIndex of {len(self._patterns)} patterns>"
 
     def add(self, binding: Binding) -> None:
-        self._patterns[binding] = _pattern_of(binding.arguments)
+        all_, wanted = _pattern_of(binding.arguments)
+        name = all_, encode_table(dict(sorted(wanted)))
+        pattern = self._patterns.get(name)
+        if pattern is None:
+            pattern = self._patterns[name] = _Pattern(wanted, all_=all_)
+            self._index(pattern)
+        pattern.bindings[binding] = None
 
     def remove(self, binding: Binding) -> None:
-        del self._patterns[binding]
+        all_, wanted = _pattern_of(binding.arguments)
+        name = all_, encode_table(dict(sorted(wanted)))
+        pattern = self._patterns[name]
+        del pattern.bindings[binding]
+        if pattern.bindings:
+            return
+        del self._patterns[name]
+        self._always.pop(pattern, None)
+        for key in pattern.keys:
+            under = self._by_key[key]
+            del under[pattern]
+            if not under:
+                del self._by_key[key]
 
-    def match(self, routing_keys: Sequence[str], headers: Headers) -> Iterator[Target]:
-        for binding, (enough, wanted) in self._patterns.items():
-            if enough(_fits(field, headers.get(name)) for name, field in wanted):
+    def match(self, routing_keys: Sequence[str], headers: Headers) -> Iterator[Target | None]:
+        for pattern in self._always:
+            for binding in pattern.bindings:
                 yield binding.target
+        seen: set[_Pattern] = set()
+        compared = 0
+        for name, got in headers.items():
+            for key in ((name,), _key_of(name, got)):
+                for pattern, wanted in self._by_key.get(key, _NOTHING).items():
+                    compared += 1
+                    if compared >= COMPARISONS_PER_PAUSE:
+                        compared = 0
+                        yield None
+                    if pattern in seen or not _fits(wanted, got):
+                        continue
+                    if pattern.all:
+                        if len(pattern.wanted) > len(headers):
+                            continue
+                        misfit = _first_misfit(pattern.wanted, headers)
+                        compared += misfit
+                        if misfit < len(pattern.wanted):
+                            continue
+                    seen.add(pattern)
+                    for binding in pattern.bindings:
+                        yield binding.target
+
+    def _index(self, pattern: _Pattern) -> None:
+        keys = [
+            (name,) if field.type is FieldType.VOID else _key_of(name, field)
+            for name, field in pattern.wanted
+        ]
+        fields = [field for _, field in pattern.wanted]
+        if pattern.all:
+            if not keys:
+                self._always[pattern] = None
+                return
+            sizes = [len(self._by_key.get(key, ())) for key in keys]
+            least = sizes.index(min(sizes))
+            keys, fields = [keys[least]], [fields[least]]
+        pattern.keys = keys
+        for key, field in zip(keys, fields, strict=True):
+            self._by_key.setdefault(key, {})[pattern] = field
 
 
-def _pattern_of(arguments: Mapping[str, Field]) -> _Pattern:
+_NOTHING: Final[Mapping[_Pattern, Field]] = {}
+
+
+def _pattern_of(arguments: Mapping[str, Field]) -> tuple[bool, _Wanted]:
+    """Whether all must fit, and what must."""
     match = arguments.get(X_MATCH)
     mode = match.value if match is not None and isinstance(match.value, bytes) else b"all"
     with_x = mode.endswith(b"-with-x")
@@ -55,7 +139,25 @@ def _pattern_of(arguments: Mapping[str, Field]) -> _Pattern:
         for name, field in arguments.items()
         if name != X_MATCH and (with_x or not name.startswith(IGNORED_PREFIX))
     )
-    return _HOW_MANY.get(mode, all), wanted
+    return not mode.startswith(b"any"), wanted
+
+
+def _key_of(name: str, field: Field) -> _Key:
+    """The same for all values that fit one another; for tables, which cannot be hashed, the same
+    for all."""
+    try:
+        hash(field.value)
+    except TypeError:
+        return name, None, None
+    return name, isinstance(field.value, bool), field.value
+
+
+def _first_misfit(wanted: _Wanted, headers: Headers) -> int:
+    """How many of ``wanted`` fit before the first that does not."""
+    for at, (name, field) in enumerate(wanted):
+        if not _fits(field, headers.get(name)):
+            return at
+    return len(wanted)
 
 
 def _fits(wanted: Field, got: Field | None) -> bool:

@@ -1,18 +1,29 @@
 """The topic exchange: binding keys are patterns, ``*`` for one word and ``#`` for any number.
 
-The patterns stand in a trie, one node a word. Matching walks all fitting nodes at once, word
-by word, so its cost is bounded by words times nodes; trying one path after the other, as
-RabbitMQ does, is exponential in the number of ``#``.
+Simple patterns stand in a trie, one node a word, and matching walks all fitting nodes at once, word
+by word; trying one path after the other, as RabbitMQ does, is exponential in the number of ``#``.
+The rule: a pattern is simple only if however many of its kind there are, few of them can fit the
+beginning of one key; all others are packed (:mod:`.packed`). So the cost of a key is bounded by its
+words times a small number of nodes, and one step for each block of hard patterns.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from arneb_amqp.routing.exchange import Binding, Exchange, Target
 from arneb_amqp.routing.exchange_type import AnyArguments, Headers
+from arneb_amqp.routing.packed import ANY_WORDS, ONE_WORD, PackedPatterns
 
-ONE_WORD: Final = "*"
-ANY_WORDS: Final = "#"
+SIMPLE_WORDS_MAX: Final = 8
+"""Of a pattern without ``#``, or with one at its end: at most 2 ** 8 such fit the same words."""
+
+SIMPLE_WORDS_ANYWHERE_MAX: Final = 4
+"""Of a pattern with ``#`` anywhere: some 120 of them fit any words, each for as long as there are
+words."""
+
+VISITS_PER_PAUSE: Final = 64
+"""Nodes visited between two pauses of a match."""
 
 
 class _Node:
@@ -35,10 +46,15 @@ class TopicIndex:
 
     def __init__(self) -> None:
         self._root = _Node()
+        self._packed = PackedPatterns()
 
     def add(self, binding: Binding) -> None:
+        words = normal(words_of(binding.routing_key))
+        if not is_simple(words):
+            self._packed.add(tuple(words), binding)
+            return
         node = self._root
-        for word in words_of(binding.routing_key):
+        for word in words:
             child = node.children.get(word)
             if child is None:
                 child = node.children[word] = _Node(repeats=word == ANY_WORDS)
@@ -46,8 +62,11 @@ class TopicIndex:
         node.bindings[binding] = None
 
     def remove(self, binding: Binding) -> None:
+        words = normal(words_of(binding.routing_key))
+        if not is_simple(words):
+            self._packed.remove(tuple(words), binding)
+            return
         path = [self._root]
-        words = words_of(binding.routing_key)
         for word in words:
             path.append(path[-1].children[word])
         del path[-1].bindings[binding]
@@ -56,35 +75,49 @@ class TopicIndex:
                 break
             del parent.children[word]
 
-    def match(self, routing_keys: Sequence[str], headers: Headers) -> Iterator[Target]:
+    def match(self, routing_keys: Sequence[str], headers: Headers) -> Iterator[Target | None]:
         for key in routing_keys:
-            for node in self._fitting(words_of(key)):
+            words = words_of(key)
+            settled: dict[_Node, None] = {}
+            fitting = _with_empty_matches([self._root], settled)
+            visits = 0
+            for word in words:
+                if not fitting:
+                    break
+                visits += len(fitting)
+                if visits >= VISITS_PER_PAUSE:
+                    visits = 0
+                    yield None
+                fitting = _following(fitting, word, settled)
+            for node in chain(fitting, settled):
                 for binding in node.bindings:
                     yield binding.target
-
-    def _fitting(self, words: Sequence[str]) -> Iterable[_Node]:
-        """The nodes at which patterns end that fit all of ``words``."""
-        fitting = _with_empty_matches([self._root])
-        for word in words:
-            following: list[_Node] = []
-            for node in fitting:
-                if node.repeats:
-                    following.append(node)
-                for wanted in (word, ONE_WORD):
-                    child = node.children.get(wanted)
-                    if child is not None:
-                        following.append(child)
-            fitting = _with_empty_matches(following)
-            if not fitting:
-                break
-        return fitting
+            if self._packed:
+                yield from self._packed.match(words)
 
 
-def _with_empty_matches(nodes: Iterable[_Node]) -> dict[_Node, None]:
-    """``nodes``, each once, and the ``#`` behind them, which fit no word at all."""
+def _following(nodes: Iterable[_Node], word: str, settled: dict[_Node, None]) -> Collection[_Node]:
+    """The nodes that fit one word more."""
+    following: list[_Node] = []
+    for node in nodes:
+        if node.repeats:
+            following.append(node)
+        for wanted in (word, ONE_WORD):
+            child = node.children.get(wanted)
+            if child is not None:
+                following.append(child)
+    return _with_empty_matches(following, settled)
+
+
+def _with_empty_matches(nodes: Iterable[_Node], settled: dict[_Node, None]) -> Collection[_Node]:
+    """``nodes``, each once, and the ``#`` behind them, which fit no word at all. Those that fit
+    whatever follows, for they end with their ``#``, are put among the ``settled`` instead."""
     found: dict[_Node, None] = {}
     for node in nodes:
         while node not in found:
+            if node.repeats and not node.children:
+                settled[node] = None
+                break
             found[node] = None
             node = node.children.get(ANY_WORDS, node)
     return found
@@ -93,6 +126,34 @@ def _with_empty_matches(nodes: Iterable[_Node]) -> dict[_Node, None]:
 def words_of(key: str) -> list[str]:
     """The words of a key. The empty key has none; ``.`` has two, both empty."""
     return key.split(".") if key else []
+
+
+def normal(words: Sequence[str]) -> list[str]:
+    """The pattern that fits the same keys and has of each run of ``*`` and ``#`` the ``*`` first,
+    then one ``#``."""
+    found: list[str] = []
+    any_words = False
+    for word in words:
+        if word == ANY_WORDS:
+            any_words = True
+            continue
+        if any_words and word != ONE_WORD:
+            found.append(ANY_WORDS)
+            any_words = False
+        found.append(word)
+    if any_words:
+        found.append(ANY_WORDS)
+    return found
+
+
+def is_simple(words: Sequence[str]) -> bool:
+    """Whether a normal pattern belongs into the trie."""
+    count = len(words)
+    if count <= SIMPLE_WORDS_ANYWHERE_MAX:
+        return True
+    if ANY_WORDS in words[:-1]:
+        return False
+    return count <= SIMPLE_WORDS_MAX or words.count(ONE_WORD) <= 1
 
 
 class Topic(AnyArguments):

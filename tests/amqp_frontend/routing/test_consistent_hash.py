@@ -1,10 +1,13 @@
 """The consistent hash exchange: stable, fair by weight, and moving only what it must."""
 
+from bisect import bisect_right
 from collections import Counter
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.counting import calls_of
 
 from arneb_amqp.errors import ChannelException
 from arneb_amqp.routing.consistent_hash import (
@@ -16,6 +19,7 @@ from arneb_amqp.routing.consistent_hash import (
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.wire.properties import Properties
 from arneb_amqp.wire.tables import Field, longstr
+from arneb_core.hashing import murmur3_32
 
 TYPE = ConsistentHash()
 KEYS = [f"key-{number}" for number in range(4_000)]
@@ -32,6 +36,55 @@ def index(*weights: int, **arguments: Field) -> ConsistentHashIndex:
 def queue(made: ConsistentHashIndex, key: str, properties: Properties | None = None) -> str:
     ((_, name),) = made.match([key], seen_by_exchanges(properties or Properties()))
     return name
+
+
+class Plain:
+    """Bindings in a list, and buckets that are counted each time."""
+
+    def __init__(self) -> None:
+        self.bindings: list[Binding] = []
+
+    def match(self, key: str) -> str:
+        ends = list(accumulate(int(each.routing_key) for each in self.bindings))
+        bucket = jump(murmur3_32(key.encode()), ends[-1])
+        return self.bindings[bisect_right(ends, bucket)].destination
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 9), st.integers(0, 99)), max_size=60))
+def test_bindings_may_come_and_go_in_any_order(moves: list[tuple[bool, int, int]]) -> None:
+    made, plain = index(), Plain()
+    for number, (comes, weight, which) in enumerate(moves):
+        if comes or not plain.bindings:
+            binding = Binding("x", f"q{number}", str(weight))
+            made.add(binding)
+            plain.bindings.append(binding)
+        else:
+            made.remove(plain.bindings.pop(which % len(plain.bindings)))
+        if plain.bindings:
+            for key in KEYS[:20]:
+                assert queue(made, key) == plain.match(key)
+        else:
+            assert list(made.match(["key"], {})) == []
+
+
+def test_places_of_bindings_that_left_are_closed_up() -> None:
+    made = index(*[1] * 100)
+    for number in range(95):
+        made.remove(Binding("x", f"q{number}", "1"))
+    assert len(made._bindings) < 20
+
+
+def test_ten_thousand_bindings_come_and_go_at_a_logarithm_each() -> None:
+    made = index()
+    bindings = [Binding("x", f"q{number}", "3") for number in range(10_000)]
+
+    def come_and_go() -> None:
+        for binding in bindings:
+            made.add(binding)
+        for binding in bindings:
+            made.remove(binding)
+
+    assert calls_of(come_and_go) < 10_000 * 20
 
 
 @given(st.integers(0, (1 << 32) - 1), st.integers(1, 60))

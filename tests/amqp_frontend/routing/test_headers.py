@@ -3,11 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.counting import calls_of
 
 from arneb_amqp.errors import ChannelException
 from arneb_amqp.routing.exchange import Binding, Exchange
-from arneb_amqp.routing.headers import HeadersType
-from arneb_amqp.wire.tables import Field, FieldType, longstr, signedint
+from arneb_amqp.routing.headers import X_MATCH, HeadersIndex, HeadersType
+from arneb_amqp.wire.tables import Field, FieldType, array, longstr, signedint, table
 
 VOID = Field(FieldType.VOID, None)
 TYPE = HeadersType()
@@ -16,7 +17,7 @@ TYPE = HeadersType()
 def matches(arguments: dict[str, Field], headers: dict[str, Field]) -> bool:
     index = TYPE.index(Exchange("x", "headers"))
     index.add(Binding("x", "q", arguments=arguments))
-    return bool(list(index.match([""], headers)))
+    return any(index.match([""], headers))
 
 
 def mode(name: str) -> Field:
@@ -103,3 +104,90 @@ def test_removed_bindings_match_no_more() -> None:
     index.remove(one)
     assert not list(index.match([""], {"a": A1}))
     assert list(index.match([""], {"b": B2}))
+
+
+values = st.sampled_from(
+    [
+        A1,
+        B2,
+        VOID,
+        Field(FieldType.DOUBLE, 1.0),
+        Field(FieldType.DOUBLE, float("nan")),
+        Field(FieldType.BOOL, True),
+        longstr("1"),
+        table({"a": A1}),
+        table({"a": B2}),
+        array([A1]),
+        array([table({"a": A1})]),
+    ]
+)
+tables = st.dictionaries(st.sampled_from(["a", "b", "c", "x-d"]), values)
+modes = st.sampled_from([None, "all", "any", "all-with-x", "any-with-x"])
+
+
+def fits(arguments: dict[str, Field], headers: dict[str, Field]) -> bool:
+    """RabbitMQ's rules, one header after the other."""
+    mode = arguments[X_MATCH].text if X_MATCH in arguments else "all"
+    asked = {
+        name: field
+        for name, field in arguments.items()
+        if name != X_MATCH and (mode.endswith("with-x") or not name.startswith("x-"))
+    }
+
+    def one(name: str, field: Field) -> bool:
+        if name not in headers:
+            return False
+        got = headers[name].value
+        alike = isinstance(got, bool) == isinstance(field.value, bool)
+        return field.type is FieldType.VOID or (alike and got == field.value)
+
+    each = [one(name, field) for name, field in asked.items()]
+    return any(each) if mode.startswith("any") else all(each)
+
+
+@given(st.lists(st.tuples(tables, modes), max_size=12), tables, st.data())
+def test_an_index_finds_what_the_definition_finds(
+    patterns: list[tuple[dict[str, Field], str | None]],
+    headers: dict[str, Field],
+    data: st.DataObject,
+) -> None:
+    index = HeadersIndex()
+    bindings = []
+    for at, (arguments, how) in enumerate(patterns):
+        named = arguments if how is None else {**arguments, X_MATCH: longstr(how)}
+        bindings.append(Binding("x", f"q{at}", arguments=named))
+        index.add(bindings[-1])
+    kept = [binding for binding in bindings if data.draw(st.booleans())]
+    for binding in bindings:
+        if binding not in kept:
+            index.remove(binding)
+    found = [target for target in index.match([""], headers) if target is not None]
+    expected = [each.target for each in kept if fits(dict(each.arguments), headers)]
+    assert sorted(name for _, name in found) == sorted(name for _, name in expected)
+    for binding in kept:
+        index.remove(binding)
+    assert not (index._patterns or index._by_key or index._always)
+
+
+def test_ten_thousand_bindings_cost_what_fits() -> None:
+    index = HeadersIndex()
+    for at in range(10_000):
+        asked = {"kind": longstr("order"), "number": signedint(at), "x-match": mode("all")}
+        index.add(Binding("x", f"q{at}", arguments=asked))
+        asked = {"number": signedint(at), "place": signedint(-at), "x-match": mode("any")}
+        index.add(Binding("x", f"r{at}", arguments=asked))
+    headers = {"kind": longstr("order"), "number": signedint(77), "place": A1}
+    found: list[object] = []
+    calls = calls_of(lambda: found.extend(index.match([""], headers)))
+    assert [name for _, name in filter(None, found)] == ["q77", "r77"]  # type: ignore[misc]
+    assert calls < 100
+
+
+def test_a_long_search_pauses() -> None:
+    index = HeadersIndex()
+    for at in range(5_000):
+        asked = {"a": A1, f"other{at}": B2}
+        index.add(Binding("x", f"q{at}", arguments={**asked, f"more{at}": B2}))
+        index.add(Binding("x", f"r{at}", arguments={"a": A1, f"none{at}": B2, "b": A1}))
+    headers = {"a": A1, "b": A1, **{f"other{at}": B2 for at in range(5_000)}}
+    assert list(index.match([""], headers)).count(None) >= 15
