@@ -83,6 +83,7 @@ class Engine:
         self._ready: OrderedDict[LogSubscription, None] = OrderedDict()
         self._trimmable: dict[LogTopic, None] = {}
         self._completed: deque[Callable[[], None]] = deque()
+        self._after_dispatch: dict[Callable[[], None], None] = {}
         self._upkeep = Upkeep(self._committer, self._pump.wake, now_ms)
         self.catalog = Catalog(self)
 
@@ -141,6 +142,13 @@ class Engine:
     async def committed(self, unit: Unit) -> None:
         """:meth:`commit`, waited for."""
         await durable(lambda done: self.commit(unit, done))
+
+    def after_dispatch(self, back: Callable[[], None]) -> bool:
+        """Have ``back`` called behind the deliveries that are ready; see the interface."""
+        if self._ready:
+            self._after_dispatch[back] = None
+            return True
+        return False
 
     @property
     def crowded(self) -> bool:
@@ -331,6 +339,10 @@ class Engine:
             topics[subscription.topic] = None
         for topic in topics:
             topic.dispatched()
+        if self._after_dispatch:
+            backs, self._after_dispatch = self._after_dispatch, {}
+            for back in backs:
+                call(back)
 
     async def _stop(self) -> None:
         """Write the cursors and say that all is well."""

@@ -284,6 +284,11 @@ class Core(Protocol):
         the unit is committed all the same."""
         ...
 
+    def after_dispatch(self, back: Callable[[], None]) -> bool:
+        """Have ``back`` called, once, when what is ready now has been handed to its consumers;
+        False, and it never is, when nothing is. It must not raise."""
+        ...
+
     @property
     def crowded(self) -> bool:
         """More is waiting to be committed than should be; publishers must pause."""

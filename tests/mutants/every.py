@@ -8,6 +8,7 @@ from typing import Final
 from tests.mutants.amqp_table import AMQP_MUTANTS
 from tests.mutants.delayed_table import DELAYED_MUTANTS
 from tests.mutants.doors_table import DOOR_MUTANTS
+from tests.mutants.edge_table import EDGE_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.semantics_table import SEMANTICS_MUTANTS
@@ -20,6 +21,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *SEMANTICS_MUTANTS,
     *AMQP_MUTANTS,
     *DELAYED_MUTANTS,
+    *EDGE_MUTANTS,
     *KEYS_MUTANTS,
     *PULSAR_MUTANTS,
     *TOPIC_MUTANTS,

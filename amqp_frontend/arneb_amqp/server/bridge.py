@@ -102,6 +102,11 @@ class Bridge:
         assert self._vhost is not None, "effects come after connection.open"
         return self._vhost
 
+    @property
+    def has_consumers(self) -> bool:
+        """Deliveries may come."""
+        return bool(self._attached)
+
     # Orders.
 
     def append(self, effect: Append) -> None:

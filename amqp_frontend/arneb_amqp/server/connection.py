@@ -52,7 +52,8 @@ REATTACH_TRIES: Final = 100
 class Connection:
     """One client.
 
-    Invariant: ``_its_turn`` while the client is waited for and not the broker.
+    Invariants: ``_its_turn`` while the client is waited for and not the broker;
+    ``_behind_deliveries`` while the core is to call :meth:`_dispatched`.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Connection:
         self._mark = Token(0)
         self._since_mark = 0
         self._its_turn = True
+        self._behind_deliveries = False
         self._disconnecting = False
         self._peer_first = False
         self._lingering = trio.CancelScope()
@@ -132,13 +134,31 @@ class Connection:
                 self._pressed.set()
             if failure is not None:
                 self._carrier.act()
+            if not agenda.is_waiting:
+                self._carrier.all_kept()
+            if self._goes_behind_deliveries():
+                return
             if agenda.is_waiting:
                 # More of this connection's commits may end in this turn: one confirm for all.
                 self._services.flusher.add(self.flush)
                 return
-            self._carrier.all_kept()
         except Exception as error:
             self.break_down(error)
+        self.flush()
+
+    def _goes_behind_deliveries(self) -> bool:
+        """Whether a confirm waits for the deliveries that are about to be made.
+
+        Whoever consumes what it publishes gets the message before the confirm and in the same
+        write, as from RabbitMQ: were the connection cut between two writes, a client would know
+        of a message kept that it never saw. Who has no consumers here waits for nobody's.
+        """
+        if not self._behind_deliveries and self.bridge.has_consumers:
+            self._behind_deliveries = self._core.after_dispatch(self._dispatched)
+        return self._behind_deliveries
+
+    def _dispatched(self) -> None:
+        self._behind_deliveries = False
         self.flush()
 
     def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
@@ -150,7 +170,8 @@ class Connection:
                 self.bridge.set_writable(False)
         except Exception as error:
             self.break_down(error)
-        self._services.flusher.add(self.flush)
+        if not self._behind_deliveries:
+            self._services.flusher.add(self.flush)
         if self.session.agenda.has_orders:
             # Not at once: whoever delivers must not be called back.
             self._services.flusher.add(self._answer)
@@ -192,7 +213,10 @@ class Connection:
         self.flush()
 
     def flush(self) -> None:
-        """Write what has been gathered."""
+        """Write what has been gathered, unless the deliveries that belong in front are about to
+        be made."""
+        if self._behind_deliveries:
+            return
         try:
             data = self.session.data_to_send(trio.current_time())
             if data:

@@ -1,0 +1,155 @@
+"""A client that consumes what it publishes: the message first, then its confirm, in one write."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic, Channel, Confirm, Queue
+from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
+from tests.amqp_frontend.server.raw import RawClient
+from tests.amqp_frontend.session.playbook import publishes
+
+from arneb_amqp.server.link import Link
+from arneb_amqp.wire.constants import FRAME_METHOD
+from arneb_amqp.wire.frames import cut_frame
+from arneb_amqp.wire.methods import decode_method
+
+TIMES = 40
+"""Whichever task the event loop happens to serve first."""
+
+Written = list[bytes]
+
+
+def kinds(data: bytes) -> list[str]:
+    """The methods in one write."""
+    found: list[str] = []
+    while data:
+        frame: Any = cut_frame(data, 0, 1 << 30)
+        assert not isinstance(frame, int), "a write of whole frames"
+        if frame.type == FRAME_METHOD:
+            found.append(f"{decode_method(frame.payload).name} on {frame.channel}")
+        data = data[frame.bytes_on_wire :]
+    return found
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Written:
+    """What connections write, a write each."""
+    writes: Written = []
+    send = Link.send
+
+    def record(link: Link, data: bytes) -> None:
+        writes.append(data)
+        send(link, data)
+
+    monkeypatch.setattr(Link, "send", record)
+    return writes
+
+
+def ready(client: RawClient, queue: str, *, durable: bool = True) -> RawClient:
+    """Channel 1 publishes with confirms, channel 2 consumes."""
+    client.open()
+    client.send(Queue.Declare, 1, queue=queue, durable=durable)
+    client.expect(Queue.DeclareOk)
+    client.send(Confirm.Select, 1)
+    client.expect(Confirm.SelectOk)
+    client.send(Channel.Open, 2)
+    client.expect(Channel.OpenOk)
+    return client
+
+
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("consuming", [1, 2])
+def test_a_message_and_its_confirm_come_in_one_write_the_message_first(
+    broker: Broker, written: Written, durable: bool, consuming: int
+) -> None:
+    with RawClient(broker.port) as client:
+        queue = f"own-{consuming}-{durable}"
+        ready(client, queue, durable=durable)
+        client.send(Basic.Consume, consuming, queue=queue, consumer_tag="c", no_ack=True)
+        client.expect(Basic.ConsumeOk)
+        del written[:]
+        for _ in range(TIMES):
+            client.socket.sendall(publishes(b"x", key=queue).data)
+            client.expect(Basic.Deliver)
+            client.skip_delivery(frames=2)
+            client.expect(Basic.Ack)
+    wanted = [f"Basic.Deliver on {consuming}", "Basic.Ack on 1"]
+    assert [kinds(each) for each in written] == [wanted] * TIMES
+
+
+def test_messages_that_were_sent_together_come_with_one_confirm_behind_them(
+    broker: Broker, written: Written
+) -> None:
+    with RawClient(broker.port) as client:
+        ready(client, "together")
+        client.consume("together")
+        client.expect(Basic.ConsumeOk)
+        del written[:]
+        for _ in range(TIMES):
+            client.socket.sendall(publishes(*[b"x"] * 10, key="together").data)
+            for _ in range(10):
+                client.expect(Basic.Deliver)
+                client.skip_delivery(frames=2)
+            assert client.expect(Basic.Ack).multiple
+    wanted = ["Basic.Deliver on 1"] * 10 + ["Basic.Ack on 1"]
+    assert [kinds(each) for each in written] == [wanted] * TIMES
+
+
+def test_a_message_that_goes_to_nobody_is_confirmed_at_once(
+    broker: Broker, written: Written
+) -> None:
+    """Its queue has no consumer, though the connection has one elsewhere; and so does one whose
+    prefetch is used up."""
+    with RawClient(broker.port) as client:
+        ready(client, "elsewhere")
+        client.consume("elsewhere")
+        client.expect(Basic.ConsumeOk)
+        client.send(Queue.Declare, 1, queue="nobody's", durable=True)
+        client.expect(Queue.DeclareOk)
+        client.send(Queue.Declare, 1, queue="full", durable=True)
+        client.expect(Queue.DeclareOk)
+        client.send(Basic.Qos, 1, prefetch_count=1)
+        client.expect(Basic.QosOk)
+        client.send(Basic.Consume, 1, queue="full", consumer_tag="c")
+        client.expect(Basic.ConsumeOk)
+        client.socket.sendall(publishes(b"x", key="full").data)
+        client.expect(Basic.Deliver)
+        client.skip_delivery(frames=2)
+        client.expect(Basic.Ack)
+        del written[:]
+        for key in ("nobody's", "full") * TIMES:
+            client.socket.sendall(publishes(b"x", key=key).data)
+            client.expect(Basic.Ack)
+    assert [kinds(each) for each in written] == [["Basic.Ack on 1"]] * 2 * TIMES
+
+
+def test_a_returned_message_stands_before_its_confirm(broker: Broker, written: Written) -> None:
+    with RawClient(broker.port) as client:
+        ready(client, "returned")
+        client.consume("returned")
+        client.expect(Basic.ConsumeOk)
+        del written[:]
+        client.socket.sendall(publishes(b"x", key="no such queue", mandatory=True).data)
+        client.expect(Basic.Return)
+        client.skip_delivery(frames=2)
+        client.expect(Basic.Ack)
+    assert [kinds(each) for each in written] == [["Basic.Return on 1", "Basic.Ack on 1"]]
+
+
+def test_whoever_leaves_before_the_delivery_disturbs_nobody(tmp_path: Path) -> None:
+    """The connection ends between the commit and the deliveries for which its confirm waits."""
+    for broker in serve_in_thread(tmp_path):
+        for _ in range(TIMES):
+            with RawClient(broker.port) as client:
+                ready(client, "left")
+                client.consume("left")
+                client.expect(Basic.ConsumeOk)
+                client.socket.sendall(publishes(*[b"x"] * 10, key="left").data)
+                client.socket.shutdown(socket.SHUT_RDWR)
+        with RawClient(broker.port) as client:
+            ready(client, "left").send(Queue.Purge, 1, queue="left")
+            client.expect(Queue.PurgeOk)
+            client.socket.sendall(publishes(b"x", key="left").data)
+            client.expect(Basic.Ack)

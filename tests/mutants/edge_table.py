@@ -1,0 +1,39 @@
+"""The mutant list, continued: mistakes at the edge of one AMQP connection.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+AMQP: Final = "amqp_frontend/arneb_amqp/"
+OWN_DELIVERIES: Final = ("tests/amqp_frontend/server/test_own_deliveries.py",)
+AFTER_DISPATCH: Final = ("tests/core/test_after_dispatch.py",)
+
+EDGE_MUTANTS: Final = (
+    Mutant(
+        "a confirm does not wait for the delivery of its message",
+        AMQP + "server/connection.py",
+        "        if not self._behind_deliveries and self.bridge.has_consumers:\n",
+        "        if False:\n",
+        OWN_DELIVERIES,
+    ),
+    Mutant(
+        "who waits for deliveries is never called",
+        "core/arneb_core/engine.py",
+        "        if self._after_dispatch:\n"
+        "            backs, self._after_dispatch = self._after_dispatch, {}\n"
+        "            for back in backs:\n"
+        "                call(back)\n",
+        "",
+        AFTER_DISPATCH,
+    ),
+    Mutant(
+        "who waits for deliveries waits although nothing is ready",
+        "core/arneb_core/engine.py",
+        "        if self._ready:\n            self._after_dispatch[back] = None\n",
+        "        if True:\n            self._after_dispatch[back] = None\n",
+        AFTER_DISPATCH,
+    ),
+)
