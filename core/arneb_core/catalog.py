@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import trio
 
 from arneb_core.callbacks import call
-from arneb_core.committer import Request
 from arneb_core.cursor import Cursor
 from arneb_core.delayed.restoring import first_row, new_index, restore_index
-from arneb_core.errors import CommitFailed, TopicExists, TopicNotFound
-from arneb_core.interface import Done, TopicSettings, TopicWatcher, Unit
+from arneb_core.errors import CommitFailed, TopicBusy, TopicExists, TopicNotFound
+from arneb_core.interface import Done, Topic, TopicSettings, TopicWatcher, Unit
 from arneb_core.ledgers import LedgerIndex
 from arneb_core.log import LEDGER_BYTES_MAX, DurableLog, MemoryLog
 from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position
 from arneb_core.recovery import recover
+from arneb_core.request import Request
 from arneb_core.store.changes import Trim
 from arneb_core.store.environment import Store
 from arneb_core.store.records import TopicRecord, pack_number
@@ -152,12 +152,17 @@ class Catalog:
             puts = [_record_of(topic, settings)] if topic.durable else []
             await self.change(puts=puts, on_commit=changed)
 
-    async def delete_topic(self, name: str, unit: Unit | None) -> None:
+    async def delete_topic(
+        self, name: str, unit: Unit | None, only_if: Callable[[Topic], bool] | None
+    ) -> None:
         """Remove a topic; see :meth:`arneb_core.interface.Core.delete_topic`."""
         async with self.lock:
             topic = self.topics.get(name)
             if topic is None:
                 raise TopicNotFound(f"no topic {name!r}")
+            # From here to the fence nothing may wait: what was true must stay so.
+            if only_if is not None and not only_if(topic):
+                raise TopicBusy(f"{topic!r} is in use")
             topic.fence()
             deletes: list[tuple[Table, bytes]] = []
             prefixes: list[tuple[Table, bytes]] = []

@@ -7,21 +7,20 @@ commit leaves neither a gap nor a trace.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from arneb_core.callbacks import call
-from arneb_core.errors import CommitFailed, StoreFull
+from arneb_core.errors import CommitFailed, StoreFull, TopicFenced
 from arneb_core.interface import Done
 from arneb_core.log import DurableLog, PlannedRun
 from arneb_core.position import LedgerId, Position
+from arneb_core.request import Request
 from arneb_core.short_cut import ShortCut
-from arneb_core.store.bodies import SHARED_BYTES_MIN, shared_entries
-from arneb_core.store.changes import Changes, CommitReport, Trim
-from arneb_core.store.schema import Table
+from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.threads import CommitResult, Submit
 
 if TYPE_CHECKING:
@@ -38,45 +37,6 @@ COMMIT_BYTES_MAX: Final = 4 * 1024 * 1024
 
 WAITING_BYTES_MAX: Final = 16 * 1024 * 1024
 """What may wait for a commit before publishers are paused: four full commits."""
-
-Finish = Callable[[CommitFailed | None, list[Position]], None]
-"""Gets the first position of each append of the request, in order (empty on failure)."""
-
-
-@dataclass(slots=True)
-class Request:
-    """Changes that go into one commit together."""
-
-    told: Finish
-    appends: list[tuple["LogTopic", list[bytes], int | None]] = field(default_factory=list)
-    acks: list[tuple["LogConsumer", Sequence[Position], Mapping[Position, int]]] = field(
-        default_factory=list
-    )
-    puts: list[tuple[Table, bytes, bytes | None]] = field(default_factory=list)
-    prefixes: list[tuple[Table, bytes]] = field(default_factory=list)
-    trims: list[Trim] = field(default_factory=list)
-    on_commit: Callable[[], None] | None = None
-    """Makes a catalog change visible, before anybody hears of it."""
-    deletes_topic: "LogTopic | None" = None
-    leaving: tuple["LogSubscription", ...] = ()
-    """Subscriptions that this removes: their cursors must not be written with it."""
-    shared: list[bytes] = field(default_factory=list)
-    """Entries that are in several of ``appends``, to be kept once."""
-    entries: int = 0
-    size: int = 0
-
-    def share(self) -> None:
-        """Have large entries that are in several of the appends kept once, and count once."""
-        if len(self.appends) < 2 or self.size < 2 * SHARED_BYTES_MIN:
-            return
-        runs = [entries for _, entries, _ in self.appends]
-        self.shared = shared_entries(runs)
-        if self.shared:
-            self.size = sum(map(len, {id(each): each for run in runs for each in run}.values()))
-
-    def finish(self, error: CommitFailed | None, firsts: list[Position]) -> None:
-        """Say how it went."""
-        call(self.told, error, firsts)
 
 
 @dataclass(slots=True)
@@ -132,6 +92,14 @@ class Committer:
         """Have ``request`` committed with the next group that starts."""
         self._waiting.append(request)
         self.waiting_bytes += request.size
+        for topic in request.in_memory:
+            topic.appends_held_up += 1
+
+    def has_appends(self, topic: "LogTopic") -> bool:
+        """Something is on its way into ``topic``. Looks at all that waits: not for hot paths."""
+        if topic.appends_held_up or (self._flight is not None and topic in self._flight.runs):
+            return True
+        return any(topic is each for request in self._waiting for each, _, _ in request.appends)
 
     def cursor_changed(self, subscription: "LogSubscription", done: Done | None) -> None:
         """A cursor differs from what is on disk. With ``done`` somebody waits for it."""
@@ -234,7 +202,21 @@ class Committer:
             entries += request.entries
             size += request.size
             taken.append(request)
-        return taken
+        return self._without_fenced(taken)
+
+    def _without_fenced(self, requests: list[Request]) -> list[Request]:
+        """Those that do not append where nothing comes any more; the others are told so."""
+        gone = {each.deletes_topic for each in requests}
+        kept: list[Request] = []
+        for request in requests:
+            if not request.passes_over_gone:
+                fenced = [each for each in request.topics if each.gone or each in gone]
+                if fenced:
+                    self.waiting_bytes -= request.size
+                    request.fail(TopicFenced(f"{fenced[0]!r} is being deleted, or has gone"))
+                    continue
+            kept.append(request)
+        return kept
 
     def _plan_request(self, request: Request, flight: _Flight, changes: Changes) -> None:
         for consumer, positions, masks in request.acks:
@@ -258,7 +240,8 @@ class Committer:
             for topic, entries, count in request.appends:
                 if topic.gone or topic in deleted:
                     # The topic goes with this commit or has gone: what was published to it
-                    # is gone with it, which is a success (RabbitMQ confirms it too).
+                    # is gone with it, which is a success (RabbitMQ confirms it too). Who does
+                    # not want that was told before.
                     offsets.append((topic, 0))
                     continue
                 run = joined.get(topic)
@@ -337,10 +320,8 @@ class Committer:
             topic.log.drop_through(ledger)
             topic.trimmed()
         for request, offsets in zip(flight.requests, flight.offsets, strict=True):
-            if request.on_commit is not None:
-                request.on_commit()
             placed = [_placed(flight.runs.get(topic), offset) for topic, offset in offsets]
-            request.finish(None, placed)
+            request.succeed(placed)
         for done in flight.receipts:
             call(done, None)
 
@@ -358,7 +339,10 @@ class Committer:
         for consumer, taken in flight.taken:
             consumer.back_from_unit(taken)
         for request in flight.requests:
-            request.finish(error, [])
+            if request.is_held_up and not request.is_durable:
+                request.succeed([])  # it only waited for what stood before it
+            else:
+                request.fail(error)
         for done in flight.receipts:
             call(done, error)
 

@@ -21,15 +21,15 @@ import trio
 from arneb_core.backlog import AheadBudget
 from arneb_core.callbacks import call
 from arneb_core.catalog import Catalog, metadata_puts
-from arneb_core.committer import Committer, Request
-from arneb_core.consumer import LogConsumer
+from arneb_core.committer import Committer
 from arneb_core.delayed.tracker import DEFAULT_DELAYS, DelayedSettings
-from arneb_core.errors import CommitFailed, StoreUnusable, TopicNotFound
+from arneb_core.errors import CommitFailed, StoreUnusable, TopicFenced, TopicNotFound
 from arneb_core.interface import Appended, Done, Topic, TopicSettings, TopicWatcher, Unit
 from arneb_core.lasting import keep_nursery
 from arneb_core.log import MemoryLog
 from arneb_core.position import Position
 from arneb_core.pump import Pump
+from arneb_core.request import Finish, Request
 from arneb_core.retention import NOTHING_KEPT, Retention
 from arneb_core.short_cut import ShortCut
 from arneb_core.statistics import EngineStatistics
@@ -44,6 +44,7 @@ from arneb_core.tail_cache import CacheBudget
 from arneb_core.threads import CommittingStore, Reader, Writer
 from arneb_core.topic import LogTopic
 from arneb_core.turns import DISPATCH_ENTRIES_MAX
+from arneb_core.units import request_of
 from arneb_core.upkeep import Upkeep
 from arneb_core.waiting import durable
 
@@ -99,18 +100,26 @@ class Engine:
         done: Appended,
         messages: int | None = None,
         metadata: Sequence[tuple[str, bytes | None]] = (),
+        *,
+        passes_over_gone: bool = False,
     ) -> None:
         """One run into one topic; see the interface."""
         assert isinstance(topic, LogTopic), "topics come from this engine"
-        if isinstance(topic.log, MemoryLog):
+        if topic.fenced and not passes_over_gone:
+            fenced = TopicFenced(f"{topic!r} is being deleted, or has gone")
+            self._completed.append(lambda: done(fenced, Position(0)))
+        elif isinstance(topic.log, MemoryLog) and not topic.appends_held_up:
             first = self._append_in_memory(topic, entries, messages)
             self._completed.append(lambda: done(None, first))
+        elif isinstance(topic.log, MemoryLog):
+            self._append_behind(topic, entries, messages, done)
         else:
             request = Request(
                 lambda error, firsts: done(error, firsts[0] if firsts else Position(0)),
                 [(topic, entries, messages)],
                 entries=len(entries),
                 size=sum(map(len, entries)),
+                passes_over_gone=passes_over_gone,
             )
             if metadata:
                 request.puts += metadata_puts(metadata)
@@ -128,16 +137,21 @@ class Engine:
         assert isinstance(topic, LogTopic), "topics come from this engine"
         self.catalog.expect_delays(topic)
 
-    def commit(self, unit: Unit, done: Done) -> None:
+    def commit(self, unit: Unit, done: Done) -> bool:
         """Commit a unit atomically; see the interface."""
+        if not unit.passes_over_gone and any(topic.fenced for topic, _ in unit.appends):
+            self.tell(done, TopicFenced(f"a topic of {unit!r:.200} is being deleted, or has gone"))
+            return False
         request = self.request(unit, lambda error, firsts: done(error))
-        if request.appends or request.acks or request.puts:
-            self._committer.add(request)
-        else:
+        at_once = not request.is_durable and not request.is_held_up
+        if at_once:
             if request.on_commit is not None:
                 request.on_commit()
             self._completed.append(lambda: done(None))
+        else:
+            self._committer.add(request)
         self._pump.wake()
+        return at_once
 
     async def committed(self, unit: Unit) -> None:
         """:meth:`commit`, waited for."""
@@ -176,9 +190,15 @@ class Engine:
         """Make a topic, with ``unit`` in the same commit; see the interface."""
         return await self.catalog.create_topic(name, settings or TopicSettings(), unit)
 
-    async def delete_topic(self, name: str, *, unit: Unit | None = None) -> None:
+    async def delete_topic(
+        self,
+        name: str,
+        *,
+        unit: Unit | None = None,
+        only_if: Callable[[Topic], bool] | None = None,
+    ) -> None:
         """Remove a topic with all that it holds; see the interface."""
-        await self.catalog.delete_topic(name, unit)
+        await self.catalog.delete_topic(name, unit, only_if)
 
     def watch_topics(self, watcher: TopicWatcher) -> None:
         """Have ``watcher`` told of topics that come and go."""
@@ -241,6 +261,14 @@ class Engine:
         """A read failed for ``subscription``; have it tried again."""
         self._upkeep.unreadable(subscription)
 
+    def request(self, unit: Unit, finish: Finish) -> Request:
+        """``unit`` as a request."""
+        return request_of(unit, finish, self._append_in_memory, self.catalog.metadata_changed)
+
+    def has_appends(self, topic: LogTopic) -> bool:
+        """Something is on its way into ``topic``."""
+        return self._committer.has_appends(topic)
+
     def submit(self, request: Request) -> None:
         """Have ``request`` committed."""
         self._committer.add(request)
@@ -268,40 +296,6 @@ class Engine:
 
     # Inside
 
-    def request(self, unit: Unit, finish: Callable[..., None]) -> Request:
-        """A unit as a request; what is not durable takes place here and now, so that a
-        publisher's messages keep their order in queues that are not. But acknowledgements wait
-        until the rest is on disk: nothing could bring the entries back."""
-        request = Request(finish)
-        afterwards: list[Callable[[], None]] = []
-        for topic, entries in unit.appends:
-            assert isinstance(topic, LogTopic), "topics come from this engine"
-            if isinstance(topic.log, MemoryLog):
-                self._append_in_memory(topic, entries, None)
-            else:
-                request.appends.append((topic, entries, None))
-                request.entries += len(entries)
-                request.size += sum(map(len, entries))
-        request.share()
-        for consumer, positions in unit.acks:
-            assert isinstance(consumer, LogConsumer), "consumers come from this engine"
-            if consumer.subscription.durable:
-                request.acks.append((consumer, positions, {}))
-            else:
-                afterwards.append(partial(consumer.acknowledge, positions))
-        for consumer, masks in unit.parts:
-            assert isinstance(consumer, LogConsumer), "consumers come from this engine"
-            if consumer.subscription.durable:
-                request.acks.append((consumer, [], masks))
-            else:
-                afterwards.append(partial(consumer.acknowledge_parts, masks))
-        if unit.metadata:
-            request.puts += metadata_puts(unit.metadata)
-            afterwards.append(partial(self.catalog.metadata_changed, list(unit.metadata)))
-        if afterwards:
-            request.on_commit = partial(_in_order, afterwards)
-        return request
-
     def _append_in_memory(
         self, topic: LogTopic, entries: list[bytes], messages: int | None
     ) -> Position:
@@ -310,6 +304,19 @@ class Engine:
         run = topic.log.plan(entries, messages, self._now_ms())
         topic.confirm(run)
         return run.first
+
+    def _append_behind(
+        self, topic: LogTopic, entries: list[bytes], messages: int | None, done: Appended
+    ) -> None:
+        """Append to a topic kept in memory behind what waits for a commit."""
+        placed: list[Position] = []
+        request = Request(
+            lambda error, firsts: done(error, placed[0] if placed else Position(0)),
+            size=sum(map(len, entries)),
+            in_memory=[topic],
+            on_commit=lambda: placed.append(self._append_in_memory(topic, entries, messages)),
+        )
+        self._committer.add(request)
 
     def _step(self) -> bool:
         """One step of the pump; True when there is more to do at once."""
@@ -363,11 +370,6 @@ class Engine:
             self._committer.add(request)
             self._committer.start()
             await self._committer.idle()
-
-
-def _in_order(steps: list[Callable[[], None]]) -> None:
-    for step in steps:
-        step()
 
 
 @asynccontextmanager

@@ -11,9 +11,10 @@ test proves the table complete, so every error that a frontend may meet is a lea
     * :class:`KeyRangesRefused` - a sticky consumer's ranges are none, or somebody else's
     * :class:`SubscriptionBusy` - consumers or readers are attached, so it cannot be removed
     * :class:`SubscriptionFenced` - a seek or a removal is under way
-    * :class:`TopicFenced` - the topic is being deleted
+    * :class:`TopicBusy` - the topic is in use, so it is not removed
     * :class:`NotAllowed` - legal, but not for this topic, type or state
     * :class:`CommitFailed` - nothing of the unit is durable
+        * :class:`TopicFenced` - the topic is being deleted, or has gone
         * :class:`StoreFull` - disk or map is full; reading goes on
         * :class:`StoreFailed` - the write or the flush failed
 * :class:`StoreUnusable` - the store cannot be opened; one line for the user, exit status 2
@@ -57,8 +58,8 @@ class SubscriptionFenced(CoreError):
     """The subscription is being reset or removed; the same request may succeed later."""
 
 
-class TopicFenced(CoreError):
-    """The topic is being deleted."""
+class TopicBusy(CoreError):
+    """The topic is in use, and was to be removed only if it is not."""
 
 
 class NotAllowed(CoreError):
@@ -67,6 +68,10 @@ class NotAllowed(CoreError):
 
 class CommitFailed(CoreError):
     """The unit is not durable, and no part of it will become so."""
+
+
+class TopicFenced(CommitFailed):
+    """The topic is being deleted, or has gone: nothing comes into it any more."""
 
 
 class StoreFull(CommitFailed):

@@ -134,6 +134,16 @@ class Topic(InspectedTopic, Protocol):
         ...
 
     @property
+    def fenced(self) -> bool:
+        """It is being deleted, or has gone: nothing and nobody comes to it any more."""
+        ...
+
+    @property
+    def has_incoming(self) -> bool:
+        """Something was appended that waits for its commit. Not for hot paths."""
+        ...
+
+    @property
     def subscriptions(self) -> Mapping[str, Subscription]: ...
 
     def expect_groups(self) -> None:
@@ -200,9 +210,11 @@ class Topic(InspectedTopic, Protocol):
         """
         ...
 
-    async def unsubscribe(self, name: str, *, force: bool = False) -> None:
+    async def unsubscribe(
+        self, name: str, *, force: bool = False, leaving: Sequence[Consumer] = ()
+    ) -> None:
         """Remove a subscription durably. Raises :class:`SubscriptionNotFound`, and
-        :class:`SubscriptionBusy` if it has consumers and not ``force``."""
+        :class:`SubscriptionBusy` if it has consumers beside those ``leaving`` and not ``force``."""
         ...
 
     def statistics(self) -> TopicStatistics: ...
@@ -217,8 +229,8 @@ class Unit:
 
     appends: list[tuple[Topic, list[bytes]]] = field(default_factory=list)
     """Runs of entries by topic; a topic may occur more than once and keeps that order. Topics
-    that are not durable get theirs at once, whatever becomes of the commit: their publishers'
-    order counts for more."""
+    that are not durable get theirs when the rest of the unit is on disk; what is appended to
+    them behind it waits with it."""
     acks: list[tuple[Consumer, Sequence[Position]]] = field(default_factory=list)
     """Taken out of the subscription with the commit; back in flight should it fail. Those on a
     topic that is not durable are taken out when it has succeeded."""
@@ -227,6 +239,9 @@ class Unit:
     parts: list[tuple[Consumer, Mapping[Position, int]]] = field(default_factory=list)
     """As :attr:`acks`, for single messages of divided batches: of those that the consumer has in
     flight, the ones in the mask."""
+    passes_over_gone: bool = False
+    """What is appended to a topic that is deleted meanwhile goes with it, which is a success, as
+    AMQP wants it. Otherwise the unit fails with :class:`TopicFenced`."""
 
 
 Done = Callable[[CommitFailed | None], None]
@@ -255,12 +270,15 @@ class Core(Protocol):
         done: Appended,
         messages: int | None = None,
         metadata: Sequence[tuple[str, bytes | None]] = (),
+        *,
+        passes_over_gone: bool = False,
     ) -> None:
         """The hot path of :meth:`commit`: one run into one topic.
 
         ``messages`` is the number of messages in the run if the caller knows it (AMQP:
         ``len(entries)``); None lets the core read it out of every header. ``metadata``, as of
-        :class:`Unit`, becomes durable with the run, if the topic is.
+        :class:`Unit`, becomes durable with the run, if the topic is. ``passes_over_gone``: as
+        :attr:`.Unit.passes_over_gone`; the position means nothing then.
         """
         ...
 
@@ -275,8 +293,9 @@ class Core(Protocol):
         they are due; without it everybody gets them at once."""
         ...
 
-    def commit(self, unit: Unit, done: Done) -> None:
-        """Commit a unit atomically, across topics. Order of calls is order in the log."""
+    def commit(self, unit: Unit, done: Done) -> bool:
+        """Commit a unit atomically, across topics. Order of calls is order in the log. True when
+        it has taken place already, because it waits for nothing that is durable."""
         ...
 
     async def committed(self, unit: Unit) -> None:
@@ -312,8 +331,17 @@ class Core(Protocol):
         :class:`TopicExists`."""
         ...
 
-    async def delete_topic(self, name: str, *, unit: Unit | None = None) -> None:
+    async def delete_topic(
+        self,
+        name: str,
+        *,
+        unit: Unit | None = None,
+        only_if: Callable[[Topic], bool] | None = None,
+    ) -> None:
         """Detach its consumers and remove it with all entries, together with ``unit``.
+
+        With ``only_if`` it is removed only if that says so at the very moment from which on nobody
+        can append or attach; else :class:`TopicBusy` is raised, or what ``only_if`` raises.
         Raises :class:`TopicNotFound`."""
         ...
 

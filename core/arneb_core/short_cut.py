@@ -15,7 +15,7 @@ from arneb_core.store.changes import Changes
 from arneb_core.threads import CommitResult
 
 if TYPE_CHECKING:
-    from arneb_core.committer import Request
+    from arneb_core.request import Request
 
 ENTRIES_MAX: Final = 4
 BYTES_MAX: Final = 16 * 1024

@@ -4,7 +4,7 @@ The rule: the log goes on whether or not anybody reads it; a ledger goes when it
 closed, every durable subscription is past it, and retention does not hold it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from arneb_core.acks import AckState
@@ -15,7 +15,7 @@ from arneb_core.errors import (
     SubscriptionNotFound,
     TopicFenced,
 )
-from arneb_core.interface import InitialPosition, TopicSettings, TopicStatistics
+from arneb_core.interface import Consumer, InitialPosition, TopicSettings, TopicStatistics
 from arneb_core.log import DurableLog, Log, PlannedRun
 from arneb_core.position import (
     AFTER_ALL,
@@ -59,9 +59,12 @@ class LogTopic(TopicSurvey):
         self.settings = settings
         self.log = log
         self.fenced = False
-        """It is being deleted: no new consumers."""
+        """It is being deleted, or has gone: no new consumers, and no entries."""
         self.gone = False
-        """It is deleted: what is still on its way to it is dropped."""
+        """It is deleted: what is still on its way to it never comes."""
+        self.appends_held_up = 0
+        """Appends that wait for a commit though the topic is kept in memory only: what comes now
+        goes behind them."""
         self.appended_messages_total = 0
         self.delayed: DelayedIndex | None = None
         """What of the log is not due yet; None until a delayed entry is expected."""
@@ -81,6 +84,10 @@ class LogTopic(TopicSurvey):
         """The topic's own retention, or else the broker's."""
         own = Retention(self.settings.retention_ms, self.settings.retention_bytes)
         return own or self.engine.retention
+
+    @property
+    def has_incoming(self) -> bool:
+        return self.engine.has_appends(self)
 
     @property
     def subscriptions(self) -> Mapping[str, LogSubscription]:
@@ -132,14 +139,16 @@ class LogTopic(TopicSurvey):
             )
             return made
 
-    async def unsubscribe(self, name: str, *, force: bool = False) -> None:
+    async def unsubscribe(
+        self, name: str, *, force: bool = False, leaving: Sequence[Consumer] = ()
+    ) -> None:
         """Remove a subscription durably."""
         async with self.engine.catalog.lock:
             subscription = self._subscriptions.get(name)
             if subscription is None:
                 raise SubscriptionNotFound(f"{self.name} has no subscription {name!r}")
-            if subscription.consumers and not force:
-                raise SubscriptionBusy(f"expected no consumers, got {subscription!r}")
+            if not force and any(each not in leaving for each in subscription.consumers):
+                raise SubscriptionBusy(f"expected no other consumers, got {subscription!r}")
             subscription.fence()
             if subscription.id is None:
                 self.forget(subscription)

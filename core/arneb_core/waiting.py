@@ -8,7 +8,7 @@ from arneb_core.errors import CommitFailed
 from arneb_core.interface import Done
 
 
-async def durable(submit: Callable[[Done], None]) -> None:
+async def durable(submit: Callable[[Done], object]) -> None:
     """Wait until what ``submit`` submits is on disk.
 
     Raises the :class:`CommitFailed` that it failed with. Cancelled while it waits, the commit

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core import short_cut as module
-from arneb_core.committer import Request
 from arneb_core.engine import open_engine
 from arneb_core.errors import CommitFailed
+from arneb_core.request import Request
 from arneb_core.short_cut import BYTES_MAX, ENTRIES_MAX, LONE_COMMITS_MIN, PAUSE_COMMITS, ShortCut
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store

@@ -10,6 +10,7 @@ from tests.mutants.delayed_table import DELAYED_MUTANTS
 from tests.mutants.doors_table import DOOR_MUTANTS
 from tests.mutants.edge_table import EDGE_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
+from tests.mutants.promises_table import PROMISES_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.semantics_table import SEMANTICS_MUTANTS
 from tests.mutants.table import MUTANTS, Mutant
@@ -23,6 +24,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *DELAYED_MUTANTS,
     *EDGE_MUTANTS,
     *KEYS_MUTANTS,
+    *PROMISES_MUTANTS,
     *PULSAR_MUTANTS,
     *TOPIC_MUTANTS,
     *DOOR_MUTANTS,

@@ -90,8 +90,8 @@ MUTANTS: Final = (
     Mutant(
         "a failed commit is confirmed",
         CORE + "committer.py",
-        "            request.finish(error, [])\n",
-        "            request.finish(None, [Position(1 << 32)])\n",
+        "                request.fail(error)\n",
+        "                request.succeed([Position(1 << 32)])\n",
         ENGINE_TESTS,
     ),
     Mutant(

@@ -47,8 +47,8 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "a topic in use is deleted without force",
         PULSAR + "admin/topics.py",
-        '    if used and not request.flag("force"):\n',
-        '    if used and request.flag("gently"):\n',
+        '    return None if request.flag("force") else is_unused\n',
+        "    return None\n",
         ADMIN_TESTS,
     ),
     Mutant(

@@ -30,8 +30,8 @@ def admit(effect: Append, core: Core, queues: Queues, receiver: Receiver) -> Non
     if effect.expiring:
         for topic in appends:
             core.expect_expiry(topic)
-    core.commit(Unit(list(appends.items())), done)
-    gate.handed_over()
+    if core.commit(Unit(list(appends.items()), passes_over_gone=True), done):
+        gate.over()
 
 
 def pass_on(names: Iterable[str], entries: Sequence[bytes], queues: Queues, gate: Gate) -> bool:

@@ -131,16 +131,18 @@ class Bridge:
                 effect.entries,
                 lambda error, _: self._done(token, error),
                 len(effect.entries),
+                passes_over_gone=True,
             )
         else:
-            unit = Unit([(topic, effect.entries) for topic in present])
+            appends = [(topic, effect.entries) for topic in present]
+            unit = Unit(appends, passes_over_gone=True)
             self._core.commit(unit, lambda error: self._done(token, error))
 
     def _keep(self, effect: Append) -> None:
         """Hand what exchanges keep to the core, and what other queues get of it at once."""
         gate = Gate()
         taken = pass_on(effect.queues, effect.entries, self.vhost.queues, gate)
-        unit = Unit(list(gate.close().items()))
+        unit = Unit(list(gate.close().items()), passes_over_gone=True)
         if effect.expiring:
             self.vhost.queues.expect_expiry(effect.queues)
         for exchange in effect.delayed_by:
@@ -152,8 +154,8 @@ class Bridge:
             failure = None if error is None else in_amqp(error)
             self._receiver.committed(effect.token, failure, refused=not taken)
 
-        self._core.commit(unit, done)
-        gate.handed_over()
+        if self._core.commit(unit, done):
+            gate.over()
 
     def acknowledge(self, effect: Acknowledge) -> None:
         """Hand acknowledgements to the core."""
@@ -307,7 +309,7 @@ class Bridge:
             taken &= pass_on(queues, entries, self.vhost.queues, gate)
             if any(entry[EXPIRY] != NO_EXPIRY for entry in entries):
                 self.vhost.queues.expect_expiry(queues)
-        unit = Unit(list(gate.close().items()))
+        unit = Unit(list(gate.close().items()), passes_over_gone=True)
         for exchanges, entry in request.delayed:
             kept = map(self.vhost.delays.topic, exchanges)
             unit.appends += [(topic, [entry]) for topic in kept if topic is not None]
@@ -318,8 +320,8 @@ class Bridge:
             unit.parts.append((consumer, settled.masks))
 
         def begin(done: Done) -> None:
-            self._core.commit(unit, done)
-            gate.handed_over()
+            if self._core.commit(unit, done):
+                gate.over()
 
         try:
             await durable(begin)

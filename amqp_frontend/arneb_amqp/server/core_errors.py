@@ -15,6 +15,7 @@ from arneb_core.errors import (
     SubscriptionFenced,
     SubscriptionNotFound,
     SubscriptionTypeMismatch,
+    TopicBusy,
     TopicExists,
     TopicFenced,
     TopicNotFound,
@@ -24,6 +25,7 @@ REPLY_CODES: Final[Mapping[type[CoreError], ReplyCode]] = {
     TopicNotFound: ReplyCode.NOT_FOUND,
     TopicExists: ReplyCode.PRECONDITION_FAILED,
     TopicFenced: ReplyCode.RESOURCE_LOCKED,
+    TopicBusy: ReplyCode.PRECONDITION_FAILED,
     SubscriptionNotFound: ReplyCode.NOT_FOUND,
     # A Pulsar client may hold the subscription in a way that lets nobody else in.
     SubscriptionTypeMismatch: ReplyCode.ACCESS_REFUSED,

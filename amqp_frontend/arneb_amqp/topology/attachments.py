@@ -6,6 +6,7 @@ client owes answers for its deliveries, because ``basic.cancel`` gives nothing b
 counted as a consumer of the queue.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +30,7 @@ from arneb_amqp.topology.queues import Queues
 from arneb_amqp.topology.stream_arguments import start_of
 from arneb_amqp.topology.streams import StreamSink, reading_of, subscribe
 from arneb_amqp.wire.tables import Table, lookup_bool
+from arneb_core.errors import TopicBusy
 from arneb_core.interface import Consumer, ConsumerSpec, Sink, SubscriptionType, Window
 from arneb_core.position import Position
 
@@ -175,7 +177,8 @@ class Attachments:
         if attachment.exclusive:
             queue.exclusively_consumed = False
         if queue.auto_delete and not queue.consumer_count and self._queues.has(queue):
-            await self._queues.delete(queue)
+            with suppress(TopicBusy):  # a Pulsar client joined meanwhile
+                await self._queues.delete(queue, only_if=lambda _: not queue.consumer_count)
 
 
 def _windows(queue: Queue, wanted: Consumption) -> tuple[Window, ...]:

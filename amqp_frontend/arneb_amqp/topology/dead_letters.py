@@ -94,9 +94,9 @@ class DeadLetterOffice:
 
     def departed(self, reason: Departure, run: Deliveries, estate: Consumer) -> None:
         """Put the run where it belongs, in the commit that takes it out of its queue."""
-        self._commit(reason, run, estate, again=False)
+        self._commit(reason, run, estate)
 
-    def _commit(self, reason: Departure, run: Deliveries, estate: Consumer, *, again: bool) -> None:
+    def _commit(self, reason: Departure, run: Deliveries, estate: Consumer) -> None:
         gate = Gate()
         ways: dict[_Kind, Way | None] = {}
         whole: list[Position] = []
@@ -106,11 +106,8 @@ class DeadLetterOffice:
                 whole.append(place)
             for message in _messages(entry, mask, self._target.queue):
                 self._address(message, reason, gate, ways)
-        appends = gate.close()
-        if again:
-            # They kept theirs though the commit failed.
-            appends = {topic: run for topic, run in appends.items() if topic.durable}
-        unit = Unit(list(appends.items()), [(estate, whole)] if whole else [])
+        appends = list(gate.close().items())
+        unit = Unit(appends, [(estate, whole)] if whole else [], passes_over_gone=True)
         if run.masks:
             unit.parts.append((estate, run.masks))
 
@@ -120,14 +117,14 @@ class DeadLetterOffice:
                 LOGGER.warning("dead letters of queue %r wait: %s", self._target.queue, error)
                 self._undelivered.append((reason, run, estate))
 
-        self._core.commit(unit, done)
-        gate.handed_over()
+        if self._core.commit(unit, done):
+            gate.over()
 
     def retry(self) -> None:
         """Try again what could not be committed."""
         undelivered, self._undelivered = self._undelivered, []
         for reason, run, estate in undelivered:
-            self._commit(reason, run, estate, again=True)
+            self._commit(reason, run, estate)
 
     def bury_refused(self, entry: bytes, gate: Gate) -> None:
         """Address one message that never got into the queue, which was too full."""

@@ -116,7 +116,7 @@ class Keeper:
 
     def deliver(self, run: Deliveries) -> None:
         """These are due."""
-        self._route(run, again=False)
+        self._route(run)
 
     def active_changed(self, active: bool) -> None:
         """Nobody asks."""
@@ -129,9 +129,9 @@ class Keeper:
         """Try again what could not be committed."""
         unrouted, self._unrouted = self._unrouted, []
         for run in unrouted:
-            self._route(run, again=True)
+            self._route(run)
 
-    def _route(self, run: Deliveries, *, again: bool) -> None:
+    def _route(self, run: Deliveries) -> None:
         consumer = self._consumer
         if consumer is None:
             return  # everything in flight is the core's again
@@ -155,10 +155,7 @@ class Keeper:
                 for queue in way.refusing:
                     gate.offer(queue, message)
         self._queues.expect_expiry(expiring)
-        appends = gate.close()
-        if again:
-            # Transient queues kept theirs though the commit failed.
-            appends = {topic: entries for topic, entries in appends.items() if topic.durable}
+        appends = list(gate.close().items())
 
         def done(error: CommitFailed | None) -> None:
             gate.over()
@@ -166,8 +163,9 @@ class Keeper:
                 LOGGER.warning("what exchange %r kept waits: %s", self.exchange, error)
                 self._unrouted.append(run)
 
-        self._core.commit(Unit(list(appends.items()), [(consumer, run.positions)]), done)
-        gate.handed_over()
+        unit = Unit(appends, [(consumer, run.positions)], passes_over_gone=True)
+        if self._core.commit(unit, done):
+            gate.over()
 
     def _way(self, entry: bytes, start: int) -> Way:
         """The way of an entry whose content begins at ``start``."""

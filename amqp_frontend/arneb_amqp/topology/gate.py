@@ -26,8 +26,7 @@ class Gate:
         self.appends: dict[Topic, list[bytes]] = {}
         """What gets in, in its order, by topic."""
         self._refused: list[tuple[DeadLetterOffice, bytes]] = []
-        self._durable: list[Keeping] = []
-        self._transient: list[Keeping] = []
+        self._on_their_way: list[Keeping] = []
 
     def __repr__(self) -> str:
         return f"<Gate to {len(self.appends)} topics>"
@@ -49,7 +48,7 @@ class Gate:
             return False
         if keeping.outlives(queue, entry):
             keeping.let_in(size)
-            (self._durable if queue.durable else self._transient).append(keeping)
+            self._on_their_way.append(keeping)
         self.put(queue.topic, entry)
         return True
 
@@ -60,12 +59,8 @@ class Gate:
         self._refused.clear()
         return self.appends
 
-    def handed_over(self) -> None:
-        """The unit is with the core: what is kept in memory only is in its queue now."""
-        for keeping in self._transient:
-            keeping.arrived()
-
     def over(self) -> None:
-        """The unit is durable, or will never be."""
-        for keeping in self._durable:
+        """The unit has taken place, or never will. Idempotent."""
+        on_their_way, self._on_their_way = self._on_their_way, []
+        for keeping in on_their_way:
             keeping.arrived()

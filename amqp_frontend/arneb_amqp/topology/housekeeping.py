@@ -3,7 +3,12 @@
 The rule: whoever calls holds the topology's lock.
 """
 
+from contextlib import suppress
+
+from arneb_amqp.topology.queue import SUBSCRIPTION
 from arneb_amqp.topology.queues import Queues
+from arneb_core.errors import TopicBusy
+from arneb_core.interface import Topic
 
 
 async def delete_expired(queues: Queues, now_ms: int) -> float:
@@ -14,11 +19,12 @@ async def delete_expired(queues: Queues, now_ms: int) -> float:
         keeping = queue.keeping
         if keeping is None or keeping.expires_ms is None:
             continue
-        if queue.subscription.consumers:
+        if _consumers_of(queue.topic):
             queue.used_at_ms = now_ms
         left_ms = queue.used_at_ms + keeping.expires_ms - now_ms
         if left_ms <= 0:
-            await queues.delete(queue)
+            with suppress(TopicBusy):  # somebody came to it meanwhile
+                await queues.delete(queue, only_if=lambda topic: not _consumers_of(topic))
         else:
             soonest_ms = min(soonest_ms, left_ms)
     return soonest_ms
@@ -29,3 +35,8 @@ def retry_dead_letters(queues: Queues) -> None:
     for queue in queues:
         if queue.keeping is not None and queue.keeping.office is not None:
             queue.keeping.office.retry()
+
+
+def _consumers_of(topic: Topic) -> bool:
+    subscription = topic.subscriptions.get(SUBSCRIPTION)
+    return subscription is not None and bool(subscription.consumers)

@@ -145,14 +145,21 @@ class Queues:
         if queue.type is QueueType.QUORUM:
             _check_unconditional(queue, if_unused=if_unused, if_empty=if_empty)
         # RabbitMQ deletes a stream whatever conditions are named.
-        if if_empty and queue.message_count and queue.type is not QueueType.STREAM:
-            raise precondition_failed(f"{queue} not empty")
-        if if_unused and queue.consumer_count:
-            raise precondition_failed(f"{queue} in use")
-        return await self.delete(queue)
+        if_empty = if_empty and queue.type is not QueueType.STREAM
 
-    async def delete(self, queue: Queue) -> int:
-        """Remove it with its messages and bindings; returns how many messages were ready."""
+        def may_go(topic: Topic) -> bool:
+            if if_empty and (queue.message_count or topic.has_incoming):
+                raise precondition_failed(f"{queue} not empty")
+            if if_unused and queue.consumer_count:
+                raise precondition_failed(f"{queue} in use")
+            return True
+
+        may_go(queue.topic)
+        return await self.delete(queue, only_if=may_go)
+
+    async def delete(self, queue: Queue, *, only_if: Callable[[Topic], bool] | None = None) -> int:
+        """Remove it with its messages and bindings; returns how many messages were ready. Raises
+        as :meth:`.Core.delete_topic` if ``only_if`` does not hold."""
         count = 0 if queue.type is QueueType.STREAM else queue.message_count
         self._queues.pop(queue.name, None)
         self.refusing.pop(queue.name, None)
@@ -160,7 +167,7 @@ class Queues:
         async with removal(self._router, self.vhost, removed) as unit:
             unit.metadata.append((queue.record.key, None))
             try:
-                await self._core.delete_topic(queue.topic.name, unit=unit)
+                await self._core.delete_topic(queue.topic.name, unit=unit, only_if=only_if)
             except TopicNotFound:
                 await self._core.committed(unit)
             except Exception:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyroaring import BitMap64
 
-from arneb_core.committer import Request
 from arneb_core.delayed.bucket import Put
 from arneb_core.delayed.due_key import DueKey, keys_in, place_of
 from arneb_core.errors import CommitFailed, StoreFailed
 from arneb_core.position import Position
+from arneb_core.request import Request
 from arneb_core.store.delayed_rows import unpack_segment
 from arneb_core.store.schema import Table, segment_key
 from arneb_core.store.snapshot import Snapshot

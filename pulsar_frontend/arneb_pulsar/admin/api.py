@@ -15,6 +15,7 @@ from arneb_core.errors import (
     SubscriptionBusy,
     SubscriptionFenced,
     SubscriptionNotFound,
+    TopicBusy,
     TopicExists,
     TopicFenced,
     TopicNotFound,
@@ -54,6 +55,7 @@ STATUS: Final[Mapping[type[CoreError], int]] = {
     SubscriptionBusy: 412,
     SubscriptionFenced: 409,
     TopicFenced: 409,
+    TopicBusy: 412,
     CommitFailed: 500,
 }
 """What the core refuses, as HTTP has it."""

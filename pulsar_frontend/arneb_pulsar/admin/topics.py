@@ -1,5 +1,6 @@
 """Topics: made, listed, removed, terminated, partitioned and shown."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from arneb_core.interface import Topic
@@ -93,8 +94,7 @@ async def drop(door: Door, request: AdminRequest) -> AdminReply:
         text = f"{name} is a partitioned topic, instead of calling delete topic, please call "
         raise AdminError(409, text + "delete-partitioned-topic.")
     plain(door, name)
-    _check_unused(door, request, [name])
-    await door.drop(name)
+    await door.drop(name, only_if=_only_if(door, request))
     return DONE
 
 
@@ -139,14 +139,15 @@ async def unload(door: Door, request: AdminRequest) -> AdminReply:
     return DONE
 
 
-def _check_unused(door: Door, request: AdminRequest, names: list[TopicName]) -> None:
-    topics = [door.core.topic(each.core_name) for each in names]
-    used = any(
-        door.connected(topic) or any(each.consumers for each in topic.subscriptions.values())
-        for topic in topics
-    )
-    if used and not request.flag("force"):
-        raise AdminError(412, BUSY)
+def _only_if(door: Door, request: AdminRequest) -> Callable[[Topic], bool] | None:
+    """On what condition a topic is removed. Raises :class:`AdminError`."""
+
+    def is_unused(topic: Topic) -> bool:
+        if door.connected(topic) or any(each.consumers for each in topic.subscriptions.values()):
+            raise AdminError(412, BUSY)
+        return True
+
+    return None if request.flag("force") else is_unused
 
 
 # Partitions
@@ -208,8 +209,11 @@ async def drop_partitioned(door: Door, request: AdminRequest) -> AdminReply:
         raise AdminError(409, text + "please call delete.")
     if not door.registry.partitions(name):
         raise AdminError(404, f"Partitioned Topic not found: {name} has zero partitions")
-    _check_unused(door, request, door.all_topics.parts(name))
-    await door.drop_partitioned(name)
+    only_if = _only_if(door, request)
+    if only_if is not None:
+        for part in door.all_topics.parts(name):  # before the first of them goes
+            only_if(door.core.topic(part.core_name))
+    await door.drop_partitioned(name, only_if=only_if)
     return DONE
 
 

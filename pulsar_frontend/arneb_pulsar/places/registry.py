@@ -6,7 +6,8 @@ made or gave policies to.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -175,10 +176,15 @@ class Registry:
             )
             self._partitioned[str(topic)] = made
 
-    async def drop_partitioned(self, topic: TopicName) -> None:
-        async with self._lock:
-            await self._put(PARTITIONED + str(topic), None)
-            self._partitioned.pop(str(topic), None)
+    async def drop_partitioned(
+        self, topic: TopicName, kept: Sequence[tuple[str, bytes | None]] = ()
+    ) -> None:
+        """Forget the partitioned topic, with all that is ``kept`` of it."""
+        name = str(topic)
+        async with self.removal(name) as record:
+            gone = (PARTITIONED + name, None)
+            await self._core.committed(Unit(metadata=[gone, *record, *kept]))
+            self._partitioned.pop(name, None)
 
     # Topics
 
@@ -219,10 +225,16 @@ class Registry:
                 self._topics[topic] = record
         self.changed()
 
-    async def forget(self, topic: str) -> None:
-        """The topic is gone, and what was kept of it."""
-        if topic in self._topics:
-            await self.change_record(topic, lambda it: PLAIN)
+    @asynccontextmanager
+    async def removal(self, topic: str) -> AsyncIterator[list[tuple[str, bytes | None]]]:
+        """What is kept of a topic goes with it: the body makes that durable, in the commit that
+        removes it, so that nothing of a topic made anew can go instead."""
+        async with self._lock:
+            with trio.CancelScope(shield=True):  # what is on disk must be in memory too
+                yield [(TOPICS + topic, None)] if topic in self._topics else []
+                was_kept = self._topics.pop(topic, None) is not None
+        if was_kept:
+            self.changed()
 
     def sweep(self) -> None:
         """Remove what is kept of topics that are gone."""

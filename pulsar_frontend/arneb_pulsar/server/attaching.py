@@ -4,12 +4,20 @@ The rule: what is made on the way for a consumer that does not come to be goes a
 that a dead connection holds is free.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from arneb_core.errors import ConsumerBusy, CoreError, KeyRangesRefused, SubscriptionTypeMismatch
+from arneb_core.errors import (
+    ConsumerBusy,
+    CoreError,
+    KeyRangesRefused,
+    SubscriptionBusy,
+    SubscriptionNotFound,
+    SubscriptionTypeMismatch,
+)
 from arneb_core.interface import (
     Consumer,
     ConsumerSpec,
@@ -87,8 +95,10 @@ class Attaching:
                     await self._door.overlook_superseded(topic, subscription)
                 consumer = await self._attach(topic, subscription, effect)
             except BaseException:
-                if not effect.durable and not subscription.consumers:
-                    await topic.unsubscribe(effect.subscription, force=True)
+                if not effect.durable:
+                    # Somebody else may have come to it, or it may have gone.
+                    with suppress(SubscriptionBusy, SubscriptionNotFound):
+                        await topic.unsubscribe(effect.subscription)
                 raise
         takes_any = effect.schema is not None and effect.schema.type is SchemaType.AUTO_CONSUME
         return Receiver(topic, subscription, consumer, takes_any, effect.compacted)

@@ -1,7 +1,7 @@
 """The door: what all connections of the server share."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from arneb_core.entry import Origin
@@ -223,19 +223,25 @@ class Door:
         for peer in self.connected(topic):
             peer.disconnect(topic)
 
-    async def drop(self, name: TopicName) -> None:
-        """Remove a topic, whoever uses it. Raises :class:`TopicNotFound`."""
+    async def drop(
+        self, name: TopicName, *, only_if: Callable[[Topic], bool] | None = None
+    ) -> None:
+        """Remove a topic, whoever uses it, or on a condition. Raises as :meth:`Topics.drop`."""
         topic = self.core.topic(name.core_name)
-        await self.all_topics.drop(name)
         if name.partition < 0:
-            await self.schemas.forget(name)
+            async with self.schemas.removal(name) as schemas:
+                await self.all_topics.drop(name, schemas, only_if=only_if)
+        else:
+            await self.all_topics.drop(name, only_if=only_if)
         self.disconnect(topic)
 
-    async def drop_partitioned(self, name: TopicName) -> None:
-        """Remove a partitioned topic, whoever uses it. Raises :class:`TopicNotFound`."""
+    async def drop_partitioned(
+        self, name: TopicName, *, only_if: Callable[[Topic], bool] | None = None
+    ) -> None:
+        """Remove a partitioned topic, as :meth:`drop`."""
         parts = [self.core.topic(each.core_name) for each in self.all_topics.parts(name)]
-        await self.all_topics.drop_partitioned(name)
-        await self.schemas.forget(name)
+        async with self.schemas.removal(name) as schemas:
+            await self.all_topics.drop_partitioned(name, schemas, only_if=only_if)
         for topic in parts:
             self.disconnect(topic)
 

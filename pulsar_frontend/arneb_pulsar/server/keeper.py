@@ -7,12 +7,13 @@ an AMQP queue is the queue's: nothing is taken from it here.
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 import trio
 
 from arneb_core.entry import read_header
-from arneb_core.errors import CommitFailed, CoreError
+from arneb_core.errors import CoreError, StoreFailed, StoreFull
 from arneb_core.interface import Core, Limits, Subscription, Topic
 from arneb_core.position import before
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
@@ -196,7 +197,8 @@ class Keeper:
             if self._is_idle(topic, rule):
                 since = seen[topic.id] = self._idle_since.get(topic.id, now)
                 if now - since >= max(rule.seconds, kept_s(policies)):
-                    await self._door.drop(name)
+                    idle = partial(self._is_still_idle, topic, rule)
+                    await self._door.drop(name, only_if=idle)
 
         await self._over_topics(look)
         self._idle_since = seen
@@ -213,10 +215,14 @@ class Keeper:
                 continue
             try:
                 await look(topic, name)
-            except CommitFailed as error:
+            except (StoreFull, StoreFailed) as error:
                 logger.warning("could not look after %s: %s", topic.name, error)
             except CoreError as error:
-                logger.debug("%s went while it was looked after: %s", topic.name, error)
+                logger.debug("%s changed while it was looked after: %s", topic.name, error)
+
+    def _is_still_idle(self, topic: Topic, rule: InactiveTopics, found: Topic) -> bool:
+        """It may be another one of that name by now."""
+        return found is topic and not topic.has_incoming and self._is_idle(topic, rule)
 
     def _is_idle(self, topic: Topic, rule: InactiveTopics) -> bool:
         if self._door.producers.of(topic):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from arneb_core.errors import CoreError, TopicNotFound
+from arneb_core.errors import CoreError, TopicFenced, TopicNotFound
 from arneb_core.interface import Topic
 from arneb_core.position import Position
 from arneb_pulsar.places.rates import Throttle
@@ -98,7 +98,7 @@ class Publishing:
     def append(self, run: effects.AppendRun) -> None:
         """Store a run of messages; the session is told in the end."""
         door, opened = self._door, self.opened.get(run.key)
-        if opened is None or door.core.topics.get(opened[0].name) is not opened[0]:
+        if opened is None or opened[0].fenced:
             self._refuse(run)
             return
         topic = opened[0]
@@ -124,10 +124,13 @@ class Publishing:
 
     def appended(self, run: effects.AppendRun, error: CoreError | None, first: Position) -> None:
         """A run is stored or failed."""
-        self._peer.tell(events.Appended(run, error, first))
+        if isinstance(error, TopicFenced):
+            self._refuse(run)
+        else:
+            self._peer.tell(events.Appended(run, error, first))
 
     def _refuse(self, run: effects.AppendRun) -> None:
-        """The topic was deleted under its producers."""
+        """The topic is being deleted under its producers, or has gone."""
         opened = self.opened.get(run.key)
         if opened is not None:
             self.expel_from(opened[0])

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from arneb_core.errors import CoreError, NotAllowed, SubscriptionNotFound
+from arneb_core.errors import (
+    CoreError,
+    NotAllowed,
+    SubscriptionBusy,
+    SubscriptionNotFound,
+    TopicFenced,
+)
 from arneb_core.interface import InitialPosition, Topic
 from arneb_pulsar.identity.grants import UNAUTHENTIC, Unauthentic
 from arneb_pulsar.names import TopicName
@@ -99,6 +105,8 @@ class Requests:
         place = Place(peer, effect.key, topic, version, effect.producer_id, effect.properties)
         claim: ProducerClaim = Claim(name, effect.mode, effect.topic_epoch, place)
         while True:
+            if topic.fenced:  # since it was found
+                raise TopicFenced(f"{topic!r} is being deleted")
             try:
                 producers.claim(claim)
             except ClaimRefused as refused:
@@ -187,11 +195,15 @@ class Requests:
                 pb.NotAllowedError,
                 f"Subscription {receiver.subscription.name!r} is the broker's own",
             )
-        elif len(receiver.subscription.consumers) > 1 and not effect.force:
-            failure = Failure(pb.MetadataError, NOT_ALONE)
         else:
             try:
-                await receiver.topic.unsubscribe(receiver.subscription.name, force=True)
+                await receiver.topic.unsubscribe(
+                    receiver.subscription.name,
+                    force=effect.force,
+                    leaving=(receiver.consumer,),
+                )
+            except SubscriptionBusy:
+                failure = Failure(pb.MetadataError, NOT_ALONE)
             except CoreError as error:
                 failure = failure_of(error)
         self._peer.tell(events.Unsubscribed(effect.key, failure))

@@ -5,7 +5,8 @@ partitions of a topic share the schemas of the whole. What compares large defini
 thread: it must not hold the event loop up.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from struct import Struct
 from typing import Final, TypeVar
@@ -95,15 +96,21 @@ class SchemaRegistry:
         async with self._lock:
             return await self._add(topic, None)
 
-    async def forget(self, topic: TopicName) -> None:
-        """The topic is gone, and all its schemas with it."""
+    @asynccontextmanager
+    async def removal(self, topic: TopicName) -> AsyncIterator[list[tuple[str, bytes | None]]]:
+        """All schemas go with the topic: the body makes that durable, in the commit that removes
+        it, so that none of a topic made anew can go instead."""
+        name = _name_of(topic)
         async with self._lock:
-            name = _name_of(topic)
-            if versions := self._versions.get(name):
-                keys = [_key(name, each.number) for each in versions]
-                with trio.CancelScope(shield=True):  # what is on disk must be in memory too
-                    await self._core.committed(Unit(metadata=[(key, None) for key in keys]))
-                    del self._versions[name]
+            with trio.CancelScope(shield=True):  # what is on disk must be in memory too
+                yield [(_key(name, each.number), None) for each in self._versions.get(name, ())]
+                self._versions.pop(name, None)
+
+    async def forget(self, topic: TopicName) -> None:
+        """Forget all schemas of a topic."""
+        async with self.removal(topic) as keys:
+            if keys:
+                await self._core.committed(Unit(metadata=keys))
 
     # Inside
 

@@ -4,11 +4,12 @@ The rule: a partition is a topic like any other, whose partitioned topic exists 
 record; what a topic may be made by, and with what, follows from the policies that hold for it.
 """
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
 from arneb_core.errors import NotAllowed, TopicExists, TopicNotFound
-from arneb_core.interface import Core, Topic, TopicSettings
+from arneb_core.interface import Core, Topic, TopicSettings, Unit
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.places.policies import retention_of
 from arneb_pulsar.places.registry import Partitioned, Registry
@@ -123,19 +124,34 @@ class Topics:
                 if first is not None and first.subscriptions[name].statistics().durable:
                     await made.subscribe(name)
 
-    async def drop(self, topic: TopicName) -> None:
-        """Remove a plain topic or one partition. Raises :class:`TopicNotFound`."""
-        await self._core.delete_topic(topic.core_name)
-        await self._registry.forget(topic.core_name)
+    async def drop(
+        self,
+        topic: TopicName,
+        kept: Sequence[tuple[str, bytes | None]] = (),
+        *,
+        only_if: Callable[[Topic], bool] | None = None,
+    ) -> None:
+        """Remove a plain topic or one partition, and in the same commit what is ``kept`` of it.
+        Raises :class:`TopicNotFound`, and :class:`TopicBusy` if ``only_if`` does not hold."""
+        name = topic.core_name
+        async with self._registry.removal(name) as record:
+            unit = Unit(metadata=[*record, *kept])
+            await self._core.delete_topic(name, unit=unit, only_if=only_if)
 
-    async def drop_partitioned(self, topic: TopicName) -> None:
-        """Remove a partitioned topic with its partitions. Raises :class:`TopicNotFound`."""
+    async def drop_partitioned(
+        self,
+        topic: TopicName,
+        kept: Sequence[tuple[str, bytes | None]] = (),
+        *,
+        only_if: Callable[[Topic], bool] | None = None,
+    ) -> None:
+        """Remove a partitioned topic with its partitions. Raises as :meth:`drop`; what was removed
+        before stays so."""
         if not self._registry.partitions(topic):
             raise TopicNotFound(f"Partitioned Topic not found: {topic}")
         for each in self.parts(topic):
-            await self.drop(each)
-        await self._registry.drop_partitioned(topic)
-        await self._registry.forget(str(topic))
+            await self.drop(each, only_if=only_if)
+        await self._registry.drop_partitioned(topic, kept)
 
     def parts(self, topic: TopicName) -> list[TopicName]:
         """The partitions of a partitioned topic that are there; of a plain one, itself."""

@@ -50,6 +50,7 @@ SERVER_ERRORS: Final[dict[type[core.CoreError], ServerError]] = {
     core.SubscriptionBusy: pb.ConsumerBusy,
     core.SubscriptionFenced: pb.ServiceNotReady,
     core.TopicFenced: pb.ServiceNotReady,
+    core.TopicBusy: pb.NotAllowedError,
     TopicTerminated: pb.TopicTerminatedError,
     core.NotAllowed: pb.NotAllowedError,
     core.CommitFailed: pb.PersistenceError,

@@ -1,0 +1,237 @@
+"""What is appended to a topic that is being deleted, or has gone; and topics that go only if nobody
+uses them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from arneb_core.engine import Engine, open_engine
+from arneb_core.errors import StoreFailed, SubscriptionBusy, TopicBusy, TopicFenced
+from arneb_core.interface import InitialPosition, Topic, TopicSettings, Unit
+from arneb_core.position import Position
+from arneb_core.store.environment import Store
+from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
+from arneb_core.testing.faults import FaultyStore
+
+pytestmark = pytest.mark.real_time
+
+ENTRY = make_entry(b"a")
+
+
+@asynccontextmanager
+async def faulty_engine(path: Path) -> AsyncIterator[tuple[Engine, FaultyStore]]:
+    with Store.open(path) as store:
+        faulty = FaultyStore(store)
+        async with open_engine(path, store=store, committing=faulty) as engine:
+            yield engine, faulty
+
+
+async def wait() -> None:
+    await trio.testing.wait_all_tasks_blocked()
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_an_append_to_a_topic_that_is_going_fails(data_dir: Path, *, durable: bool) -> None:
+    """Before its fence and in the same commit, behind its fence, and when it has gone."""
+    async with faulty_engine(data_dir) as (engine, faulty):
+        topic = await engine.create_topic("q", TopicSettings(durable=durable))
+        await engine.create_topic("other")
+        faulty.hold()
+        told = [Outcome() for _ in range(5)]
+        engine.append(engine.topic("other"), [ENTRY], Outcome())  # the commit under way
+        await wait()
+        engine.append(topic, [ENTRY], told[0])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(engine.delete_topic, "q")
+            await wait()
+            assert topic.fenced
+            engine.append(topic, [ENTRY], told[1])
+            engine.commit(Unit([(engine.topic("other"), [ENTRY]), (topic, [ENTRY])]), told[2])
+            faulty.release()
+        engine.append(topic, [ENTRY], told[3])
+        engine.commit(Unit([(topic, [ENTRY])]), told[4])
+        errors = [await each.wait() for each in told]
+        assert topic.gone
+        if not durable:
+            assert errors.pop(0) is None, "it was in the queue before the queue went"
+        assert [type(each) for each in errors] == [TopicFenced] * len(errors)
+        assert engine.topic("other").messages == 1, "a unit takes place whole or not at all"
+
+
+async def test_amqp_may_have_what_comes_for_a_deleted_queue_go_with_it(data_dir: Path) -> None:
+    async with faulty_engine(data_dir) as (engine, faulty):
+        topic = await engine.create_topic("q")
+        other = await engine.create_topic("other")
+        faulty.hold()
+        told = [Outcome() for _ in range(4)]
+        engine.append(other, [ENTRY], Outcome())
+        await wait()
+        engine.append(topic, [ENTRY], told[0], passes_over_gone=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(engine.delete_topic, "q")
+            await wait()
+            engine.append(topic, [ENTRY], told[1], passes_over_gone=True)
+            both = Unit([(topic, [ENTRY]), (other, [ENTRY])], passes_over_gone=True)
+            engine.commit(both, told[2])
+            faulty.release()
+        engine.append(topic, [ENTRY], told[3], passes_over_gone=True)
+        assert [await each.wait() for each in told] == [None] * 4
+        assert other.messages == 2
+
+
+async def test_appends_to_a_topic_whose_deletion_failed_go_on(data_dir: Path) -> None:
+    async with faulty_engine(data_dir) as (engine, faulty):
+        topic = await engine.create_topic("q")
+        faulty.hold()
+        faulty.fail_next()
+        async with trio.open_nursery() as nursery:
+
+            async def delete() -> None:
+                with pytest.raises(StoreFailed):
+                    await engine.delete_topic("q")
+
+            nursery.start_soon(delete)
+            await wait()
+            kept = Outcome()
+            engine.append(topic, [ENTRY], kept, passes_over_gone=True)
+            faulty.release()
+        assert await kept.wait() is None
+        await publish(engine, "q", [b"b"])
+        assert topic.messages == 2
+
+
+async def test_a_topic_goes_only_if_that_is_true_when_its_turn_has_come(data_dir: Path) -> None:
+    """What was looked at before may have changed while another deletion was under way."""
+    async with faulty_engine(data_dir) as (engine, faulty):
+        topic = await engine.create_topic("q")
+        await engine.create_topic("other")
+        faulty.hold()
+        refused: list[TopicBusy] = []
+
+        async def delete_if_empty() -> None:
+            def is_empty(found: Topic) -> bool:
+                assert found is topic
+                return not found.messages and not found.has_incoming
+
+            assert is_empty(topic)
+            try:
+                await engine.delete_topic("q", only_if=is_empty)
+            except TopicBusy as error:
+                refused.append(error)
+
+        stored = Outcome()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(engine.delete_topic, "other")
+            await wait()
+            nursery.start_soon(delete_if_empty)
+            await wait()
+            engine.append(topic, [ENTRY], stored)
+            faulty.release()
+        assert await stored.wait() is None
+        assert refused and engine.topics["q"] is topic and not topic.fenced
+        assert topic.messages == 1
+        await engine.delete_topic("q", only_if=lambda found: found.messages == 1)
+        assert "q" not in engine.topics
+
+
+async def test_what_waits_for_its_commit_is_incoming(data_dir: Path) -> None:
+    async with faulty_engine(data_dir) as (engine, faulty):
+        topic = await engine.create_topic("q")
+        memory = await engine.create_topic("m", TopicSettings(durable=False))
+        faulty.hold()
+        engine.append(topic, [ENTRY], Outcome())
+        assert topic.has_incoming and not memory.has_incoming
+        await wait()
+        assert topic.has_incoming, "its commit is under way"
+        engine.commit(Unit([(topic, [ENTRY]), (memory, [ENTRY])]), Outcome())
+        assert memory.has_incoming
+        faulty.release()
+        await quiet(engine)
+        assert not topic.has_incoming and not memory.has_incoming
+
+
+async def test_a_subscription_goes_only_with_those_that_leave_it(data_dir: Path) -> None:
+    """Somebody came while another removal was under way."""
+    async with faulty_engine(data_dir) as (engine, faulty):
+        topic = await engine.create_topic("q")
+        await engine.create_topic("other")
+        subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)
+        mine, _ = attach(subscription)
+        faulty.hold()
+        refused: list[SubscriptionBusy] = []
+
+        async def unsubscribe() -> None:
+            try:
+                await topic.unsubscribe("s", leaving=[mine])
+            except SubscriptionBusy as error:
+                refused.append(error)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(engine.delete_topic, "other")
+            await wait()
+            nursery.start_soon(unsubscribe)
+            await wait()
+            theirs, sink = attach(subscription)
+            faulty.release()
+        assert refused and not sink.closed and topic.subscriptions["s"] is subscription
+        theirs.detach()
+        await topic.unsubscribe("s", leaving=[mine])
+        assert not topic.subscriptions
+
+
+# What is kept in memory only waits for what is durable
+
+
+async def both_topics(engine: Engine) -> tuple[Topic, Topic, list[bytes]]:
+    """A durable topic, one that is not, and what a consumer of that has got."""
+    durable = await engine.create_topic("d")
+    memory = await engine.create_topic("m", TopicSettings(durable=False))
+    subscription = await memory.subscribe("s", initial=InitialPosition.EARLIEST)
+    _, sink = attach(subscription, unlimited=True)
+    return durable, memory, sink
+
+
+async def test_what_is_kept_in_memory_waits_for_the_rest_of_its_unit(data_dir: Path) -> None:
+    async with faulty_engine(data_dir) as (engine, faulty):
+        durable, memory, sink = await both_topics(engine)
+        faulty.hold()
+        told = [Outcome() for _ in range(4)]
+        unit = Unit([(durable, [ENTRY]), (memory, [make_entry(b"1")])])
+        assert not engine.commit(unit, told[0])
+        # Behind it, to keep the publisher's order, whichever way it comes.
+        engine.append(memory, [make_entry(b"2")], told[1])
+        assert not engine.commit(Unit([(memory, [make_entry(b"3")])]), told[2])
+        await wait()
+        assert sink.bodies == [] and not any(each.calls for each in told)
+        faulty.release()
+        assert [await each.wait() for each in told[:3]] == [None] * 3
+        assert engine.commit(Unit([(memory, [make_entry(b"4")])]), told[3])
+        await quiet(engine)
+        assert sink.bodies == [b"1", b"2", b"3", b"4"]
+
+
+async def test_what_is_kept_in_memory_never_comes_if_its_unit_fails(data_dir: Path) -> None:
+    """What only stood behind it comes all the same, at the place that its publisher is told."""
+    async with faulty_engine(data_dir) as (engine, faulty):
+        durable, memory, sink = await both_topics(engine)
+        placed: list[tuple[Exception | None, Position]] = []
+        faulty.fail_until_healed()
+        faulty.hold()
+        lost, unit = Outcome(), Unit([(durable, [ENTRY]), (memory, [make_entry(b"lost")])])
+        engine.commit(unit, lost)
+        engine.append(memory, [make_entry(b"a")], lambda *args: placed.append(args))
+        behind = Outcome()
+        engine.commit(Unit([(memory, [make_entry(b"b")])]), behind)
+        await wait()
+        faulty.release()
+        assert isinstance(await lost.wait(), StoreFailed)
+        assert await behind.wait() is None
+        faulty.heal()
+        await quiet(engine)
+        assert sink.bodies == [b"a", b"b"] and durable.messages == 0
+        assert placed == [(None, sink.positions[0])]
+        assert not memory.has_incoming

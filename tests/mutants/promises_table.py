@@ -1,0 +1,54 @@
+"""The mutant list, continued: promises that were broken between two moments.
+
+What was true when it was looked at and not any more when it was acted upon, what was named in one
+life and meant in another, what was reported done and was not.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import CORE, Mutant
+
+PULSAR_SERVER: Final = "pulsar_frontend/arneb_pulsar/server/"
+GOING_TESTS: Final = ("tests/core/test_topics_that_go.py",)
+PULSAR_GOING_TESTS: Final = ("tests/pulsar_frontend/server/test_topics_that_go.py",)
+QUEUE_GOING_TESTS: Final = ("tests/amqp_frontend/topology/test_queues_that_go.py",)
+
+PROMISES_MUTANTS: Final = (
+    Mutant(
+        "what is published to a topic that goes in the same commit is confirmed",
+        CORE + "committer.py",
+        "            if not request.passes_over_gone:\n",
+        "            if False:\n",
+        GOING_TESTS,
+    ),
+    Mutant(
+        "a topic that is being deleted takes what is published",
+        CORE + "engine.py",
+        "        if topic.fenced and not passes_over_gone:\n",
+        "        if topic.gone and not passes_over_gone:\n",
+        GOING_TESTS,
+    ),
+    Mutant(
+        "an idle topic goes though a producer came meanwhile",
+        PULSAR_SERVER + "keeper.py",
+        "                    await self._door.drop(name, only_if=idle)\n",
+        "                    await self._door.drop(name)\n",
+        PULSAR_GOING_TESTS,
+    ),
+    Mutant(
+        "an empty queue goes though something was published meanwhile",
+        "amqp_frontend/arneb_amqp/topology/queues.py",
+        "        return await self.delete(queue, only_if=may_go)\n",
+        "        return await self.delete(queue)\n",
+        QUEUE_GOING_TESTS,
+    ),
+    Mutant(
+        "what is kept in memory overtakes what waits for its commit",
+        CORE + "engine.py",
+        "        elif isinstance(topic.log, MemoryLog) and not topic.appends_held_up:\n",
+        "        elif isinstance(topic.log, MemoryLog):\n",
+        GOING_TESTS,
+    ),
+)

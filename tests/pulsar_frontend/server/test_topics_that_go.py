@@ -1,0 +1,181 @@
+"""Topics that go while somebody comes to them: nothing that was confirmed goes with them."""
+
+import pytest
+import trio
+import trio.testing
+from tests.pulsar_frontend.server.admin import Admin
+from tests.pulsar_frontend.server.client import connected
+from tests.pulsar_frontend.server.conftest import OpenDoor, Running
+
+from arneb_core.engine import Engine
+from arneb_core.interface import Topic, Unit
+from arneb_pulsar.names import parse_topic
+from arneb_pulsar.schemas.schema import Schema, SchemaType
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandCloseProducer,
+    CommandError,
+    CommandProducerSuccess,
+    CommandSendReceipt,
+    CommandUnsubscribe,
+)
+
+pytestmark = pytest.mark.real_time
+
+
+def name_of(local: str) -> str:
+    return f"persistent://public/default/{local}"
+
+
+def topic_of(running: Running, local: str = "t") -> Topic:
+    return running.core.topics[name_of(local)]
+
+
+async def occupy(core: Engine, nursery: trio.Nursery) -> None:
+    """Have a change of the catalog be under way, so that others wait for their turn."""
+    nursery.start_soon(core.create_topic, "occupied")
+    await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_a_topic_that_is_used_again_while_its_removal_waits_stays(
+    open_door: OpenDoor,
+) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        await Admin(running)("PUT", "/t")
+        topic, keeper = topic_of(running), running.door.keeper
+        await keeper.check_idle(0)
+        running.store.hold()
+        async with trio.open_nursery() as nursery:
+            await occupy(running.core, nursery)
+            nursery.start_soon(keeper.check_idle, 60)
+            await trio.testing.wait_all_tasks_blocked()
+            assert isinstance(await client.producer("t"), CommandProducerSuccess)
+            await client.publish(b"a")
+            await trio.testing.wait_all_tasks_blocked()
+            running.store.release()
+        receipt = await client.expect(CommandSendReceipt)
+        assert (receipt.message_id.ledgerId, receipt.message_id.entryId) == (1, 0)
+        assert topic_of(running) is topic and topic.messages == 1
+
+
+async def test_another_topic_of_an_idle_ones_name_stays(open_door: OpenDoor) -> None:
+    async with open_door() as running:
+        await Admin(running)("PUT", "/t")
+        topic, keeper = topic_of(running), running.door.keeper
+        await keeper.check_idle(0)
+        running.store.hold()
+        async with trio.open_nursery() as nursery:
+            await occupy(running.core, nursery)
+            nursery.start_soon(running.core.delete_topic, topic.name)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(running.core.create_topic, topic.name)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(keeper.check_idle, 60)
+            await trio.testing.wait_all_tasks_blocked()
+            running.store.release()
+        assert topic_of(running) is not topic
+
+
+async def test_who_comes_to_a_topic_that_is_going_comes_again(open_door: OpenDoor) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        await Admin(running)("PUT", "/t")
+        running.store.hold()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(running.core.delete_topic, name_of("t"))
+            await trio.testing.wait_all_tasks_blocked()
+            refused = await client.producer("t")
+            assert isinstance(refused, CommandError) and refused.error == pb.ServiceNotReady
+            running.store.release()
+        assert isinstance(await client.producer("t"), CommandProducerSuccess)
+        await client.publish(b"a")
+        await client.expect(CommandSendReceipt)
+        assert topic_of(running).messages == 1
+
+
+@pytest.mark.parametrize("deduplicated", [False, True])
+async def test_what_is_sent_to_a_topic_that_is_going_is_never_confirmed(
+    open_door: OpenDoor, *, deduplicated: bool
+) -> None:
+    """In the commit of the deletion itself, and behind it; its client sends it again."""
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        await admin("PUT", "/t")
+        if deduplicated:
+            await admin("POST", "/t/deduplicationEnabled", True)
+        await client.producer("t")
+        running.store.hold()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(running.core.committed, Unit(metadata=[("under way", b"")]))
+            await trio.testing.wait_all_tasks_blocked()
+            await client.publish(b"a")
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(running.core.delete_topic, name_of("t"))
+            await trio.testing.wait_all_tasks_blocked()
+            await client.publish(b"b", first=1)
+            await trio.testing.wait_all_tasks_blocked()
+            running.store.release()
+        await client.expect(CommandCloseProducer)
+        assert await client.silent(), "no receipt"
+        assert isinstance(await client.producer("t"), CommandProducerSuccess)
+        await client.publish(b"a", b"b")
+        for _ in range(2):
+            await client.expect(CommandSendReceipt)
+        assert topic_of(running).messages == 2
+
+
+async def test_a_topic_is_looked_at_when_it_goes_not_when_that_was_asked_for(
+    open_door: OpenDoor,
+) -> None:
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        await admin("PUT", "/t")
+        running.store.hold()
+        answers: list[object] = []
+
+        async def delete() -> None:
+            answers.append((await admin("DELETE", "/t"))[0])
+
+        async with trio.open_nursery() as nursery:
+            await occupy(running.core, nursery)
+            nursery.start_soon(delete)
+            await trio.testing.wait_all_tasks_blocked()
+            assert isinstance(await client.producer("t"), CommandProducerSuccess)
+            running.store.release()
+        assert answers == [412]
+        assert (await admin("DELETE", "/t", force="true"))[0] == 204
+
+
+async def test_a_schema_goes_with_its_topic_and_not_with_the_next_one(open_door: OpenDoor) -> None:
+    """It goes in the same commit: a topic that is made anew has its own."""
+    name, schema = parse_topic(name_of("t")), Schema(SchemaType.STRING)
+    async with open_door() as running:
+        await Admin(running)("PUT", "/t")
+        await running.door.schemas.attach(name, schema)
+        running.store.fail_next()
+        with pytest.raises(Exception, match="told to fail"):
+            await running.door.drop(name)
+        assert running.door.schemas.find(name) is not None, "the topic is still there"
+        commits = running.store.commits_total
+        await running.door.drop(name)
+        assert running.store.commits_total == commits + 1
+        assert running.door.schemas.find(name) is None
+    async with open_door() as running:
+        assert running.door.schemas.find(name) is None
+
+
+async def test_a_consumer_that_came_meanwhile_is_not_put_out_by_an_unsubscribe(
+    open_door: OpenDoor,
+) -> None:
+    async with open_door() as running, connected(running.door, 2) as (first, second):
+        await first.subscribe("t")
+        running.store.hold()
+        async with trio.open_nursery() as nursery:
+            await occupy(running.core, nursery)
+            nursery.start_soon(second.subscribe, "t")
+            await trio.testing.wait_all_tasks_blocked()
+            await first.send(CommandUnsubscribe(consumer_id=1, request_id=9))
+            await trio.testing.wait_all_tasks_blocked()
+            running.store.release()
+        refused = await first.expect(CommandError)
+        assert refused.error == pb.MetadataError
+        assert len(topic_of(running).subscriptions["s"].consumers) == 2
