@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from arneb.http.limits import HttpLimits
 from arneb.settings import ConfigInvalid, Reader, read_settings
 from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks
 from arneb_amqp.config import AmqpConfig
@@ -100,14 +101,14 @@ class PulsarTable(PulsarConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class HttpTable:
-    """The table ``[http]``."""
+class HttpTable(HttpLimits):
+    """The table ``[http]``: health, metrics and what there is."""
 
     listen: Listen = Address("127.0.0.1", 15672)
 
 
 @dataclass(frozen=True, slots=True)
-class HttpPulsarTable:
+class HttpPulsarTable(HttpLimits):
     """The table ``[http_pulsar]``: Pulsar's admin API."""
 
     listen: Listen = Address("127.0.0.1", 8080)

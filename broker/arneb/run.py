@@ -184,7 +184,8 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     from arneb.http.server import serve_http
 
     app = http_app(shared.core, shared.alarms, shared.watchdog)
-    await serve_http(app, shared.listeners.by_door["http"], task_status=task_status)
+    listeners, limits = shared.listeners.by_door["http"], shared.config.http
+    await serve_http(app, listeners, limits, task_status=task_status)
 
 
 async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
@@ -192,7 +193,8 @@ async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any
     from arneb.http.server import serve_http
 
     app = pulsar_admin_app(shared.pulsar, shared.core, shared.alarms)
-    await serve_http(app, shared.listeners.by_door["http-pulsar"], task_status=task_status)
+    listeners, limits = shared.listeners.by_door["http-pulsar"], shared.config.http_pulsar
+    await serve_http(app, listeners, limits, task_status=task_status)
 
 
 # Imported only when the door is on: start-up time and memory are for what is used.

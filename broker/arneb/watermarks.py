@@ -18,6 +18,9 @@ MEMORY_LIMITS: Final = (
 
 UNSET: Final = -1
 
+BYTES_MAX: Final = 2**63 - 1
+"""No machine has more; a figure beyond it could not be shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
@@ -41,8 +44,8 @@ class Watermarks:
         for name in ("memory_high_watermark_bytes", "disk_free_min_bytes"):
             value = getattr(self, name)
             lowest = UNSET if name.startswith("memory") else 0
-            if value < lowest:
-                raise ValueError(f"expected {name} of at least {lowest}, got {value}")
+            if not lowest <= value <= BYTES_MAX:
+                raise ValueError(f"expected {name} from {lowest} to {BYTES_MAX}, got {value}")
         if not 0.05 <= self.check_interval_s <= 3600:
             raise ValueError(
                 f"expected check_interval_s from 0.05 to 3600, got {self.check_interval_s}"

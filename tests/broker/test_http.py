@@ -1,19 +1,24 @@
 """The HTTP door: on a real socket, and as an application."""
 
+import gc
 import json
 import urllib.error
 import urllib.request
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import trio
+import trio.testing
 from prometheus_client.parser import text_string_to_metric_families
+from tests.broker.conftest import a_subscription
 
 from arneb.alarms import Alarms
 from arneb.config import Address
 from arneb.http.app import ObservedCore, http_app, topic_statistics
 from arneb.http.documents import topic_document
+from arneb.http.pages import PAGES_MAX, Page, Pages
 from arneb.http.server import serve_http
 from arneb.listeners import Listeners
 from arneb.metrics import (
@@ -21,7 +26,8 @@ from arneb.metrics import (
     ENGINE_FIGURES,
     SUBSCRIPTION_FIGURES,
     TOPIC_FIGURES,
-    exposition,
+    broker_figures,
+    topic_figures,
 )
 from arneb.watermarks import Levels, Watermarks
 
@@ -110,11 +116,11 @@ async def test_a_topic_that_goes_while_listing_is_left_out(core: Any) -> None:
             return None
 
     core.topics = Vanishing(core.topics)
-    assert await topic_statistics(core) == []
+    assert [each async for each in topic_statistics(core)] == []
 
 
 async def test_a_document_has_the_statistics_own_names(core: Any) -> None:
-    [_, topic] = await topic_statistics(core)
+    [_, topic] = [each async for each in topic_statistics(core)]
     document = topic_document(topic)
     assert set(document) == set(topic.__slots__)
     assert set(document["subscriptions"][0]) == set(topic.subscriptions[0].__slots__)
@@ -122,7 +128,7 @@ async def test_a_document_has_the_statistics_own_names(core: Any) -> None:
 
 
 def test_a_page_without_topics_is_valid(core: Any) -> None:
-    assert b"arneb_topics 0.0" in exposition(core.statistics(), [])
+    assert "arneb_topics 0.0\n" in broker_figures(core.statistics(), 0)
 
 
 def quiet_alarms() -> Alarms:
@@ -163,7 +169,13 @@ async def test_watermarks_are_moved_and_alarms_shown() -> None:
 @pytest.mark.real_time
 async def test_what_is_no_watermark_is_refused_in_words() -> None:
     alarms = quiet_alarms()
-    bodies = (b"", b"{", b"\xff", b"[]", b'{"disk": 1}', b'{"memory_high_watermark": 2}')
+    bodies = (
+        b"", b"{", b"\xff", b"[]", b'{"disk": 1}', b'{"memory_high_watermark": 2}',
+        b"[" * 100_000, b'{"a":' * 100_000, b'{"disk_free_min_bytes": ' + b"1" * 5000 + b"}",
+        b'{"\\ud800": 1}', b'{"memory_high_watermark": "\\ud800"}',
+        b'{"memory_high_watermark": NaN}',
+        b'{"memory_high_watermark": 1e999}', b'{"disk_free_min_bytes": ' + b"9" * 30 + b"}",
+    )  # fmt: skip
     *refused, shown = await told(alarms, *bodies)
     assert [status for status, _, _ in refused] == [400] * len(bodies)
     assert all(json.loads(body)["reason"] for _, _, body in refused)
@@ -171,7 +183,75 @@ async def test_what_is_no_watermark_is_refused_in_words() -> None:
     assert alarms.watermarks == Watermarks()
 
 
+@pytest.mark.real_time
+async def test_all_who_ask_while_a_page_is_made_share_the_next(core: Any) -> None:
+    for number in range(500):
+        core.add(f"public/default/{number:03}", a_subscription("amqp"))
+    made = 0
+
+    async def make() -> AsyncIterator[str]:
+        nonlocal made
+        made += 1
+        async for each in topic_statistics(core):
+            yield each.name
+
+    pages = Pages(make, "text/plain")
+    found = list[Page]()
+
+    async def ask() -> None:
+        found.append(await pages.current())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(200):
+            nursery.start_soon(ask)
+    assert (made, len(found)) == (2, 201)
+    assert b"".join(found[-1].pieces).endswith(b"public/default/orders")
+
+
+@pytest.mark.real_time
+async def test_few_pages_are_in_memory_however_many_are_read() -> None:
+    made = 0
+
+    async def make() -> AsyncIterator[str]:
+        nonlocal made
+        made += 1
+        yield "x" * 1000
+        await trio.lowlevel.checkpoint()
+
+    pages = Pages(make, "text/plain")
+    reading = [await pages.current() for _ in range(20)]
+    assert made == len(pages.alive) == PAGES_MAX
+    assert reading[-1] is reading[PAGES_MAX - 1]
+    del reading
+    gc.collect()
+    assert not pages.alive
+    await pages.current()
+    assert made == PAGES_MAX + 1
+
+
+def test_figures_of_topics_are_those_of_the_library(core: Any) -> None:
+    core.add('\\n "quoted"\n', a_subscription('"\\'))
+    topics = [topic.statistics() for topic in core.topics.values()]
+    page = "".join(topic_figures(topics))
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+    for topic in topics:
+        for figure in TOPIC_FIGURES:
+            value = samples.pop((f"arneb_topic_{figure.field}", topic.name))
+            assert value == getattr(topic, figure.field)
+        for each in topic.subscriptions:
+            for figure in SUBSCRIPTION_FIGURES:
+                name = f"arneb_subscription_{figure.field}", topic.name, each.name
+                assert samples.pop(name) == getattr(each, figure.field)
+    assert not samples
+
+
 def test_alarms_are_metrics(core: Any) -> None:
-    page = exposition(core.statistics(), [], quiet_alarms().statistics)
+    page = broker_figures(core.statistics(), 0, quiet_alarms().statistics)
     for figure in ALARM_FIGURES:
-        assert f"arneb_{figure.field} ".encode() in page
+        assert f"arneb_{figure.field} " in page

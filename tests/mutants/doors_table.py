@@ -6,6 +6,8 @@ from tests.mutants.table import Mutant
 
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 AMQP: Final = "amqp_frontend/arneb_amqp/"
+BROKER: Final = "broker/arneb/"
+HTTP_TESTS: Final = ("tests/broker/test_http_server.py",)
 ROOM_TESTS: Final = ("tests/pulsar_frontend/server/test_room.py",)
 
 DOOR_MUTANTS: Final = (
@@ -33,5 +35,26 @@ DOOR_MUTANTS: Final = (
         "                            await self._connection.room()\n",
         "                            pass\n",
         ("tests/amqp_frontend/server/test_room.py",),
+    ),
+    Mutant(
+        "a body is as large as its client likes",
+        BROKER + "http/connection.py",
+        "                    if len(body) + len(event.data) > limits.body_bytes_max:\n",
+        "                    if False:\n",
+        HTTP_TESTS,
+    ),
+    Mutant(
+        "a slow body is waited for for ever",
+        BROKER + "http/connection.py",
+        "        with trio.move_on_after(limits.body_timeout_s) as patience:\n",
+        '        with trio.move_on_after(float("inf")) as patience:\n',
+        HTTP_TESTS,
+    ),
+    Mutant(
+        "unread answers are held without a bound",
+        BROKER + "http/room.py",
+        "        while self.bytes > share.bytes and self.bytes + size > self.bytes_max:\n",
+        "        while False:\n",
+        HTTP_TESTS,
     ),
 )

@@ -5,7 +5,6 @@ the file, on the command line and here.
 """
 
 from dataclasses import asdict
-from json import JSONDecodeError
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -13,6 +12,7 @@ from starlette.routing import Route
 
 from arneb.alarms import Alarms
 from arneb.settings import ConfigInvalid
+from arneb_core.json_text import InvalidJson, parse_json
 
 
 def alarm_routes(alarms: Alarms) -> list[Route]:
@@ -23,11 +23,11 @@ def alarm_routes(alarms: Alarms) -> list[Route]:
 
     async def move(request: Request) -> Response:
         try:
-            wanted = await request.json()
+            wanted = parse_json(await request.body())
             if not isinstance(wanted, dict):
                 raise ConfigInvalid("expected an object of watermarks by name")
             await alarms.move(wanted)
-        except (ConfigInvalid, JSONDecodeError, UnicodeDecodeError) as error:
+        except (ConfigInvalid, InvalidJson) as error:
             return JSONResponse({"reason": str(error)}, status_code=400)
         return await show(request)
 

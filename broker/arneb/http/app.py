@@ -4,7 +4,9 @@ It is plain ASGI with Starlette's routing, so it can be served, mounted or teste
 anything that speaks ASGI; it knows no socket.
 """
 
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Final, Protocol
 
 import trio
@@ -17,8 +19,9 @@ from starlette.routing import Route
 from arneb.alarms import Alarms
 from arneb.http.alarms import alarm_routes
 from arneb.http.documents import topic_document
+from arneb.http.pages import Pages
 from arneb.http.turns import turn_routes
-from arneb.metrics import CONTENT_TYPE, exposition
+from arneb.metrics import CONTENT_TYPE, broker_figures, topic_figures
 from arneb.turn_watchdog import TurnWatchdog
 from arneb_core.interface import Core, TopicStatistics
 from arneb_core.statistics import EngineStatistics
@@ -34,8 +37,9 @@ class ObservedCore(Core, Protocol):
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
-TOPICS_PER_TURN: Final = 200
-"""Topics read between two checkpoints: about a millisecond in which nobody is served."""
+ROWS_PER_TURN: Final = 50
+"""Topics and subscriptions looked at between two checkpoints: about a millisecond in which nobody
+is served."""
 
 
 def http_app(
@@ -55,16 +59,18 @@ def http_app(
     )
 
 
-async def topic_statistics(core: Core) -> list[TopicStatistics]:
+async def topic_statistics(core: Core) -> AsyncIterator[TopicStatistics]:
     """The statistics of every topic, in the order of their names."""
-    found = []
-    for count, name in enumerate(sorted(core.topics)):
-        if count % TOPICS_PER_TURN == 0:
-            await trio.lowlevel.checkpoint()
+    rows = 0
+    for name in sorted(core.topics):
         # A topic may go while we were at a checkpoint.
         if topic := core.topics.get(name):
-            found.append(topic.statistics())
-    return found
+            found = topic.statistics()
+            yield found
+            rows += 1 + len(found.subscriptions)
+        if rows >= ROWS_PER_TURN:
+            rows = 0
+            await trio.lowlevel.checkpoint()
 
 
 def _healthz(core: ObservedCore) -> Endpoint:
@@ -78,21 +84,28 @@ def _healthz(core: ObservedCore) -> Endpoint:
 def metrics_of(core: ObservedCore, alarms: Alarms | None) -> Endpoint:
     """Answers with the figures of ``core`` for Prometheus."""
 
-    async def metrics(request: Request) -> Response:
-        topics = await topic_statistics(core)
-        # Rendering costs some microseconds a figure, which ten thousand topics make seconds.
+    async def make() -> AsyncIterator[str]:
+        topics = [each async for each in topic_statistics(core)]
         short = None if alarms is None else alarms.statistics
-        page = await trio.to_thread.run_sync(exposition, core.statistics(), topics, short)
-        return Response(page, media_type=CONTENT_TYPE)
+        figures = partial(broker_figures, core.statistics(), len(topics), short)
+        yield await trio.to_thread.run_sync(figures)
+        for part in topic_figures(topics):
+            yield part
+            await trio.lowlevel.checkpoint()
 
-    return metrics
+    return Pages(make, CONTENT_TYPE).answer
 
 
 def _topics(core: Core) -> Endpoint:
-    async def topics(request: Request) -> Response:
-        return JSONResponse({"topics": [topic_document(t) for t in await topic_statistics(core)]})
+    async def make() -> AsyncIterator[str]:
+        yield '{"topics":['
+        comma = ""
+        async for each in topic_statistics(core):
+            yield comma + json.dumps(topic_document(each))
+            comma = ","
+        yield "]}"
 
-    return topics
+    return Pages(make, "application/json").answer
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

@@ -1,36 +1,96 @@
-"""The HTTP server: hypercorn's trio worker on sockets that are bound already."""
+"""The HTTP server: accepts connections on sockets that are bound already.
+
+The rule: a port has so many connections at the most; when one more comes, the one that has waited
+for its client for the longest time goes.
+"""
 
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final
 
 import trio
-from hypercorn.config import Config as HypercornConfig
-from hypercorn.trio import serve
-from hypercorn.typing import ASGIFramework
 from starlette.types import ASGIApp
 
+from arneb.http.connection import Addresses, HttpConnection
+from arneb.http.limits import DEFAULT_LIMITS, HttpLimits
+from arneb.http.room import Room
+
 GRACEFUL_S: Final = 1.0
+"""How long requests that are being answered may take when the broker stops."""
+
+
+class HttpServer:
+    """One port and its connections."""
+
+    def __init__(self, app: ASGIApp, limits: HttpLimits = DEFAULT_LIMITS) -> None:
+        self._app = app
+        self._limits = limits
+        self.room = Room(limits.held_bytes_max)
+        self.connections: dict[HttpConnection, None] = {}
+        self._stopping = False
+
+    def __repr__(self) -> str:
+        return f"<HttpServer {len(self.connections)} connections, {self.room!r}>"
+
+    async def accepted(self, stream: trio.SocketStream) -> None:
+        """Serve the client of a socket."""
+        try:
+            theirs, ours = stream.socket.getpeername(), stream.socket.getsockname()
+        except OSError:
+            await trio.aclose_forcefully(stream)  # it is gone again
+        else:
+            await self.handle(stream, (theirs[:2], ours[:2]))
+
+    async def handle(
+        self, stream: trio.abc.HalfCloseableStream, addresses: Addresses = (None, None)
+    ) -> None:
+        """Serve one client."""
+        if self._stopping or not self._has_place():
+            await trio.aclose_forcefully(stream)
+            return
+        connection = HttpConnection(self._app, stream, self._limits, self.room, addresses)
+        self.connections[connection] = None
+        try:
+            await connection.run()
+        finally:
+            self.connections.pop(connection, None)
+
+    def stop(self) -> None:
+        """Take no more requests."""
+        self._stopping = True
+        for connection in list(self.connections):
+            connection.stop()
+
+    def _has_place(self) -> bool:
+        """Is there a place for one more, if need be that of another?"""
+        if len(self.connections) < self._limits.connections_max:
+            return True
+        waiting = [each for each in self.connections if each.may_be_cut]
+        if not waiting:
+            return False
+        longest = min(waiting, key=lambda each: each.since)
+        del self.connections[longest]
+        longest.cut()
+        return True
 
 
 async def serve_http(
     app: ASGIApp,
     listeners: Sequence[trio.SocketListener],
+    limits: HttpLimits = DEFAULT_LIMITS,
     *,
     task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Answer requests until cancelled; started when connections are accepted.
-
-    Takes the listeners' sockets over.
-    """
-    config = HypercornConfig()
-    config.bind = [f"fd://{_take_over(listener)}" for listener in listeners]
-    config.errorlog = None
-    config.graceful_timeout = GRACEFUL_S
-    config.include_server_header = False
-    # Both speak ASGI, but each has types of its own for it.
-    framework = cast(ASGIFramework, app)
-    await serve(framework, config, task_status=task_status, mode="asgi")
-
-
-def _take_over(listener: trio.SocketListener) -> int:
-    return listener.socket.detach()
+    """Answer requests until cancelled; started when connections are accepted."""
+    server = HttpServer(app, limits)
+    async with trio.open_nursery() as connections:
+        try:
+            await trio.serve_listeners(
+                server.accepted,
+                list(listeners),
+                handler_nursery=connections,
+                task_status=task_status,
+            )
+        finally:
+            connections.cancel_scope.shield = True
+            connections.cancel_scope.deadline = trio.current_time() + GRACEFUL_S
+            server.stop()

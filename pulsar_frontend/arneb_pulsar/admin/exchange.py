@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from arneb_core.json_text import InvalidJson, parse_json
+
 NO_CONTENT: Final = 204
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
@@ -37,9 +39,9 @@ class AdminRequest:
     def json(self) -> Any:
         """The body. Raises :class:`AdminError`."""
         try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError) as error:
-            raise AdminError(400, f"expected JSON, got {self.body[:40]!r}") from error
+            return parse_json(self.body)
+        except InvalidJson as error:
+            raise AdminError(400, str(error)) from error
 
     def number(self, name: str) -> int:
         """A part of the path that is a number. Raises :class:`AdminError`."""

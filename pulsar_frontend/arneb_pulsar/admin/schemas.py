@@ -7,6 +7,7 @@ administrators alone.
 import json
 from typing import Any, Final
 
+from arneb_core.json_text import parse_json
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.topics import topic_of
@@ -121,10 +122,10 @@ def _read(request: AdminRequest) -> Schema:
 def _joined(data: str) -> bytes:
     """The definition of a pair, of which callers give the parts as a document."""
     try:
-        parts = json.loads(data)
+        parts = parse_json(data)
         pieces = [parts[which] for which in ("key", "value")]
         texts = [piece if isinstance(piece, str) else json.dumps(piece) for piece in pieces]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise AdminError(INVALID, "expected the definitions of key and value") from error
     return b"".join(len(text.encode()).to_bytes(4, "big") + text.encode() for text in texts)
 

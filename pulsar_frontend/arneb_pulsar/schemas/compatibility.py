@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Final
 
+from arneb_core.json_text import InvalidJson, parse_json
 from arneb_pulsar.schemas.descriptor import root_message
 from arneb_pulsar.schemas.schema import (
     SCHEMA_BYTES_MAX,
@@ -222,6 +223,7 @@ def _parse(schema: Schema) -> Any:
     from avro.schema import parse
 
     try:
+        parse_json(schema.data)  # avro takes what can be neither shown nor stored
         return parse(schema.data.decode(), validate_names=False)
     except (AvroException, ValueError, TypeError, AttributeError, RecursionError) as error:
         if schema.type is SchemaType.JSON and _is_json_object(schema.data):
@@ -232,8 +234,8 @@ def _parse(schema: Schema) -> Any:
 
 def _is_json_object(data: bytes) -> bool:
     try:
-        return isinstance(json.loads(data), dict)
-    except (ValueError, RecursionError):
+        return isinstance(parse_json(data), dict)
+    except InvalidJson:
         return False
 
 

@@ -4,7 +4,6 @@ The rule: only names are read. Pulsar lets a message change as it likes while it
 what the fields mean is between its clients.
 """
 
-import json
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -12,13 +11,12 @@ from typing import Any
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
+from arneb_core.json_text import parse_json
+
 
 def root_message(data: bytes) -> str:
     """The full name of the message that a definition describes. Raises :class:`ValueError`."""
-    try:
-        definition = json.loads(data)
-    except RecursionError as error:
-        raise ValueError("expected a definition, got one that is nested too deeply") from error
+    definition = parse_json(data)
     root, file_name = (
         _text(definition, f"root{of}Name") for of in ("MessageType", "FileDescriptor")
     )

@@ -1,0 +1,332 @@
+"""One connection of an HTTP port: requests come in, an ASGI application answers them.
+
+The rule: one request at a time, HTTP/1.1 or 1.0, and neither side may take longer or more than the
+port's limits say. A request's body is read before the application is asked, so that the
+application never waits for the client; its answer is held no longer than the client takes it.
+"""
+
+import json
+import logging
+from email.utils import formatdate
+from enum import Enum
+from typing import Final
+from urllib.parse import unquote
+
+import h11
+import trio
+from starlette.types import ASGIApp, Message, Scope
+
+from arneb.http.limits import HEAD_BYTES_MAX, HttpLimits
+from arneb.http.room import Room, Share
+
+RECEIVE_BYTES: Final = 64 * 1024
+PIECE_BYTES: Final = 64 * 1024
+"""Written at once, so that a slow but living client makes visible progress."""
+
+ANSWER_BYTES: Final = 1024 * 1024
+"""What an answer is taken to need until it is known how large it is."""
+
+HOLD: Final = "arneb.hold"
+"""The ASGI extension by which an application says that its answer will need more than that: an
+awaitable function of the bytes, which returns when there is room for them."""
+
+LINGER_S: Final = 1.0
+LINGER_BYTES: Final = 1024 * 1024
+"""What is still read of a client that was refused before it had sent everything: a socket that is
+closed with unread input takes the answer away with it."""
+
+BODILESS: Final = frozenset({204, 304})
+
+Addresses = tuple[tuple[str, int] | None, tuple[str, int] | None]
+"""Of the client, and where it reached us; None = nobody knows."""
+
+logger = logging.getLogger(__name__)
+
+
+class Refused(Exception):
+    """A request that the application does not see."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class State(Enum):
+    """What a connection does."""
+
+    IDLE = "idle"
+    """It waits for a request."""
+    READING = "reading"
+    """A request is on its way."""
+    ANSWERING = "answering"
+    """The application is at work."""
+    WRITING = "writing"
+    """An answer is on its way."""
+
+
+class HttpConnection:
+    """One client.
+
+    Invariant: in ANSWERING nothing is cut off: what an administrator has begun is done.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        stream: trio.abc.HalfCloseableStream,
+        limits: HttpLimits,
+        room: Room,
+        addresses: Addresses = (None, None),
+    ) -> None:
+        self._app = app
+        self._stream = stream
+        self._limits = limits
+        self._room = room
+        self._addresses = addresses
+        self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
+        self._scope = trio.CancelScope()
+        self._share = Share(self._scope.cancel)
+        self.state = State.IDLE
+        self.since = trio.current_time()
+        self._head = b""
+        self.last = False
+        """No request follows the one that is being answered."""
+
+    def __repr__(self) -> str:
+        return f"<HttpConnection {self.state.value}, {self._share!r}>"
+
+    @property
+    def may_be_cut(self) -> bool:
+        """It waits for its client."""
+        return self.state is not State.ANSWERING
+
+    def cut(self) -> None:
+        """End at once."""
+        self._scope.cancel()
+
+    def stop(self) -> None:
+        """End after the request that is being answered."""
+        self.last = True
+        if self.state in (State.IDLE, State.READING):
+            self._scope.cancel()
+
+    async def run(self) -> None:
+        """Serve the client until it leaves, is refused, or takes too long."""
+        try:
+            with self._scope:
+                while await self._exchange() and not self.last:
+                    self._wire.start_next_cycle()
+                    self._move(State.IDLE)
+                await self._linger()
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+            pass  # the client is gone, or as good as gone
+        finally:
+            self._room.give_back(self._share)
+            await trio.aclose_forcefully(self._stream)
+
+    def _move(self, state: State) -> None:
+        self.state = state
+        self.since = trio.current_time()
+        self._share.yielding = state is not State.ANSWERING
+
+    async def _exchange(self) -> bool:
+        """Read one request and answer it; may another come?"""
+        try:
+            request = await self._read_head()
+            if request is None:
+                return False
+            body = await self._read_body(request)
+        except h11.RemoteProtocolError as error:
+            await self._refuse(error.error_status_hint, str(error))
+            return False
+        except ValueError as error:  # of numbers too long for Python
+            await self._refuse(400, str(error))
+            return False
+        except Refused as refused:
+            await self._refuse(refused.status, str(refused))
+            return False
+        await self._room.take(self._share, ANSWER_BYTES)
+        self._move(State.ANSWERING)
+        answer = _Answer(self, is_head=request.method == b"HEAD")
+        try:
+            await self._app(self._scope_of(request), _Body(body), answer.send)
+        except h11.LocalProtocolError:
+            logger.exception("a wrong answer to %s", request.target)
+            return False
+        except Exception as error:
+            if answer.started or isinstance(error, trio.BrokenResourceError):
+                raise
+            logger.exception("%s %s failed", request.method, request.target)
+            await self._refuse(500, "Internal error")
+            return False
+        finally:
+            self._room.give_back(self._share)
+        return self._wire.our_state is h11.DONE and self._wire.their_state is h11.DONE
+
+    # In
+
+    async def _read_head(self) -> h11.Request | None:
+        """The next request; None if the client leaves."""
+        limits = self._limits
+        with trio.move_on_after(limits.idle_timeout_s) as patience:
+            while True:
+                event = self._wire.next_event()
+                if event is not h11.NEED_DATA:
+                    break
+                data = bytes(await self._stream.receive_some(RECEIVE_BYTES))
+                if self.state is State.IDLE and data:
+                    self._move(State.READING)
+                    patience.deadline = trio.current_time() + limits.head_timeout_s
+                self._wire.receive_data(data)
+        if patience.cancelled_caught:
+            if self.state is State.IDLE:
+                return None
+            raise Refused(408, f"expected headers within {limits.head_timeout_s:g} s")
+        self._move(State.READING)
+        if not isinstance(event, h11.Request):
+            return None
+        if event.http_version not in (b"1.0", b"1.1"):
+            raise Refused(505, f"expected HTTP/1.1, got HTTP/{event.http_version.decode()}")
+        return event
+
+    async def _read_body(self, request: h11.Request) -> bytes:
+        limits = self._limits
+        for name, value in request.headers:
+            if name == b"content-length" and int(value) > limits.body_bytes_max:
+                raise self._too_large()
+        if self._wire.they_are_waiting_for_100_continue:
+            await self._write(
+                self._wire.send(h11.InformationalResponse(status_code=100, headers=[]))
+            )
+        body = bytearray()
+        with trio.move_on_after(limits.body_timeout_s) as patience:
+            while True:
+                event = self._wire.next_event()
+                if event is h11.NEED_DATA:
+                    self._wire.receive_data(bytes(await self._stream.receive_some(RECEIVE_BYTES)))
+                elif isinstance(event, h11.Data):
+                    if len(body) + len(event.data) > limits.body_bytes_max:
+                        raise self._too_large()
+                    await self._room.take(self._share, len(event.data))
+                    body += event.data
+                else:
+                    break
+        if patience.cancelled_caught:
+            raise Refused(408, f"expected the body within {limits.body_timeout_s:g} s")
+        if not isinstance(event, h11.EndOfMessage):
+            raise trio.BrokenResourceError("the client left before its request was whole")
+        return bytes(body)
+
+    def _too_large(self) -> Refused:
+        return Refused(413, f"expected a body of at most {self._limits.body_bytes_max} bytes")
+
+    def _scope_of(self, request: h11.Request) -> Scope:
+        raw_path, _, query = request.target.partition(b"?")
+        client, server = self._addresses
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": request.http_version.decode(),
+            "method": request.method.decode("ascii").upper(),
+            "scheme": "http",
+            "path": unquote(raw_path.decode("ascii")),
+            "raw_path": raw_path,
+            "query_string": query,
+            "root_path": "",
+            "headers": list(request.headers),
+            "client": client,
+            "server": server,
+            "extensions": {HOLD: self.hold},
+        }
+
+    # Out
+
+    async def hold(self, size: int) -> None:
+        """An answer will need so much; wait until there is room for it."""
+        await self._room.take(self._share, size, needed=True)
+
+    def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """The head of an answer; it is written with the first piece of the body."""
+        headers.append((b"date", formatdate(usegmt=True).encode()))
+        if self.last:
+            headers.append((b"connection", b"close"))
+        self._head = self._wire.send(h11.Response(status_code=status, headers=headers)) or b""
+
+    async def go_on(self, piece: bytes, *, last: bool) -> None:
+        """Write a piece of its body. Now it is known what the answer takes."""
+        self._room.give_back(self._share)
+        self._room.add(self._share, len(piece))
+        self._move(State.WRITING)
+        head, self._head = self._head, b""
+        await self._write(head)
+        if piece:
+            for data in self._wire.send_with_data_passthrough(h11.Data(data=piece)) or ():
+                await self._write(data)
+        if last:
+            await self._write(self._wire.send(h11.EndOfMessage()))
+            self._room.give_back(self._share)
+        else:
+            self._move(State.ANSWERING)
+
+    async def _write(self, data: bytes | None) -> None:
+        """Raises :class:`trio.TooSlowError` if the client does not read."""
+        view = memoryview(data or b"")
+        for start in range(0, len(view), PIECE_BYTES):
+            with trio.fail_after(self._limits.write_timeout_s):
+                await self._stream.send_all(view[start : start + PIECE_BYTES])
+
+    async def _refuse(self, status: int, reason: str) -> None:
+        """Answer without the application, as far as the client can still be answered."""
+        if self._wire.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return
+        body = _reason(reason)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        self.last = True
+        self.begin(status, headers)
+        await self.go_on(body, last=True)
+
+    async def _linger(self) -> None:
+        """Close the connection so that the client has its answer before."""
+        with trio.move_on_after(LINGER_S):
+            await self._stream.send_eof()
+            left = LINGER_BYTES
+            while left > 0 and (data := await self._stream.receive_some(RECEIVE_BYTES)):
+                left -= len(data)
+
+
+class _Body:
+    """What the application receives: the whole body, and then nothing any more."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body: bytes | None = body
+
+    async def __call__(self) -> Message:
+        if self._body is None:
+            await trio.sleep_forever()
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+class _Answer:
+    """What the application sends, on its way to the connection."""
+
+    def __init__(self, connection: HttpConnection, *, is_head: bool) -> None:
+        self._connection = connection
+        self._bodiless = is_head
+        self.started = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            self._bodiless |= message["status"] in BODILESS
+            self._connection.begin(message["status"], list(message["headers"]))
+        elif message["type"] == "http.response.body":
+            piece = b"" if self._bodiless else message.get("body", b"")
+            await self._connection.go_on(piece, last=not message.get("more_body", False))
+
+
+def _reason(reason: str) -> bytes:
+    return json.dumps({"reason": reason}).encode()

@@ -1,0 +1,48 @@
+"""Limits: what one HTTP port lets its clients take, of memory and of time.
+
+The rule: whatever a client can make longer or larger has a bound here, and every bound is a
+setting. They hold for whoever comes, before it is asked who that is.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+HEAD_BYTES_MAX: Final = 80 * 1024
+"""A request's line and headers; a token of 64 KiB fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """Keys of the tables ``[http]`` and ``[http_pulsar]``. Raises :class:`ValueError`."""
+
+    body_bytes_max: int = 1024 * 1024
+    """Of one request; the largest document is a set of policies or a schema."""
+
+    held_bytes_max: int = 64 * 1024 * 1024
+    """What all connections of the port make the broker hold: bodies that are on their way, and
+    answers that are not read. Who has held some for a second is cut off when others need it."""
+
+    connections_max: int = 1000
+    """Past this the connection that has done nothing for the longest time goes, or the new one."""
+
+    head_timeout_s: float = 10.0
+    """From a request's first byte to the end of its headers."""
+
+    body_timeout_s: float = 30.0
+    """From there to the end of its body."""
+
+    idle_timeout_s: float = 30.0
+    """Until a connection's first request, and between two."""
+
+    write_timeout_s: float = 30.0
+    """A client that takes 64 KiB of its answer in no such time does not read."""
+
+    def __post_init__(self) -> None:
+        for each in fields(HttpLimits):
+            if not getattr(self, each.name) > 0:
+                raise ValueError(
+                    f"{each.name}: expected more than 0, got {getattr(self, each.name)}"
+                )
+
+
+DEFAULT_LIMITS: Final = HttpLimits()

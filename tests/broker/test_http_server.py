@@ -1,0 +1,297 @@
+"""The HTTP server: what its clients may take, of memory and of time."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from starlette.types import Message, Receive, Scope, Send
+
+from arneb.http.connection import HOLD
+from arneb.http.limits import DEFAULT_LIMITS, HEAD_BYTES_MAX, HttpLimits
+from arneb.http.room import HELD_S
+from arneb.http.server import HttpServer
+
+KIB = 1024
+SMALL = replace(DEFAULT_LIMITS, body_bytes_max=100 * KIB, held_bytes_max=2 * KIB * KIB)
+ANSWER = bytes(KIB * KIB)
+
+
+@dataclass
+class Client:
+    """One end of a connection; the other is served."""
+
+    stream: trio.testing.MemorySendStream
+    both: Any
+
+    async def send(self, *pieces: bytes) -> None:
+        for piece in pieces:
+            await self.both.send_all(piece)
+
+    async def get(self, path: str = "/") -> None:
+        await self.send(f"GET {path} HTTP/1.1\r\nhost: here\r\n\r\n".encode())
+
+    async def answers(self) -> bytes:
+        """Everything until the server closes."""
+        found = b""
+        with trio.fail_after(1000):
+            while data := await self.both.receive_some():
+                found += bytes(data)
+        return found
+
+
+class Served:
+    """A server, and an application that tells what it was asked."""
+
+    def __init__(self, limits: HttpLimits, nursery: trio.Nursery) -> None:
+        self.server = HttpServer(self._app, limits)
+        self.asked: list[tuple[str, bytes]] = []
+        self.hold_on = trio.Event()
+        self._nursery = nursery
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = (await receive())["body"]
+        path = scope["path"]
+        self.asked.append((path, body))
+        if path == "/wait":
+            await self.hold_on.wait()
+        if path == "/fail":
+            raise RuntimeError("a defect of the application")
+        if path == "/hold":
+            await scope["extensions"][HOLD](SMALL.held_bytes_max // 2)
+        answer = ANSWER if path in ("/large", "/hold") else b"x"
+        start: Message = {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-length", b"%d" % len(answer)), (b"X-Case", b"y")],
+        }
+        await send(start)
+        await send({"type": "http.response.body", "body": answer})
+
+    def connect(self, *, reads: bool = True) -> Client:
+        """A client; one that does not read takes nothing until the end."""
+        ours, theirs = trio.testing.memory_stream_pair()
+        if not reads:
+            theirs.send_stream.send_all_hook = trio.sleep_forever
+        self._nursery.start_soon(self.server.handle, theirs)
+        return Client(ours.send_stream, ours)
+
+
+async def passing(seconds: float) -> None:
+    """Let the clock of the tests go on."""
+    with trio.move_on_after(seconds):
+        await trio.Event().wait()
+
+
+@asynccontextmanager
+async def served(limits: HttpLimits = SMALL) -> AsyncIterator[Served]:
+    async with trio.open_nursery() as nursery:
+        yield Served(limits, nursery)
+        nursery.cancel_scope.cancel()
+
+
+async def test_requests_are_answered_one_after_the_other() -> None:
+    async with served() as one:
+        client = one.connect()
+        await client.get("/a")
+        await client.send(b"PUT /b HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\n{}")
+        await client.send(b"PUT /c HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n")
+        await client.send(b"3\r\nabc\r\n", b"2\r\nde\r\n0\r\n\r\n")
+        await client.send(b"HEAD /d HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n")
+        text = await client.answers()
+        assert one.asked == [("/a", b""), ("/b", b"{}"), ("/c", b"abcde"), ("/d", b"")]
+        assert text.count(b"HTTP/1.1 200") == 4
+        assert text.count(b"\r\n\r\nx") == 3
+        assert b"X-Case: y" in text
+
+
+async def test_a_client_that_expects_to_be_asked_for_the_body_is_asked() -> None:
+    async with served() as one:
+        client = one.connect()
+        await client.send(
+            b"PUT /a HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n"
+        )
+        assert b"100 " in bytes(await client.both.receive_some())
+        await client.send(b"{}")
+        assert b"200 " in bytes(await client.both.receive_some())
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"PUT / HTTP/1.1\r\nhost: h\r\ncontent-length: 2147483648\r\n\r\n" + bytes(1000), 413),
+        (b"PUT / HTTP/1.1\r\nhost: h\r\ncontent-length: " + b"9" * 5000 + b"\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nhost: h\r\nx: " + b"y" * 2 * HEAD_BYTES_MAX + b"\r\n\r\n", 431),
+        (b"\x16\x03\x01\x02\x00\x01\x00", 400),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+    ],
+    ids=["body", "length", "host", "headers", "tls", "http/2"],
+)
+async def test_what_is_too_large_or_no_http_is_refused_at_once(sent: bytes, status: int) -> None:
+    async with served() as one:
+        client = one.connect()
+        await client.send(sent)
+        began = trio.current_time()
+        await client.both.send_eof()
+        assert f"HTTP/1.1 {status} ".encode() in await client.answers()
+        assert trio.current_time() - began < 2
+        assert not one.asked
+
+
+async def test_a_body_in_pieces_is_bounded_too() -> None:
+    async with served() as one:
+        client = one.connect()
+        await client.send(b"PUT / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n")
+        for _ in range(30):
+            await client.send(b"2800\r\n" + bytes(0x2800) + b"\r\n")
+        assert b"HTTP/1.1 413 " in await client.answers()
+        assert not one.asked
+        assert not one.server.room.bytes
+
+
+@pytest.mark.parametrize(
+    ("begun", "every_s", "within_s", "status"),
+    [
+        (b"", 1000, SMALL.idle_timeout_s, b""),
+        (b"GET / HTTP/1.1\r\nx:", 3, SMALL.head_timeout_s, b"HTTP/1.1 408 "),
+        (b"PUT / HTTP/1.1\r\nhost: h\r\ncontent-length: 99\r\n\r\n", 3, SMALL.body_timeout_s,
+         b"HTTP/1.1 408 "),
+    ],
+    ids=["nothing", "headers", "body"],
+)  # fmt: skip
+async def test_slow_requests_end(
+    begun: bytes, every_s: float, within_s: float, status: bytes
+) -> None:
+    async with served() as one, trio.open_nursery() as nursery:
+        client = one.connect()
+        began = trio.current_time()
+
+        async def drip() -> None:
+            while True:
+                await passing(every_s)
+                await client.send(b"y")
+
+        await client.send(begun)
+        nursery.start_soon(drip)
+        assert (await client.answers()).startswith(status)
+        assert trio.current_time() - began < within_s + 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_connection_between_two_requests_ends_in_time() -> None:
+    async with served() as one:
+        client = one.connect()
+        await client.get()
+        began = trio.current_time()
+        assert b"200" in await client.answers()
+        assert trio.current_time() - began < SMALL.idle_timeout_s + 2
+
+
+async def test_a_client_that_does_not_read_ends_in_time() -> None:
+    async with served() as one:
+        client = one.connect(reads=False)
+        await client.get("/large")
+        await trio.testing.wait_all_tasks_blocked()
+        assert one.server.room.bytes == len(ANSWER)
+        await passing(SMALL.write_timeout_s + 1)
+        assert not one.server.connections
+        assert not one.server.room.bytes
+
+
+async def test_unread_answers_are_bounded_and_others_have_theirs_soon() -> None:
+    async with served() as one:
+        began = trio.current_time()
+        for _ in range(50):
+            client = one.connect(reads=False)
+            await client.send(b"GET /large HTTP/1.1\r\nhost: h\r\n\r\n" * 20)
+        await trio.testing.wait_all_tasks_blocked()
+        assert one.server.room.bytes <= SMALL.held_bytes_max
+        assert len(one.asked) <= 2 * SMALL.held_bytes_max // len(ANSWER)
+        reader = one.connect()
+        await reader.get("/large")
+        with trio.fail_after(60):
+            got = 0
+            while got < len(ANSWER):
+                got += len(await reader.both.receive_some())
+        # Each that stood before had its second.
+        assert trio.current_time() - began <= 51 * HELD_S
+        assert one.server.room.bytes <= SMALL.held_bytes_max
+
+
+async def test_unread_bodies_are_bounded_too() -> None:
+    async with served() as one:
+        for _ in range(100):
+            client = one.connect()
+            await client.send(b"PUT / HTTP/1.1\r\nhost: h\r\ncontent-length: 102400\r\n\r\n")
+            await client.send(bytes(100 * KIB - 1))
+        await trio.testing.wait_all_tasks_blocked()
+        assert one.server.room.bytes <= SMALL.held_bytes_max
+
+
+async def test_what_an_answer_needs_is_held_before_it_is_made() -> None:
+    async with served() as one:
+        for _ in range(10):
+            await one.connect(reads=False).get("/hold")
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(one.asked) <= 2
+        await passing(20 * HELD_S)
+        assert len(one.asked) == 10
+
+
+async def test_what_is_being_done_is_not_cut_off() -> None:
+    async with served() as one:
+        clients = [one.connect() for _ in range(2)]
+        for client in clients:
+            await client.get("/wait")
+        await trio.testing.wait_all_tasks_blocked()
+        late = one.connect()
+        await late.get()
+        await passing(5 * HELD_S)
+        assert [path for path, _ in one.asked] == ["/wait", "/wait"]
+        one.hold_on.set()
+        for client in (*clients, late):
+            assert b"200" in bytes(await client.both.receive_some())
+
+
+async def test_the_connection_that_does_nothing_makes_place_for_another() -> None:
+    async with served(replace(SMALL, connections_max=3)) as one:
+        busy = one.connect()
+        await busy.get("/wait")
+        idle = one.connect()
+        await passing(1)
+        other = one.connect()
+        await passing(1)
+        new = one.connect()
+        await new.get("/new")
+        assert b"200" in bytes(await new.both.receive_some())
+        assert await idle.answers() == b""
+        assert len(one.server.connections) == 3
+        await other.get("/other")
+        assert b"200" in bytes(await other.both.receive_some())
+        one.hold_on.set()
+        assert b"200" in bytes(await busy.both.receive_some())
+
+
+async def test_a_defect_of_the_application_costs_one_request(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with served() as one:
+        client = one.connect()
+        await client.get("/fail")
+        assert b"HTTP/1.1 500 " in await client.answers()
+        assert "a defect" in caplog.text
+
+
+async def test_a_stop_waits_for_what_is_being_answered() -> None:
+    async with served() as one:
+        busy, idle = one.connect(), one.connect()
+        await busy.get("/wait")
+        await trio.testing.wait_all_tasks_blocked()
+        one.server.stop()
+        assert await idle.answers() == b""
+        one.hold_on.set()
+        assert b"connection: close" in await busy.answers()

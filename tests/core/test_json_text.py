@@ -1,0 +1,49 @@
+"""JSON from outside: read or refused, never anything else."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_core.json_text import DIGITS_MAX, InvalidJson, parse_json
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)  # fmt: skip
+
+
+@given(VALUES, st.booleans())
+def test_what_json_can_say_is_read(value: object, ascii_only: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    assert parse_json(text) == parse_json(text.encode()) == value
+
+
+@given(st.binary() | st.text(alphabet='[]{}",:\\u0d8c1eE+-. nulltrfasIN') | st.text())
+def test_whatever_is_read_can_be_shown(data: bytes | str) -> None:
+    try:
+        value = parse_json(data)
+    except InvalidJson as error:
+        str(error).encode()
+    else:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000, '{"a":' * 100_000, "1" * 5000, "-" + "1" * (DIGITS_MAX + 1), "1e999",
+        "-1e999", "NaN", "Infinity", '"\\ud800"', '{"\\udfff": 1}', '[{"a": ["\\ud800x"]}]', "",
+        "\ud800",
+    ],
+    ids=lambda text: ascii(text[:12]),
+)  # fmt: skip
+def test_what_no_other_reader_would_take_is_refused(text: str) -> None:
+    with pytest.raises(InvalidJson, match="expected"):
+        parse_json(text)
+
+
+def test_two_halves_of_a_character_are_one() -> None:
+    assert parse_json('"\\ud83d\\udc07"') == "\U0001f407"
