@@ -51,4 +51,11 @@ PROMISES_MUTANTS: Final = (
         "        elif isinstance(topic.log, MemoryLog):\n",
         GOING_TESTS,
     ),
+    Mutant(
+        "what was delivered before a seek is answered after it",
+        "amqp_frontend/arneb_amqp/session/unacked.py",
+        "    return ConsumerId(id_ + (1 << _EPOCH_SHIFT))\n",
+        "    return id_\n",
+        ("tests/amqp_frontend/server/test_attachments_again.py",),
+    ),
 )

@@ -32,7 +32,7 @@ from arneb_amqp.session.effects import (
 from arneb_amqp.session.events import Answered, Pulled, Refused
 from arneb_amqp.session.reply_to import is_reply_queue
 from arneb_amqp.session.stream import Reading
-from arneb_amqp.session.unacked import ConsumerId
+from arneb_amqp.session.unacked import ConsumerId, attached_again, consumer_of
 from arneb_amqp.topology.arguments import QueueType
 from arneb_amqp.topology.attachments import Attachment, Consumption
 from arneb_amqp.topology.counting import counted
@@ -85,6 +85,8 @@ class Bridge:
         self._attached: dict[ConsumerId, Attachment] = {}
         self._leaving: set[ConsumerId] = set()
         self._consumes: dict[ConsumerId, Consume] = {}
+        self._last_ids: dict[ConsumerId, ConsumerId] = {}
+        """The id of each consumer's last attachment, by that of its first."""
         self._methods = Methods(owner)
         self.writable = True
 
@@ -194,9 +196,10 @@ class Bridge:
 
     def wake(self, effect: Wake) -> None:
         """Have the dispatcher look at these consumers again."""
-        for id_ in effect.consumers:
-            if id_ in self._attached:
-                self._attached[id_].consumer.wake()
+        for consumer in effect.consumers:
+            attachment = self._attached.get(self._last_ids.get(consumer, consumer))
+            if attachment is not None:
+                attachment.consumer.wake()
 
     def set_writable(self, writable: bool) -> None:
         """Let all consumers be assigned messages, or none."""
@@ -208,6 +211,11 @@ class Bridge:
                 attachment.consumer.writable = writable
                 if writable:
                     attachment.consumer.wake()
+
+    def _next_id(self, consumer: ConsumerId) -> ConsumerId:
+        """The id of an attachment that is about to be made."""
+        last = self._last_ids.get(consumer)
+        return consumer if last is None else attached_again(last)
 
     def closed(self, id_: ConsumerId) -> None:
         """The core has detached a consumer."""
@@ -232,16 +240,18 @@ class Bridge:
 
         Raises :class:`~arneb_core.errors.SubscriptionFenced` while the seek is under way.
         """
-        request = self._consumes.get(id_)
+        consumer = consumer_of(id_)
+        request = self._consumes.get(consumer)
         if request is None:
             return
         await self._attach(request)
-        if id_ not in self._consumes:
-            await self._leave(Leave((id_,)))
+        if consumer not in self._consumes:
+            await self._leave(Leave((consumer,)))
 
     async def end(self) -> None:
         """The connection is over: detach everything, delete exclusive queues. Idempotent."""
         self._consumes.clear()
+        self._last_ids.clear()
         await self._leave(Leave(tuple(self._attached)))
         if self._methods.made_exclusive:
             self._methods.made_exclusive = False
@@ -266,41 +276,47 @@ class Bridge:
             request.arguments,
             request.windows,
         )
-        sink = _Sink(self._receiver, request.consumer)
+        id_ = self._next_id(request.consumer)
+        sink = _Sink(self._receiver, id_)
         async with self._topology.changing():
             if is_reply_queue(request.queue):
                 await self.vhost.queues.make_reply_queue(request.queue)
             attachment = await self.vhost.attachments.attach(wanted, self._owner, sink)
         attachment.consumer.writable = self.writable
-        self._attached[request.consumer] = attachment
+        self._attached[id_] = attachment
+        self._last_ids[request.consumer] = id_
         return attachment.reading
 
     async def _cancel(self, request: Cancel) -> None:
         self._consumes.pop(request.consumer, None)
-        attachment = self._attached.get(request.consumer)
+        id_ = self._last_ids.pop(request.consumer, request.consumer)
+        attachment = self._attached.get(id_)
         if attachment is None:
             return
         async with self._topology.changing():
             if await self.vhost.attachments.cancel(attachment):
-                self._attached.pop(request.consumer, None)
-            elif request.consumer in self._attached:
-                self._leaving.add(request.consumer)
+                self._attached.pop(id_, None)
+            elif id_ in self._attached:
+                self._leaving.add(id_)
 
     async def _get(self, request: Get) -> Pulled | None:
-        attachment = self._attached.get(request.consumer)
+        id_ = self._last_ids.get(request.consumer, request.consumer)
+        attachment = self._attached.get(id_)
         if attachment is None:
-            sink = _Sink(self._receiver, request.consumer)
+            id_ = self._next_id(request.consumer)
+            sink = _Sink(self._receiver, id_)
             async with self._topology.changing():
                 attachment = await self.vhost.attachments.attach_getter(
                     request.queue, self._owner, sink, no_ack=request.no_ack
                 )
-            self._attached[request.consumer] = attachment
+            self._attached[id_] = attachment
+            self._last_ids[request.consumer] = id_
         run = await attachment.consumer.pull()
         if run is None:
             return None
         if attachment.queue.type is QueueType.QUORUM:
             run = counted(run, always=True)
-        return Pulled(run, attachment.queue.message_count)
+        return Pulled(run, attachment.queue.message_count, id_)
 
     async def _commit(self, request: Commit) -> None:
         gate = Gate()
@@ -333,9 +349,12 @@ class Bridge:
             raise precondition_failed("partial tx completion")
 
     async def _leave(self, request: Leave) -> None:
+        last = [self._last_ids.pop(id_, id_) for id_ in request.consumers]
         for id_ in request.consumers:
             self._consumes.pop(id_, None)
-        present = [id_ for id_ in request.consumers if id_ in self._attached]
+        present = [
+            id_ for id_ in dict.fromkeys([*last, *request.consumers]) if id_ in self._attached
+        ]
         if not present:
             return
         async with self._topology.changing():

@@ -203,7 +203,7 @@ class Channel:
                 self._send(Basic.GetEmpty, cluster_id="")
                 return
             assert isinstance(value, Pulled)
-            self.deliverer.send_pulled(queue, value.run, value.message_count, no_ack=no_ack)
+            self.deliverer.send_pulled(queue, value, no_ack=no_ack)
 
         getter = self.deliverer.getter(queue, no_ack=no_ack)
         self._host.ask(Get(getter, queue, no_ack), pulled)

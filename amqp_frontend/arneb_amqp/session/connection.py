@@ -43,7 +43,7 @@ from arneb_amqp.session.replies import make
 from arneb_amqp.session.routes import Routes
 from arneb_amqp.session.surroundings import Surroundings
 from arneb_amqp.session.transitions import ChannelState, ConnectionState
-from arneb_amqp.session.unacked import ConsumerId
+from arneb_amqp.session.unacked import ConsumerId, consumer_of
 from arneb_amqp.wire.constants import (
     BASIC_PUBLISH,
     CHANNEL_ZERO,
@@ -111,7 +111,7 @@ class ConnectionSession(Lifecycle):
             case ConsumerClosed(id_):
                 for channel in self._channels.values():
                     channel.deliverer.orphaned(id_)
-                consumer = self._consumers.get(id_)
+                consumer = self._consumers.get(consumer_of(id_))
                 if consumer is not None:
                     self._channels[consumer.deliverer.channel].consumer_closed(consumer)
             case ShortageChanged(short):
@@ -123,9 +123,9 @@ class ConnectionSession(Lifecycle):
     def deliver(self, id_: ConsumerId, run: Deliveries) -> None:
         """Send a run of deliveries; those of a consumer that has gone are dropped, since the
         core has them back already."""
-        consumer = self._consumers.get(id_)
+        consumer = self._consumers.get(consumer_of(id_))
         if consumer is not None:
-            consumer.deliver(run)
+            consumer.deliver(id_, run)
 
     # Time.
 

@@ -14,12 +14,13 @@ from typing import Final
 from arneb_amqp.errors import not_allowed, not_implemented, precondition_failed
 from arneb_amqp.session.answers import Patience, timed_out
 from arneb_amqp.session.effects import Consume, Leave, Reject, Release, Wake
+from arneb_amqp.session.events import Pulled
 from arneb_amqp.session.host import Host
 from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo
 from arneb_amqp.session.stream import StreamReader
 from arneb_amqp.session.taking_apart import taken_apart
 from arneb_amqp.session.transaction import Answer, Transaction
-from arneb_amqp.session.unacked import ConsumerId, Settled, Unacked
+from arneb_amqp.session.unacked import ConsumerId, Settled, Unacked, consumer_of
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
 from arneb_amqp.wire.tables import Table
@@ -46,23 +47,24 @@ class ChannelConsumer:
     """A consumer of a channel."""
 
     id: ConsumerId
+    """That of its first attachment."""
     deliverer: "Deliverer"
     tag: str
     queue: str
     no_ack: bool
     encoder: DeliverEncoder
     state: ConsumerState
-    early: list[Deliveries]
+    early: list[tuple[ConsumerId, Deliveries]]
     """Came before the answer to ``basic.consume``."""
     stream: StreamReader | None = None
     """Its queue is a stream."""
 
-    def deliver(self, run: Deliveries) -> None:
-        """Send the run to the client."""
+    def deliver(self, owner: ConsumerId, run: Deliveries) -> None:
+        """Send the run to the client. ``owner`` is the attachment that got it."""
         if self.state is ConsumerState.ACTIVE:
-            self.deliverer.deliver(self, run)
+            self.deliverer.deliver(self, owner, run)
         elif self.state is ConsumerState.ATTACHING:
-            self.early.append(run)
+            self.early.append((owner, run))
 
 
 class Deliverer:
@@ -132,8 +134,8 @@ class Deliverer:
             self._streams[consumer.id] = consumer.stream.reading.queue
         self._time(consumer.id, consumer.queue)
         early, consumer.early = consumer.early, []
-        for run in early:
-            self.deliver(consumer, run)
+        for owner, run in early:
+            self.deliver(consumer, owner, run)
 
     def remove(self, consumer: ChannelConsumer) -> None:
         """The consumer is gone; what it delivered may still be answered."""
@@ -146,7 +148,7 @@ class Deliverer:
     def orphaned(self, owner: ConsumerId) -> None:
         """The queue of a consumer is gone. What it has delivered can be answered to nobody, but
         fills the channel's prefetch until the client says something, as in RabbitMQ."""
-        if owner in self._orphans or owner in self._getters.values():
+        if owner in self._orphans or consumer_of(owner) in self._getters.values():
             return
         if count := self.unacked.count(owner):
             self._orphans.add(owner)
@@ -169,22 +171,22 @@ class Deliverer:
         owners = {settled.consumer for settled in self.unacked.take_all()}
         return Leave(tuple(sorted({*ids, *owners})))
 
-    def deliver(self, consumer: ChannelConsumer, run: Deliveries) -> None:
-        """Send a run of deliveries."""
+    def deliver(self, consumer: ChannelConsumer, owner: ConsumerId, run: Deliveries) -> None:
+        """Send a run of deliveries, which ``owner`` has in flight."""
         positions, entries = run.positions, run.entries
         masks: dict[int, int] = {}
         if bytes(map(_ORIGIN, entries)).strip(_AMQP):
             positions, entries, masks = taken_apart(run, consumer.queue)
         if consumer.stream is not None:
             positions, entries, masks = self._of_stream(
-                consumer.id, consumer.stream, run, positions, entries, masks
+                owner, consumer.stream, run, positions, entries, masks
             )
             if not entries:
                 return
         redelivered: bool | list[bool] = False
         if run.redelivered:
             redelivered = [place in run.redelivered for place in positions]
-        first = self._tags(consumer.id, positions, masks, no_ack=consumer.no_ack)
+        first = self._tags(owner, positions, masks, no_ack=consumer.no_ack)
         chunks = consumer.encoder.encode_run(DeliveryTag(first), entries, redelivered)
         self._host.outbox.send_chunks(chunks)
 
@@ -285,25 +287,25 @@ class Deliverer:
         self._answered(groups)
 
     def getter(self, queue: str, *, no_ack: bool) -> ConsumerId:
-        """Who holds what ``basic.get`` takes from ``queue``."""
+        """Who is to hold what ``basic.get`` takes from ``queue``."""
         key = (queue, no_ack)
         if key not in self._getters:
             self._getters[key] = self._host.next_consumer()
             self._time(self._getters[key], queue)
         return self._getters[key]
 
-    def send_pulled(self, queue: str, run: Deliveries, message_count: int, *, no_ack: bool) -> None:
-        """Send ``basic.get-ok`` with the one message of ``run``."""
+    def send_pulled(self, queue: str, pulled: Pulled, *, no_ack: bool) -> None:
+        """Send ``basic.get-ok`` with the one message that was pulled."""
+        run = pulled.run
         positions, entries = run.positions, run.entries
         masks: dict[int, int] = {}
         if entries[0][1] != Origin.AMQP:
             positions, entries, masks = taken_apart(run, queue)
         assert len(entries) == 1, "basic.get pulls one message"
         redelivered = run.redelivered is not None and positions[0] in run.redelivered
-        owner = self.getter(queue, no_ack=no_ack)
-        first = self._tags(owner, positions, masks, no_ack=no_ack)
+        first = self._tags(pulled.owner, positions, masks, no_ack=no_ack)
         chunks = encode_get_ok(
-            self.channel, DeliveryTag(first), redelivered, entries[0], message_count,
+            self.channel, DeliveryTag(first), redelivered, entries[0], pulled.message_count,
             self._host.frame_bytes_max,
         )  # fmt: skip
         self._host.outbox.send_chunks(chunks)
@@ -334,7 +336,7 @@ class Deliverer:
     def _check_no_stream(self, groups: Sequence[Settled]) -> None:
         """What a stream has delivered can be acknowledged and nothing else. Raises 540."""
         for settled in groups if self._streams else ():
-            queue = self._streams.get(settled.consumer)
+            queue = self._streams.get(consumer_of(settled.consumer))
             if queue is not None:
                 raise not_implemented(
                     f"basic.nack and basic.reject not supported by stream queues {queue}"

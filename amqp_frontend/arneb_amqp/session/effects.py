@@ -108,7 +108,7 @@ class Cancel(Request):
 
 @dataclass(frozen=True, slots=True)
 class Get(Request):
-    """Pull one message. ``consumer`` names who holds it; the same for all of a queue.
+    """Pull one message. ``consumer`` names who is to hold it; the same for all of a queue.
     Answered by :class:`~arneb_amqp.session.events.Pulled` or None."""
 
     consumer: ConsumerId

@@ -75,3 +75,5 @@ class Pulled:
 
     run: Deliveries
     message_count: int
+    owner: ConsumerId
+    """The attachment that has it in flight."""

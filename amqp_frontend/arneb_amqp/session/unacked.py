@@ -11,14 +11,32 @@ single message inside a batch.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import NewType
+from typing import Final, NewType
 
 from arneb_core.position import Position
 
 ConsumerId = NewType("ConsumerId", int)
-"""Names a consumer inside one connection; never used twice."""
+"""Names a consumer inside one connection, as it is attached now; never used twice. A consumer that
+a seek put out comes again by another one (:func:`attached_again`): what was delivered before the
+seek is not to be answered after it, though the very same entries come again."""
 
 NOBODY = ConsumerId(0)
+
+_EPOCH_SHIFT: Final = 32
+"""The number of the attachment stands above that of the consumer."""
+
+_CONSUMER_MASK: Final = (1 << _EPOCH_SHIFT) - 1
+
+
+def consumer_of(id_: ConsumerId) -> ConsumerId:
+    """The id by which the consumer was attached first, and is known to its channel."""
+    return ConsumerId(id_ & _CONSUMER_MASK)
+
+
+def attached_again(id_: ConsumerId) -> ConsumerId:
+    """The id of the next attachment of the same consumer."""
+    return ConsumerId(id_ + (1 << _EPOCH_SHIFT))
+
 
 _NO_PLACE = Position(0)
 """No entry stands there, so it can mark a tag that is not there."""
@@ -80,12 +98,13 @@ class Unacked:
         return next(iter(self._places), None)
 
     def oldest_by_owner(self) -> dict[ConsumerId, int]:
-        """The first tag of each consumer that has any. Looks at all of them: not for hot paths."""
+        """The first tag of each consumer that has any, however often it was attached. Looks at all
+        of them: not for hot paths."""
         if self._owners is None:
-            return {self._owner: next(iter(self._places))} if self._places else {}
+            return {consumer_of(self._owner): next(iter(self._places))} if self._places else {}
         found: dict[ConsumerId, int] = {}
         for tag in self._places:
-            found.setdefault(self._owners[tag], tag)
+            found.setdefault(consumer_of(self._owners[tag]), tag)
         return found
 
     def count(self, owner: ConsumerId) -> int:

@@ -19,6 +19,7 @@ from arneb_amqp.config import AmqpConfig
 from arneb_amqp.session.answers import LOOK_S_MAX, Answers, look_s
 from arneb_amqp.session.effects import Get, Leave
 from arneb_amqp.session.events import Answered, Pulled
+from arneb_amqp.session.unacked import ConsumerId
 
 TIMEOUT_S = 100.0
 LOOK_S = look_s(TIMEOUT_S)
@@ -127,7 +128,7 @@ def test_each_queue_has_its_own_and_one_does_not_hide_another() -> None:
         (
             play
             >> client(Basic.Get, queue="other")
-            >> Answered(Pulled(run_of(5, 1), 0))
+            >> Answered(Pulled(run_of(5, 1), 0, ConsumerId(2)))
             << sent(Basic.GetOk)
         )
         play.effect(Get)

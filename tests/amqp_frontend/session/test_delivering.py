@@ -336,7 +336,7 @@ def test_prefetch_in_bytes_is_not_implemented() -> None:
 def test_get_takes_one_message() -> None:
     with opened() as play:
         play >> client(Basic.Get, queue="q") << Get(FIRST, "q", no_ack=False)
-        play >> Answered(Pulled(run_of(0, 1, b"hello"), 41))
+        play >> Answered(Pulled(run_of(0, 1, b"hello"), 41, FIRST))
         play << sent(Basic.GetOk, delivery_tag=1, message_count=41, redelivered=False)
         assert play.contents[-1] == b"hello"
         play >> client(Basic.Get, queue="q") << Get(FIRST, "q", no_ack=False)
@@ -347,7 +347,7 @@ def test_get_takes_one_message() -> None:
 def test_get_without_acks_owes_nothing() -> None:
     with opened() as play:
         play >> client(Basic.Get, queue="q", no_ack=True) << Get(FIRST, "q", no_ack=True)
-        play >> Answered(Pulled(run_of(0, 1), 0)) << sent(Basic.GetOk, delivery_tag=1)
+        play >> Answered(Pulled(run_of(0, 1), 0, FIRST)) << sent(Basic.GetOk, delivery_tag=1)
         play >> client(Basic.Ack, delivery_tag=1)
         play << sent(Channel.Close, reply_code=406) << Leave((FIRST,))
 
@@ -438,7 +438,7 @@ def test_get_takes_one_message_of_a_batch() -> None:
         play >> client(Basic.Get, queue="q") << Get(FIRST, "q", no_ack=False)
         place = places(0)[0]
         run = Deliveries([place], [batch(b"a", b"b")], masks={place: 0b10})
-        play >> Answered(Pulled(run, 0)) << sent(Basic.GetOk)
+        play >> Answered(Pulled(run, 0, FIRST)) << sent(Basic.GetOk)
         assert play.contents[-1] == b"b"
         play >> client(Basic.Ack, delivery_tag=1)
         play << Acknowledge(Settled(FIRST, [], {place: 0b10}))

@@ -1,0 +1,155 @@
+"""Consumers that are attached again: what was delivered before is not to be answered after."""
+
+from typing import Any
+
+import pytest
+
+TOPIC = "persistent://public/default/"
+
+
+@pytest.fixture
+def channel(broker: Any) -> Any:
+    connection = broker.connect()
+    yield connection.channel()
+    if connection.is_open:
+        connection.close()
+
+
+def backlog(broker: Any, queue: str) -> int:
+    async def count() -> int:
+        found = broker.engine.topic(TOPIC + queue).subscriptions["amqp"]
+        return found.statistics().backlog_entries
+
+    return broker.call(count)
+
+
+def seek(broker: Any, queue: str) -> None:
+    async def begin_again() -> None:
+        topic = broker.engine.topic(TOPIC + queue)
+        await topic.subscriptions["amqp"].seek(topic.first)
+
+    broker.call(begin_again)
+
+
+def fill(channel: Any, queue: str, count: int) -> None:
+    channel.queue_declare(queue, durable=True)
+    for number in range(count):
+        channel.basic_publish("", queue, b"%d" % number)
+
+
+def wait(channel: Any, got: list[int], count: int) -> None:
+    for _ in range(200):
+        if len(got) == count:
+            return
+        channel.connection.process_data_events(0.1)
+    raise AssertionError(f"expected {count} deliveries, got {got}")
+
+
+def settle(channel: Any) -> None:
+    """Everything that was sent before has been acted upon."""
+    channel.queue_declare("", exclusive=True)
+
+
+@pytest.mark.parametrize("answer", ["ack", "multiple", "requeue", "reject", "transaction"])
+def test_what_was_delivered_before_a_seek_is_not_answered_after_it(
+    broker: Any, channel: Any, answer: str
+) -> None:
+    """The same entries come again by new tags, and only by these they are answered."""
+    queue = f"again-{answer}"
+    if answer == "transaction":
+        channel.tx_select()
+    fill(channel, queue, 5)
+    if answer == "transaction":
+        channel.tx_commit()
+    tags: list[int] = []
+    channel.basic_consume(queue, lambda _c, method, *_: tags.append(method.delivery_tag))
+    wait(channel, tags, 5)
+    seek(broker, queue)
+    wait(channel, tags, 10)
+    match answer:
+        case "multiple":
+            channel.basic_ack(5, multiple=True)
+        case "requeue":
+            channel.basic_nack(5, multiple=True, requeue=True)
+        case "reject":
+            channel.basic_nack(5, multiple=True, requeue=False)
+        case _:
+            for tag in range(1, 6):
+                channel.basic_ack(tag)
+    if answer == "transaction":
+        channel.tx_commit()
+    settle(channel)
+    assert backlog(broker, queue) == 5
+    channel.connection.process_data_events(0)
+    assert tags == list(range(1, 11)), "nothing was given back either"
+    channel.basic_ack(10, multiple=True)
+    if answer == "transaction":
+        channel.tx_commit()
+    settle(channel)
+    assert backlog(broker, queue) == 0
+
+
+def test_a_second_seek_outdates_what_came_after_the_first(broker: Any, channel: Any) -> None:
+    fill(channel, "twice", 2)
+    tags: list[int] = []
+    channel.basic_consume("twice", lambda _c, method, *_: tags.append(method.delivery_tag))
+    for round_ in range(1, 4):
+        wait(channel, tags, 2 * round_)
+        if round_ < 3:
+            seek(broker, "twice")
+    channel.basic_ack(4, multiple=True)
+    settle(channel)
+    assert backlog(broker, "twice") == 2
+    channel.basic_ack(6, multiple=True)
+    settle(channel)
+    assert backlog(broker, "twice") == 0
+
+
+def test_a_consumer_that_came_again_is_cancelled_like_any_other(broker: Any, channel: Any) -> None:
+    fill(channel, "cancelled", 1)
+    tags: list[int] = []
+    tag = channel.basic_consume(
+        "cancelled", lambda _c, method, *_: tags.append(method.delivery_tag)
+    )
+    wait(channel, tags, 1)
+    seek(broker, "cancelled")
+    wait(channel, tags, 2)
+    channel.basic_cancel(tag)  # pika gives back what it has
+    assert channel.queue_declare("cancelled", passive=True).method.consumer_count == 0
+    channel.basic_publish("", "cancelled", b"later")
+    settle(channel)
+    assert len(tags) == 2 and backlog(broker, "cancelled") == 2
+    channel.close()
+    again = channel.connection.channel()
+    assert again.queue_declare("cancelled", passive=True).method.message_count == 2
+
+
+def test_what_was_got_before_a_seek_is_not_answered_after_it(broker: Any, channel: Any) -> None:
+    fill(channel, "got", 1)
+    before, _, _ = channel.basic_get("got")
+    seek(broker, "got")
+    after, _, body = channel.basic_get("got")
+    assert (after.delivery_tag, body) == (2, b"0")
+    channel.basic_ack(before.delivery_tag)
+    settle(channel)
+    assert backlog(broker, "got") == 1
+    channel.basic_ack(after.delivery_tag)
+    settle(channel)
+    assert backlog(broker, "got") == 0
+
+
+def test_what_was_got_from_a_queue_is_not_answered_in_another_of_its_name(
+    broker: Any, channel: Any
+) -> None:
+    """The first message of either stands at the same place."""
+    fill(channel, "made-anew", 1)
+    before, _, _ = channel.basic_get("made-anew")
+    channel.queue_delete("made-anew")
+    fill(channel, "made-anew", 1)
+    after, _, _ = channel.basic_get("made-anew")
+    channel.basic_ack(before.delivery_tag)
+    settle(channel)
+    assert backlog(broker, "made-anew") == 1
+    channel.basic_ack(after.delivery_tag)
+    settle(channel)
+    assert backlog(broker, "made-anew") == 0
