@@ -7,6 +7,10 @@ from tests.mutants.table import Mutant
 ROUTING: Final = "amqp_frontend/arneb_amqp/routing/"
 TOPIC_TESTS: Final = ("tests/amqp_frontend/routing/test_topic.py",)
 HEADERS_TESTS: Final = ("tests/amqp_frontend/routing/test_headers.py",)
+SESSION: Final = "amqp_frontend/arneb_amqp/session/"
+SESSION_TESTS: Final = ("tests/amqp_frontend/session/test_turns.py",)
+READER_TESTS: Final = ("tests/amqp_frontend/wire/test_fast.py",)
+SERVER_TESTS: Final = ("tests/amqp_frontend/server/test_turns.py",)
 HASH_TESTS: Final = ("tests/amqp_frontend/routing/test_consistent_hash.py",)
 
 TURNS_MUTANTS: Final = (
@@ -51,5 +55,47 @@ TURNS_MUTANTS: Final = (
         "        if len(self._places) < len(self._bindings) // 2:\n",
         "        if len(self._places) < 0:\n",
         HASH_TESTS,
+    ),
+    Mutant(
+        "a session handles all that came in one turn",
+        SESSION + "connection.py",
+        "        while not (self.waiting or self.throttle.blocked) and self.work_left > 0:\n",
+        "        while not (self.waiting or self.throttle.blocked):\n",
+        SESSION_TESTS,
+    ),
+    Mutant(
+        "publishes by headers are one turn",
+        SESSION + "publishing.py",
+        "            if self._host.work_left <= 0:\n",
+        "            if self._host.work_left is None:\n",
+        SESSION_TESTS,
+    ),
+    Mutant(
+        "what stands behind a pause comes before it",
+        SESSION + "connection.py",
+        "        self._items.appendleft(pause.rest or item)\n",
+        "        self._items.append(pause.rest or item)\n",
+        SESSION_TESTS,
+    ),
+    Mutant(
+        "a search goes on where the topology was another",
+        "amqp_frontend/arneb_amqp/routing/search.py",
+        "        if self._steps is None or self._generation != self._router.generation:\n",
+        "        if self._steps is None:\n",
+        SESSION_TESTS,
+    ),
+    Mutant(
+        "a read of single frames is one turn",
+        "amqp_frontend/arneb_amqp/wire/fast.py",
+        "            if frames + len(items) >= ITEMS_MAX:\n",
+        "            if frames + len(items) < 0:\n",
+        READER_TESTS,
+    ),
+    Mutant(
+        "nobody else has a turn between two of a session's",
+        "amqp_frontend/arneb_amqp/server/carrier.py",
+        "                    await trio.lowlevel.checkpoint()\n",
+        "",
+        SERVER_TESTS,
     ),
 )

@@ -8,6 +8,8 @@ that the core has closed) is passed over, because then there is nothing left to 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+import trio
+
 from arneb_amqp.errors import AmqpError, precondition_failed
 from arneb_amqp.server.admission import admit, pass_on
 from arneb_amqp.server.core_errors import in_amqp
@@ -20,6 +22,7 @@ from arneb_amqp.session.effects import (
     Commit,
     Consume,
     EndConnection,
+    Find,
     Get,
     Leave,
     Perform,
@@ -258,6 +261,10 @@ class Bridge:
             async with self._topology.changing():
                 await self.vhost.queues.delete_exclusive(self._owner)
 
+    async def _find(self, request: Find) -> None:
+        while not request.search.step():
+            await trio.lowlevel.checkpoint()
+
     async def _perform(self, request: Perform) -> object:
         async with self._topology.changing():
             return await self._methods.perform(self.vhost, request.command)
@@ -381,6 +388,7 @@ class Bridge:
 
 
 _REQUESTS: Final[Mapping[type[Request], Callable[[Bridge, Any], Awaitable[object]]]] = {
+    Find: Bridge._find,
     Perform: Bridge._perform,
     Consume: Bridge._consume,
     Cancel: Bridge._cancel,

@@ -83,7 +83,7 @@ class Carrier:
         if self._busy:
             return
         waiting = self.order()
-        if waiting:
+        if waiting or self._session.has_more:
             self._busy = True
             self._nursery.start_soon(self._carry_on, waiting)
 
@@ -101,10 +101,15 @@ class Carrier:
         return effects
 
     async def carry_out(self, effects: list[Effect]) -> None:
-        """Carry out effects, the first of which is a request, and all that they bring about."""
+        """Carry out effects, the first of which is a request, and all that they bring about; and
+        have the session handle the rest of what came, turn by turn."""
         self._busy = True
         try:
-            while effects:
+            while effects or self._session.has_more:
+                if not effects:
+                    self._connection.flush()
+                    await trio.lowlevel.checkpoint()
+                    self._session.go_on(*self._instants())
                 for effect in effects:
                     if isinstance(effect, Request):
                         if isinstance(effect, Get):

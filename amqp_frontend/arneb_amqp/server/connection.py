@@ -281,7 +281,7 @@ class Connection:
             self._its_turn = False
             session.receive_data(data, *_instants())
             waiting = carrier.order()
-            if waiting:
+            if waiting or session.has_more:
                 await carrier.carry_out(waiting)
             self.flush()
             if session.state is not self._state or session.timer_nearer:

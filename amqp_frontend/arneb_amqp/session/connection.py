@@ -5,6 +5,7 @@ Whoever owns the socket calls, in this order after each wake-up::
     session.receive_data(data, now, now_ms)     # or handle(event, ...), handle_timer(now)
     for effect in session.take_effects(): ...   # carry them out; requests get an answer
     socket.send(session.data_to_send(now))
+    # while session.has_more: let others have their turn, session.go_on(now, now_ms), and so on
 
 The rule: while a request is not answered, input that has arrived waits; events that answer
 earlier effects, deliveries and timers do not.
@@ -28,7 +29,7 @@ from arneb_amqp.session.agenda import Collecting
 from arneb_amqp.session.answers import look_s
 from arneb_amqp.session.channel import Channel
 from arneb_amqp.session.delivering import ChannelConsumer
-from arneb_amqp.session.effects import Effect
+from arneb_amqp.session.effects import Effect, Find
 from arneb_amqp.session.events import (
     Answered,
     Committed,
@@ -39,6 +40,7 @@ from arneb_amqp.session.events import (
     Shutdown,
 )
 from arneb_amqp.session.lifecycle import Lifecycle
+from arneb_amqp.session.pauses import Pause, StillSearching
 from arneb_amqp.session.replies import make
 from arneb_amqp.session.routes import Routes
 from arneb_amqp.session.surroundings import Surroundings
@@ -54,6 +56,13 @@ from arneb_amqp.wire.items import Ack, AckRun, Broken, Heartbeat, Item, Method, 
 from arneb_amqp.wire.methods import describe_method, method_ids
 from arneb_core.interface import Deliveries
 
+TURN_WORK: Final = 2_500
+"""What is handled of one read before others have their turn, in microseconds, about. A full read of
+small messages that go one way is one run and costs less."""
+
+ACKS_PER_WORK: Final = 4
+"""Acks handled in a microsecond."""
+
 BASIC_ACK: Final = (CLASS_BASIC, 80)
 
 
@@ -63,6 +72,7 @@ class ConnectionSession(Lifecycle):
     def __init__(self, around: Surroundings, now: float) -> None:
         super().__init__(around, now)
         self.now_ms = 0
+        self.work_left = 0
         self._items: deque[Item] = deque()
         self._channels: dict[ChannelId, Channel] = {}
         self._consumer_ids = 0
@@ -90,6 +100,21 @@ class ConnectionSession(Lifecycle):
             data = self.receive_header(data)
         if data:
             self._items.extend(self.reader.receive(data))
+        self.work_left = TURN_WORK
+        self._advance()
+
+    @property
+    def has_more(self) -> bool:
+        """Something that came is not handled, though nothing has to be waited for: others were to
+        have their turn, and then :meth:`go_on` must be called."""
+        if self.waiting or self.throttle.blocked or self.state is ConnectionState.CLOSED:
+            return False
+        return bool(self._items) or self.reader.has_more
+
+    def go_on(self, now: float, now_ms: int) -> None:
+        """Handle more of what came. Then take the effects, and the data to send."""
+        self.now, self.now_ms = now, now_ms
+        self.work_left = TURN_WORK
         self._advance()
 
     def handle(self, event: Event, now: float, now_ms: int) -> None:
@@ -240,18 +265,35 @@ class ConnectionSession(Lifecycle):
 
     def _advance(self) -> None:
         items = self._items
-        while items and not (self.waiting or self.throttle.blocked):
+        while not (self.waiting or self.throttle.blocked) and self.work_left > 0:
+            if not items:
+                if not self.reader.has_more or self.state is ConnectionState.CLOSED:
+                    return
+                items.extend(self.reader.receive(b""))
+                self.work_left -= TURN_WORK // 2
+                continue
             item = items.popleft()
+            handle, work = _HANDLERS[type(item)]
+            self.work_left -= work
             try:
-                _HANDLERS[type(item)](self, item)
+                handle(self, item)
+            except Pause as pause:
+                self._pause(pause, item)
             except AmqpError as error:
                 channel, method = self.current
                 self.failed(channel, error.caused_by(method))
+
+    def _pause(self, pause: Pause, item: Item) -> None:
+        """Handle the rest of an item later."""
+        self._items.appendleft(pause.rest or item)
+        if isinstance(pause, StillSearching):
+            self.ask(Find(pause.search), lambda _: None)
 
     def _publish_run(self, item: PublishRun) -> None:
         if self._held_back(item):
             return
         self.current = item.channel, BASIC_PUBLISH
+        self.work_left -= len(item.bodies)
         self._channel(item.channel).publish_run(item)
 
     def _publish(self, item: Publish) -> None:
@@ -271,6 +313,7 @@ class ConnectionSession(Lifecycle):
 
     def _ack_run(self, item: AckRun) -> None:
         self.current = item.channel, BASIC_ACK
+        self.work_left -= len(item.tags) // ACKS_PER_WORK
         self._channel(item.channel).ack_run(item)
 
     def _ack(self, item: Ack) -> None:
@@ -333,12 +376,13 @@ class ConnectionSession(Lifecycle):
 
 _Handler = Callable[[ConnectionSession, Any], None]
 
-_HANDLERS: Final[Mapping[type[Item], _Handler]] = {
-    PublishRun: ConnectionSession._publish_run,
-    Publish: ConnectionSession._publish,
-    AckRun: ConnectionSession._ack_run,
-    Ack: ConnectionSession._ack,
-    Method: ConnectionSession._method,
-    Heartbeat: ConnectionSession._heartbeat,
-    Broken: ConnectionSession._broken,
+_HANDLERS: Final[Mapping[type[Item], tuple[_Handler, int]]] = {
+    PublishRun: (ConnectionSession._publish_run, 10),
+    Publish: (ConnectionSession._publish, 20),
+    AckRun: (ConnectionSession._ack_run, 10),
+    Ack: (ConnectionSession._ack, 10),
+    Method: (ConnectionSession._method, 40),
+    Heartbeat: (ConnectionSession._heartbeat, 1),
+    Broken: (ConnectionSession._broken, 40),
 }
+"""Who handles an item, and what that costs at the least, in microseconds."""

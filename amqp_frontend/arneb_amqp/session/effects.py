@@ -12,6 +12,7 @@ from typing import NewType
 
 from pamqp.base import Frame as Command
 
+from arneb_amqp.routing.search import Search
 from arneb_amqp.session.unacked import ConsumerId, Settled
 from arneb_amqp.wire.tables import Table
 from arneb_core.interface import Window
@@ -75,6 +76,14 @@ class Disconnect:
 @dataclass(frozen=True, slots=True)
 class Request:
     """An effect that the session waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Find(Request):
+    """Take the steps of a search until it is over, and let others have their turn between them.
+    Answered by None."""
+
+    search: Search
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ class Host(Protocol):
     outbox: Outbox
     now_ms: int
     """The wall clock at the event that is being handled."""
+    work_left: int
+    """How much may be done before others have their turn, in microseconds, about."""
     frame_bytes_max: int
     user: str
     cancel_notify: bool

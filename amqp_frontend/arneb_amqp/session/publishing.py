@@ -22,9 +22,11 @@ from arneb_amqp.routing.consistent_hash import seen_by_exchanges
 from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import RouteResult
+from arneb_amqp.routing.search import Search
 from arneb_amqp.session.checks import carbon_copies, check_expiration, is_plain
 from arneb_amqp.session.confirms import Confirms
 from arneb_amqp.session.host import Host
+from arneb_amqp.session.pauses import Pause, StillSearching
 from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo, is_reply_queue
 from arneb_amqp.session.routes import CachedRoute
 from arneb_amqp.session.transaction import Transaction
@@ -40,6 +42,12 @@ from arneb_amqp.wire.properties import (
     priority_of,
 )
 from arneb_amqp.wire.tables import Field
+
+ROUTE_WORK: Final = 20
+"""What it costs to look a message's headers up, in microseconds, and so in units of a turn."""
+
+PROPERTY_BYTES_PER_WORK: Final = 4
+"""How many bytes of properties are read in a microsecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,7 @@ class Publisher:
         "_looked_at",
         "_queues",
         "_reply_to",
+        "_search",
         "confirms",
         "transaction",
     )
@@ -96,6 +105,7 @@ class Publisher:
         self._looked_at = b""
         self._findings = _NOTHING
         self._closed = False
+        self._search: Search | None = None
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
 
@@ -125,7 +135,8 @@ class Publisher:
         is_delayed = False
         if found.copies or route.depends_on_headers:
             properties = decode_properties(item.properties)
-            result = self._routed(route, seen_by_exchanges(properties), found.copies)
+            headers = seen_by_exchanges(properties)
+            result = self._routed(route, headers, found.copies, len(item.properties))
             queues = result.queues
             if result.delayed_by:
                 is_delayed = True
@@ -287,9 +298,16 @@ class Publisher:
 
     def _publish_by_headers(self, route: CachedRoute, run: PublishRun) -> None:
         head = route.head(self._host.now_ms, persistent=run.persistent)
-        for body in run.bodies:
-            properties = decode_properties(properties_of(body))
-            result = self._routed(route, seen_by_exchanges(properties), ())
+        for at, body in enumerate(run.bodies):
+            if self._host.work_left <= 0:
+                raise Pause(replace(run, bodies=run.bodies[at:]))
+            raw = properties_of(body)
+            properties = decode_properties(raw)
+            try:
+                result = self._routed(route, seen_by_exchanges(properties), (), len(raw))
+            except StillSearching as pause:
+                pause.rest = replace(run, bodies=run.bodies[at:])
+                raise
             if result.delayed_by:
                 entry = self._delay(route, properties, body, persistent=run.persistent, priority=0)
                 self._put_delayed(result.delayed_by, entry, alone=bool(result.queues))
@@ -297,10 +315,22 @@ class Publisher:
                 self._put(result.queues, [head + body], joins=bool(result.delayed_by))
 
     def _routed(
-        self, route: CachedRoute, headers: Mapping[str, Field] | None, copies: tuple[str, ...]
+        self,
+        route: CachedRoute,
+        headers: Mapping[str, Field] | None,
+        copies: tuple[str, ...],
+        property_bytes: int,
     ) -> RouteResult:
-        router = self._host.routes.router
-        return router.route(route.exchange, route.routing_key, headers, copies)
+        search, self._search = self._search, None
+        asked = route.exchange, route.routing_key, headers, copies
+        if search is None or not search.answers(*asked):
+            self._host.work_left -= ROUTE_WORK + property_bytes // PROPERTY_BYTES_PER_WORK
+            search = Search(self._host.routes.router, *asked)
+            if not search.step():
+                self._search = search
+                raise StillSearching(search)
+        self._host.work_left -= len(search.result.queues)
+        return search.result
 
     def _look(self, raw: bytes) -> _Findings:
         """What matters in a property list. Raises RabbitMQ's errors for what is wrong there, in

@@ -12,6 +12,8 @@ from typing import Final
 from arneb_amqp.errors import access_refused, exchange_in_words
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router
+from arneb_amqp.routing.search import Search
+from arneb_amqp.session.pauses import StillSearching
 from arneb_amqp.wire.route import routing_key_of, split_route
 from arneb_core.entry import ENTRY_FORMAT, HEADER, PRIORITY_SHIFT, EntryFlag, Origin
 from arneb_core.hashing import key_hash
@@ -62,13 +64,15 @@ class Routes:
         self.router = router
         self._generation = router.generation
         self._routes: dict[bytes, CachedRoute] = {}
+        self._searches: dict[bytes, Search] = {}
 
     def find(self, raw: bytes) -> CachedRoute:
         """The route named by ``raw``. Raises 404 for an exchange that is not there and 403 for
-        one that must not be published to."""
+        one that must not be published to, and :class:`.StillSearching` when it takes long."""
         if self._generation != self.router.generation:
             self._generation = self.router.generation
             self._routes.clear()
+            self._searches.clear()
         route = self._routes.get(raw)
         return self._resolve(raw) if route is None else route
 
@@ -78,7 +82,14 @@ class Routes:
         if exchange.internal:
             words = exchange_in_words(name, self.router.vhost)
             raise access_refused(f"cannot publish to internal {words}")
-        result = self.router.route(name, routing_key)
+        search = self._searches.pop(raw, None)
+        if search is None or not search.answers(name, routing_key, None, ()):
+            search = Search(self.router, name, routing_key)
+            if not search.step():
+                # Whoever publishes next by this route finds it, or searches too.
+                self._searches[raw] = search
+                raise StillSearching(search)
+        result = search.result
         route = CachedRoute(
             name, routing_key, raw, result.queues, result.depends_on_headers,
             key_hash(routing_key_of(raw)),

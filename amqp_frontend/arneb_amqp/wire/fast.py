@@ -69,6 +69,10 @@ _ACK: Final = Struct(">BHI4sQBB")
 _ACK_TAGS: Final = Struct(">11xQ2x")
 _ACK_PAYLOAD_BYTES: Final = 13
 
+ITEMS_MAX: Final = 200
+"""Items, and frames taken one by one, after which the reader stops for others to have their turn:
+some 2 ms. A run is one item, and what fits one receive is less than that."""
+
 _KNOWN_MAX: Final = 1024
 """Method frames remembered: more than a sane client has, and few enough that a client which makes
 them up costs time and not memory."""
@@ -93,6 +97,7 @@ class FastReader:
         "_need",
         "_payload_bytes_max",
         "_tail",
+        "has_more",
     )
 
     def __init__(
@@ -116,6 +121,8 @@ class FastReader:
         self._methods: dict[bytes, KnownPublish] = {}
         self._judged = b""
         self._judgement = 0
+        self.has_more = False
+        """The last call stopped before its end: call :meth:`receive` again, with no data."""
 
     @property
     def frame_bytes_max(self) -> int:
@@ -132,7 +139,8 @@ class FastReader:
         return self._message_bytes_max + FRAME_OVERHEAD_BYTES
 
     def receive(self, data: bytes | bytearray) -> list[Item]:
-        """The items that ``data`` completes, in wire order. Never raises on what a peer sends."""
+        """The items that ``data`` completes, in wire order; about :data:`ITEMS_MAX` of them at
+        most, and then there may be more at once. Never raises on what a peer sends."""
         if self._tail:
             self._tail += data
             if len(self._tail) < self._need:
@@ -140,7 +148,15 @@ class FastReader:
             data, self._tail = self._tail, bytearray()
         items: list[Item] = []
         raw, at = bytes(data), 0
+        frames = 0
+        self.has_more = False
         while not self._lost:
+            if frames + len(items) >= ITEMS_MAX:
+                self.has_more = True
+                self._need = 0
+                self._tail += raw[at:]
+                break
+            frames += 1
             if not self._closing:
                 self._need = 0
                 at = self._runs(raw, at, items)
@@ -201,8 +217,8 @@ class FastReader:
                 after = self._acks(raw, at, items)
             else:
                 return at
-            if after == at:
-                return at
+            if after == at or len(items) >= ITEMS_MAX:
+                return after
             at = after
 
     def _publishes(self, raw: bytes, at: int, items: list[Item]) -> int:
@@ -245,6 +261,8 @@ class FastReader:
                 if bodies is None:
                     items.append(self._single(known, properties, raw[at + body_at : end + 1]))
                     at = end + 1
+                    if len(items) >= ITEMS_MAX:
+                        return at
                     continue
                 bodies.append(raw[at + body_at : end + 1])
                 at = end + 1

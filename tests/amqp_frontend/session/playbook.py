@@ -172,6 +172,8 @@ class Playbook:
         self.frames: deque[tuple[int, Command]] = deque()
         self.contents: list[bytes] = []
         self.raw = b""
+        self.pauses = 0
+        """How often others would have had their turn before all that came was handled."""
 
     def __enter__(self) -> Self:
         return self
@@ -199,6 +201,10 @@ class Playbook:
                 event: Event = told  # type: ignore[assignment]
                 self.session.handle(event, self.now, self.later_ms)
         self.effects.extend(self.session.take_effects())
+        while self.session.has_more:
+            self.pauses += 1
+            self.session.go_on(self.now, self.later_ms)
+            self.effects.extend(self.session.take_effects())
         self._read(self.session.data_to_send(self.now))
         return self
 

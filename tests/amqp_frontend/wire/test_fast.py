@@ -20,10 +20,11 @@ from tests.amqp_frontend.wire.streams import (
     publish,
     streams,
 )
+from tests.counting import calls_of
 
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import is_body, payload_of, properties_of
-from arneb_amqp.wire.fast import FastReader
+from arneb_amqp.wire.fast import ITEMS_MAX, FastReader
 from arneb_amqp.wire.items import Ack, AckRun, Item, Publish, PublishRun
 from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.properties import PropertyFlag, decode_properties
@@ -40,7 +41,12 @@ class SlowReader(FastReader):
 
 
 def read(reader: FastReader, pieces: list[bytes]) -> list[Item]:
-    return [item for piece in pieces for item in reader.receive(piece)]
+    items: list[Item] = []
+    for piece in pieces:
+        items += reader.receive(piece)
+        while reader.has_more:
+            items += reader.receive(b"")
+    return items
 
 
 def new_reader() -> FastReader:
@@ -89,14 +95,15 @@ def simplified(fact: Fact) -> Fact:
 def test_byte_by_byte_says_the_same(frames: list[bytes]) -> None:
     raw = b"".join(frames)
     pieces = [raw[at : at + 1] for at in range(len(raw))]
-    assert facts_of(read(new_reader(), pieces)) == facts_of(new_reader().receive(raw))
+    assert facts_of(read(new_reader(), pieces)) == facts_of(read(new_reader(), [raw]))
 
 
 def fast_and_slow_agree(raw: bytes, data: st.DataObject) -> None:
     """Heartbeats follow, so that neither waits for more."""
     whole = raw + HEARTBEAT_BYTES * (FRAME_BYTES_MAX // 4)
-    slow = facts_of(SlowReader(FRAME_BYTES_MAX, message_bytes_max=MESSAGE_BYTES_MAX).receive(whole))
-    assert facts_of(new_reader().receive(whole)) == slow
+    reader = SlowReader(FRAME_BYTES_MAX, message_bytes_max=MESSAGE_BYTES_MAX)
+    slow = facts_of(read(reader, [whole]))
+    assert facts_of(read(new_reader(), [whole])) == slow
     assert facts_of(read(new_reader(), data.draw(cuts(whole)))) == slow
 
 
@@ -212,3 +219,42 @@ def test_a_publish_is_never_waited_for_longer_than_its_frames() -> None:
     assert method.channel == 2  # type: ignore[union-attr]
     (run,) = reader.receive(frames[2])
     assert payload_of(run.bodies[0]) == b"x" * 1000  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [HEARTBEAT_BYTES],
+        [ack(1, 1), ack(2, 1)],
+        [*publish(1, payload=b"x", bits=1)],
+        [*publish(1, payload=b"x"), *publish(2, payload=b"x")],
+        [*publish(1, payload=b"xy", part=1)],
+    ],
+    ids=["heartbeats", "acks by turns", "single publishes", "publishes by turns", "tiny frames"],
+)
+def test_much_that_is_no_run_is_read_piece_by_piece(frames: list[bytes]) -> None:
+    raw = b"".join(frames) * 2000
+    reader = FastReader(FRAME_BYTES_MAX)
+    items, most = reader.receive(raw), 0
+    while reader.has_more:
+        most = max(most, calls_of(lambda: items.extend(reader.receive(b""))))
+    assert facts_of(items) == facts_of(read(FastReader(FRAME_BYTES_MAX), [raw[:-1], raw[-1:]]))
+    assert most < ITEMS_MAX * 60
+
+
+def test_a_run_is_read_in_one_piece() -> None:
+    raw = b"".join(publish(1, payload=bytes(128)) * 1500)
+    reader = FastReader(FRAME_BYTES_MAX)
+    (run,) = reader.receive(raw)
+    assert not reader.has_more
+    assert isinstance(run, PublishRun)
+    assert len(run.bodies) == 1500
+
+
+def test_what_comes_during_a_pause_stands_behind_the_rest() -> None:
+    reader = FastReader(FRAME_BYTES_MAX)
+    items = reader.receive(HEARTBEAT_BYTES * 3 * ITEMS_MAX)
+    assert reader.has_more
+    items += read(reader, [ack(1, 7)])
+    assert len(items) == 3 * ITEMS_MAX + 1
+    assert items[-1] == AckRun(ChannelId(1), [7])

@@ -1,0 +1,70 @@
+"""Turns: while the server works off what one client sent, everybody else has theirs."""
+
+import socket
+from collections.abc import Callable
+
+import trio
+from pamqp.commands import Channel
+from tests.amqp_frontend.server.conftest import Broker
+from tests.amqp_frontend.session.playbook import make
+
+from arneb_amqp.wire.methods import encode_method
+
+
+class Turns(trio.abc.Instrument):
+    """Counts the turns of the tasks whose name has ``part`` in it."""
+
+    def __init__(self, part: str) -> None:
+        self._part = part
+        self.count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += self._part in task.name
+
+
+def turns_taken(broker: Broker, work: Callable[[], object]) -> int:
+    """How many turns connections have while ``work`` is done."""
+    turns = Turns("_run_handler")
+
+    async def begin() -> None:
+        trio.lowlevel.add_instrument(turns)
+
+    async def end() -> None:
+        trio.lowlevel.remove_instrument(turns)
+
+    broker.call(begin)
+    try:
+        work()
+    finally:
+        broker.call(end)
+    return turns.count
+
+
+def exchanged(sock: socket.socket, data: bytes, size: int) -> bytes:
+    """Send ``data``; the ``size`` bytes that are answered."""
+    sock.setblocking(True)
+    sock.settimeout(30)
+    sock.sendall(data)
+    got = b""
+    while len(got) < size:
+        got += sock.recv(1 << 20)
+    sock.setblocking(False)
+    return got
+
+
+def test_ten_thousand_methods_of_a_few_reads_are_many_turns(broker: Broker) -> None:
+    connection = broker.connect()
+    connection.channel(1)
+    sock = connection._impl._transport._sock
+    flow = encode_method(1, make(Channel.Flow, active=True))
+    flow_ok = encode_method(1, make(Channel.FlowOk, active=True)) * 10_000
+    got = b""
+
+    def exchange() -> None:
+        nonlocal got
+        got = exchanged(sock, flow * 10_000, len(flow_ok))
+
+    count = turns_taken(broker, exchange)
+    connection.close()
+    assert got == flow_ok
+    assert count >= 100

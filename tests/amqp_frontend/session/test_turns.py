@@ -1,0 +1,197 @@
+"""Turns of a session: what one read brings is handled piece by piece, in its order."""
+
+from collections.abc import Callable
+
+import pytest
+from pamqp.commands import Basic, Channel
+from tests.amqp_frontend.session.playbook import (
+    Bytes,
+    Playbook,
+    make,
+    opened,
+    publishes,
+    sent,
+)
+from tests.counting import calls_of
+
+from arneb_amqp.routing import search
+from arneb_amqp.routing.exchange import Binding, Exchange
+from arneb_amqp.routing.search import Search
+from arneb_amqp.session.effects import Find
+from arneb_amqp.session.events import Answered
+from arneb_amqp.wire.methods import encode_method
+from arneb_amqp.wire.tables import array, longstr, signedint
+
+HARD_KEY = ".".join(["a"] * 127)
+
+
+def hard_patterns(count: int) -> list[str]:
+    """Patterns that fit the hard key, each of which must be looked at to its end."""
+    return [".".join(["#", "a", "*", "a"] * 30 + ["#"] + ["a"] * (at % 6)) for at in range(count)]
+
+
+def topic_exchange(play: Playbook, patterns: list[str]) -> None:
+    router = play.vhost.router
+    router.declare(Exchange("topics", "topic"))
+    for at, pattern in enumerate(patterns):
+        router.add_queue(f"q{at}")
+        router.bind(Binding("topics", f"q{at}", f"{pattern}.{at}"))
+    router.bind(Binding("topics", "q", "#"))
+
+
+def carbon_copies(count: int) -> dict[str, object]:
+    return {"headers": {"CC": array([longstr(f"{HARD_KEY[:-1]}{at}") for at in range(count)])}}
+
+
+def most_calls(play: Playbook, data: bytes) -> int:
+    """The work of the largest of the turns in which ``data`` is handled."""
+    session, most = play.session, 0
+
+    def turn(work: Callable[[], object]) -> None:
+        nonlocal most
+        most = max(most, calls_of(work))
+        play.effects.extend(session.take_effects())
+
+    turn(lambda: session.receive_data(data, play.now, play.later_ms))
+    while session.has_more:
+        play.pauses += 1
+        turn(lambda: session.go_on(play.now, play.later_ms))
+    return most
+
+
+def test_many_methods_are_many_turns() -> None:
+    play = opened()
+    flow = encode_method(1, make(Channel.Flow, active=True))
+    most = most_calls(play, flow * 10_000)
+    play._read(play.session.data_to_send(play.now))
+    assert [command.name for _, command in play.frames] == ["Channel.FlowOk"] * 10_000
+    assert play.pauses >= 50
+    assert most < 40_000
+
+
+def test_a_read_of_small_messages_is_one_turn() -> None:
+    play = opened()
+    most = most_calls(play, publishes(*[b"x" * 128] * 1_500).data)
+    assert play.pauses == 0
+    assert len(play.appended().entries) == 1_500
+    assert most < 1_000
+
+
+def test_publishes_by_headers_are_cut() -> None:
+    play = opened()
+    router = play.vhost.router
+    router.declare(Exchange("by-headers", "headers"))
+    for at in range(1_000):
+        router.bind(Binding("by-headers", "q", arguments={"number": signedint(at)}))
+    bodies = [f"message {at}".encode() for at in range(1_000)]
+    told = publishes(*bodies, exchange="by-headers", headers={"number": signedint(7)})
+    most = most_calls(play, told.data)
+    assert play.pauses >= 5
+    assert most < 20_000
+    assert [entry.rpartition(b"message ")[2][:-1] for entry in entries_of(play)] == [
+        str(at).encode() for at in range(1_000)
+    ]
+
+
+def entries_of(play: Playbook) -> list[bytes]:
+    found = [entry for append in play.effects for entry in append.entries]
+    play.effects.clear()
+    return found
+
+
+def test_a_hard_key_costs_no_more_than_a_turn() -> None:
+    play = opened()
+    topic_exchange(play, hard_patterns(600))
+    most = most_calls(play, publishes(b"hard", exchange="topics", key=HARD_KEY).data)
+    assert play.appended().queues == ("q",)
+    assert most < 20_000
+
+
+def test_a_long_search_is_waited_for_and_what_is_behind_it_waits_too() -> None:
+    play = opened()
+    topic_exchange(play, hard_patterns(600))
+    hard = publishes(b"hard", exchange="topics", key=HARD_KEY, **carbon_copies(60))
+    play >> Bytes(publishes(b"before").data + hard.data + publishes(b"behind").data)
+    assert play.appended().queues == ("q",)
+    find = play.effect(Find)
+    assert not play.effects
+    assert not play.session.has_more
+    steps = 1
+    while not find.search.step():
+        steps += 1
+    assert steps >= 3
+    play >> Answered(None)
+    assert [entry[-5:-1] for entry in entries_of(play)] == [b"hard", b"hind"]
+
+
+def test_a_search_for_many_messages_is_taken_once_for_a_route() -> None:
+    play = opened()
+    topic_exchange(play, hard_patterns(600))
+    slow = Search(play.vhost.router, "topics", HARD_KEY, None, [HARD_KEY] * 60)
+    assert not slow.step()
+    assert not slow.answers("topics", HARD_KEY, None, (HARD_KEY,) * 60)
+    while not slow.step():
+        pass
+    assert slow.answers("topics", HARD_KEY, None, (HARD_KEY,) * 60)
+    assert not slow.answers("topics", HARD_KEY, None, (HARD_KEY,) * 59)
+    play.vhost.router.add_queue("new")
+    assert not slow.answers("topics", HARD_KEY, None, (HARD_KEY,) * 60)
+
+
+def test_a_search_begins_anew_when_the_topology_changes() -> None:
+    play = opened()
+    topic_exchange(play, hard_patterns(600))
+    router = play.vhost.router
+    slow = Search(router, "topics", HARD_KEY, None, [HARD_KEY] * 60)
+    assert not slow.step()
+    router.add_queue("late")
+    router.bind(Binding("topics", "late", "a.#"))
+    router.unbind(Binding("topics", "q", "#"))
+    while not slow.step():
+        pass
+    assert slow.result == router.route("topics", HARD_KEY)
+    assert slow.result.queues == ("late",)
+
+
+def test_a_search_without_end_costs_its_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "STEPS_MAX", 2)
+    play = opened()
+    topic_exchange(play, hard_patterns(600))
+    play >> publishes(b"hard", exchange="topics", key=HARD_KEY, **carbon_copies(60))
+    slow = play.effect(Find).search
+    with pytest.raises(Exception, match="took too long") as caught:
+        while not slow.step():
+            pass
+    assert caught.value.reply_code == 406
+
+
+def test_what_is_asked_behind_a_pause_waits_for_its_turn() -> None:
+    """The declaration finds what was published before it, however many turns that took."""
+    play = opened()
+    flow = encode_method(1, make(Channel.Flow, active=True))
+    declare = encode_method(1, make(Basic.Qos, prefetch_count=1))
+    play >> Bytes(flow * 1_000 + publishes(b"x").data + declare + publishes(b"y").data)
+    assert play.pauses
+    assert [entry[-2:-1] for entry in entries_of(play)] == [b"x", b"y"]
+    assert play.frames.pop()[1].name == "Basic.QosOk"
+    play.frames.clear()
+
+
+def test_nothing_is_handled_after_the_end() -> None:
+    play = opened()
+    flow = encode_method(1, make(Channel.Flow, active=True))
+    play.session.receive_data(flow * 1_000, play.now, play.later_ms)
+    assert play.session.has_more
+    play.session.cut("gone")
+    assert not play.session.has_more
+
+
+def test_a_request_stops_the_turns() -> None:
+    play = opened()
+    flow = encode_method(1, make(Channel.Flow, active=True))
+    get = encode_method(1, make(Basic.Get, queue="q"))
+    play >> Bytes(get + flow * 1_000)
+    assert not play.session.has_more
+    play.effects.popleft()
+    play >> Answered(None) << sent(Basic.GetEmpty)
+    assert len(play.frames) == 1_000
