@@ -9,9 +9,14 @@ from arneb_amqp.wire.constants import (
     FRAME_BYTES_MIN,
     HEARTBEAT_S_DEFAULT,
     MESSAGE_BYTES_MAX_DEFAULT,
+    PARTIAL_BYTES_MAX_DEFAULT,
 )
 
 KIB: Final = 1024
+
+TRANSACTION_BYTES_MAX_DEFAULT: Final = 256 * KIB * KIB
+"""A largest message and as much again; with messages of 1 KiB, 170,000. A commit holds all of it
+once more, in pages of the store, until it is on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,11 @@ class AmqpConfig:
     channel_max: int = CHANNEL_MAX_DEFAULT
     frame_bytes_max: int = FRAME_BYTES_MAX_DEFAULT
     message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT
+    partial_bytes_max: int = PARTIAL_BYTES_MAX_DEFAULT
+    """Messages of which a part has come, on all channels of a connection together; more is 506."""
+    transaction_bytes_max: int = TRANSACTION_BYTES_MAX_DEFAULT
+    """What the channels of a connection together have published, answered and neither committed
+    nor rolled back; more is 506."""
     heartbeat_s: int = HEARTBEAT_S_DEFAULT
     handshake_s: float = 10.0
     """From the accepted socket to ``connection.open``; RabbitMQ's default."""
@@ -58,6 +68,12 @@ class AmqpConfig:
                 f"expected frame_bytes_max of at least {FRAME_BYTES_MIN} or 0, "
                 f"got {self.frame_bytes_max}"
             )
+        for name in ("partial_bytes_max", "transaction_bytes_max"):
+            if (most := getattr(self, name)) < self.message_bytes_max:
+                raise ValueError(
+                    f"expected {name} of at least message_bytes_max, which is "
+                    f"{self.message_bytes_max}, got {most}"
+                )
         if self.consumer_timeout_s < 0:
             raise ValueError(
                 f"expected consumer_timeout_s of at least 0, got {self.consumer_timeout_s}"

@@ -29,6 +29,9 @@ def test_any_value_is_an_address_off_or_refused(value: object) -> None:
         assert listen is None or parse_listen(str(listen)) == listen
 
 
+AMQP_TOO_SMALL = "amqp: expected {} of at least message_bytes_max, which is 134217728, got 1000"
+
+
 @pytest.mark.parametrize(
     "value", ["5672", ":5672", "host", "host:", "host:65536", "host:-1", "::1:5672", "host:٣", ""]
 )
@@ -65,6 +68,14 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('[amqp]\nlisten = "x"', 'amqp.listen: expected "HOST:PORT" or "off", got "x"'),
+        (
+            "[amqp]\ntransaction_bytes_max = 1000",
+            AMQP_TOO_SMALL.format("transaction_bytes_max"),
+        ),
+        (
+            "[amqp]\npartial_bytes_max = 1000",
+            AMQP_TOO_SMALL.format("partial_bytes_max"),
+        ),
         ("[amqp]\nlisten = 5672", 'amqp.listen: expected "HOST:PORT" or "off", got 5672'),
         ("[ampq]", 'unknown key "ampq"; did you mean "amqp"?'),
         ("data_dir = 3", "data_dir: expected a path, got 3"),

@@ -9,6 +9,7 @@ from tests.mutants.table import Mutant
 
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 OWN_DELIVERIES: Final = ("tests/amqp_frontend/server/test_own_deliveries.py",)
+TRANSACTION_BYTES: Final = ("tests/amqp_frontend/session/test_transaction_bytes.py",)
 AFTER_DISPATCH: Final = ("tests/core/test_after_dispatch.py",)
 
 EDGE_MUTANTS: Final = (
@@ -35,5 +36,33 @@ EDGE_MUTANTS: Final = (
         "        if self._ready:\n            self._after_dispatch[back] = None\n",
         "        if True:\n            self._after_dispatch[back] = None\n",
         AFTER_DISPATCH,
+    ),
+    Mutant(
+        "the answer to a commit does not wait for the deliveries it brings about",
+        AMQP + "server/bridge.py",
+        "        await self._receiver.deliveries_made()\n",
+        "",
+        OWN_DELIVERIES,
+    ),
+    Mutant(
+        "a transaction holds whatever comes",
+        AMQP + "session/transaction.py",
+        "        if wanted > self.most and self.held:\n",
+        "        if False:\n",
+        TRANSACTION_BYTES,
+    ),
+    Mutant(
+        "a transaction that was dropped with its channel counts for ever",
+        AMQP + "session/publishing.py",
+        "            self.transaction.end()\n",
+        "",
+        TRANSACTION_BYTES,
+    ),
+    Mutant(
+        "answers in a transaction cost nothing",
+        AMQP + "session/delivering.py",
+        "        transaction.expect(len(tags))\n",
+        "",
+        TRANSACTION_BYTES,
     ),
 )

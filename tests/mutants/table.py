@@ -158,10 +158,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a message's time begins before its transaction is committed",
-        "amqp_frontend/arneb_amqp/session/transaction.py",
-        "            entries[:] = [published_at(each, now_ms) for each in entries]\n",
+        "amqp_frontend/arneb_amqp/server/stamping.py",
+        "            entries[index] = published_at(entry, request.published_ms)\n",
         "            pass\n",
-        ("tests/amqp_frontend/session/test_publishing.py",),
+        ("tests/amqp_frontend/server/test_stamping.py",),
     ),
     Mutant(
         "one queue starves the others under a channel's prefetch",

@@ -15,6 +15,7 @@ from arneb_amqp.server.admission import admit, pass_on
 from arneb_amqp.server.core_errors import in_amqp
 from arneb_amqp.server.methods import Methods
 from arneb_amqp.server.receiver import Receiver
+from arneb_amqp.server.stamping import pieces, stamp
 from arneb_amqp.session.effects import (
     Acknowledge,
     Append,
@@ -45,10 +46,6 @@ from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.errors import CommitFailed, CoreError
 from arneb_core.interface import Core, Deliveries, Done, Unit
 from arneb_core.waiting import durable
-
-EXPIRY: Final = slice(24, 32)
-NO_EXPIRY: Final = bytes(8)
-"""The expiry in an entry's header."""
 
 
 class _Sink:
@@ -326,27 +323,30 @@ class Bridge:
         return Pulled(run, attachment.queue.message_count, id_)
 
     async def _commit(self, request: Commit) -> None:
+        for names in await stamp(request):
+            self.vhost.queues.expect_expiry(names)
         gate = Gate()
         taken = True
-        for queues, entries in request.appends:
-            taken &= pass_on(queues, entries, self.vhost.queues, gate)
-            if any(entry[EXPIRY] != NO_EXPIRY for entry in entries):
-                self.vhost.queues.expect_expiry(queues)
-        unit = Unit(list(gate.close().items()), passes_over_gone=True)
-        for exchanges, entry in request.delayed:
-            kept = map(self.vhost.delays.topic, exchanges)
-            unit.appends += [(topic, [entry]) for topic in kept if topic is not None]
-        known = [each for each in request.acknowledged if each.consumer in self._attached]
-        for settled in known:
-            consumer = self._attached[settled.consumer].consumer
-            unit.acks.append((consumer, settled.places))
-            unit.parts.append((consumer, settled.masks))
-
-        def begin(done: Done) -> None:
-            if self._core.commit(unit, done):
-                gate.over()
-
         try:
+            for queues, entries in request.appends:
+                for piece in pieces(entries):
+                    taken &= pass_on(queues, piece, self.vhost.queues, gate)
+                    if piece is not entries:
+                        await trio.lowlevel.checkpoint()
+            unit = Unit(list(gate.close().items()), passes_over_gone=True)
+            for exchanges, entries in request.delayed:
+                kept = map(self.vhost.delays.topic, exchanges)
+                unit.appends += [(topic, entries) for topic in kept if topic is not None]
+            known = [each for each in request.acknowledged if each.consumer in self._attached]
+            for settled in known:
+                consumer = self._attached[settled.consumer].consumer
+                unit.acks.append((consumer, settled.places))
+                unit.parts.append((consumer, settled.masks))
+
+            def begin(done: Done) -> None:
+                if self._core.commit(unit, done):
+                    gate.over()
+
             await durable(begin)
         finally:
             gate.over()
@@ -354,6 +354,7 @@ class Bridge:
             self._end_if_answered(id_, self._attached[id_])
         if not taken:
             raise precondition_failed("partial tx completion")
+        await self._receiver.deliveries_made()
 
     async def _leave(self, request: Leave) -> None:
         last = [self._last_ids.pop(id_, id_) for id_ in request.consumers]

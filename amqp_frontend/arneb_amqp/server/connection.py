@@ -79,6 +79,7 @@ class Connection:
         self._since_mark = 0
         self._its_turn = True
         self._behind_deliveries = False
+        self._delivered: trio.Event | None = None
         self._disconnecting = False
         self._peer_first = False
         self._lingering = trio.CancelScope()
@@ -159,7 +160,18 @@ class Connection:
 
     def _dispatched(self) -> None:
         self._behind_deliveries = False
-        self.flush()
+        if self._delivered is None:
+            self.flush()
+        else:
+            self._delivered.set()
+            self._delivered = None
+
+    async def deliveries_made(self) -> None:
+        """Wait for the deliveries that a commit brings about; the answer to it goes behind them."""
+        if self._goes_behind_deliveries():
+            self._delivered = delivered = trio.Event()
+            await delivered.wait()
+            self._services.flusher.add(self.flush)
 
     def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
         """A consumer was assigned a run."""

@@ -23,6 +23,10 @@ class Receiver(Protocol):
         """A consumer was assigned a run."""
         ...
 
+    async def deliveries_made(self) -> None:
+        """Wait for the deliveries that a commit brings about."""
+        ...
+
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
         """The core has detached a consumer."""
         ...

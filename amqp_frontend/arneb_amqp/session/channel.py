@@ -243,14 +243,14 @@ class Channel:
             raise precondition_failed("cannot switch from confirm to tx mode")
         if self.publisher.transaction is None:
             self.publisher.end_run()
-            self.publisher.transaction = Transaction()
+            self._begin_transaction()
         self._send(Tx.SelectOk)
 
     def _commit(self, _: Command) -> None:
         transaction = self._transaction()
 
         def committed(_: object) -> None:
-            self.publisher.transaction = Transaction()
+            self._begin_transaction()
             self.deliverer.settle(transaction)
             self._send(Tx.CommitOk)
 
@@ -259,8 +259,13 @@ class Channel:
 
     def _rollback(self, _: Command) -> None:
         self.deliverer.rollback(self._transaction())
-        self.publisher.transaction = Transaction()
+        self._begin_transaction()
         self._send(Tx.RollbackOk)
+
+    def _begin_transaction(self) -> None:
+        if self.publisher.transaction is not None:
+            self.publisher.transaction.end()
+        self.publisher.transaction = Transaction(self._host.transaction_bytes)
 
     def _transaction(self) -> Transaction:
         if self.publisher.transaction is None:

@@ -44,6 +44,7 @@ from arneb_amqp.session.pauses import Pause, StillSearching
 from arneb_amqp.session.replies import make
 from arneb_amqp.session.routes import Routes
 from arneb_amqp.session.surroundings import Surroundings
+from arneb_amqp.session.transaction import TransactionBytes
 from arneb_amqp.session.transitions import ChannelState, ConnectionState
 from arneb_amqp.session.unacked import ConsumerId, consumer_of
 from arneb_amqp.wire.constants import (
@@ -79,6 +80,7 @@ class ConnectionSession(Lifecycle):
         self._consumers: dict[ConsumerId, ChannelConsumer] = {}
         self._confirming: dict[Collecting, None] = {}
         self._timeout_s = around.config.consumer_timeout_s
+        self.transaction_bytes = TransactionBytes(around.config.transaction_bytes_max)
         self._look_s = look_s(self._timeout_s)
         self._next_look = now + self._look_s
         self.timer_nearer = False

@@ -325,6 +325,7 @@ class Deliverer:
         return self.unacked.tags_through(tag)
 
     def _settle(self, tags: Sequence[int], transaction: Transaction, answer: Answer) -> None:
+        transaction.expect(len(tags))
         pending = self.unacked.snapshot(tags)
         groups, unknown = self.unacked.take(tags)
         if unknown is not None:

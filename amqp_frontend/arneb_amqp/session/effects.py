@@ -130,9 +130,11 @@ class Commit(Request):
     """A transaction: all of it becomes durable or nothing does."""
 
     appends: Sequence[tuple[tuple[str, ...], list[bytes]]] = ()
-    delayed: Sequence[tuple[tuple[str, ...], bytes]] = ()
+    delayed: Sequence[tuple[tuple[str, ...], list[bytes]]] = ()
     """Messages that exchanges keep."""
     acknowledged: Sequence[Settled] = ()
+    published_ms: int = 0
+    """The messages come into their queues now, and so their times begin now."""
 
 
 @dataclass(frozen=True, slots=True)

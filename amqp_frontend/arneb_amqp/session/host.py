@@ -8,6 +8,7 @@ from arneb_amqp.session.agenda import Agenda, Collecting
 from arneb_amqp.session.effects import Request
 from arneb_amqp.session.outbox import Outbox
 from arneb_amqp.session.routes import Routes
+from arneb_amqp.session.transaction import TransactionBytes
 from arneb_amqp.session.unacked import ConsumerId
 from arneb_amqp.wire.constants import ChannelId
 
@@ -20,6 +21,8 @@ class Host(Protocol):
 
     agenda: Agenda
     outbox: Outbox
+    transaction_bytes: TransactionBytes
+    """Of all channels together."""
     now_ms: int
     """The wall clock at the event that is being handled."""
     work_left: int

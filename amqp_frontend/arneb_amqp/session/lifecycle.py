@@ -75,7 +75,10 @@ class Lifecycle(ABC):
         self._deadline = now + self._config.handshake_s
         self._disconnected = False
         self._header = ProtocolHeaderReader()
-        self.reader = FastReader(message_bytes_max=self._config.message_bytes_max)
+        self.reader = FastReader(
+            message_bytes_max=self._config.message_bytes_max,
+            partial_bytes_max=self._config.partial_bytes_max,
+        )
         self.agenda = Agenda()
         self.outbox = Outbox()
         self.waiting: deque[Waiting] = deque()

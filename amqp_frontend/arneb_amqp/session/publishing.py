@@ -193,6 +193,9 @@ class Publisher:
         self.end_run()
         self.send_confirms()
         self._closed = True
+        if self.transaction is not None:
+            self.transaction.end()
+            self.transaction = None
 
     def committed(self, last_tag: int, error: AmqpError | None, *, refused: bool) -> None:
         """The append of the run that ends with ``last_tag`` is on disk, or never will be."""
@@ -216,8 +219,7 @@ class Publisher:
 
     def send_returns(self, transaction: Transaction) -> None:
         """Queue the returns of a transaction that is being committed."""
-        for route, body in transaction.returns:
-            self._send_return(route, body)
+        self._host.outbox.send_chunks(transaction.returned)
 
     def _put(
         self,
@@ -361,15 +363,12 @@ class Publisher:
         )
 
     def _return(self, route: bytes, body: bytes) -> None:
-        if self.transaction is not None:
-            self.transaction.returns.append((route, body))
-        else:
-            self._send_return(route, body)
-
-    def _send_return(self, route: bytes, body: bytes) -> None:
         error = amqp_error(ReplyCode.NO_ROUTE)
         chunks = encode_return(
             self._channel, error.reply_code, error.reply_text, route, body,
             self._host.frame_bytes_max,
         )  # fmt: skip
-        self._host.outbox.send_chunks(chunks)
+        if self.transaction is not None:
+            self.transaction.give_back(chunks)
+        else:
+            self._host.outbox.send_chunks(chunks)

@@ -1,15 +1,49 @@
 """A transaction: what a channel in transactional mode has published and answered so far.
 
 The rule: nothing of it reaches the core before ``tx.commit``, and then all of it does in one
-unit; ``tx.rollback`` forgets the publishes and puts the answers back.
+unit; ``tx.rollback`` forgets the publishes and puts the answers back. What the transactions of one
+connection hold has a bound.
 """
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import Final
 
+from arneb_amqp.errors import resource_error
 from arneb_amqp.session.effects import Commit
 from arneb_amqp.session.unacked import Pending, Settled
-from arneb_core.entry import published_at
+
+ITEM_BYTES: Final = 512
+"""What a message or an answer counts for beside its octets. It takes less than half of that here
+(objects, lists), and about as much again in the commit, which is one whatever is in it."""
+
+
+class TransactionBytes:
+    """What the open transactions of one connection hold. RabbitMQ has no such bound, so one peer
+    can make it hold whatever it sends.
+
+    Invariant: ``held`` is not above ``most``, unless a single message is all that is held: there is
+    room for one of any size.
+    """
+
+    __slots__ = ("held", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.held = 0
+
+    def __repr__(self) -> str:
+        return f"<TransactionBytes {self.held} of {self.most}>"
+
+    def hold(self, size: int) -> None:
+        """Count ``size`` octets more. Raises 506 when those are too many."""
+        wanted = self.held + size
+        if wanted > self.most and self.held:
+            raise resource_error(
+                f"expected at most {self.most} octets in the transactions of a connection, "
+                f"got {wanted}"
+            )
+        self.held = wanted
 
 
 class Answer(Enum):
@@ -21,44 +55,62 @@ class Answer(Enum):
 
 
 class Transaction:
-    """One transaction of one channel; a new one begins when it ends."""
+    """One transaction of one channel; a new one begins when it ends.
+
+    Invariant: ``_size`` is what it counts for in ``_held``.
+    """
 
     __slots__ = (
         "_appends",
         "_delayed",
+        "_held",
+        "_size",
         "acknowledged",
         "pending",
         "rejected",
         "released",
-        "returns",
+        "returned",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, held: TransactionBytes) -> None:
+        self._held = held
+        self._size = 0
         self._appends: list[tuple[tuple[str, ...], list[bytes]]] = []
-        self._delayed: list[tuple[tuple[str, ...], bytes]] = []
-        self.returns: list[tuple[bytes, bytes]] = []
-        """Route and body of mandatory messages that go nowhere."""
+        self._delayed: list[tuple[tuple[str, ...], list[bytes]]] = []
+        self.returned: list[bytes] = []
+        """Mandatory messages that go nowhere, as they will be sent back."""
         self.acknowledged: list[Settled] = []
         self.released: list[Settled] = []
         self.rejected: list[Settled] = []
         self.pending: list[Pending] = []
         """What a rollback gives back to the channel."""
 
+    def __repr__(self) -> str:
+        return f"<Transaction of {self._size} bytes, {len(self.pending)} answers>"
+
     def publish(self, queues: tuple[str, ...], entries: list[bytes]) -> None:
-        """Add messages for ``queues``."""
+        """Add messages for ``queues``. Raises 506, as all that adds something."""
         if not queues:
             return
-        if self._appends and self._appends[-1][0] == queues:
-            self._appends[-1][1].extend(entries)
-        else:
-            self._appends.append((queues, entries))
+        self._hold(sum(map(len, entries)), len(entries))
+        _extend(self._appends, queues, entries)
 
     def delay(self, exchanges: tuple[str, ...], entry: bytes) -> None:
         """Add a message that ``exchanges`` keep."""
-        self._delayed.append((exchanges, entry))
+        self._hold(len(entry))
+        _extend(self._delayed, exchanges, [entry])
+
+    def give_back(self, chunks: list[bytes]) -> None:
+        """Add a ``basic.return``, encoded already: not all of them at once when it is committed."""
+        self._hold(sum(map(len, chunks)))
+        self.returned.append(b"".join(chunks))
+
+    def expect(self, answers: int) -> None:
+        """Make room for answers to so many deliveries."""
+        self._hold(0, answers)
 
     def settle(self, settled: Sequence[Settled], pending: list[Pending], answer: Answer) -> None:
-        """Add answers."""
+        """Add answers, for which :meth:`expect` was asked."""
         match answer:
             case Answer.ACKNOWLEDGE:
                 self.acknowledged.extend(settled)
@@ -69,9 +121,24 @@ class Transaction:
         self.pending += pending
 
     def commit(self, now_ms: int) -> Commit:
-        """The request that makes it durable. The messages come into their queues now, and so
-        their times begin now."""
-        for _, entries in self._appends:
-            entries[:] = [published_at(each, now_ms) for each in entries]
-        delayed = [(names, published_at(each, now_ms)) for names, each in self._delayed]
-        return Commit(self._appends, delayed, self.acknowledged)
+        """The request that makes it durable."""
+        return Commit(self._appends, self._delayed, self.acknowledged, now_ms)
+
+    def end(self) -> None:
+        """It is committed, rolled back or dropped with its channel, and holds nothing more."""
+        self._held.held -= self._size
+        self._size = 0
+
+    def _hold(self, octets: int, items: int = 1) -> None:
+        size = octets + items * ITEM_BYTES
+        self._held.hold(size)
+        self._size += size
+
+
+def _extend(
+    runs: list[tuple[tuple[str, ...], list[bytes]]], places: tuple[str, ...], entries: list[bytes]
+) -> None:
+    if runs and runs[-1][0] == places:
+        runs[-1][1].extend(entries)
+    else:
+        runs.append((places, entries))

@@ -51,7 +51,7 @@ HEARTBEAT_S_DEFAULT: Final = 60
 MESSAGE_BYTES_MAX_DEFAULT: Final = 128 * 1024 * 1024
 """RabbitMQ 3's limit, which its clients and their tests count on; 4 has 16 MiB."""
 
-PARTIAL_BYTES_MAX: Final = 2 * MESSAGE_BYTES_MAX_DEFAULT
+PARTIAL_BYTES_MAX_DEFAULT: Final = 2 * MESSAGE_BYTES_MAX_DEFAULT
 """Bodies under way on all channels of one connection together. RabbitMQ has no such bound, so
 one peer could make it hold 2047 messages of 128 MiB; two largest messages are plenty."""
 

@@ -33,7 +33,7 @@ from arneb_amqp.wire.constants import (
     FRAME_START,
     FRAME_START_BYTES,
     MESSAGE_BYTES_MAX_DEFAULT,
-    PARTIAL_BYTES_MAX,
+    PARTIAL_BYTES_MAX_DEFAULT,
     ChannelId,
 )
 from arneb_amqp.wire.frames import Frame, FramingLost, cut_frame
@@ -105,7 +105,7 @@ class FastReader:
         frame_bytes_max: int = FRAME_BYTES_MIN,
         *,
         message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
-        partial_bytes_max: int = PARTIAL_BYTES_MAX,
+        partial_bytes_max: int = PARTIAL_BYTES_MAX_DEFAULT,
         interesting: PropertyFlag = INTERESTING,
     ) -> None:
         self._judge = PropertyJudge(interesting)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pamqp.commands import Basic, Channel, Confirm, Queue
+from pamqp.commands import Basic, Channel, Confirm, Queue, Tx
 from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
 from tests.amqp_frontend.session.playbook import publishes
@@ -94,6 +94,29 @@ def test_messages_that_were_sent_together_come_with_one_confirm_behind_them(
                 client.skip_delivery(frames=2)
             assert client.expect(Basic.Ack).multiple
     wanted = ["Basic.Deliver on 1"] * 10 + ["Basic.Ack on 1"]
+    assert [kinds(each) for each in written] == [wanted] * TIMES
+
+
+def test_a_committed_message_comes_before_its_commit_ok_in_one_write(
+    broker: Broker, written: Written
+) -> None:
+    with RawClient(broker.port) as client:
+        client.open()
+        client.send(Queue.Declare, 1, queue="committed", durable=True)
+        client.expect(Queue.DeclareOk)
+        client.send(Tx.Select, 1)
+        client.expect(Tx.SelectOk)
+        client.consume("committed")
+        client.expect(Basic.ConsumeOk)
+        del written[:]
+        for _ in range(TIMES):
+            client.socket.sendall(publishes(b"x", b"y", key="committed").data)
+            client.send(Tx.Commit, 1)
+            for _ in range(2):
+                client.expect(Basic.Deliver)
+                client.skip_delivery(frames=2)
+            client.expect(Tx.CommitOk)
+    wanted = ["Basic.Deliver on 1"] * 2 + ["Tx.CommitOk on 1"]
     assert [kinds(each) for each in written] == [wanted] * TIMES
 
 

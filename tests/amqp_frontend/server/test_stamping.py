@@ -1,0 +1,77 @@
+"""Stamping: all of a transaction begins its time at the commit, and nobody waits for that."""
+
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_amqp.server.stamping import PIECE_BYTES, PIECE_ENTRIES, pieces, stamp
+from arneb_amqp.session.effects import Commit
+from arneb_core.entry import EntryHeader, Origin, read_header
+
+THEN_MS, LATER_MS = 1_700_000_000_000, 1_700_000_000_300
+
+
+def entry(body: bytes = b"x", *, expires_in_ms: int = 0, due_in_ms: int = 0) -> bytes:
+    header = EntryHeader(
+        Origin.AMQP,
+        publish_time_ms=THEN_MS,
+        expires_at_ms=THEN_MS + expires_in_ms if expires_in_ms else 0,
+        deliver_at_ms=THEN_MS + due_in_ms if due_in_ms else 0,
+    )
+    return header.pack() + body
+
+
+async def turns_of_others(request: Commit) -> int:
+    """How often another task had its turn while ``request`` was stamped."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        await stamp(request)
+        nursery.cancel_scope.cancel()
+    return turns
+
+
+async def test_every_time_in_a_header_moves_with_the_commit() -> None:
+    request = Commit(
+        [(("a",), [entry(), entry(expires_in_ms=500)]), (("b", "c"), [entry()])],
+        [(("x",), [entry(due_in_ms=70)])],
+        published_ms=LATER_MS,
+    )
+    assert await stamp(request) == [("a",)]
+    runs = [entries for _, entries in (*request.appends, *request.delayed)]
+    headers = [read_header(each) for entries in runs for each in entries]
+    assert {header.publish_time_ms for header in headers} == {LATER_MS}
+    assert [header.expires_at_ms for header in headers] == [0, LATER_MS + 500, 0, 0]
+    assert [header.deliver_at_ms for header in headers] == [0, 0, 0, LATER_MS + 70]
+
+
+async def test_a_small_transaction_keeps_its_turn() -> None:
+    request = Commit([(("a",), [entry()] * (PIECE_ENTRIES - 1))], published_ms=LATER_MS)
+    assert await turns_of_others(request) == 0
+
+
+async def test_others_have_their_turn_between_pieces_of_many_messages() -> None:
+    runs = [((f"q{number}",), [entry()] * 100) for number in range(100)]
+    assert (
+        await turns_of_others(Commit(runs, published_ms=LATER_MS)) >= 50 * 100 // PIECE_ENTRIES - 1
+    )
+
+
+async def test_others_have_their_turn_between_pieces_of_large_messages() -> None:
+    entries = [entry(bytes(PIECE_BYTES))] * 10
+    assert await turns_of_others(Commit([(("a",), entries)], published_ms=LATER_MS)) >= 5
+
+
+@given(st.integers(0, 3 * PIECE_ENTRIES + 1))
+def test_pieces_are_all_of_it_in_order_and_none_is_long(count: int) -> None:
+    entries = [b"%d" % number for number in range(count)]
+    cut = list(pieces(entries))
+    assert [each for piece in cut for each in piece] == entries
+    assert all(len(piece) <= PIECE_ENTRIES for piece in cut)
