@@ -1,6 +1,7 @@
 """The settings of the AMQP door: frozen, checked once, passed explicitly."""
 
 from dataclasses import dataclass
+from hmac import compare_digest
 from typing import Final
 
 from arneb_amqp.wire.constants import (
@@ -26,6 +27,18 @@ class User:
     name: str
     password: str
     loopback_only: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.password:
+            raise ValueError(f"expected a name and a password, got user {self.name!r} without")
+
+    def admits(self, password: str, *, loopback: bool) -> bool:
+        """Is that the password, and may the user come from there?"""
+        right = compare_digest(
+            self.password.encode("utf-8", "surrogateescape"),
+            password.encode("utf-8", "surrogateescape"),
+        )
+        return right and (loopback or not self.loopback_only)
 
 
 GUEST: Final = User("guest", "guest", loopback_only=True)

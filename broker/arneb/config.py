@@ -102,16 +102,20 @@ class PulsarTable(PulsarConfig):
 
 @dataclass(frozen=True, slots=True)
 class HttpTable(HttpLimits):
-    """The table ``[http]``: health, metrics and what there is."""
+    """The table ``[http]``: health, metrics and what there is. Where authentication is configured,
+    for Pulsar's clients or by naming users of AMQP, it is asked for here as well; health is for
+    everybody, and metrics are if they are opened."""
 
     listen: Listen = Address("127.0.0.1", 15672)
+    open_metrics: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class HttpPulsarTable(HttpLimits):
-    """The table ``[http_pulsar]``: Pulsar's admin API."""
+    """The table ``[http_pulsar]``: Pulsar's admin API, and metrics."""
 
     listen: Listen = Address("127.0.0.1", 8080)
+    open_metrics: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from arneb import __version__
+from arneb.access import access, named_users, shut_out
 from arneb.alarms import Alarms
 from arneb.config import Config
 from arneb.descriptors import raise_limit
@@ -26,6 +27,9 @@ from arneb.turn_watchdog import TurnWatchdog
 from arneb_core.engine import Engine, open_engine
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from arneb_pulsar.identity.files import Proofs
     from arneb_pulsar.server.door import Door
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -106,6 +110,13 @@ class Shared:
         self.watchdog = TurnWatchdog() if config.debug.turn_watchdog else None
 
     @cached_property
+    def proofs(self) -> "Proofs":
+        """What clients of Pulsar and of the HTTP ports prove themselves by."""
+        from arneb_pulsar.identity.files import read_proofs
+
+        return read_proofs(self.config.pulsar.authentication)
+
+    @cached_property
     def pulsar(self) -> "Door":
         """Pulsar's door, which its clients come through and its administrators look after."""
         from arneb_pulsar.server.serving import make_door
@@ -115,6 +126,11 @@ class Shared:
 
 async def _serve_doors(core: Engine, config: Config, listeners: Listeners, say: Say) -> None:
     shared = Shared(core, config, listeners)
+    for line in access(config):
+        say(line)
+    if (passwords := shared.proofs.passwords) is not None:
+        for line in shut_out(config, passwords.shut_out):
+            say(line)
     watching = nullcontext() if shared.watchdog is None else shared.watchdog.watching()
     with watching:
         await _open_doors(shared, say)
@@ -183,18 +199,28 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     from arneb.http.app import http_app
     from arneb.http.server import serve_http
 
-    app = http_app(shared.core, shared.alarms, shared.watchdog)
-    listeners, limits = shared.listeners.by_door["http"], shared.config.http
-    await serve_http(app, listeners, limits, task_status=task_status)
+    app: ASGIApp = http_app(shared.core, shared.alarms, shared.watchdog)
+    table, users = shared.config.http, named_users(shared.config)
+    if shared.proofs.required or users:
+        from arneb.http.guarded import HEALTH, METRICS, Guarded
+        from arneb_pulsar.server.guard import Guard
+
+        opened = (HEALTH, METRICS) if table.open_metrics else (HEALTH,)
+        app = Guarded(app, Guard(shared.proofs), opened, users)
+    listeners = shared.listeners.by_door["http"]
+    await serve_http(app, listeners, table, task_status=task_status)
 
 
 async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
     from arneb.http.pulsar_admin import pulsar_admin_app
     from arneb.http.server import serve_http
 
-    app = pulsar_admin_app(shared.pulsar, shared.core, shared.alarms)
-    listeners, limits = shared.listeners.by_door["http-pulsar"], shared.config.http_pulsar
-    await serve_http(app, listeners, limits, task_status=task_status)
+    table = shared.config.http_pulsar
+    app = pulsar_admin_app(
+        shared.pulsar, shared.core, shared.alarms, open_metrics=table.open_metrics
+    )
+    listeners = shared.listeners.by_door["http-pulsar"]
+    await serve_http(app, listeners, table, task_status=task_status)
 
 
 # Imported only when the door is on: start-up time and memory are for what is used.

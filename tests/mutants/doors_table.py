@@ -7,6 +7,7 @@ from tests.mutants.table import Mutant
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 BROKER: Final = "broker/arneb/"
+IDENTITY_TESTS: Final = ("tests/pulsar_frontend/identity/test_identity.py",)
 HTTP_TESTS: Final = ("tests/broker/test_http_server.py",)
 ROOM_TESTS: Final = ("tests/pulsar_frontend/server/test_room.py",)
 
@@ -56,5 +57,29 @@ DOOR_MUTANTS: Final = (
         "        while self.bytes > share.bytes and self.bytes + size > self.bytes_max:\n",
         "        while False:\n",
         HTTP_TESTS,
+    ),
+    Mutant(
+        "what is no hash is the password",
+        PULSAR + "identity/passwords.py",
+        "            right = hashed is not None and self._context.verify(password, hashed)\n",
+        "            right = hashed is not None and self._context.verify(password, hashed)\n"
+        "            right = right or any(\n"
+        "                each.user == name and password for each in self.shut_out\n"
+        "            )\n",
+        IDENTITY_TESTS,
+    ),
+    Mutant(
+        "passwords in the clear are a kind of hash",
+        PULSAR + "identity/passwords.py",
+        '    "bcrypt", "sha256_crypt",',
+        '    "plaintext", "bcrypt", "sha256_crypt",',
+        IDENTITY_TESTS,
+    ),
+    Mutant(
+        "figures are for strangers",
+        BROKER + "http/guarded.py",
+        '        if scope["path"] in self._open_paths or await self._admits(scope):\n',
+        "        if True:\n",
+        ("tests/broker/test_access.py",),
     ),
 )

@@ -7,12 +7,11 @@ order and moves the state.
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
-from hmac import compare_digest
 from typing import Final, cast
 
 from pamqp.commands import Connection
 
-from arneb_amqp.config import AmqpConfig, User
+from arneb_amqp.config import AmqpConfig
 from arneb_amqp.errors import (
     NO_METHOD,
     AmqpError,
@@ -119,7 +118,7 @@ def log_in(method: Connection.StartOk, config: AmqpConfig, *, loopback: bool) ->
         raise command_invalid(f"unknown authentication mechanism '{method.mechanism}'")
     name, password = read(cast("bytes", method.response))
     user = next((user for user in config.users if user.name == name), None)
-    if user is None or not _may_enter(user, password, loopback=loopback):
+    if user is None or not user.admits(password, loopback=loopback):
         raise access_refused(
             f"Login was refused using authentication mechanism {method.mechanism}. "
             "For details see the broker logfile.",
@@ -156,14 +155,6 @@ def _check(name: str, wanted: int, minimum: int, offered: int) -> None:
             f"negotiated {name} = {wanted}{detail} is higher than the maximum allowed value "
             f"({offered})"
         )
-
-
-def _may_enter(user: User, password: str, *, loopback: bool) -> bool:
-    right = compare_digest(
-        user.password.encode("utf-8", "surrogateescape"),
-        password.encode("utf-8", "surrogateescape"),
-    )
-    return right and (loopback or not user.loopback_only)
 
 
 def _plain(response: bytes) -> tuple[str, str]:

@@ -1,19 +1,15 @@
 """``arneb topics``: what is there and how far behind whom, from a broker or from a directory."""
 
-import json
 from collections.abc import Iterable
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
-from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
 
 import click
 
 from arneb.cli import Refused
+from arneb.commands.asking import ask, unlike
 
 PATH: Final = "/api/topics"
-TIMEOUT_S: Final = 10.0
 WIDTH_WITHOUT_TERMINAL: Final = 10_000
 """Wide enough that nothing is cut where a program reads it."""
 
@@ -32,18 +28,10 @@ def topics(source: str) -> None:
 
 def from_url(url: str) -> Documents:
     """What the broker's HTTP door says."""
-    if not url.startswith(("http://", "https://")):
-        raise Refused(f"expected http://HOST:PORT, got {url}")
     try:
-        with urlopen(url.rstrip("/").removesuffix(PATH) + PATH, timeout=TIMEOUT_S) as answer:
-            found: Documents = json.load(answer)["topics"]
-    except HTTPError as error:
-        raise Refused(f"{url} answers {error.code} {error.reason}: no Arneb broker?") from error
-    except URLError as error:
-        reason = getattr(error.reason, "strerror", None) or error.reason
-        raise Refused(f"cannot reach {url}: {reason}") from error
-    except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
-        raise Refused(f"{url} does not answer as an Arneb broker does") from error
+        found: Documents = ask(url, PATH)["topics"]
+    except (KeyError, TypeError) as error:
+        raise unlike(url) from error
     return found
 
 

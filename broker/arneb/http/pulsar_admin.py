@@ -9,10 +9,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.alarms import Alarms
 from arneb.http.app import ObservedCore, metrics_of
+from arneb.http.guarded import METRICS, Guarded
 from arneb_pulsar.admin.api import answer
 from arneb_pulsar.admin.exchange import AdminError, refusal
 from arneb_pulsar.server.door import Door
@@ -21,8 +22,11 @@ BODY_BYTES_MAX: Final = 1024 * 1024
 """Of a call; the largest document is a set of policies or a schema."""
 
 
-def pulsar_admin_app(door: Door, core: ObservedCore, alarms: Alarms | None = None) -> Starlette:
-    """The application over ``door``; figures are where Pulsar's are, too."""
+def pulsar_admin_app(
+    door: Door, core: ObservedCore, alarms: Alarms | None = None, *, open_metrics: bool = False
+) -> ASGIApp:
+    """The application over ``door``; figures are where Pulsar's are, too. Where clients must prove
+    who they are, so must administrators, and whoever reads figures unless they are open."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -32,13 +36,11 @@ def pulsar_admin_app(door: Door, core: ObservedCore, alarms: Alarms | None = Non
         await response(scope, receive, send)
 
     # Everything goes to the API's own router; Starlette sees to the life of the application.
-    return Starlette(routes=[Route("/metrics", metrics_of(core, alarms)), Mount("/", app=app)])
+    routes = [Route(METRICS, metrics_of(core, alarms)), Mount("/", app=app)]
+    return Guarded(Starlette(routes=routes), door.guard, (METRICS,) if open_metrics else ())
 
 
 async def _respond(door: Door, request: Request) -> Response:
-    if not await door.guard.admits(request.headers.get("authorization", "")):
-        reply = refusal(AdminError(401, "Authentication required"))
-        return Response(reply.body, status_code=reply.status, media_type=reply.kind)
     # What is between the slashes may itself hold percent-encoded slashes.
     raw_path = request.scope.get("raw_path") or request.url.path.encode()
     body = bytearray()

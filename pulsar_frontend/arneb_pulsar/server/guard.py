@@ -26,6 +26,11 @@ class Guard:
         self._crowd = trio.CapacityLimiter(4)
         """Passwords are slow to check; whoever guesses must not keep all threads busy."""
 
+    @property
+    def asks(self) -> bool:
+        """Clients must prove who they are."""
+        return self._proofs.required
+
     async def grant(self, method: str, proof: bytes, certificate: Certificate) -> Grant:
         """What a client gets. Raises :class:`Unauthentic`."""
         proofs = self._proofs
@@ -40,7 +45,7 @@ class Guard:
 
     async def admits(self, authorization: str) -> bool:
         """May whoever sends this HTTP header administrate?"""
-        if not self._proofs.required:
+        if not self.asks:
             return True
         scheme, _, proof = authorization.partition(" ")
         try:

@@ -1,0 +1,75 @@
+"""Asking: one call to the HTTP port of a running broker, by whoever may.
+
+The rule: what goes wrong is one line for the user. Who must prove who he is does it by
+``http://USER:PASSWORD@HOST:PORT`` or by a token, which is not shown where others see the command
+line: in the environment.
+"""
+
+import json
+import os
+from base64 import b64encode
+from http.client import HTTPException
+from typing import Any, Final
+from urllib.error import HTTPError, URLError
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.request import Request, urlopen
+
+from arneb.cli import Refused
+
+TIMEOUT_S: Final = 10.0
+
+TOKEN: Final = "ARNEB_TOKEN"
+"""The environment variable that holds a token."""
+
+UNAUTHORIZED: Final = 401
+
+
+def ask(url: str, path: str, body: Any = None) -> Any:
+    """What the broker at ``url`` answers at ``path``; with a ``body`` it is told that. Raises
+    :class:`Refused`."""
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        known = False
+    if not known:
+        raise Refused(f"expected http://HOST:PORT, got {url}")
+    place = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    request = Request(
+        place.rstrip("/").removesuffix(path) + path,
+        data=None if body is None else json.dumps(body).encode(),
+        method="GET" if body is None else "PUT",
+        headers={"content-type": "application/json"} | _proof(parts),
+    )
+    try:
+        with urlopen(request, timeout=TIMEOUT_S) as answer:
+            return json.load(answer)
+    except HTTPError as error:
+        raise Refused(_refusal(place, error)) from error
+    except URLError as error:
+        reason = getattr(error.reason, "strerror", None) or error.reason
+        raise Refused(f"cannot reach {place}: {reason}") from error
+    except (OSError, HTTPException, ValueError) as error:
+        raise unlike(place) from error
+
+
+def unlike(place: str) -> Refused:
+    """What answers there is something else."""
+    return Refused(f"{place} does not answer as an Arneb broker does")
+
+
+def _proof(parts: SplitResult) -> dict[str, str]:
+    if parts.username is not None:
+        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        return {"authorization": f"Basic {b64encode(user.encode()).decode()}"}
+    token = os.environ.get(TOKEN, "")
+    return {"authorization": f"Bearer {token}"} if token else {}
+
+
+def _refusal(place: str, error: HTTPError) -> str:
+    if error.code == UNAUTHORIZED:
+        return f"{place} asks who you are: http://USER:PASSWORD@HOST:PORT, or a token in {TOKEN}"
+    try:
+        return str(json.load(error)["reason"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"{place} answers {error.code} {error.reason}: no Arneb broker?"

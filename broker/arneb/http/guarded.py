@@ -1,0 +1,79 @@
+"""Guarded applications: nobody is answered who has not proved to be somebody.
+
+The rule: where authentication is configured every path asks for it, but for those that are named
+as open; and the question comes before anything else is looked at.
+"""
+
+from base64 import b64decode
+from collections.abc import Collection
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from arneb_amqp.config import User
+from arneb_pulsar.server.guard import Guard
+
+HEALTH: Final = "/healthz"
+METRICS: Final = "/metrics"
+
+ASKED: Final = {"www-authenticate": 'Bearer, Basic realm="arneb"'}
+
+
+class Guarded:
+    """An application behind a guard; ``open_paths`` are for everybody. Besides those whom ``guard``
+    admits ``users`` may come, by their passwords."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        guard: Guard,
+        open_paths: Collection[str] = (),
+        users: Collection[User] = (),
+    ) -> None:
+        self._app = app
+        self._guard = guard
+        self._open_paths = frozenset(open_paths)
+        self._users = users
+
+    def __repr__(self) -> str:
+        return f"<Guarded {self._app!r}, open: {sorted(self._open_paths)}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in self._open_paths or await self._admits(scope):
+            await self._app(scope, receive, send)
+            return
+        reason = {"reason": "Authentication required"}
+        await JSONResponse(reason, 401, headers=ASKED)(scope, receive, send)
+
+    async def _admits(self, scope: Scope) -> bool:
+        authorization = Headers(scope=scope).get("authorization", "")
+        if self._is_user(scope, authorization):
+            return True
+        # A guard that asks for nothing admits everybody, which users who are asked for forbid.
+        return (self._guard.asks or not self._users) and await self._guard.admits(authorization)
+
+    def _is_user(self, scope: Scope, authorization: str) -> bool:
+        scheme, _, proof = authorization.partition(" ")
+        if not self._users or scheme.lower() != "basic":
+            return False
+        try:
+            name, _, password = b64decode(proof, validate=True).decode().partition(":")
+        except ValueError:
+            return False
+        loopback = is_loopback(scope.get("client"))
+        return any(
+            each.name == name and each.admits(password, loopback=loopback) for each in self._users
+        )
+
+
+def is_loopback(client: tuple[str, int] | None) -> bool:
+    """Does the client come from this machine?"""
+    if client is None:
+        return False
+    address = ip_address(client[0].partition("%")[0])
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.is_loopback

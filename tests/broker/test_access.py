@@ -1,0 +1,156 @@
+"""Who may come in by which door: said at the start, and so it is."""
+
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from passlib.hash import apr_md5_crypt
+
+from arneb.access import access
+from arneb.config import Config, load_config
+
+SECRET = "x" * 40
+READY = re.compile(r"([a-z-]+) ready on (\S+)")
+EVERYBODY = "open to everybody who can reach it"
+LOCKED = "line 2: 'locked' never logs in, its hash is locked"
+
+
+def config_of(tmp_path: Path, text: str) -> Config:
+    (tmp_path / "arneb.toml").write_text(text)
+    return load_config(tmp_path / "arneb.toml")
+
+
+@pytest.fixture
+def proofs(tmp_path: Path) -> str:
+    """The table that asks for a token or a password."""
+    (tmp_path / "key").write_text(SECRET)
+    users = f"me:{apr_md5_crypt.hash('right')}\nlocked:!\nplain:text\n"
+    (tmp_path / "users").write_text(users)
+    return (
+        "[pulsar.authentication]\n"
+        f'methods = ["token", "basic"]\ntoken_secret_key = "{tmp_path}/key"\n'
+        f'basic_file = "{tmp_path}/users"\n'
+    )
+
+
+def test_without_settings_every_port_but_amqp_is_open(tmp_path: Path) -> None:
+    assert list(access(config_of(tmp_path, ""))) == [
+        "amqp: open to guest from this machine, by password",
+        f"pulsar: {EVERYBODY}",
+        f"http: {EVERYBODY}",
+        f"http-pulsar: {EVERYBODY}",
+    ]
+
+
+def test_what_is_asked_for_is_named(tmp_path: Path, proofs: str) -> None:
+    text = 'amqp.users = [{name = "a", password = "p"}]\nhttp.open_metrics = true\n' + proofs
+    over_http = "open to whoever proves who it is by token, basic, password of an AMQP user"
+    assert list(access(config_of(tmp_path, text))) == [
+        "amqp: open to a, by password",
+        "pulsar: open to whoever proves who it is by token, basic",
+        f"http: {over_http}; /healthz, /metrics to everybody",
+        "http-pulsar: open to whoever proves who it is by token, basic",
+    ]
+
+
+def test_where_only_certificates_count_nobody_comes_without_one(tmp_path: Path) -> None:
+    text = (
+        'http_pulsar.open_metrics = true\npulsar.authentication.methods = ["tls"]\n'
+        'amqp.listen = "off"\npulsar.listen = "off"\n'
+        '[pulsar.tls]\ncertificate = "c"\nclient_ca = "ca"\n'
+    )
+    assert list(access(config_of(tmp_path, text))) == [
+        "http: open to nobody; /healthz to everybody",
+        "http-pulsar: open to nobody; /metrics to everybody",
+    ]
+
+
+@contextmanager
+def serving(tmp_path: Path, text: str) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """A broker's first lines and its HTTP ports."""
+    ports = "".join(f'{each}.listen = "127.0.0.1:0"\n' for each in ("http", "http_pulsar"))
+    others = 'amqp.listen = "off"\npulsar.listen = "off"\n'
+    (tmp_path / "arneb.toml").write_text(ports + others + text)
+    command = [sys.executable, "-m", "arneb", "serve", "--config", str(tmp_path / "arneb.toml")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines, found = list[str](), dict[str, str]()
+        while len(found) < 2:
+            line = process.stdout.readline()
+            assert line, f"expected two ports, got {lines}"
+            lines.append(line.strip())
+            if ready := READY.match(line):
+                found[ready[1]] = f"http://{ready[2]}"
+        try:
+            yield lines, found
+        finally:
+            process.terminate()
+
+
+def status(url: str, proof: str = "", method: str = "GET") -> int:
+    headers = {"authorization": proof} if proof else {}
+    body = b"{}" if method == "PUT" else None
+    request = urllib.request.Request(url, body, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def basic(user: str) -> str:
+    return f"Basic {b64encode(user.encode()).decode()}"
+
+
+def arneb(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "arneb", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_whoever_must_prove_who_he_is_must_do_so_on_every_port(tmp_path: Path, proofs: str) -> None:
+    with serving(tmp_path, proofs) as (lines, ports):
+        http, admin = ports["http"], ports["http-pulsar"]
+        guarded = (f"{http}/metrics", f"{http}/api/topics", f"{http}/api/alarms",
+                   f"{http}/%6detrics", f"{http}/nothing", f"{admin}/metrics",
+                   f"{admin}/admin/v2/clusters")  # fmt: skip
+        wrong = ("", basic("me:wrong"), basic("locked:!"), basic("plain:text"), "Bearer x",
+                 basic("guest:guest"), "Basic %%%", "Negotiate x")  # fmt: skip
+        for url in guarded:
+            assert {status(url, proof) for proof in wrong} == {401}, url
+        assert status(f"{http}/api/alarms", method="PUT") == 401
+        assert status(f"{http}/healthz") == 200
+        for url in (*guarded[:3], *guarded[-2:]):
+            assert status(url, basic("me:right")) == 200, url
+        assert status(f"{http}/api/alarms", basic("me:right"), "PUT") == 200
+        assert any(LOCKED in line for line in lines)
+        assert any("line 3: 'plain' never logs in" in line for line in lines)
+        over_http = "open to whoever proves who it is by token, basic"
+        assert f"http: {over_http}; /healthz to everybody" in lines
+        refused = arneb("topics", http)
+        assert (refused.returncode, "asks who you are" in refused.stderr) == (2, True)
+        for command in ("topics", "alarms"):
+            assert arneb(command, http.replace("://", "://me:right@")).returncode == 0
+
+
+def test_metrics_may_be_open_and_named_users_are_asked_for(tmp_path: Path) -> None:
+    text = (
+        "http.open_metrics = true\n"
+        'amqp.users = [{name = "guest", password = "guest", loopback_only = true},'
+        ' {name = "me", password = "right"}]\n'
+    )
+    with serving(tmp_path, text) as (lines, ports):
+        http, admin = ports["http"], ports["http-pulsar"]
+        assert status(f"{http}/metrics") == 200
+        assert status(f"{http}/api/topics") == 401
+        assert status(f"{http}/api/topics", basic("guest:guest")) == 401
+        assert status(f"{http}/api/topics", basic("me:right")) == 200
+        assert status(f"{admin}/admin/v2/clusters") == 200
+        assert f"http-pulsar: {EVERYBODY}" in lines
