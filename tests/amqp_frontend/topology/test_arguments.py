@@ -6,6 +6,7 @@ from arneb_amqp.errors import ChannelException
 from arneb_amqp.topology.arguments import (
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_ROUTING_KEY,
+    NOT_COMPARED,
     QUEUE_ARGUMENTS,
     QUEUE_TYPE,
     WITHOUT_MEANING_HERE,
@@ -144,7 +145,8 @@ def test_no_queue_type_is_the_classic_one() -> None:
 
 def test_every_known_argument_is_effective_or_listed() -> None:
     """Nothing is claimed in silence: an argument that is not listed must be acted on."""
-    known = {name for names in QUEUE_ARGUMENTS.values() for name in names}
+    lists = (*QUEUE_ARGUMENTS.values(), *NOT_COMPARED.values())
+    known = {name for names in lists for name in names}
     acted_on = {
         "x-expires", "x-message-ttl", "x-max-length", "x-max-length-bytes", "x-overflow",
         "x-delivery-limit", DEAD_LETTER_EXCHANGE, DEAD_LETTER_ROUTING_KEY, QUEUE_TYPE,
@@ -152,6 +154,20 @@ def test_every_known_argument_is_effective_or_listed() -> None:
         "x-stream-max-segment-size-bytes", "x-consumer-timeout",
     }  # fmt: skip
     assert known - WITHOUT_MEANING_HERE == acted_on
+
+
+@pytest.mark.parametrize("kind", QueueType)
+def test_what_is_not_compared_is_refused_for_no_type(kind: QueueType) -> None:
+    for name in {name for names in NOT_COMPARED.values() for name in names}:
+        assert not any(name in compared for compared in QUEUE_ARGUMENTS.values())
+        check_queue_arguments({QUEUE_TYPE: longstr(kind.value), name: signedint(16)}, WORDS)
+
+
+def test_the_size_of_a_streams_filter_has_bounds() -> None:
+    for size in (signedint(15), signedint(256), longstr("16")):
+        arguments = {QUEUE_TYPE: longstr("stream"), "x-stream-filter-size-bytes": size}
+        with pytest.raises(ChannelException, match="Invalid value for  x-stream-filter-size"):
+            check_queue_arguments(arguments, WORDS)
 
 
 def test_consumer_priorities() -> None:
