@@ -11,7 +11,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test hunt check demo bench bench-pairs bench-pulsar bench-delayed conformance mutants clean java compiler broker-tools client-tools
+.PHONY: help run test hunt soak-damage check demo bench bench-pairs bench-pulsar bench-delayed conformance mutants clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run          a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench-pulsar  the same beside Apache Pulsar standalone, with its own client"
 	@echo "make bench-delayed  ten million delayed messages on ten subscriptions: memory, index, rates"
 	@echo "make hunt         the tests again and again with new random examples, until one fails"
+	@echo "make soak-damage  damage a store in one way after the other: no command may die of it (ARGS=--seconds 3600)"
 	@echo "make mutants      seed the known mistakes and prove that the tests notice each"
 	@echo "make conformance  black-box scenarios by real clients, against RabbitMQ and Arneb"
 
@@ -38,6 +39,9 @@ hunt: $(VENV)/.dev
 		$(BIN)/pytest --quiet -x --hypothesis-seed=$$seed tests/core tests/amqp_frontend \
 			tests/pulsar_frontend tests/spark_connector $(ARGS) || exit 1; \
 	done
+
+soak-damage: $(VENV)/.dev
+	$(BIN)/python -m tests.damage.soak $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check --quiet .

@@ -14,6 +14,7 @@ from typing import Final
 import click
 
 from arneb import __version__
+from arneb.visible import visible
 
 USAGE_STATUS: Final = 2
 INTERRUPTED_STATUS: Final = 128 + signal.SIGINT
@@ -61,7 +62,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         status = arneb.main(arguments, prog_name="arneb", standalone_mode=False)
     except click.ClickException as error:
-        click.echo(f"arneb: {' '.join(error.format_message().split())}", err=True)
+        click.echo(f"arneb: {visible(' '.join(error.format_message().split()))}", err=True)
         sys.exit(USAGE_STATUS)
     except click.Abort:
         sys.exit(INTERRUPTED_STATUS)

@@ -25,6 +25,7 @@ from arneb.descriptors import raise_limit
 from arneb.listeners import Listeners
 from arneb.turn_watchdog import TurnWatchdog
 from arneb_core.engine import Engine, open_engine
+from arneb_core.errors import StoreUnusable, describe
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -143,7 +144,14 @@ async def _open_doors(shared: Shared, say: Say) -> None:
         nursery.start_soon(shared.alarms.watch)
         for door in listeners.by_door:
             addresses = listeners.addresses(door)  # a door may take its sockets over
-            await nursery.start(partial(_DOORS[door], shared))
+            try:
+                await nursery.start(partial(_DOORS[door], shared))
+            except (OSError, StoreUnusable):
+                raise
+            except Exception as error:
+                # A door reads what it keeps in the store, and damaged rows can say anything.
+                where = f"what is stored in {shared.config.data_dir} for {door}"
+                raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
             for address in addresses:
                 say(f"{door} ready on {address}")
         # What start-up left behind stays for good: the collector need not look at it again.

@@ -6,19 +6,36 @@ so consumers, deliveries and everything else that a broker only remembers are 0.
 
 from pathlib import Path
 
+from arneb.http.documents import Document, topic_document
 from arneb_core.interface import SubscriptionStatistics, TopicStatistics
 from arneb_core.recovery import StoredCursor, StoredTopic, recover
+from arneb_core.store.apart import Say, read_apart, speak
 from arneb_core.store.snapshot import open_snapshot_environment
 
 
+def stored_topics(path: Path) -> list[Document]:
+    """Every durable topic in ``path``, in the order of their names; read in a process of its own.
+
+    Raises :class:`StoreUnusable`, of which :class:`StoreDamaged` says that it could not be read to
+    the end.
+    """
+    return list(read_apart(__name__, path))
+
+
 def stored_statistics(path: Path) -> list[TopicStatistics]:
-    """Every durable topic in ``path``, in the order of their names.
+    """The same in this process, which LMDB may end.
 
     Raises :class:`StoreUnusable`, and :class:`ValueError` when a record is damaged.
     """
     with open_snapshot_environment(path) as environment, environment.snapshot() as snapshot:
         stored = recover(snapshot)
     return [_topic(each) for each in sorted(stored.topics, key=lambda topic: topic.name)]
+
+
+def _read(path: Path, at: Say, found: Say) -> None:
+    at("what it says of its topics")
+    for topic in stored_statistics(path):
+        found(topic_document(topic))
 
 
 def _topic(topic: StoredTopic) -> TopicStatistics:
@@ -51,3 +68,7 @@ def _subscription(cursor: StoredCursor) -> SubscriptionStatistics:
         acknowledged_entries_total=0,
         redelivered_entries_total=0,
     )
+
+
+if __name__ == "__main__":
+    speak(_read)

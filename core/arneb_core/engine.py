@@ -23,7 +23,13 @@ from arneb_core.callbacks import call
 from arneb_core.catalog import Catalog, metadata_puts
 from arneb_core.committer import Committer
 from arneb_core.delayed.tracker import DEFAULT_DELAYS, DelayedSettings
-from arneb_core.errors import CommitFailed, StoreUnusable, TopicFenced, TopicNotFound
+from arneb_core.errors import (
+    CommitFailed,
+    StoreUnusable,
+    TopicFenced,
+    TopicNotFound,
+    describe,
+)
 from arneb_core.interface import Appended, Done, Topic, TopicSettings, TopicWatcher, Unit
 from arneb_core.lasting import keep_nursery
 from arneb_core.log import MemoryLog
@@ -399,9 +405,11 @@ async def open_engine(
             try:
                 if engine.catalog.load(opened):
                     opened.commit(Changes(deletes=[(Table.META, META_CLEAN)]))
-            except (ValueError, CommitFailed) as error:
+            except Exception as error:
+                # Rows that are damaged can say anything, and so anything may come of them here.
                 # `arneb check` tells more than the first thing that went wrong.
-                raise StoreUnusable(f"cannot use the store in {opened.path}: {error}") from error
+                reason = describe(error)
+                raise StoreUnusable(f"cannot use the store in {opened.path}: {reason}") from error
             async with trio.open_nursery() as outer:
                 nursery: trio.Nursery = await outer.start(keep_nursery)
                 nursery.start_soon(engine._pump.run)

@@ -18,7 +18,8 @@ test proves the table complete, so every error that a frontend may meet is a lea
         * :class:`StoreFull` - disk or map is full; reading goes on
         * :class:`StoreFailed` - the write or the flush failed
 * :class:`StoreUnusable` - the store cannot be opened; one line for the user, exit status 2
-    * :class:`StoreLocked`, :class:`FormatMismatch`, :class:`ForeignDirectory`
+    * :class:`StoreLocked`, :class:`FormatMismatch`, :class:`ForeignDirectory`,
+      :class:`StoreDamaged`
 """
 
 
@@ -96,3 +97,18 @@ class FormatMismatch(StoreUnusable):
 
 class ForeignDirectory(StoreUnusable):
     """The directory holds something that is not an Arneb store."""
+
+
+class StoreDamaged(StoreUnusable):
+    """The store is one of ours, but what is on the disk is not what was written."""
+
+
+def describe(error: BaseException) -> str:
+    """An error as a part of one line: by its own text if it is one that people are meant to read,
+    else with its kind before it."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    text = " ".join(str(error).split())
+    if isinstance(error, CoreError | StoreUnusable | ValueError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -380,3 +381,24 @@ def in_child(work: Callable[[], bool]) -> bool:
         finally:
             os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_data_file_that_is_cut_off_is_an_error_with_the_place(
+    log: Path, opened: bool, tmp_path: Path
+) -> None:
+    """Not a worker that ends with SIGBUS and without a word, be it open there already."""
+    with LogWriter(log) as writer:
+        writer.create("t")
+        writer.append("t", entries(50, value_bytes=5000))
+    copy = tmp_path / "copy"
+    shutil.copytree(log, copy)
+    found = reader(copy, topic="t")
+    if opened:
+        assert len(read(found)) == 50
+    with open(copy / "data.mdb", "r+b") as file:
+        file.truncate(8192)
+    with pytest.raises(StoreUnusable, match=r"data\.mdb is cut off: expected at least"):
+        if not opened:
+            close_environments()
+        read(found)

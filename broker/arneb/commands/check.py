@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from arneb.cli import Refused
+from arneb.visible import visible
 
 FOUND_STATUS = 1
 
@@ -19,15 +20,16 @@ def check(directory: Path) -> None:
     Exit status 0: nothing found. 1: findings, one a line. 2: DIR cannot be read.
     """
     from arneb_core.errors import StoreUnusable
-    from arneb_core.store.check import check as check_store
+    from arneb_core.store.check_apart import check_apart
 
+    found = 0
     try:
-        findings = check_store(directory)
+        for finding in check_apart(directory):
+            click.echo(visible(str(finding)))
+            found += 1
     except StoreUnusable as error:
         raise Refused(str(error)) from error
-    for finding in findings:
-        click.echo(str(finding))
-    if findings:
-        click.echo(f"{directory}: {len(findings)} findings", err=True)
+    if found:
+        click.echo(f"{visible(str(directory))}: {found} findings", err=True)
         sys.exit(FOUND_STATUS)
-    click.echo(f"{directory}: no findings")
+    click.echo(f"{visible(str(directory))}: no findings")

@@ -7,10 +7,9 @@ import click
 
 from arneb.cli import Refused, silence_output
 from arneb.config import ConfigInvalid, load_config
+from arneb.visible import visible
 
 LISTEN: Final = "HOST:PORT|off"
-LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-"""Of warnings and errors, on standard error."""
 
 
 @click.command(short_help="Run a broker.")
@@ -53,17 +52,22 @@ def serve(
         raise Refused(str(error)) from error
 
     # Not before the settings are known to be good: these imports are most of the start-up.
-    import logging
-
     import trio
 
     from arneb.listeners import BindFailed
+    from arneb.log_lines import log_to_standard_error
     from arneb.run import run_broker
-    from arneb_core.errors import StoreUnusable
+    from arneb_core.errors import StoreDamaged, StoreUnusable
 
-    logging.basicConfig(format=LOG_FORMAT)
+    log_to_standard_error()
     try:
         trio.run(run_broker, config, _say)
+    except StoreDamaged as error:
+        directory = config.data_dir
+        hint = (
+            f"`arneb check {directory}` tells more, `arneb salvage {directory} OUT` saves the rest"
+        )
+        raise Refused(f"{error}; {hint}") from error
     except (BindFailed, StoreUnusable) as error:
         raise Refused(str(error)) from error
 
@@ -71,6 +75,6 @@ def serve(
 def _say(line: str) -> None:
     # A broker outlives whoever read its first lines (``arneb serve | head -1``).
     try:
-        click.echo(line)
+        click.echo(visible(line))
     except BrokenPipeError:
         silence_output()

@@ -1,5 +1,6 @@
 """``arneb topics``: what is there and how far behind whom, from a broker or from a directory."""
 
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -8,6 +9,7 @@ import click
 
 from arneb.cli import Refused
 from arneb.commands.asking import ask, unlike
+from arneb.visible import visible
 
 PATH: Final = "/api/topics"
 WIDTH_WITHOUT_TERMINAL: Final = 10_000
@@ -30,24 +32,24 @@ def from_url(url: str) -> Documents:
     """What the broker's HTTP door says."""
     try:
         found: Documents = ask(url, PATH)["topics"]
-    except (KeyError, TypeError) as error:
+        for document in found:
+            deque(_rows(document), maxlen=0)  # is it what we print?
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise unlike(url) from error
     return found
 
 
 def from_directory(path: Path) -> Documents:
     """What is on disk, as of one commit."""
-    from arneb.http.documents import topic_document
-    from arneb.stored import stored_statistics
-    from arneb_core.errors import StoreUnusable
+    from arneb.stored import stored_topics
+    from arneb_core.errors import StoreDamaged, StoreUnusable
 
     try:
-        found = stored_statistics(path)
+        return stored_topics(path)
+    except StoreDamaged as error:
+        raise Refused(f"{path} is damaged ({error}); see `arneb check {path}`") from error
     except StoreUnusable as error:
         raise Refused(str(error)) from error
-    except ValueError as error:
-        raise Refused(f"{path} is damaged ({error}); see `arneb check {path}`") from error
-    return [topic_document(topic) for topic in found]
 
 
 def show(documents: Documents) -> None:
@@ -73,7 +75,10 @@ def show(documents: Documents) -> None:
 
 
 def _rows(topic: dict[str, Any]) -> Iterable[list[str]]:
-    head = [topic["name"], *(f"{topic[each]:,}" for each in ("messages", "bytes", "ledgers"))]
+    head = [
+        visible(topic["name"]),
+        *(f"{topic[each]:,}" for each in ("messages", "bytes", "ledgers")),
+    ]
     subscriptions = topic["subscriptions"]
     if not subscriptions:
         yield [*head, *["-"] * 5]
@@ -81,7 +86,7 @@ def _rows(topic: dict[str, Any]) -> Iterable[list[str]]:
         counts = ("consumers", "in_flight_messages", "backlog_entries")
         yield [
             *head,
-            subscription["name"],
+            visible(subscription["name"]),
             subscription["type"] or "-",
             *(f"{subscription[each]:,}" for each in counts),
         ]

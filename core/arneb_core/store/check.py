@@ -10,7 +10,8 @@ is delayed (:mod:`.check_delayed`).
 """
 
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 import lmdb
@@ -19,7 +20,7 @@ from arneb_core.store.check_bodies import check_bodies
 from arneb_core.store.check_cursors import check_cursors
 from arneb_core.store.check_delayed import check_delayed
 from arneb_core.store.check_log import check_entries, check_ledgers
-from arneb_core.store.findings import Finding, FindingKind
+from arneb_core.store.findings import Finding, FindingKind, Findings
 from arneb_core.store.inventory import Inventory, TopicInventory
 from arneb_core.store.records import (
     SubscriptionRecord,
@@ -41,7 +42,8 @@ from arneb_core.store.schema import (
     Table,
     parse_subscription_key,
 )
-from arneb_core.store.snapshot import Snapshot, open_snapshot_environment
+from arneb_core.store.snapshot import Snapshot, open_snapshot_environment, page_faults
+from arneb_core.store.store_file import damaged_tables
 
 
 def check(source: str | os.PathLike[str] | Snapshot) -> list[Finding]:
@@ -51,20 +53,45 @@ def check(source: str | os.PathLike[str] | Snapshot) -> list[Finding]:
     opened at all, be it only because of its format.
     """
     if isinstance(source, Snapshot):
-        return _check(source)
-    with open_snapshot_environment(source) as environment, environment.snapshot() as snapshot:
-        return _check(snapshot)
+        findings = Findings()
+        deque(_walk(Inventory(source, findings), set()), maxlen=0)
+        return list(findings)
+    findings = Findings()
+    deque(check_directory(source, findings), maxlen=0)
+    return list(findings)
 
 
-def _check(snapshot: Snapshot) -> list[Finding]:
-    inventory = Inventory(snapshot)
+def check_directory(path: str | os.PathLike[str], findings: Findings) -> Iterator[str]:
+    """The check of a directory, step by step: says what it is at before each.
+
+    No table is walked that lies behind a damaged one, for it is compared with what those before it
+    hold.
+    """
+    yield "the pages"
+    faults = page_faults(path)
+    for fault in faults:
+        findings.add(FindingKind.PAGE, f"page {fault.page}", f"{fault.tree}, {fault.detail}")
+    damaged = damaged_tables(faults)
+    if Table.META in damaged:
+        return
+    yield "the list of tables"
+    with (
+        open_snapshot_environment(path, looked_at=True) as environment,
+        environment.snapshot() as snapshot,
+    ):
+        yield from _walk(Inventory(snapshot, findings), damaged)
+
+
+def _walk(inventory: Inventory, damaged: Collection[Table]) -> Iterator[str]:
     for step, table in STEPS:
+        if table in damaged:
+            return
+        yield f"table {table.name}"
         try:
             step(inventory)
         except (lmdb.Error, ValueError) as error:
             # LMDB met a page that is none, or a long key without its value.
             inventory.add(FindingKind.UNREADABLE, f"table {table.name}", error)
-    return list(inventory.findings)
 
 
 def _check_meta(inventory: Inventory) -> None:

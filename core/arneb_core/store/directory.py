@@ -15,20 +15,20 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-import lmdb
+from arneb_core.errors import ForeignDirectory, StoreDamaged, StoreLocked, StoreUnusable
+from arneb_core.store.creating import NEW_NAME
+from arneb_core.store.journal import JOURNAL_NAME
+from arneb_core.store.meta_pages import check_opened
+from arneb_core.store.opening import DATA_NAME, LMDB_LOCK_NAME, LOCK_NAME, sync_directory
+from arneb_core.store.pages import PageFile
+from arneb_core.store.schema import Table
+from arneb_core.store.store_file import EVERY_TABLE, look_through, refuse
 
-from arneb_core.errors import ForeignDirectory, FormatMismatch, StoreLocked, StoreUnusable
-from arneb_core.store.opening import (
-    DATA_NAME,
-    LMDB_LOCK_NAME,
-    check_format,
-    open_lmdb,
-    sync_directory,
-)
-
-LOCK_NAME: Final = "arneb.lock"
 FOREIGN_TOLERATED: Final = frozenset({"lost+found"})
 """What a fresh file system holds, so that a data directory may be its mount point."""
+
+LEFT_BY_A_STORE: Final = frozenset({LMDB_LOCK_NAME, JOURNAL_NAME})
+"""Files that are made when the data file is there: alone they are what is left of a store."""
 
 
 class Content(Enum):
@@ -55,6 +55,7 @@ class DirectoryLock:
         """
         try:
             content = look_at(path)
+            was_claimed = (path / LOCK_NAME).exists()
             if not path.exists():
                 _make(path)
             fd = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -63,12 +64,14 @@ class DirectoryLock:
         try:
             _flock(fd, path)
             # Another broker may have been at work until now.
-            content = look_at(path)
+            content = look_at(path, locked=True)
             with suppress(OSError):  # a full disk must not keep a broker from starting
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, b"%d\n" % os.getpid(), 0)
         except BaseException as error:
             os.close(fd)
+            if not was_claimed and not isinstance(error, StoreLocked):
+                (path / LOCK_NAME).unlink(missing_ok=True)  # it was made by us just now
             if isinstance(error, OSError):
                 raise StoreUnusable(f"cannot lock {path}: {error.strerror}") from error
             raise
@@ -82,49 +85,39 @@ class DirectoryLock:
             self._fd = -1
 
 
-def look_at(path: Path) -> Content:
-    """What the directory holds, without changing anything.
+def look_at(path: Path, *, locked: bool = False) -> Content:
+    """What the directory holds, without changing anything; every page of it if it is ``locked``,
+    for until then a broker may be at work in it.
 
-    Raises :class:`StoreLocked`, :class:`ForeignDirectory`, :class:`FormatMismatch`.
+    Raises :class:`StoreDamaged`, :class:`ForeignDirectory`, :class:`FormatMismatch`.
     """
     if not path.exists():
         return Content.NOTHING
     if not path.is_dir():
         raise ForeignDirectory(f"{path} is not a directory")
     names = set(os.listdir(path)) - FOREIGN_TOLERATED
+    claimed = LOCK_NAME in names
     if DATA_NAME in names:
-        return _look_at_data(path, claimed=LOCK_NAME in names)
-    if names - {LOCK_NAME, LMDB_LOCK_NAME}:
+        return _look_at_data(path, claimed=claimed, locked=locked)
+    if left := names & LEFT_BY_A_STORE:
+        raise StoreDamaged(f"{path} has no {DATA_NAME}, though {min(left)} is there")
+    if names - ({LOCK_NAME, NEW_NAME} if claimed else set()):
         raise ForeignDirectory(f"{path} is not empty and holds no Arneb store")
     return Content.NOTHING
 
 
-def _look_at_data(path: Path, *, claimed: bool) -> Content:
-    """Open the data file without LMDB's lock file, which would be made by opening it."""
-    if (path / DATA_NAME).stat().st_size == 0:
-        if claimed:
-            return Content.NOTHING
-        raise ForeignDirectory(f"{path}/{DATA_NAME} is empty and not an Arneb store")
+def _look_at_data(path: Path, *, claimed: bool, locked: bool) -> Content:
+    """Look without LMDB, which would make a lock file and believe what it reads."""
     try:
-        env = open_lmdb(path, readonly=True, lock=False)
-    except lmdb.VersionMismatchError as error:
-        raise FormatMismatch(f"{path}/{DATA_NAME} was written by another LMDB engine") from error
-    except (lmdb.InvalidError, lmdb.CorruptedError) as error:
-        raise ForeignDirectory(f"{path}/{DATA_NAME} is not a file of LMDB 0.9") from error
-    except lmdb.Error as error:
-        if "already open" in str(error):
-            raise StoreLocked(f"{path} is open in this process") from error
-        raise StoreUnusable(f"cannot read {path}/{DATA_NAME}: {error}") from error
-    try:
-        if claimed and env.info()["last_txnid"] == 0:
-            return Content.NOTHING  # a broker was killed before its first commit
-        check_format(env, path)
-    except lmdb.NotFoundError as error:
-        raise ForeignDirectory(f"{path}/{DATA_NAME} is not an Arneb store") from error
-    except lmdb.Error as error:
-        raise StoreUnusable(f"cannot read {path}/{DATA_NAME}: {error}") from error
-    finally:
-        env.close()
+        with PageFile(path / DATA_NAME) as file:
+            meta = check_opened(file)
+            if claimed and meta.transaction == 0:
+                return Content.NOTHING  # a broker was killed before its first commit
+            if locked or not claimed:
+                tables = EVERY_TABLE if locked else frozenset[Table]()
+                refuse(file.path, look_through(file, meta, claimed=claimed, tables=tables))
+    except OSError as error:
+        raise StoreUnusable(f"cannot read {path}/{DATA_NAME}: {error.strerror}") from error
     return Content.STORE
 
 

@@ -18,8 +18,10 @@ import lmdb
 from arneb_core.errors import CommitFailed, StoreFailed, StoreFull, StoreUnusable
 from arneb_core.store.bodies import encode_runs
 from arneb_core.store.changes import Changes, CommitReport, Trim
+from arneb_core.store.creating import create_store
 from arneb_core.store.directory import Content, DirectoryLock
 from arneb_core.store.journal import Journal, merged_blocks, write_journal
+from arneb_core.store.meta_pages import check_file
 from arneb_core.store.opening import (
     DATA_NAME,
     MAP_BYTES,
@@ -28,7 +30,6 @@ from arneb_core.store.opening import (
     copy_environment,
     open_lmdb,
     open_tables,
-    sync_directory,
 )
 from arneb_core.store.records import pack_number, unpack_trims
 from arneb_core.store.resident import Resident
@@ -111,11 +112,10 @@ class Store:
         if bytes_max is not None:
             map_bytes = min(map_bytes, bytes_max)
         try:
+            if directory.content is Content.NOTHING:
+                create_store(directory.path)
             allocate_lock_file(directory.path)
             env = open_lmdb(directory.path, readonly=False, map_bytes=map_bytes)
-            if directory.content is Content.NOTHING:
-                _create_tables(env)
-                sync_directory(directory.path)
             store = cls(directory, env, map_bytes, bytes_max)
             if store._journal.must_be_taken_over:
                 with suppress(CommitFailed):  # on a full disk they stay where they are, and count
@@ -175,13 +175,16 @@ class Store:
     def snapshot(self) -> Iterator[Snapshot]:
         """The store as of the last commit, for one batch of reading.
 
-        Raises :class:`StoreFailed` when the store had to be opened again and could not.
+        Raises :class:`StoreFailed` when the store had to be opened again and could not, or when
+        LMDB meets a page that is none.
         """
         # Looked at before LMDB: what is taken over in between is in both, and known by number.
         pending = self._journal.pending.copy()
         txn = self._begin_snapshot()
         try:
             yield Snapshot(txn, self._tables, self._resident, pending)
+        except lmdb.Error as error:
+            raise StoreFailed(f"cannot read the store: {error}") from error
         finally:
             txn.abort()
             with self._gate:
@@ -325,7 +328,9 @@ class Store:
         if self._closed:
             raise RuntimeError(f"the store in {self.path} is closed")
         if not self._broken:
-            return self._live_env()
+            env = self._live_env()
+            self._expect_whole(env)
+            return env
         if not self._gate.wait_for(lambda: not self._snapshots, SNAPSHOTS_WAIT_S):
             raise StoreFailed(f"waiting for {self._snapshots} snapshots to open the store again")
         try:
@@ -339,13 +344,24 @@ class Store:
             # new transaction takes its place, before anybody builds on its absence.
             with env.begin(write=True) as txn:
                 txn.put(META_FORMAT, pack_number(FORMAT_VERSION), db=self._tables[Table.META])
-        except lmdb.Error as error:
+        except (lmdb.Error, OSError, StoreUnusable) as error:
             raise StoreFailed(f"cannot open the store again: {error}") from error
         self._broken = False
         return env
 
+    def _expect_whole(self, env: lmdb.Environment) -> None:
+        """Raise :class:`StoreFailed` when somebody cut the file off: LMDB reads and writes through
+        a map of it, and would end the process."""
+        data = self.path / DATA_NAME
+        try:
+            if os.stat(data).st_size < (env.info()["last_pgno"] + 1) * self._page_bytes:
+                check_file(data)  # which knows of pages that were never written
+        except (OSError, StoreUnusable) as error:
+            raise StoreFailed(f"cannot use the store: {error}") from error
+
     def _load(self, env: lmdb.Environment) -> int:
         """Read what the store keeps about itself; the last journal record that LMDB has."""
+        self._page_bytes = env.stat()["psize"]
         self._tables = open_tables(env)
         self._resident = Resident(self.path / DATA_NAME)
         with env.begin() as txn:
@@ -366,10 +382,3 @@ class Store:
         with self._live_env().begin() as txn:
             live = Snapshot(txn, self._tables, self._resident).live_bytes()
         return self._used_bytes() - live
-
-
-def _create_tables(env: lmdb.Environment) -> None:
-    """Make an empty store in one transaction, so that there is never half of one."""
-    with env.begin(write=True) as txn:
-        handles = {table: env.open_db(table.value, txn=txn) for table in Table}
-        txn.put(META_FORMAT, pack_number(FORMAT_VERSION), db=handles[Table.META])

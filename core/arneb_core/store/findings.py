@@ -15,6 +15,7 @@ FINDINGS_MAX: Final = 1_000
 class FindingKind(Enum):
     """The names; the values are what ``arneb check`` prints."""
 
+    PAGE = "bad-page"
     UNREADABLE = "unreadable-table"
     META = "bad-meta"
     CATALOG_KEY = "bad-catalog-key"
@@ -85,6 +86,10 @@ class Findings:
         """Note a finding."""
         if not self.is_full:
             self._found.append(Finding(kind, where, str(detail)))
+
+    def since(self, number: int) -> list[Finding]:
+        """Those behind the first ``number``."""
+        return self._found[number:]
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self._found)

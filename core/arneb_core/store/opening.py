@@ -7,17 +7,20 @@ durability and readers depend are said once.
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import lmdb
 
-from arneb_core.errors import FormatMismatch, StoreFailed
-from arneb_core.store.records import unpack_number
-from arneb_core.store.schema import FORMAT_VERSION, META_FORMAT, Table
+from arneb_core.errors import StoreFailed
+from arneb_core.store.meta_pages import check_file
+from arneb_core.store.schema import Table
 
 DATA_NAME: Final = "data.mdb"
 LMDB_LOCK_NAME: Final = "lock.mdb"
 """LMDB names its two files so."""
+LOCK_NAME: Final = "arneb.lock"
+"""Whose directory it is, and who may write to it; see :mod:`.directory`."""
 
 Tables = Mapping[Table, Any]
 """The open handles; ``lmdb._Database`` has no public name."""
@@ -36,17 +39,26 @@ LMDB_LOCK_BYTES: Final = 128 + 64 * READERS_MAX
 
 
 def open_lmdb(
-    path: str | os.PathLike[str], *, readonly: bool, lock: bool = True, map_bytes: int = MAP_BYTES
+    path: str | os.PathLike[str],
+    *,
+    readonly: bool,
+    new: bool = False,
+    map_bytes: int = MAP_BYTES,
 ) -> lmdb.Environment:
-    """The LMDB environment with the options that the store depends on; raises ``lmdb.Error``."""
+    """The LMDB environment with the options that the store depends on. Unless it is ``new``, the
+    file is compared with what it says of itself before LMDB maps it.
+
+    Raises ``lmdb.Error``, :class:`OSError`, :class:`.StoreUnusable` and its kinds.
+    """
+    if not new:
+        check_file(Path(path, DATA_NAME))
     while True:
         try:
             return lmdb.Environment(
                 os.fspath(path),
                 map_size=map_bytes,
                 readonly=readonly,
-                create=not readonly,
-                lock=lock,
+                create=new,
                 mode=0o640,
                 # fsync before a commit returns, and only through file descriptors, so that an
                 # error of the disk is an exception and not a SIGBUS.
@@ -86,22 +98,6 @@ def allocate_lock_file(path: str | os.PathLike[str]) -> None:
 def open_tables(env: lmdb.Environment) -> Tables:
     """Handles of all tables of an existing store; raises ``lmdb.Error`` if one is missing."""
     return {table: env.open_db(table.value, create=False) for table in Table}
-
-
-def check_format(env: lmdb.Environment, path: str | os.PathLike[str]) -> None:
-    """Raise :class:`FormatMismatch` unless the store is of this version's format, and
-    ``lmdb.Error`` when it is none."""
-    meta = env.open_db(Table.META.value, create=False)
-    with env.begin() as txn:
-        stored = txn.get(META_FORMAT, db=meta)
-    if stored is None:
-        open_tables(env)  # what is not ours has not got them, and that is said instead
-    found = "no" if stored is None else str(unpack_number(stored))
-    if found != str(FORMAT_VERSION):
-        raise FormatMismatch(
-            f"{os.fspath(path)} holds a store of format {found}; "
-            f"this version reads format {FORMAT_VERSION} only"
-        )
 
 
 def copy_environment(

@@ -6,14 +6,14 @@ cannot be used again while it is open, so hold one for a batch, not for a sessio
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
 import lmdb
 
-from arneb_core.errors import FormatMismatch, StoreUnusable
+from arneb_core.errors import StoreFailed, StoreUnusable
 from arneb_core.position import AFTER_ALL, Position
 from arneb_core.store.block import (
     BLOCK_FORMAT,
@@ -25,14 +25,16 @@ from arneb_core.store.block import (
 from arneb_core.store.bodies import unpack_body
 from arneb_core.store.journal import Record, read_journal, runs_by_topic, write_journal
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, unwrap
+from arneb_core.store.meta_pages import check_file
 from arneb_core.store.opening import (
     DATA_NAME,
+    LOCK_NAME,
     Tables,
-    check_format,
     copy_environment,
     open_lmdb,
     open_tables,
 )
+from arneb_core.store.page_walk import PageFault
 from arneb_core.store.records import unpack_long
 from arneb_core.store.resident import Resident
 from arneb_core.store.schema import (
@@ -44,12 +46,21 @@ from arneb_core.store.schema import (
     parse_entry_key,
     topic_prefix,
 )
+from arneb_core.store.store_file import (
+    EVERY_TABLE,
+    WHAT_THERE_IS,
+    look_at_transaction,
+    refuse,
+)
 
 BEFORE_EVERYTHING = Position(0)
 
 BLOCKS_READ_MAX: Final = 256
 """In one reading of single entries. The whole of each is checked: together some 30 ms, after which
 other readers get their turn."""
+
+LOOK_TRIES: Final = 100
+"""A read transaction's meta page is written over by the second commit that comes behind it."""
 
 JOURNAL_TRIES: Final = 100
 """Reading it takes a millisecond, and a broker takes over no more often than every 50."""
@@ -266,10 +277,15 @@ class SnapshotEnvironment:
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
-        """The store as of now."""
+        """The store as of now. Raises :class:`.StoreUnusable` when the file was cut off since it
+        was opened, and :class:`.StoreFailed` when LMDB meets a page that is none."""
+        check_file(Path(self._env.path(), DATA_NAME))
         pending = self._pending()
-        with self._env.begin() as txn:
-            yield Snapshot(txn, self._tables, self._resident, pending)
+        try:
+            with self._env.begin() as txn:
+                yield Snapshot(txn, self._tables, self._resident, pending)
+        except lmdb.Error as error:
+            raise StoreFailed(f"cannot read the store: {error}") from error
 
     def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
         """As :meth:`.Store.copy`."""
@@ -307,25 +323,55 @@ class SnapshotEnvironment:
         self.close()
 
 
-def open_snapshot_environment(path: str | os.PathLike[str]) -> SnapshotEnvironment:
+def open_snapshot_environment(
+    path: str | os.PathLike[str], *, looked_at: bool = False
+) -> SnapshotEnvironment:
     """Open a data directory for reading from ANOTHER process than the broker's.
 
     LMDB takes a file once per process, and one that was open when the process was forked counts
     as open in the child: open it after forking. Needs write permission on ``lock.mdb``, because
-    a reader must tell the writer which pages it still needs. Raises :class:`StoreUnusable` and
-    its kinds.
+    a reader must tell the writer which pages it still needs. ``looked_at``: its pages were, by
+    :func:`page_faults`. Raises :class:`StoreUnusable` and its kinds.
     """
+    with _opened(path) as env:
+        if not looked_at:
+            refuse(Path(path, DATA_NAME), _faults(env, Path(path), WHAT_THERE_IS))
+        return SnapshotEnvironment(env, open_tables(env))
+
+
+def page_faults(path: str | os.PathLike[str]) -> list[PageFault]:
+    """What is wrong with the pages of a data directory, as of one commit.
+
+    Raises as :func:`open_snapshot_environment` does when it cannot be opened at all.
+    """
+    with _opened(path) as env:
+        faults = _faults(env, Path(path), EVERY_TABLE)
+        env.close()
+    return faults
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[lmdb.Environment]:
+    """An environment that is closed if something goes wrong."""
     if not Path(path, DATA_NAME).is_file():
         raise StoreUnusable(f"{os.fspath(path)} holds no Arneb store")
     env = None
     try:
         env = open_lmdb(path, readonly=True)
-        check_format(env, path)
-        tables = open_tables(env)
-    except (lmdb.Error, FormatMismatch) as error:
+        yield env
+    except (lmdb.Error, OSError, StoreUnusable) as error:
         if env is not None:
             env.close()
-        if isinstance(error, FormatMismatch):
+        if isinstance(error, StoreUnusable):
             raise
         raise StoreUnusable(f"cannot read the store in {os.fspath(path)}: {error}") from error
-    return SnapshotEnvironment(env, tables)
+
+
+def _faults(env: lmdb.Environment, path: Path, tables: Collection[Table]) -> list[PageFault]:
+    claimed = (path / LOCK_NAME).exists()
+    for _ in range(LOOK_TRIES):
+        with env.begin() as txn:
+            faults = look_at_transaction(path / DATA_NAME, txn.id(), claimed=claimed, tables=tables)
+        if faults is not None:
+            return faults
+    raise StoreUnusable(f"{path} changed {LOOK_TRIES} times while it was opened")

@@ -127,11 +127,10 @@ def test_a_store_that_was_killed_at_birth_is_born_again(data_dir: Path) -> None:
     """The files are there, but no transaction was ever committed."""
     data_dir.mkdir()
     (data_dir / "arneb.lock").write_text("123\n")
+    (data_dir / "arneb.new").mkdir()
+    (data_dir / "arneb.new" / "data.mdb").write_bytes(bytes(1000))
     Store.open(data_dir).close()
-    for name in ("data.mdb", "lock.mdb"):
-        (data_dir / name).unlink()
-    (data_dir / "data.mdb").touch()
-    Store.open(data_dir).close()
+    assert sorted(os.listdir(data_dir)) == ["arneb.lock", "data.mdb", "lock.mdb"]
     for name in ("data.mdb", "lock.mdb"):
         (data_dir / name).unlink()
     lmdb.open(str(data_dir), lib_version=0).close()

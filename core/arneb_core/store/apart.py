@@ -1,0 +1,105 @@
+"""Apart: reading a data directory in a process of its own.
+
+The rule: LMDB may end the process that reads a damaged file, with a signal and without a word.
+So what must always have an answer (``arneb check``, ``arneb topics``) reads in a child, which says
+on its standard output what it is at and what it found, one JSON object a line; whatever becomes of
+it, the parent has the place.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from arneb_core.errors import StoreDamaged, StoreUnusable, describe
+
+AT: Final = "at"
+FOUND: Final = "found"
+REFUSED: Final = "refused"
+FAILED: Final = "failed"
+DONE: Final = "done"
+
+Say = Callable[[Any], None]
+"""Hands one JSON value to the parent."""
+
+
+class ReadingFailed(StoreDamaged):
+    """The child came to an end that is none; the text says how, and :attr:`at` what it was at."""
+
+    def __init__(self, at: str, how: str) -> None:
+        super().__init__(f"{how} while reading {at}")
+        self.at = at
+        self.how = how
+
+
+def read_apart(module: str, path: Path) -> Iterator[Any]:
+    """What ``python -m module path`` finds, as it finds it.
+
+    Raises :class:`.StoreUnusable` as the child did, and :class:`ReadingFailed`.
+    """
+    at, done = str(path), False
+    with (
+        tempfile.TemporaryFile() as complaints,
+        subprocess.Popen(
+            [sys.executable, "-m", module, str(path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+        ) as child,
+    ):
+        assert child.stdout is not None, "it was asked for"
+        try:
+            for line in child.stdout:
+                kind, value = json.loads(line)
+                if kind == AT:
+                    at = value
+                elif kind == FOUND:
+                    yield value
+                elif kind == REFUSED:
+                    raise StoreUnusable(value)
+                elif kind == FAILED:
+                    raise ReadingFailed(at, value)
+                else:
+                    done = True
+        except GeneratorExit:
+            child.kill()
+            raise
+        status = child.wait()
+        complaints.seek(0)
+        said = complaints.read().decode("utf-8", "replace")
+    if not done:
+        raise ReadingFailed(at, _end(status, said))
+    sys.stderr.write(said)  # what was logged
+
+
+def speak(read: Callable[[Path, Say, Say], None]) -> None:
+    """The child's side: ``read`` is given the path and whom to tell what it is at and what it
+    found."""
+
+    def say(kind: str, value: object = None) -> None:
+        sys.stdout.write(json.dumps([kind, value]) + "\n")
+        sys.stdout.flush()
+
+    try:
+        read(Path(sys.argv[1]), lambda value: say(AT, value), lambda value: say(FOUND, value))
+    except StoreUnusable as error:
+        say(REFUSED, str(error))
+    except Exception as error:
+        # Damaged rows can say anything, so anything may come of reading them.
+        say(FAILED, describe(error))
+    else:
+        say(DONE)
+
+
+def _end(status: int, said: str) -> str:
+    """How a child ended that did not say so itself."""
+    if status < 0:
+        how = f"LMDB ended the process with {signal.Signals(-status).name}"
+    else:
+        how = f"the process ended with status {status}"
+    lines = said.strip().splitlines()
+    return f"{how} ({' '.join(lines[-1].split())})" if lines else how

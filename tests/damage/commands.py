@@ -1,0 +1,76 @@
+"""The commands on a damaged directory, as real processes, and what they may do then.
+
+The rule: whatever the damage, no command dies of a signal or prints a traceback; what it cannot do
+is one line and exit status 2.
+"""
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+SECONDS_MAX: Final = 60
+READY: Final = "amqp ready on"
+
+STATUSES: Final = {"check": {0, 1, 2}, "topics": {0, 2}, "serve": {0, 2}, "salvage": {0, 1, 2}}
+"""As ``arneb COMMAND --help`` has them."""
+
+
+@contextmanager
+def copy_of(directory: Path) -> Iterator[Path]:
+    """Of a data directory, as a start would find it."""
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name, "data")
+        shutil.copytree(directory, copy)
+        yield copy
+
+
+def run(command: str, *arguments: Path) -> tuple[int, str, str]:
+    """Exit status, output, complaints; and the verdict that holds for every command."""
+    options = [str(each) for each in arguments]
+    if command == "serve":
+        status, out, err = _serve(options)
+    else:
+        done = subprocess.run(
+            [sys.executable, "-m", "arneb", command, *options],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+            check=False,
+        )
+        status, out, err = done.returncode, done.stdout, done.stderr
+    said = f"{command}: status {status}\n{out}\n{err}"
+    assert status in STATUSES[command], said
+    assert "Traceback" not in err + out, said
+    if status == 2:
+        refusals = [line for line in err.splitlines() if line.startswith("arneb: ")]
+        assert len(refusals) == 1, said
+        assert command == "serve" or len(err.splitlines()) == 1, said
+    return status, out, err
+
+
+def _serve(options: list[str]) -> tuple[int, str, str]:
+    """Start, and stop in order as soon as it is ready."""
+    doors = ("--amqp=127.0.0.1:0", "--pulsar=127.0.0.1:0", "--http=off", "--http-pulsar=off")
+    command = [sys.executable, "-m", "arneb", "serve", "--data-dir", *options, *doors]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as broker:
+        assert broker.stdout is not None
+        out = ""
+        for line in broker.stdout:
+            out += line
+            if line.startswith("pulsar ready"):
+                broker.send_signal(signal.SIGTERM)
+                break
+        try:
+            more, err = broker.communicate(timeout=SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            broker.kill()
+            raise
+    return broker.returncode, out + more, err

@@ -1,0 +1,47 @@
+"""One damage after the other, for as long as it is asked to; ``make soak-damage``."""
+
+import argparse
+import random
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from tests.damage.commands import copy_of, run
+from tests.damage.damages import Damage, damages
+from tests.damage.stored import make_everything
+
+COMMANDS: Final = ("check", "topics", "serve")
+
+
+def suffer(directory: Path, damage: Damage, commands: tuple[str, ...]) -> str:
+    """What the commands say of a damaged copy, in one line; raises when one may not."""
+    said = []
+    for command in commands:
+        with copy_of(directory) as copy:
+            damage.apply(copy / "data.mdb")
+            status, _, err = run(command, copy)
+            said.append(f"{command} {status}")
+            reason = err.strip().splitlines()[-1:] if status == 2 else []
+            said += [each[:160] for each in reason]
+    return f"{damage}: " + ", ".join(said)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    options = parser.parse_args()
+    print(f"seed {options.seed}")
+    until = time.monotonic() + options.seconds
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name, "data")
+        make_everything(directory)
+        for number, damage in enumerate(damages(directory / "data.mdb", options.seed), 1):
+            print(number, suffer(directory, damage, COMMANDS), flush=True)
+            if time.monotonic() > until:
+                break
+
+
+if __name__ == "__main__":
+    main()

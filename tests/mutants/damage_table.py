@@ -1,0 +1,46 @@
+"""Mistakes with damage: what is on the disk is not what was written."""
+
+from typing import Final
+
+from tests.mutants.table import CORE, Mutant
+
+PAGE_TESTS: Final = ("tests/core/store/test_pages.py",)
+
+DAMAGE_MUTANTS: Final = (
+    Mutant(
+        "a file that is cut off is mapped all the same",
+        CORE + "store/meta_pages.py",
+        "    if size >= meta.file_bytes:\n",
+        "    if size:\n",
+        PAGE_TESTS,
+    ),
+    Mutant(
+        "an empty file becomes a new store",
+        CORE + "store/directory.py",
+        "    if DATA_NAME in names:\n",
+        "    if DATA_NAME in names and (path / DATA_NAME).stat().st_size:\n",
+        PAGE_TESTS,
+    ),
+    Mutant(
+        "a page that is in use is handed out as free",
+        CORE + "store/page_walk.py",
+        "        twice = pages & self.used\n",
+        "        twice = BitMap64()\n",
+        PAGE_TESTS,
+    ),
+    Mutant(
+        "a child that LMDB ended has found nothing",
+        CORE + "store/apart.py",
+        "    if not done:\n        raise ReadingFailed(at, _end(status, said))\n",
+        "",
+        ("tests/core/store/test_apart.py",),
+    ),
+    Mutant(
+        "the data file has its name before it is whole",
+        CORE + "store/creating.py",
+        "    making = directory / NEW_NAME\n    shutil.rmtree(making, ignore_errors=True)\n"
+        "    making.mkdir(mode=0o750)\n",
+        "    making = directory\n",
+        PAGE_TESTS,
+    ),
+)
