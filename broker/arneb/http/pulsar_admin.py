@@ -13,9 +13,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.alarms import Alarms
 from arneb.http.app import ObservedCore, metrics_of
+from arneb.http.connection import HOLD
 from arneb.http.guarded import METRICS, Guarded
 from arneb_pulsar.admin.api import answer
-from arneb_pulsar.admin.exchange import AdminError, refusal
+from arneb_pulsar.admin.exchange import AdminError, no_need, refusal
 from arneb_pulsar.server.door import Door
 
 BODY_BYTES_MAX: Final = 1024 * 1024
@@ -53,7 +54,8 @@ async def _respond(door: Door, request: Request) -> Response:
         path = raw_path.partition(b"?")[0].decode("latin-1")
         query = dict(request.query_params)
         host = request.headers.get("host", "localhost")
-        reply = await answer(door, request.method, path, query, bytes(body), host)
+        hold = request.scope.get("extensions", {}).get(HOLD, no_need)
+        reply = await answer(door, request.method, path, query, bytes(body), host, hold)
     kind = reply.kind if reply.body or reply.status != 204 else None
     response = Response(reply.body, status_code=reply.status, media_type=kind)
     # Java's client knows the properties of messages by the case of their header's letters only,

@@ -5,7 +5,7 @@ of ours is a 500 in one place.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from arneb_core.errors import (
@@ -30,7 +30,7 @@ from arneb_pulsar.admin import (
     subscriptions,
     topics,
 )
-from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, refusal
+from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, no_need, refusal
 from arneb_pulsar.admin.router import Router
 from arneb_pulsar.server.door import Door
 
@@ -64,12 +64,19 @@ logger = logging.getLogger(__name__)
 
 
 async def answer(
-    door: Door, method: str, raw_path: str, query: Mapping[str, str], body: bytes, host: str
+    door: Door,
+    method: str,
+    raw_path: str,
+    query: Mapping[str, str],
+    body: bytes,
+    host: str,
+    hold: Callable[[int], Awaitable[None]] = no_need,
 ) -> AdminReply:
-    """Answer one call. ``raw_path`` is still percent-encoded. Never raises but to be cancelled."""
+    """Answer one call. ``raw_path`` is still percent-encoded; ``hold`` is told what a large answer
+    will take. Never raises but to be cancelled."""
     try:
         handler, names = ROUTER.find(method, raw_path)
-        return await handler(door, AdminRequest(names, query, body, host))
+        return await handler(door, AdminRequest(names, query, body, host, hold))
     except AdminError as error:
         reply = refusal(error)
         if error.status == 405:

@@ -1,9 +1,11 @@
 """What goes in and out of a handler: a request, its answer, or why there is none."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import trio
 
 from arneb_core.json_text import InvalidJson, parse_json
 
@@ -22,6 +24,11 @@ class AdminError(Exception):
         self.reason = reason
 
 
+async def no_need(size: int) -> None:
+    """Nobody counts."""
+    await trio.lowlevel.checkpoint()
+
+
 @dataclass(frozen=True, slots=True)
 class AdminRequest:
     """One call; ``names`` are the variable parts of its path, decoded."""
@@ -31,6 +38,8 @@ class AdminRequest:
     body: bytes = b""
     host: str = "localhost:8080"
     """Where the caller reached us."""
+    hold: Callable[[int], Awaitable[None]] = no_need
+    """Says how many bytes a large answer will take, and waits until there is room for them."""
 
     def flag(self, name: str) -> bool:
         """A query parameter that is true or false."""

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+import trio
+
 from arneb_core.errors import SubscriptionNotFound
 from arneb_core.interface import InitialPosition, Subscription, Topic
 from arneb_core.position import Position, before, position
@@ -23,6 +25,9 @@ from arneb_pulsar.server.door import Door
 from arneb_pulsar.server.keeper import OWNED
 from arneb_pulsar.server.times import clock_ms
 from arneb_pulsar.wire.ids import ENTRIES, LEDGERS
+
+COUNTED_AT_ONCE: Final = 10_000
+"""Positions looked at between two checkpoints by whoever asks for the nth."""
 
 Work = Callable[[Topic, Subscription], Awaitable[None]]
 
@@ -98,9 +103,9 @@ async def skip(door: Door, request: AdminRequest) -> AdminReply:
         raise AdminError(412, "expected 0 or more messages to skip")
     topic = plain(door, topic_of(door, request))
     subscription = _of(topic, request.names["subscription"])
-    skipped = subscription.unacknowledged(count) if count else []
-    if skipped:
-        await subscription.skip_through(skipped[-1])
+    through, _ = await _nth(subscription, count)
+    if through is not None:
+        await subscription.skip_through(through)
     return DONE
 
 
@@ -170,11 +175,9 @@ async def peek(door: Door, request: AdminRequest) -> AdminReply:
     count = request.number("count")
     name = topic_of(door, request)
     topic = plain(door, name)
-    waiting = _of(topic, request.names["subscription"]).unacknowledged(max(1, count))
-    entry = await topic.entry_at(waiting[count - 1]) if 0 < count <= len(waiting) else None
-    if entry is None:
-        raise AdminError(404, "Message not found")
-    return _message(waiting[count - 1], entry)
+    subscription = _of(topic, request.names["subscription"])
+    place, found = await _nth(subscription, count)
+    return await _message(door, request, topic, place if 0 < count == found else None)
 
 
 async def examine(door: Door, request: AdminRequest) -> AdminReply:
@@ -186,10 +189,7 @@ async def examine(door: Door, request: AdminRequest) -> AdminReply:
     asked = {"number": request.query.get("messagePosition", "1")}
     number = AdminRequest(asked).number("number")
     place = nth_entry(topic.ledgers(), max(1, number), from_end=end == "latest")
-    found = None if place is None else await topic.entry_at(place)
-    if place is None or found is None:
-        raise AdminError(404, "Message not found")
-    return _message(place, found)
+    return await _message(door, request, topic, place)
 
 
 async def backlog_size(door: Door, request: AdminRequest) -> AdminReply:
@@ -225,15 +225,36 @@ async def clear_namespace(door: Door, request: AdminRequest) -> AdminReply:
 async def entry(door: Door, request: AdminRequest) -> AdminReply:
     topic = plain(door, topic_of(door, request))
     place = _place({"ledgerId": request.number("ledger"), "entryId": request.number("entry")})
-    found = None if place is None else await topic.entry_at(place)
-    if found is None or place is None:
-        raise AdminError(404, "Message not found")
-    return _message(place, found)
+    return await _message(door, request, topic, place)
 
 
-def _message(place: Position, entry: bytes) -> AdminReply:
-    headers, payload = message_of(place, entry)
-    return AdminReply(200, payload, BYTES, headers)
+async def _nth(subscription: Subscription, count: int) -> tuple[Position | None, int]:
+    """The last of the first ``count`` positions that are not acknowledged, and how many there
+    are."""
+    place: Position | None = None
+    left = count
+    while left > 0:
+        waiting = subscription.unacknowledged(min(left, COUNTED_AT_ONCE), place)
+        if not waiting:
+            break
+        left -= len(waiting)
+        place = waiting[-1]
+        await trio.lowlevel.checkpoint()
+    return place, count - left
+
+
+async def _message(
+    door: Door, request: AdminRequest, topic: Topic, place: Position | None
+) -> AdminReply:
+    """The message there. Read, it may take 128 MiB, and unpacked as much again."""
+    async with door.showing:
+        found = None if place is None else await topic.entry_at(place)
+        if place is None or found is None:
+            raise AdminError(404, "Message not found")
+        await request.hold(2 * len(found))
+        headers, payload = await trio.to_thread.run_sync(message_of, place, found)
+        await request.hold(len(payload))
+        return AdminReply(200, payload, BYTES, headers)
 
 
 def _of(topic: Topic, name: str) -> Subscription:

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import trio
+
 from arneb_core.entry import Origin
 from arneb_core.errors import NotAllowed, SubscriptionNotFound
 from arneb_core.interface import Core, InitialPosition, Subscription, Topic
@@ -64,6 +66,8 @@ class Door:
         self.compactor = Compactor(core)
         self.watchers = Watchers(core)
         self.keeper = Keeper(self)
+        self.showing = trio.Lock()
+        """Whoever shows a message to an administrator: one is in memory at a time."""
         self.kept = False
         """The keeper is at work."""
         self._attached: dict[tuple[str, str], Counter[Peer]] = {}
