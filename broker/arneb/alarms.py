@@ -14,6 +14,7 @@ import trio
 
 from arneb.settings import read_settings
 from arneb.watermarks import Levels, Watermarks, memory_available_bytes, read_levels
+from arneb_core.errors import StoreFailed
 from arneb_core.shortages import Resource, Short, Shortages
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ class Alarms:
         """Read the levels and declare what is short."""
         try:
             self._levels = await trio.to_thread.run_sync(self._read, self._path)
-        except OSError as error:
+        except (OSError, StoreFailed) as error:
             # What was short stays so: nobody knows better.
             LOGGER.warning("cannot read how much is free in %s: %s", self._path, error)
             return

@@ -24,6 +24,7 @@ from arneb.config import Config
 from arneb.descriptors import raise_limit
 from arneb.listeners import Listeners
 from arneb.turn_watchdog import TurnWatchdog
+from arneb.watermarks import read_levels
 from arneb_core.engine import Engine, open_engine
 from arneb_core.errors import StoreUnusable, describe
 
@@ -107,8 +108,10 @@ class Shared:
         self.core = core
         self.config = config
         self.listeners = listeners
-        self.alarms = Alarms(config.alarms, config.data_dir)
         self.watchdog = TurnWatchdog() if config.debug.turn_watchdog else None
+        read = partial(read_levels, room_inside=core.room_inside)
+        self.alarms = Alarms(config.alarms, config.data_dir, read=read)
+        self.alarms.shortages.listen(core.shortages_changed)
 
     @cached_property
     def proofs(self) -> "Proofs":

@@ -5,6 +5,7 @@ taken over: a watermark of 0 is an alarm at once, a free minimum of 0 is none ev
 """
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,8 @@ class Watermarks:
 
     ``memory_high_watermark``: the part of the machine's memory (or of the container's) that the
     process may use. ``memory_high_watermark_bytes`` says it in bytes instead; -1 = does not.
-    ``disk_free_min_bytes``: what must be free where the data is. The defaults are RabbitMQ's.
+    ``disk_free_min_bytes``: what must be free where the data is, the store's own free pages
+    included. The defaults are RabbitMQ's.
     """
 
     memory_high_watermark: float = 0.4
@@ -69,14 +71,15 @@ class Levels:
     disk_free_bytes: int
 
 
-def read_levels(path: Path) -> Levels:
+def read_levels(path: Path, room_inside: Callable[[], int] = int) -> Levels:
     """The levels of this process and of the disk that ``path`` is on. Blocks as a disk does.
 
-    Memory that the kernel may take back at any time, as pages of the store's file, is not
-    counted.
+    ``room_inside``: what the store in ``path`` has taken from the disk and can use again. Its
+    file never shrinks, so an alarm that did not count that would not end by consuming. Memory
+    that the kernel may take back at any time, as pages of that file, is not counted.
     """
     disk = os.statvfs(path)
-    return Levels(_anonymous_bytes(), disk.f_bavail * disk.f_frsize)
+    return Levels(_anonymous_bytes(), disk.f_bavail * disk.f_frsize + room_inside())
 
 
 def memory_available_bytes() -> int:

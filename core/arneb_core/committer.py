@@ -17,7 +17,7 @@ from arneb_core.callbacks import call
 from arneb_core.errors import CommitFailed, StoreFull, TopicFenced
 from arneb_core.interface import Done
 from arneb_core.log import DurableLog, PlannedRun
-from arneb_core.position import LedgerId, Position
+from arneb_core.position import Position
 from arneb_core.request import Request
 from arneb_core.short_cut import ShortCut
 from arneb_core.store.changes import Changes, CommitReport
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from arneb_core.cursor import CursorChanges
     from arneb_core.settlement import Taken
     from arneb_core.subscription import LogSubscription
-    from arneb_core.topic import LogTopic
+    from arneb_core.topic import LogTopic, PlannedTrim
 
 COMMIT_ENTRIES_MAX: Final = 4_000
 """Past this a larger commit is no cheaper per entry, it only makes everybody wait longer."""
@@ -49,8 +49,8 @@ class _Flight:
     cursors: list[tuple["LogSubscription", "CursorChanges"]]
     taken: list[tuple["LogConsumer", "Taken"]]
     receipts: list[Done]
-    trims: list[tuple["LogTopic", LedgerId]]
-    trim_due: dict["LogTopic", None]
+    trims: list[tuple["LogTopic", "PlannedTrim"]]
+    trim_due: dict["LogTopic", bool]
     size: int
 
 
@@ -66,7 +66,7 @@ class Committer:
         """Bytes that wait for a commit or are in the one under way."""
         self._flight: _Flight | None = None
         self._dirty: dict[LogSubscription, None] = {}
-        self._trim_due: dict[LogTopic, None] = {}
+        self._trim_due: dict[LogTopic, bool] = {}
         self._trims_left = False
         self.unsettled = False
         """Entries are in the store's journal only."""
@@ -107,9 +107,10 @@ class Committer:
         if done is not None:
             self._receipts.append(done)
 
-    def trim_due(self, topic: "LogTopic") -> None:
-        """Ledgers of ``topic`` may be ready to go, though no cursor moved."""
-        self._trim_due[topic] = None
+    def trim_due(self, topic: "LogTopic", *, at_once: bool = False) -> None:
+        """Ledgers of ``topic`` may be ready to go, though no cursor moved. ``at_once``: room is
+        short, so the last one goes whatever its size."""
+        self._trim_due[topic] = at_once or self._trim_due.get(topic, False)
         self._flush_cursors = True
 
     def forget_cursor(self, subscription: "LogSubscription") -> None:
@@ -276,14 +277,16 @@ class Committer:
             flight.cursors.append((subscription, cursor))
             changes.puts.extend(cursor.puts)
             changes.deletes.extend(cursor.deletes)
-            topics[subscription.topic] = None
+            topics.setdefault(subscription.topic, False)
         self._dirty.clear()
         self._flush_cursors = False
         flight.receipts, self._receipts = self._receipts, []
-        for topic in topics:
-            ledger = topic.plan_trim(changes, self._now_ms())
-            if ledger is not None:
-                flight.trims.append((topic, ledger))
+        now_ms = self._now_ms()
+        for topic, at_once in topics.items():
+            appends = topic in flight.runs
+            plan = topic.plan_trim(changes, now_ms, appends=appends, at_once=at_once)
+            if plan is not None:
+                flight.trims.append((topic, plan))
 
     def _finished(self, result: CommitResult) -> None:
         """The writer brings the result of the commit under way. Runs in the event loop."""
@@ -316,9 +319,8 @@ class Committer:
         for topic, run in flight.runs.items():
             self.entries_total += len(run.entries)
             topic.confirm(run)
-        for topic, ledger in flight.trims:
-            topic.log.drop_through(ledger)
-            topic.trimmed()
+        for topic, plan in flight.trims:
+            topic.trim(plan)
         for request, offsets in zip(flight.requests, flight.offsets, strict=True):
             placed = [_placed(flight.runs.get(topic), offset) for topic, offset in offsets]
             request.succeed(placed)
@@ -334,8 +336,8 @@ class Committer:
         for subscription, cursor in flight.cursors:
             subscription.changes_failed(cursor)
             self._dirty[subscription] = None
-        for topic in flight.trim_due:
-            self._trim_due[topic] = None
+        for topic, at_once in flight.trim_due.items():
+            self._trim_due[topic] = at_once or self._trim_due.get(topic, False)
         for consumer, taken in flight.taken:
             consumer.back_from_unit(taken)
         for request in flight.requests:

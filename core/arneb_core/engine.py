@@ -38,6 +38,7 @@ from arneb_core.pump import Pump
 from arneb_core.request import Finish, Request
 from arneb_core.retention import NOTHING_KEPT, Retention
 from arneb_core.short_cut import ShortCut
+from arneb_core.shortages import Resource, Short
 from arneb_core.statistics import EngineStatistics
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
@@ -228,6 +229,15 @@ class Engine:
             full=self._committer.full,
             read_failures_total=self._upkeep.read_failures_total,
         )
+
+    def room_inside(self) -> int:
+        """Bytes of the data file that hold nothing and are used again before it grows. Costs a
+        read of the store; may be called in any thread. Raises :class:`StoreFailed`."""
+        return self._store.free_bytes
+
+    def shortages_changed(self, short: Short) -> None:
+        """While the disk is short, ledgers end as soon as all of them is acknowledged."""
+        self._upkeep.room_is_short = Resource.DISK in short
 
     @property
     def is_quiet(self) -> bool:

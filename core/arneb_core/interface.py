@@ -157,6 +157,11 @@ class Topic(InspectedTopic, Protocol):
         ...
 
     @property
+    def next_append(self) -> Position:
+        """Where the next entry will stand at the earliest; every entry that ever was is below."""
+        ...
+
+    @property
     def first(self) -> Position | None:
         """The first entry that the log still has."""
         ...

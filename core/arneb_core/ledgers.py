@@ -48,7 +48,7 @@ class LedgerIndex:
     """The ledgers that a topic has, in order.
 
     Invariants: ids ascend; only the last ledger may be open; the last ledger is never
-    dropped, so that no ledger id is ever used twice.
+    dropped before an empty one is opened behind it, so that no ledger id is ever used twice.
     """
 
     __slots__ = ("_bases", "_ids", "_ledgers", "_sizes")
@@ -116,6 +116,11 @@ class LedgerIndex:
         """The open ledger."""
         ledgers = self._ledgers
         return ledgers[-1] if ledgers and not ledgers[-1].closed_ms else None
+
+    @property
+    def newest(self) -> LedgerInfo | None:
+        """The last ledger, open or closed."""
+        return self._ledgers[-1] if self._ledgers else None
 
     @property
     def next_append(self) -> Position:

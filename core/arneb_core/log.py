@@ -23,6 +23,7 @@ from arneb_core.position import (
     ledger_of,
     position,
 )
+from arneb_core.retention import LEDGER_AGE_MS_MAX
 from arneb_core.store.records import LedgerRecord
 from arneb_core.store.schema import Table, TopicId, ledger_key
 from arneb_core.tail_cache import CacheBudget, TailCache
@@ -31,10 +32,8 @@ LEDGER_ENTRIES_MAX: Final = 50_000
 """Pulsar's ``managedLedgerMaxEntriesPerLedger``: the grain of trimming and of Spark's tasks."""
 
 LEDGER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A consumed queue keeps at most one ledger on disk, so this bounds what an empty queue costs."""
-
-LEDGER_AGE_MS_MAX: Final = 4 * 60 * 60 * 1000
-"""Pulsar's ``managedLedgerMaxLedgerRolloverTimeMinutes``: lets retention by time make progress."""
+"""What is acknowledged stays as long as its ledger, so this bounds what one unacknowledged entry
+keeps on disk."""
 
 Runs = list[tuple[Position, list[bytes]]]
 """Entries in log order, each run without gaps, with the position of its first entry."""
@@ -132,6 +131,34 @@ class DurableLog:
         puts.append((Table.LEDGERS, key, opened.pack()))
         return puts
 
+    def successor_puts(self, now_ms: int) -> list[tuple[Table, bytes, bytes]]:
+        """The ledger records with which the last ledger ends and an empty one begins, for a
+        commit without a run of this log. It is the new record that keeps positions and the count
+        of messages from beginning again when the last ledger goes."""
+        last = self.ledgers.newest
+        assert last is not None, "a log without ledgers has none that could end"
+        return [
+            (
+                Table.LEDGERS,
+                ledger_key(self.topic_id, last.id),
+                closed_record(last, last.closed_ms or now_ms).pack(),
+            ),
+            (
+                Table.LEDGERS,
+                ledger_key(self.topic_id, LedgerId(last.id + 1)),
+                LedgerRecord(now_ms, messages_before=self.ledgers.messages_ever).pack(),
+            ),
+        ]
+
+    def succeeded(self, now_ms: int) -> None:
+        """The commit of :meth:`successor_puts` is on disk."""
+        last = self.ledgers.newest
+        assert last is not None, "it was there when the commit was planned"
+        if not last.closed_ms:
+            self.ledgers.close(now_ms)
+        self.ledgers.open(LedgerId(last.id + 1), now_ms)
+        self._goes_on = True
+
     def confirm(self, run: PlannedRun, *, cache: bool) -> None:
         """The commit of ``run`` is on disk: its entries are in the log."""
         confirm_place(self.ledgers, run)
@@ -167,6 +194,7 @@ class DurableLog:
     def drop_through(self, ledger: LedgerId) -> None:
         """Forget the ledgers up to and with ``ledger``; their blocks are being trimmed."""
         self.ledgers.drop_through(ledger)
+        self.tail.drop_through(Position(position(ledger + 1, 0) - 1))
 
 
 class MemoryLog:

@@ -35,6 +35,10 @@ class TopicReading:
     def last(self) -> Position | None:
         return self.log.ledgers.last
 
+    @property
+    def next_append(self) -> Position:
+        return self.log.ledgers.next_append
+
     async def last_entry(self) -> tuple[Position, bytes] | None:
         """The last committed entry with its bytes."""
         last = self.last

@@ -1,10 +1,12 @@
 """A topic: one log and the subscriptions over it.
 
-The rule: the log goes on whether or not anybody reads it; a ledger goes when it is
-closed, every durable subscription is past it, and retention does not hold it.
+The rule: the log goes on whether or not anybody reads it; a ledger goes when every durable
+subscription is past it and retention does not hold it, the last one too: an empty one then
+takes its place.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from arneb_core.acks import AckState
@@ -25,7 +27,7 @@ from arneb_core.position import (
     ledger_of,
     position,
 )
-from arneb_core.retention import Retention, droppable_through
+from arneb_core.retention import Retention, droppable_through, last_ledger_ends
 from arneb_core.store.changes import Changes
 from arneb_core.store.records import SubscriptionRecord
 from arneb_core.store.schema import (
@@ -45,6 +47,17 @@ if TYPE_CHECKING:
 
 SWEEP_RUNS_MIN: Final = 64
 """Runs of a memory log that are kept before it is looked which of them are done with."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTrim:
+    """What happens to a topic's ledgers if its commit succeeds."""
+
+    through: LedgerId | None
+    """Ledgers up to this one go."""
+    ends: bool
+    """The last ledger ends, and an empty one begins."""
+    now_ms: int
 
 
 class LogTopic(TopicSurvey):
@@ -263,26 +276,63 @@ class LogTopic(TopicSurvey):
             )
             self._sweep_at = 2 * len(log.tail) + SWEEP_RUNS_MIN
 
-    def plan_trim(self, changes: Changes, now_ms: int) -> LedgerId | None:
-        """Put the removal of ledgers that may go into a commit; the last of them."""
-        if not isinstance(self.log, DurableLog) or self.gone:
-            return None
-        marks = [each.mark_delete for each in self._subscriptions.values() if each.durable]
-        last = droppable_through(
+    def last_ledger_ends(self, now_ms: int, *, at_once: bool = False) -> bool:
+        """Whether the last ledger is to end before anything more is published."""
+        if not self.durable or self._slowest is None:
+            return False
+        # Readers hold it as well: one that keeps up must not lose what it is about to get.
+        return last_ledger_ends(
             self.log.ledgers,
-            min(marks, default=None),
+            min(each.mark_delete for each in self._subscriptions.values()),
             retention=self.retention,
             now_ms=now_ms,
+            at_once=at_once,
         )
-        if last is None:
+
+    def plan_trim(
+        self, changes: Changes, now_ms: int, *, appends: bool, at_once: bool
+    ) -> PlannedTrim | None:
+        """Put the removal of ledgers that may go into a commit, and what takes their place.
+
+        ``appends``: the same commit puts entries behind the last one, which therefore stays.
+        ``at_once``: room is short.
+        """
+        log = self.log
+        if not isinstance(log, DurableLog) or self.gone:
             return None
-        for info in self.log.ledgers:
-            if info.id > last:
+        ends = not appends and self.last_ledger_ends(now_ms, at_once=at_once)
+        through = droppable_through(
+            log.ledgers,
+            self._slowest,
+            retention=self.retention,
+            now_ms=now_ms,
+            ends=ends,
+        )
+        if through is None and not ends:
+            return None
+        if ends:
+            changes.puts.extend(log.successor_puts(now_ms))
+        for info in log.ledgers:
+            if through is None or info.id > through:
                 break
-            changes.deletes.append((Table.LEDGERS, ledger_key(self.id, info.id)))
+            changes.puts.append((Table.LEDGERS, ledger_key(self.id, info.id), None))
             if info.entries:
                 changes.trims.append((self.id, position(info.id, 0), info.last))
-        return last
+        return PlannedTrim(through, ends, now_ms)
+
+    def trim(self, plan: PlannedTrim) -> None:
+        """The commit of ``plan`` is on disk."""
+        if plan.ends and isinstance(self.log, DurableLog):
+            self.log.succeeded(plan.now_ms)
+        if plan.through is not None:
+            self.log.drop_through(plan.through)
+            self.trimmed()
+
+    @property
+    def _slowest(self) -> Position | None:
+        """The lowest mark-delete position of the durable subscriptions; None without one."""
+        marks = (each.mark_delete for each in self._subscriptions.values() if each.durable)
+        return min(marks, default=None)
 
     def trimmed(self) -> None:
         """Ledgers were dropped from the front of the log."""

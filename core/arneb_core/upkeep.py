@@ -30,6 +30,13 @@ for subscriptions that should have gone with a consumer that never came."""
 
 ALARM_WAIT_S_MAX: Final = 30.0
 
+SHORT_OF_ROOM_S: Final = 1.0
+"""Between looks for what may go while room is short, or a commit failed for want of it."""
+
+TOPICS_AT_ONCE: Final = 500
+BETWEEN_TOPICS_S: Final = 0.05
+"""So many are looked at, and trimmed with one commit, before others have their turn so long."""
+
 READ_RETRY_S: Final = 5.0
 """Until a read of the store that failed is tried again. A disk may come back; a damaged block
 does not, and must not cost more than this."""
@@ -52,6 +59,8 @@ class Upkeep:
         self._unreadable: dict[LogSubscription, None] = {}
         self._stuck = trio.Event()
         self.read_failures_total = 0
+        self.room_is_short = False
+        """Whatever may go is to go now, be it small."""
 
     def __repr__(self) -> str:
         return f"<Upkeep {len(self._unreadable)} unreadable>"
@@ -65,6 +74,7 @@ class Upkeep:
         nursery.start_soon(self.retry_reads)
         nursery.start_soon(self.keep_time)
         nursery.start_soon(self.keep_house, store, topics)
+        nursery.start_soon(self.make_room, topics)
 
     def cursor_changed(self) -> None:
         """Some cursor differs from what is on disk, and nobody waits for it."""
@@ -133,8 +143,30 @@ class Upkeep:
                 await trio.to_thread.run_sync(store.reader_check)
             except Exception:
                 logger.exception("looking for readers that died failed")
-            for topic in topics():
-                if topic.durable and topic.retention.ms > 0:
-                    self._committer.trim_due(topic)
+            for topic in list(topics()):
                 topic.forget_unused()
-            self._wake()
+            await self.trim(topics, at_once=False)
+
+    async def make_room(self, topics: Callable[[], Iterable[LogTopic]]) -> NoReturn:
+        """While room is short, let go what would otherwise wait for more or for a while."""
+        while True:
+            await trio.sleep(SHORT_OF_ROOM_S)
+            if self.is_short:
+                await self.trim(topics, at_once=True)
+
+    @property
+    def is_short(self) -> bool:
+        """Room is short by what is declared, or by the last commit."""
+        return self.room_is_short or self._committer.full
+
+    async def trim(self, topics: Callable[[], Iterable[LogTopic]], *, at_once: bool) -> None:
+        """Have the ledgers of all topics trimmed that may go by now, some topics at a time."""
+        now_ms = self._now_ms()
+        for index, topic in enumerate(list(topics()), 1):
+            ends = topic.last_ledger_ends(now_ms, at_once=at_once)
+            if ends or (topic.durable and topic.retention.ms > 0):
+                self._committer.trim_due(topic, at_once=at_once)
+            if index % TOPICS_AT_ONCE == 0:
+                self._wake()
+                await trio.sleep(BETWEEN_TOPICS_S)
+        self._wake()

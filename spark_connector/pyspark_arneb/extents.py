@@ -40,7 +40,13 @@ def survey(snapshot: "Snapshot", selection: TopicSelection) -> list[Extent]:
     if missing:
         raise OptionError("topic", f"no topic {missing[0]}; {_known(sorted(present))}")
     return [
-        Extent(present[name], name, tuple(_ledgers(snapshot, present[name]))) for name in chosen
+        Extent(
+            present[name],
+            name,
+            tuple(_ledgers(snapshot, present[name])),
+            _floor(snapshot, present[name]),
+        )
+        for name in chosen
     ]
 
 
@@ -50,6 +56,13 @@ def _known(names: list[str]) -> str:
     more = len(names) - NAMES_SHOWN_MAX
     shown = ", ".join(map(short_name, names[:NAMES_SHOWN_MAX]))
     return f"there are {shown}" + (f" and {more} more" if more > 0 else "")
+
+
+def _floor(snapshot: "Snapshot", topic_id: TopicId) -> Position:
+    """Where the oldest ledger begins, be it empty."""
+    for key, _ in snapshot.scan(Table.LEDGERS, topic_prefix(topic_id)):
+        return position(parse_ledger_key(key)[1], 0)
+    return EARLIEST
 
 
 def _ledgers(snapshot: "Snapshot", topic_id: TopicId) -> Iterator[LedgerExtent]:

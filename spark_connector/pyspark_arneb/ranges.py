@@ -45,6 +45,9 @@ class Extent:
     topic_id: "TopicId"
     topic: str
     ledgers: tuple[LedgerExtent, ...]
+    floor: Position = EARLIEST
+    """Nothing below this exists any more. A log that was drained says it though it holds
+    nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,6 @@ def _losses(extent: Extent, options: ReadOptions) -> Iterator[Loss]:
     start, end = _bounds(extent.topic, options)
     if start == EARLIEST or start >= end:
         return
-    # A log without ledgers says nothing about what it once had.
-    first = extent.ledgers[0].first if extent.ledgers else start
+    first = extent.ledgers[0].first if extent.ledgers else extent.floor
     if start < first:
         yield Loss(extent.topic, start, Position(min(first, end) - 1))

@@ -125,6 +125,24 @@ def test_what_cannot_be_read_leaves_alarms_as_they_are() -> None:
     run(look)
 
 
+def test_what_the_store_can_use_again_counts_as_free(tmp_path: Path) -> None:
+    """Its file never shrinks: without that a disk alarm would not end by consuming."""
+    inside = 1 << 50
+    free = read_levels(tmp_path, room_inside=lambda: inside).disk_free_bytes
+    assert free - inside >= 0
+    watermarks = Watermarks(disk_free_min_bytes=inside)
+    assert Resource.DISK in alarmed(watermarks, read_levels)
+    assert Resource.DISK not in alarmed(
+        watermarks, lambda path: read_levels(path, room_inside=lambda: inside)
+    )
+
+
+def alarmed(watermarks: Watermarks, read: Callable[[Path], Levels]) -> Short:
+    alarms = Alarms(watermarks, Path("/"), read=read)
+    trio.run(alarms.look)
+    return alarms.shortages.short
+
+
 def test_levels_are_those_of_this_process_and_disk(tmp_path: Path) -> None:
     levels = read_levels(tmp_path)
     assert 1 << 20 < levels.memory_used_bytes < memory_available_bytes()

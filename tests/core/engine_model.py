@@ -25,6 +25,8 @@ class TopicModel:
 
     name: str
     sizes: dict[Position, int] = field(default_factory=dict)
+    highest: Position = BEFORE_ALL
+    """The last position that was ever given out."""
 
     @property
     def messages(self) -> list[Message]:

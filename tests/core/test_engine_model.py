@@ -149,6 +149,8 @@ async def publish(machine: Machine, name: str, sizes: list[int]) -> None:
     topic, model = machine.engine.topic(name), machine.topics[name]
     first = topic.log.plan([], 0, machine.engine._now_ms()).first
     places = [Position(first + index) for index in range(len(sizes))]
+    assert first > model.highest, "a position is given out once"
+    model.highest = places[-1]
     model.sizes.update(zip(places, sizes, strict=True))
     told = Outcome()
     machine.engine.append(topic, [model.entry(place) for place in places], told)
@@ -400,10 +402,14 @@ PROGRAMS = st.lists(
 
 
 @settings(max_examples=150, deadline=None)
-@given(PROGRAMS)
-def test_engine_agrees_with_the_model(programs: list[tuple[bool, list[tuple]]]) -> None:
+@given(PROGRAMS, st.sampled_from([1, 1 << 20]))
+def test_engine_agrees_with_the_model(
+    programs: list[tuple[bool, list[tuple]]], ended_bytes_min: int
+) -> None:
+    """With ledgers that end as soon as they are acknowledged, and with such as wait."""
     note(f"{programs}")
     with TemporaryDirectory() as directory, ExitStack() as small:
         small.enter_context(patch("arneb_core.log.LEDGER_ENTRIES_MAX", 12))
+        small.enter_context(patch("arneb_core.retention.ENDED_BYTES_MIN", ended_bytes_min))
         small.enter_context(patch("arneb_core.topic.SWEEP_RUNS_MIN", 2))
         trio.run(run_program, Path(directory, "data"), programs)

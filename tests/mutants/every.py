@@ -13,6 +13,7 @@ from tests.mutants.edge_table import EDGE_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.promises_table import PROMISES_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
+from tests.mutants.room_table import ROOM_MUTANTS
 from tests.mutants.semantics_table import SEMANTICS_MUTANTS
 from tests.mutants.table import MUTANTS, Mutant
 from tests.mutants.topics_table import TOPIC_MUTANTS
@@ -31,4 +32,5 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *TOPIC_MUTANTS,
     *DOOR_MUTANTS,
     *TURNS_MUTANTS,
+    *ROOM_MUTANTS,
 )

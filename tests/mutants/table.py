@@ -272,8 +272,8 @@ MUTANTS: Final = (
     Mutant(
         "ledgers go before the slowest cursor is past them",
         CORE + "topic.py",
-        "            min(marks, default=None),\n",
-        "            max(marks, default=None),\n",
+        "        return min(marks, default=None)\n",
+        "        return max(marks, default=None)\n",
         START_TESTS,
     ),
     Mutant(

@@ -170,6 +170,15 @@ def test_no_ledger_that_may_hold_the_asked_times_is_left_out(
             assert ((log.topic, ledger.first >> 32) in chosen) == overlaps
 
 
+def test_a_start_before_a_log_that_was_drained_is_a_loss() -> None:
+    """All of it was acknowledged and went; what was asked for is gone all the same."""
+    log = Extent(TopicId(1), full_name("t"), (), floor=position(5, 0))
+    spans, losses = select([log], options(start=Offsets(position(4, 2))))
+    assert spans == []
+    assert losses == [Loss(log.topic, position(4, 2), Position(position(5, 0) - 1))]
+    assert select([log], options(start=Offsets(position(5, 0)))) == ([], [])
+
+
 def test_times_win_over_offsets() -> None:
     """Kafka's source has the same precedence."""
     log = Extent(TopicId(1), full_name("t"), (LedgerExtent(position(1, 0), position(1, 5), 6),))

@@ -199,6 +199,14 @@ class Store:
                 self._size_bytes = self._used_bytes()
             return self._size_bytes
 
+    @property
+    def free_bytes(self) -> int:
+        """What the data file has on disk and does not use: free pages, and room ahead. Costs a
+        read transaction. Raises :class:`StoreFailed`."""
+        with self.snapshot() as snapshot:
+            live = snapshot.live_bytes()
+        return max(0, self._room.on_disk_bytes - live)
+
     def statistics(self) -> StoreStatistics:
         """Costs a read transaction."""
         with self.snapshot() as snapshot:
@@ -244,6 +252,7 @@ class Store:
             self._closed = True
             if self._env is not None:
                 self._env.close()
+        self._room.close()
         self._journal.close()
         self._directory.release()
 

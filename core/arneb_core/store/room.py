@@ -23,6 +23,9 @@ STEP_BYTES_MIN: Final = 8 << 20
 STEP_BYTES_MAX: Final = 256 << 20
 """The file is allocated ahead in steps of a quarter of what is used, within these bounds."""
 
+STAT_BLOCK_BYTES: Final = 512
+"""In which ``st_blocks`` counts, everywhere."""
+
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 CANNOT_ALLOCATE: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 
@@ -41,8 +44,9 @@ class Room:
         used: Callable[[], int],
         free: Callable[[], int],
     ) -> None:
-        self._path = path
-        self._allocated = path.stat().st_size
+        # Open for good: a process that has no descriptor left must be able to grow the file.
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._allocated = os.fstat(self._fd).st_size
         self._bytes_max = bytes_max
         self._reserve = RESERVE_BYTES if bytes_max is None else min(RESERVE_BYTES, bytes_max // 4)
         self._used = used
@@ -52,6 +56,18 @@ class Room:
     @property
     def allocated_bytes(self) -> int:
         return self._allocated
+
+    @property
+    def on_disk_bytes(self) -> int:
+        """What the file really takes: on some file systems it has holes."""
+        found = os.fstat(self._fd)
+        return min(found.st_size, found.st_blocks * STAT_BLOCK_BYTES)
+
+    def close(self) -> None:
+        """Give the descriptor back. Idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def take(self, need: int) -> None:
         """Set aside ``need`` bytes for a commit that appends, or raise :class:`StoreFull`."""
@@ -86,18 +102,14 @@ class Room:
         """Try to allocate the file up to ``size``; False when there is no space for that."""
         if self._bytes_max is not None and size > self._bytes_max:
             return False
-        # Opened anew each time, which is rare: LMDB's own descriptors are not to be had.
-        fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            os.posix_fallocate(fd, self._allocated, size - self._allocated)
+            os.posix_fallocate(self._fd, self._allocated, size - self._allocated)
         except OSError as error:
             if error.errno in NO_SPACE:
-                self._allocated = os.fstat(fd).st_size
+                self._allocated = os.fstat(self._fd).st_size
                 return False
             if error.errno not in CANNOT_ALLOCATE:
                 raise
             # This file system cannot allocate ahead: trust, and let LMDB meet the full disk.
-        finally:
-            os.close(fd)
         self._allocated = size
         return True

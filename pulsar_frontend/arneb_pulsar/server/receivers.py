@@ -79,8 +79,7 @@ class Receiver:
 
     def acknowledge_until(self, effect: AcknowledgeUntil, receipt: Receipt | None) -> None:
         """Acknowledge everything up to the place that the peer names."""
-        last = self.topic.last
-        if last is None or effect.place > last:
+        if effect.place >= self.topic.next_append:
             if receipt is not None:
                 receipt(Failure(pb.NotAllowedError, "Acknowledged a message that is not there"))
             return
