@@ -27,6 +27,7 @@ from arneb.turn_watchdog import TurnWatchdog
 from arneb.watermarks import read_levels
 from arneb_core.engine import Engine, open_engine
 from arneb_core.errors import StoreUnusable, describe
+from arneb_core.supervision import supervise
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -41,7 +42,7 @@ STOP_WITHIN_S: Final = 4.5
 lost then either: the store is as safe against this as against a crash."""
 
 BROKEN_OFF: Final = 1
-"""The exit status of a stop that took too long."""
+"""The exit status of a stop that took too long, or that an error in the commit path brought."""
 
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long the event loop may keep the writer thread waiting for the interpreter. Beside a busy
@@ -86,7 +87,8 @@ async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) ->
     listeners = await Listeners.bind(wanted)
     async with trio.open_nursery() as watch:
         serving = trio.CancelScope()
-        watch.start_soon(_obey, signals, serving, say)
+        obey = partial(_obey, signals, serving, say)
+        watch.start_soon(supervise, "the wait for signals", obey)
         try:
             with serving:
                 kept = config.retention.retention
@@ -144,7 +146,8 @@ async def _open_doors(shared: Shared, say: Say) -> None:
     listeners = shared.listeners
     async with trio.open_nursery() as nursery:
         await shared.alarms.look()
-        nursery.start_soon(shared.alarms.watch)
+        nursery.start_soon(_end_if_broken, shared.core, say)
+        nursery.start_soon(supervise, "the watch over memory and disk", shared.alarms.watch)
         for door in listeners.by_door:
             addresses = listeners.addresses(door)  # a door may take its sockets over
             try:
@@ -254,6 +257,14 @@ async def _obey(signals: AsyncIterator[int], serving: trio.CancelScope, say: Say
         signal.signal(each, signal.SIG_DFL)
     _break_off_after(STOP_WITHIN_S, say)
     serving.cancel()
+
+
+async def _end_if_broken(core: Engine, say: Say) -> None:
+    """See to it that the process ends soon when the engine cannot go on: whoever waits for a
+    commit that was under way waits for ever."""
+    await core.broken()
+    say("stopping: an error in the commit path, see the log")
+    _break_off_after(STOP_WITHIN_S, say)
 
 
 def _break_off_after(seconds: float, say: Say) -> None:

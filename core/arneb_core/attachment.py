@@ -96,6 +96,11 @@ class Consumer(Protocol):
         ...
 
     @property
+    def attached(self) -> bool:
+        """It has not left, and was not put out."""
+        ...
+
+    @property
     def writable(self) -> bool:
         """The frontend clears it while the peer's socket is full and calls :meth:`wake` when
         it sets it again; a consumer that is not writable is assigned nothing."""

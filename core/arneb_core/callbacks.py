@@ -1,7 +1,8 @@
-"""Call-backs: calls into code that is not the core's.
+"""Call-backs: calls into code that may fail without harm to whoever calls.
 
 The rule: what a frontend's call-back raises is that frontend's mistake, and may cost neither
-another connection nor the commit that it was told about. It is logged and goes no further.
+another connection nor the commit that it was told about. It is logged and goes no further. The
+same for what is done for one topic or subscription after the other.
 """
 
 import logging
@@ -18,6 +19,6 @@ def call(back: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
     try:
         back(*args, **kwargs)
     except Exception:
-        logger.exception("a call-back of a frontend failed: %r", back)
+        logger.exception("a call-back failed: %r", back)
         return False
     return True

@@ -50,6 +50,8 @@ class Catalog:
         self._next_topic_id = 1
         self._untold: set[LogTopic] = set()
         """Topics with an index of delayed entries, of which the disk does not know that."""
+        self._untold_of_expiry: set[LogTopic] = set()
+        """Topics with entries that expire, of which the disk may not know that."""
         self.lock = trio.Lock()
         """Held by whoever changes topics or subscriptions, until that is durable."""
 
@@ -93,13 +95,19 @@ class Catalog:
 
     def expect_expiry(self, topic: LogTopic) -> None:
         """Entries with an expiry of their own are about to come; durable with the first of them."""
-        if topic.log.has_expiring:
+        if topic.log.has_expiring and topic not in self._untold_of_expiry:
             return
         topic.log.has_expiring = True
         if topic.durable and self.topics.get(topic.name) is topic:
-            request = Request(lambda error, firsts: None)
+            # Said again until it is on disk: any of these may be in another commit.
+            self._untold_of_expiry.add(topic)
+            request = Request(lambda error, firsts: self._told_of_expiry(topic, error))
             request.puts.append(_record_of(topic))
             self._engine.submit(request)
+
+    def _told_of_expiry(self, topic: LogTopic, error: CommitFailed | None) -> None:
+        if error is None:
+            self._untold_of_expiry.discard(topic)
 
     def expect_delays(self, topic: LogTopic) -> None:
         """Delayed entries are about to come; durable with the first of them."""
@@ -242,6 +250,7 @@ class Catalog:
     def _topic_gone(self, topic: LogTopic) -> None:
         topic.gone = True
         self._untold.discard(topic)
+        self._untold_of_expiry.discard(topic)
         self.topics.pop(topic.name, None)
         for subscription in topic.subscriptions.values():
             self._engine.forget(subscription)

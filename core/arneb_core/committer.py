@@ -3,9 +3,10 @@
 The rule: one commit is under way at a time; what arrives meanwhile is the next one.
 No timer makes anybody wait: the batch is what came during the last flush. Positions
 are given out when a commit starts and become visible when it is on disk, so a failed
-commit leaves neither a gap nor a trace.
+commit leaves neither a gap nor a trace. An error of ours on the way is a :mod:`.breakage`.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from arneb_core.breakage import Breakage
 from arneb_core.callbacks import call
-from arneb_core.errors import CommitFailed, StoreFull, TopicFenced
+from arneb_core.errors import (
+    CommitFailed,
+    StoreFailed,
+    StoreFull,
+    TopicFenced,
+)
 from arneb_core.interface import Done
 from arneb_core.log import DurableLog, PlannedRun
 from arneb_core.position import Position
@@ -37,6 +44,8 @@ COMMIT_BYTES_MAX: Final = 4 * 1024 * 1024
 
 WAITING_BYTES_MAX: Final = 16 * 1024 * 1024
 """What may wait for a commit before publishers are paused: four full commits."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -76,6 +85,7 @@ class Committer:
         self._receipts: list[Done] = []
         self._flush_cursors = False
         self._failed: CommitFailed | None = None
+        self.breakage = Breakage()
         self._room = trio.lowlevel.ParkingLot()
         self._idle = trio.lowlevel.ParkingLot()
         self.commits_total = 0
@@ -85,7 +95,7 @@ class Committer:
         """The last commit failed for want of room."""
 
     def __repr__(self) -> str:
-        state = "committing" if self._flight else "idle"
+        state = "broken" if self.breakage.error else "committing" if self._flight else "idle"
         return f"<Committer {state}, {len(self._waiting)} waiting, {len(self._dirty)} dirty>"
 
     def add(self, request: Request) -> None:
@@ -162,6 +172,15 @@ class Committer:
 
     def start(self) -> None:
         """Start a commit if none is under way and there is something to commit."""
+        try:
+            if self.breakage.error is None:
+                self._start_waiting()
+        except Exception as error:
+            self.breakage.happened(error)
+        if self.breakage.error is not None:
+            self._refuse_waiting()
+
+    def _start_waiting(self) -> None:
         while self._flight is None:
             take_cursors = bool(self._receipts) or self._flush_cursors
             if not (self._waiting or take_cursors or self._must_trim or self._settle_due):
@@ -180,7 +199,12 @@ class Committer:
         changes = Changes()
         size = sum(each.size for each in requests)
         flight = _Flight(requests, {}, [], [], [], [], [], {}, size)
-        self._plan_appends(flight, changes)
+        try:
+            self._plan_appends(flight, changes)
+        except Exception as error:
+            logger.exception("a commit could not be planned")
+            self._flight = flight
+            return StoreFailed(f"unexpected {type(error).__name__} while planning: {error}")
         for request in requests:
             self._plan_request(request, flight, changes)
         if alone or take_cursors or flight.taken:
@@ -290,7 +314,10 @@ class Committer:
 
     def _finished(self, result: CommitResult) -> None:
         """The writer brings the result of the commit under way. Runs in the event loop."""
-        self._finish(result)
+        try:
+            self._finish(result)
+        except Exception as error:
+            self.breakage.happened(error)
         self.start()
 
     def _finish(self, result: CommitResult) -> None:
@@ -347,6 +374,19 @@ class Committer:
                 request.fail(error)
         for done in flight.receipts:
             call(done, error)
+
+    def _refuse_waiting(self) -> None:
+        """Nothing of what waits is durable, nor will be."""
+        error = self.breakage.refusal
+        waiting, self._waiting = self._waiting, deque()
+        receipts, self._receipts = self._receipts, []
+        for request in waiting:
+            self.waiting_bytes -= request.size
+            request.fail(error)
+        for done in receipts:
+            call(done, error)
+        if self._room and not self.crowded:
+            self._room.unpark_all()
 
     @property
     def _must_trim(self) -> bool:

@@ -24,6 +24,7 @@ from arneb_core.interface import (
     Departure,
     Limits,
 )
+from arneb_core.outstanding import OUTSTANDING_MAX, Outstanding
 from arneb_core.position import BEFORE_ALL, Position
 from arneb_core.replay import ReplaySet
 
@@ -40,12 +41,6 @@ if TYPE_CHECKING:
 
 LET_GO_MAX: Final = 512
 """Entries that depart before others get their turn."""
-
-OUTSTANDING_MAX: Final = 1_024
-"""Entries at the heir; a commit holds a few thousand at the most, so more would only wait."""
-
-OUTSTANDING_BYTES_MAX: Final = 4 * 1024 * 1024
-"""And their bytes; a single entry may be larger."""
 
 NO_LIMITS: Final = Limits()
 
@@ -64,12 +59,13 @@ class Departures:
         self._waiting: dict[Departure, ReplaySet] = {}
         self._parts: dict[Position, int] = {}
         """Of the batches that wait, and of which only some messages depart: these."""
-        self._handed: dict[Position, int] = {}
-        """What the heir has, or had when that was last looked at: the sizes in bytes."""
+        self._handed = Outstanding()
         self.departed_total = 0
         self.judged_through = subscription.topic.log.ledgers.last or BEFORE_ALL
         """What stands up to here was there when consumers were looked at before."""
         self._has_returned = False
+        self._heir_failed = False
+        """It gets nothing until it is tried again."""
 
     def __repr__(self) -> str:
         waiting = sum(map(len, self._waiting.values()))
@@ -86,29 +82,30 @@ class Departures:
 
     def forget(self) -> None:
         """A seek: what was on its way to the heir is the log's again."""
+        self.estate.attached = False  # so that an heir who tries again knows
         self.estate = new_estate(self._subscription)
         self._waiting.clear()
         self._parts.clear()
         self._handed.clear()
 
+    def start_over(self) -> set[Position]:
+        """A turn failed half-way: what was on its way to the heir and did not come there is the
+        log's again. Returns what the heir has, or what is about to be read for it."""
+        estate = self.estate
+        known = self._handed.places | {
+            Position(each) for waiting in self._waiting.values() for each in waiting.places
+        }
+        estate.whole &= known
+        estate.masks = {place: mask for place, mask in estate.masks.items() if place in known}
+        estate.sizes = {place: n for place, n in estate.sizes.items() if place in known}
+        self._parts = {place: mask for place, mask in self._parts.items() if place in known}
+        return {*estate.whole, *estate.masks}
+
     def _fitting(self, entries: Sequence[bytes]) -> int:
         """How many of ``entries``, from the first on, may go to the heir now."""
         if self.heir is None:
             return min(len(entries), OUTSTANDING_MAX)
-        left = OUTSTANDING_BYTES_MAX - sum(self._handed.values())
-        if left <= 0 or len(self._handed) >= OUTSTANDING_MAX:
-            held = self.estate.whole, self.estate.masks
-            self._handed = {
-                place: size
-                for place, size in self._handed.items()
-                if place in held[0] or place in held[1]
-            }
-            left = OUTSTANDING_BYTES_MAX - sum(self._handed.values())
-        for index, entry in enumerate(entries[: OUTSTANDING_MAX - len(self._handed)]):
-            if left <= 0:
-                return index
-            left -= len(entry)
-        return min(len(entries), OUTSTANDING_MAX - len(self._handed))
+        return 0 if self._heir_failed else self._handed.fitting(entries, self.estate)
 
     # What departs
 
@@ -184,7 +181,7 @@ class Departures:
     def step(self) -> None:
         """Hand over what has been read meanwhile."""
         for reason, known in list(self._waiting.items()):
-            while self.heir is not None:
+            while self.heir is not None and not self._heir_failed:
                 at_hand = known.peek()
                 if at_hand is None:
                     break
@@ -223,7 +220,8 @@ class Departures:
         return total
 
     def retry(self) -> None:
-        """Try once more to read what could not be read."""
+        """Try once more to read what could not be read, and what the heir could not take."""
+        self._heir_failed = False
         for known in self._waiting.values():
             known.fetch.retry()
         if self.weights is not None:
@@ -356,7 +354,7 @@ class Departures:
         entries: list[bytes],
         parts: dict[Position, int] | None = None,
     ) -> None:
-        self._handed.update(zip(positions, map(len, entries), strict=True))
+        self._handed.add(positions, entries)
         masks = parts or self._subscription.acks.masks_of(positions)
         run = Deliveries(positions, entries, masks=masks or None)
         if parts is None and self._subscription.topic.log.has_batches:
@@ -365,7 +363,20 @@ class Departures:
                 for place, entry in zip(positions, entries, strict=True)
             }
             self.estate.sizes.update((each, size) for each, size in sizes.items() if size != 1)
-        call(heir.departed, reason, run, self.estate)
+        if not call(heir.departed, reason, run, self.estate):
+            self._not_taken(reason, positions, parts)
+
+    def _not_taken(
+        self, reason: Departure, positions: list[Position], parts: dict[Position, int] | None
+    ) -> None:
+        """The heir could not take these: they are read for it once more, a little later."""
+        self._heir_failed = True
+        self.departed_total -= len(positions)
+        self._handed.remove(positions)
+        for place, mask in (parts or {}).items():
+            self._parts[place] = self._parts.get(place, 0) | mask
+        self._subscription.topic.engine.try_again(self._subscription)
+        self._read(reason, positions)
 
     def _hand_parts(
         self,

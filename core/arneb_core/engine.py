@@ -7,6 +7,7 @@ It is longer than most because it has one method for each of the interface's; wh
 stands in the parts.
 """
 
+import logging
 import os
 import time
 from collections import OrderedDict, deque
@@ -47,6 +48,7 @@ from arneb_core.store.schema import (
     Table,
 )
 from arneb_core.subscription import LogSubscription
+from arneb_core.supervision import supervise
 from arneb_core.tail_cache import CacheBudget
 from arneb_core.threads import CommittingStore, Reader, Writer
 from arneb_core.topic import LogTopic
@@ -61,6 +63,8 @@ STEP_ENTRIES_MAX: Final = 4 * DISPATCH_ENTRIES_MAX
 TURN_ENTRIES: Final = 8
 """What a subscription's turn costs of that at least, so that many with little to do do not
 take the loop for long either."""
+
+logger = logging.getLogger(__name__)
 
 
 class Engine:
@@ -249,6 +253,8 @@ class Engine:
 
     def has_work(self, subscription: LogSubscription) -> None:
         """Have ``subscription`` dispatch at the next step."""
+        if subscription.is_resting:
+            return
         self._ready[subscription] = None
         self._pump.wake()
 
@@ -284,6 +290,19 @@ class Engine:
     def has_appends(self, topic: LogTopic) -> bool:
         """Something is on its way into ``topic``."""
         return self._committer.has_appends(topic)
+
+    def turn_failed(self, subscription: LogSubscription, error: Exception) -> None:
+        """A defect of ours showed in a turn of ``subscription``. It starts over a little later;
+        the others go on."""
+        logger.error("%r failed, and starts over", subscription, exc_info=error)
+        subscription.is_resting = True
+        call(subscription.start_over)
+        self._ready.pop(subscription, None)
+        self.try_again(subscription)
+
+    def try_again(self, subscription: LogSubscription) -> None:
+        """Something of ``subscription`` failed; have it tried again a little later."""
+        self._upkeep.try_again(subscription)
 
     def submit(self, request: Request) -> None:
         """Have ``request`` committed."""
@@ -343,7 +362,7 @@ class Engine:
         self._dispatch()
         trimmable, self._trimmable = self._trimmable, {}
         for topic in trimmable:
-            topic.trim_memory()
+            call(topic.trim_memory)
         self._committer.start()
         return bool(self._ready or self._completed)
 
@@ -352,23 +371,34 @@ class Engine:
         left = STEP_ENTRIES_MAX
         topics: dict[LogTopic, None] = {}
         for _ in range(len(self._ready)):
-            if left <= 0:
+            if left <= 0 or not self._ready:  # a turn may end others
                 break
             subscription, _none = self._ready.popitem(last=False)
-            taken = subscription.dispatch()
+            try:
+                taken = subscription.dispatch()
+            except Exception as error:
+                self.turn_failed(subscription, error)
+                taken = 0
             if taken >= DISPATCH_ENTRIES_MAX:
                 self._ready[subscription] = None
             left -= max(taken, TURN_ENTRIES)
             topics[subscription.topic] = None
         for topic in topics:
-            topic.dispatched()
+            call(topic.dispatched)
         if self._after_dispatch:
             backs, self._after_dispatch = self._after_dispatch, {}
             for back in backs:
                 call(back)
 
+    async def broken(self) -> None:
+        """Wait until the engine cannot go on; see :mod:`.breakage`. It is about to be
+        closed then, by an :class:`EngineBroken` out of :func:`open_engine`."""
+        await self._committer.breakage.wait()
+
     async def _stop(self) -> None:
         """Write the cursors and say that all is well."""
+        if self._committer.breakage.error is not None:
+            return  # what is in memory may not be what is on disk
         self._committer.stop()
         for topic in self.catalog.topics.values():
             topic.fenced = True
@@ -400,10 +430,11 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """The engine over the data directory ``path``, running while the block does.
 
-    Raises :class:`arneb_core.errors.StoreUnusable`. Leaving the block detaches all consumers,
-    writes what is not written yet and marks the stop as clean; a block left by an exception is
-    closed the same way. ``retention`` is for topics that ask for none of their own. Tests pass
-    ``store`` and a faulty ``committing``.
+    Raises :class:`arneb_core.errors.StoreUnusable`, and :class:`arneb_core.errors.EngineBroken`
+    out of the block when a commit could not be carried through in memory. Leaving the block
+    detaches all consumers, writes what is not written yet and marks the stop as clean; a block
+    left by an exception is closed the same way. ``retention`` is for topics that ask for none of
+    their own. Tests pass ``store`` and a faulty ``committing``.
     """
     opened = store or Store.open(path)
     try:
@@ -422,14 +453,17 @@ async def open_engine(
                 raise StoreUnusable(f"cannot use the store in {opened.path}: {reason}") from error
             async with trio.open_nursery() as outer:
                 nursery: trio.Nursery = await outer.start(keep_nursery)
-                nursery.start_soon(engine._pump.run)
+                nursery.start_soon(supervise, "the pump", engine._pump.run, name="the pump")
                 engine._upkeep.start(nursery, opened, engine.catalog.topics.values)
+                # Not beside the pump, which has to tell everybody that nothing comes of it.
+                outer.start_soon(engine._committer.breakage.end)
                 try:
                     yield engine
                 finally:
                     with trio.CancelScope(shield=True):
                         await engine._stop()
                     nursery.cancel_scope.cancel()
+                    outer.cancel_scope.cancel()
         finally:
             engine._writer.stop()
             engine.reader.stop()

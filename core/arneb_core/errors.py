@@ -20,6 +20,7 @@ test proves the table complete, so every error that a frontend may meet is a lea
 * :class:`StoreUnusable` - the store cannot be opened; one line for the user, exit status 2
     * :class:`StoreLocked`, :class:`FormatMismatch`, :class:`ForeignDirectory`,
       :class:`StoreDamaged`
+* :class:`EngineBroken` - what is in memory may not be what is on disk; the broker ends
 """
 
 
@@ -97,6 +98,11 @@ class FormatMismatch(StoreUnusable):
 
 class ForeignDirectory(StoreUnusable):
     """The directory holds something that is not an Arneb store."""
+
+
+class EngineBroken(Exception):
+    """An error in the commit path may have left memory other than the disk; nothing more is
+    confirmed or delivered, and the next start reads what is on disk."""
 
 
 class StoreDamaged(StoreUnusable):

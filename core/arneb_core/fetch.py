@@ -5,12 +5,15 @@ cannot be read is never skipped: the fetch keeps why, asks no more, and waits fo
 have it try again.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from arneb_core.errors import StoreFailed
 from arneb_core.log import Read, Runs
 from arneb_core.position import Position, before, render
+
+logger = logging.getLogger(__name__)
 
 
 class Readable(Protocol):
@@ -76,7 +79,13 @@ class Fetch:
                 return
             runs = self._believable(place, found)
             if runs is not None:
-                then(runs)
+                try:
+                    then(runs)
+                except Exception as error:
+                    # A defect of ours, perhaps met by one entry only. Nothing is skipped for it.
+                    logger.exception("what was read at %s could not be taken in", render(place))
+                    self._fail(place, StoreFailed(f"cannot take in what was read: {error!r}"))
+                    return
                 self._told()
             elif not again:
                 # A trim can be on disk an instant before the log is told of it.

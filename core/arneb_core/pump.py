@@ -39,7 +39,12 @@ class Pump:
                 self._parked = trio.lowlevel.current_task()
                 await trio.lowlevel.wait_task_rescheduled(self._abort)
             self._woken = False
-            if self._step() or self._woken:
+            try:
+                more = self._step()
+            except BaseException:
+                self._woken = True  # the next run finds what this one left
+                raise
+            if more or self._woken:
                 self._woken = True
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 await trio.lowlevel.checkpoint_if_cancelled()

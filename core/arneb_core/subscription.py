@@ -37,6 +37,7 @@ from arneb_core.priorities import PrioritySource
 from arneb_core.pulling import Pulling
 from arneb_core.replay import ReplaySet
 from arneb_core.settlement import Settlement
+from arneb_core.starting_over import start_over
 from arneb_core.store.schema import SubscriptionId
 from arneb_core.survey import SubscriptionSurvey
 from arneb_core.tally import Tally
@@ -93,6 +94,8 @@ class LogSubscription(SubscriptionSurvey):
         """What all consumers together may have unanswered."""
         self.unused = False
         """It had no consumer when the house was last looked over."""
+        self.is_resting = False
+        """A turn of it failed: it gets none until it is tried again."""
         self._leaving = False
         self._seeking = False
         self._unreadable_at: Position | None = None
@@ -250,8 +253,13 @@ class LogSubscription(SubscriptionSurvey):
         """One message for ``consumer``, outside permits; None when nothing is ready."""
         return await self._pulling.pull(consumer)
 
+    def start_over(self) -> None:
+        """A turn of it failed half-way; see :mod:`.starting_over`."""
+        start_over(self, self._reader, self._handout)
+
     def retry(self) -> None:
-        """Try once more to read what could not be read."""
+        """Try once more to read what could not be read, or what failed."""
+        self.is_resting = False
         self._replay.fetch.retry()
         self._reader.fetch.retry()
         self.held_back.retry()

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import trio
 
+from arneb_core.callbacks import call
 from arneb_core.errors import CommitFailed, StoreFailed
 from arneb_core.log import Read, Runs
 from arneb_core.position import Position, render
@@ -131,7 +132,10 @@ class Reader:
 
     def _answer(self, then: Callable[[object], None], found: object) -> None:
         self.requests_open -= 1
-        then(found)
+        # Nothing on disk changes here. Who cannot make anything of what was read is told that it
+        # was not, and does what is to be done then: nothing is skipped, and it is read again.
+        if not call(then, found):
+            call(then, StoreFailed("what was read could not be taken in"))
 
 
 def _blocks(

@@ -227,8 +227,11 @@ class LogTopic(TopicSurvey):
             self.delayed.confirm(run)
         if run.new_ledger is not None:
             self.engine.ledger_closed(self)
-        for subscription in self._subscriptions.values():
-            subscription.came(run.first, run.entries)
+        for subscription in list(self._subscriptions.values()):
+            try:
+                subscription.came(run.first, run.entries)
+            except Exception as error:
+                self.engine.turn_failed(subscription, error)
 
     def fence(self) -> None:
         """The topic is being deleted: its consumers leave and nobody else comes."""

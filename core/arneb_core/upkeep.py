@@ -1,20 +1,24 @@
 """Upkeep: what an engine does from time to time without being asked.
 
 The rule: a few loops, each asleep while it has nothing to do; what they find to do is done
-by the committer and the pump like everything else.
+by the committer and the pump like everything else. A loop that an error ends begins again, and
+looks first for what the last run left undone.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Final, NoReturn
 
 import trio
 
 from arneb_core.alarms import Alarms
+from arneb_core.callbacks import call
 from arneb_core.committer import Committer
 from arneb_core.interface import ACK_DURABLE_WITHIN_MS
 from arneb_core.store.environment import Store
 from arneb_core.subscription import LogSubscription
+from arneb_core.supervision import supervise
 from arneb_core.topic import LogTopic
 
 CURSOR_FLUSH_S: Final = ACK_DURABLE_WITHIN_MS / 2 / 1000
@@ -69,12 +73,16 @@ class Upkeep:
         self, nursery: trio.Nursery, store: Store, topics: Callable[[], Iterable[LogTopic]]
     ) -> None:
         """Do all of it in ``nursery``, until that is cancelled."""
-        nursery.start_soon(self.flush_cursors)
-        nursery.start_soon(self.settle_journal)
-        nursery.start_soon(self.retry_reads)
-        nursery.start_soon(self.keep_time)
-        nursery.start_soon(self.keep_house, store, topics)
-        nursery.start_soon(self.make_room, topics)
+        loops: dict[str, Callable[[], Awaitable[object]]] = {
+            "the flush of cursors": self.flush_cursors,
+            "the takeover of the journal": self.settle_journal,
+            "the retry of failed reads": self.retry_reads,
+            "the alarm clock": self.keep_time,
+            "the look for what is stale": partial(self.keep_house, store, topics),
+            "the making of room": partial(self.make_room, topics),
+        }
+        for name, loop in loops.items():
+            nursery.start_soon(supervise, name, loop, name=name)
 
     def cursor_changed(self) -> None:
         """Some cursor differs from what is on disk, and nobody waits for it."""
@@ -88,6 +96,10 @@ class Upkeep:
     def unreadable(self, subscription: LogSubscription) -> None:
         """A read failed for ``subscription``; have it tried again."""
         self.read_failures_total += 1
+        self.try_again(subscription)
+
+    def try_again(self, subscription: LogSubscription) -> None:
+        """``subscription`` stands still; have it go on a little later."""
         self._unreadable[subscription] = None
         self._stuck.set()
 
@@ -95,12 +107,13 @@ class Upkeep:
         """Keep the promise that every ack is durable within a tenth of a second."""
         while True:
             await self._dirty.wait()
-            self._dirty = trio.Event()
             await trio.sleep(CURSOR_FLUSH_S)
-            if self._committer.flush_cursors():
-                self._wake()
+            # Not before: a run that ends in between leaves the next one something to do.
+            self._dirty = trio.Event()
             if self._committer.has_dirty:
                 self._dirty.set()  # should this flush fail, the next one comes by itself
+            if self._committer.flush_cursors():
+                self._wake()
 
     async def settle_journal(self) -> NoReturn:
         """Have what is only in the store's journal put where other processes look first."""
@@ -114,11 +127,11 @@ class Upkeep:
         """Let subscriptions that stand still read again."""
         while True:
             await self._stuck.wait()
-            self._stuck = trio.Event()
             await trio.sleep(READ_RETRY_S)
+            self._stuck = trio.Event()
             unreadable, self._unreadable = self._unreadable, {}
             for subscription in unreadable:
-                subscription.retry()
+                call(subscription.retry)
 
     async def keep_time(self) -> NoReturn:
         """Wake subscriptions at the times that they named."""
@@ -126,7 +139,7 @@ class Upkeep:
             self._earlier = trio.Event()
             now_ms = self._now_ms()
             for subscription in self.alarms.ring(now_ms):
-                subscription.wake()
+                call(subscription.wake)
             # A wall clock that is set is noticed within this time.
             wait_s = ALARM_WAIT_S_MAX
             soonest_ms = self.alarms.soonest_ms
@@ -144,7 +157,7 @@ class Upkeep:
             except Exception:
                 logger.exception("looking for readers that died failed")
             for topic in list(topics()):
-                topic.forget_unused()
+                call(topic.forget_unused)
             await self.trim(topics, at_once=False)
 
     async def make_room(self, topics: Callable[[], Iterable[LogTopic]]) -> NoReturn:

@@ -12,7 +12,7 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core import departures
+from arneb_core import outstanding
 from arneb_core.engine import Engine, open_engine
 from arneb_core.entry import EntryHeader, Origin
 from arneb_core.errors import CommitFailed
@@ -323,7 +323,7 @@ async def test_the_delivery_limit(data_dir: Path) -> None:
 async def test_a_million_that_expire_at_once_go_step_by_step(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(departures, "OUTSTANDING_MAX", 10)
+    monkeypatch.setattr(outstanding, "OUTSTANDING_MAX", 10)
 
     async def play(world: World) -> None:
         world.subscription.limit(Limits(message_ttl_ms=10), world.heir)

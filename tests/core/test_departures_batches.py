@@ -13,7 +13,7 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core import departures
+from arneb_core import outstanding
 from arneb_core.consumer import LogConsumer
 from arneb_core.engine import Engine, open_engine
 from arneb_core.entry import EntryHeader, Origin, messages_in
@@ -185,7 +185,7 @@ async def test_a_message_that_came_back_too_often_leaves_the_rest_of_its_batch(
 async def test_the_bytes_at_the_heir_are_bounded(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(departures, "OUTSTANDING_BYTES_MAX", 10_000)
+    monkeypatch.setattr(outstanding, "OUTSTANDING_BYTES_MAX", 10_000)
     now = [START_MS]
     async with open_engine(data_dir, now_ms=lambda: now[0]) as engine:
         subscription = await make(engine)

@@ -5,6 +5,7 @@ it waits too. So at most one task carries requests, and while it does nobody els
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 import trio
@@ -25,6 +26,7 @@ from arneb_amqp.session.effects import (
     Request,
     Wake,
 )
+from arneb_core.supervision import contain
 
 _AFTER_PUBLISHES: Final = (Perform, Get, Leave, EndConnection)
 """Requests that wait until what was published before them is in its queues, as in RabbitMQ: a
@@ -85,7 +87,8 @@ class Carrier:
         waiting = self.order()
         if waiting or self._session.has_more:
             self._busy = True
-            self._nursery.start_soon(self._carry_on, waiting)
+            carry_on = partial(self._carry_on, waiting)
+            self._nursery.start_soon(contain, "carrying on", carry_on)
 
     def order(self) -> list[Effect]:
         """Carry out effects up to the first request; the rest, for :meth:`carry_out`."""

@@ -9,6 +9,7 @@ write carries everything a turn has brought.
 import logging
 import socket
 import time
+from functools import partial
 from typing import Final
 
 import trio
@@ -29,6 +30,7 @@ from arneb_amqp.topology.topology import new_name
 from arneb_core.errors import SubscriptionFenced
 from arneb_core.interface import Deliveries
 from arneb_core.shortages import Short
+from arneb_core.supervision import contain
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -193,7 +195,8 @@ class Connection:
         try:
             self.bridge.closed(consumer)
             if reason == "seek":
-                self._services.nursery.start_soon(self._reattach, consumer)
+                reattach = partial(self._reattach, consumer)
+                self._services.nursery.start_soon(contain, "attaching after a seek", reattach)
             else:
                 self._close_consumer(consumer)
         except Exception as error:
@@ -339,7 +342,7 @@ class Connection:
         """Close the socket when all is written; the peer may be given the time to do it first."""
         LOGGER.debug("= connection %d: %s", self._id, order.reason)
         self._disconnecting, self._peer_first = True, order.peer_first
-        self._services.nursery.start_soon(self._hang_up)
+        self._services.nursery.start_soon(contain, "hanging up", self._hang_up)
 
     def _close_consumer(self, consumer: ConsumerId) -> None:
         self.session.handle(ConsumerClosed(consumer), *_instants())

@@ -10,6 +10,8 @@ from collections.abc import Callable
 import outcome
 import trio
 
+from arneb_core.callbacks import call
+
 
 class Flusher:
     """Calls what was added, each once, after the tasks that are due now."""
@@ -33,7 +35,7 @@ class Flusher:
                 await trio.lowlevel.wait_task_rescheduled(self._abort)
             flushes, self._flushes = self._flushes, {}
             for flush in flushes:
-                flush()
+                call(flush)
             if self._flushes:
                 await trio.lowlevel.checkpoint()
 

@@ -10,6 +10,7 @@ reply would cost more than the reply, and because acks and confirms must leave i
 the event loop that makes them.
 """
 
+import logging
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from contextlib import suppress
 from typing import Final
 
 import trio
+
+LOGGER: Final = logging.getLogger(__name__)
 
 RECEIVE_BYTES_MAX: Final = 256 * 1024
 """Hundreds of small messages in one wake-up, which is what makes runs long."""
@@ -100,7 +103,14 @@ class Link:
         self._socket.close()
 
     async def _write(self) -> None:
-        """Send what waits, then end."""
+        """Send what waits, then end. A defect of ours costs this connection and no other."""
+        try:
+            await self._write_waiting()
+        except Exception:
+            LOGGER.exception("writing to %r failed", self)
+            self.abort()
+
+    async def _write_waiting(self) -> None:
         while self._waiting:
             try:
                 await trio.lowlevel.wait_writable(self._socket)

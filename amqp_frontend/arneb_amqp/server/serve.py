@@ -20,7 +20,9 @@ from arneb_amqp.topology.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology
 from arneb_core.interface import Core
 from arneb_core.lasting import keep_nursery
+from arneb_core.listening import serve_listeners
 from arneb_core.shortages import Shortages
+from arneb_core.supervision import supervise
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -82,18 +84,18 @@ async def serve_amqp(
     flusher, timers = Flusher(), Timers()
     async with trio.open_nursery() as outer:
         nursery: trio.Nursery = await outer.start(keep_nursery)
-        nursery.start_soon(flusher.run)
-        nursery.start_soon(timers.run)
-        nursery.start_soon(topology.keep_house)
+        nursery.start_soon(supervise, "the flusher", flusher.run)
+        nursery.start_soon(supervise, "the look at AMQP's timers", timers.run)
+        nursery.start_soon(supervise, "the look after AMQP's queues", topology.keep_house)
         server = Server(
             Services(core, topology, settings, flusher, timers, nursery, shortages or Shortages())
         )
         try:
-            await trio.serve_listeners(
+            await serve_listeners(
                 partial(_accepted, server, settings.handshake_s),
-                list(listeners),
+                listeners,
                 handler_nursery=nursery,
-                task_status=_Started(task_status),
+                task_status=task_status,
             )
         finally:
             with trio.CancelScope(shield=True):
@@ -122,13 +124,3 @@ def _is_loopback(sock: trio.socket.SocketType) -> bool:
         return ip_address(sock.getpeername()[0].partition("%")[0]).is_loopback
     except OSError:
         return False
-
-
-class _Started:
-    """Reports readiness without the list of listeners that trio reports."""
-
-    def __init__(self, task_status: trio.TaskStatus[None]) -> None:
-        self._task_status = task_status
-
-    def started(self, _: object = None) -> None:
-        self._task_status.started()

@@ -12,6 +12,8 @@ from typing import Final, Protocol
 
 import trio
 
+from arneb_core.callbacks import call
+
 GRAIN_S: Final = 0.05
 """Nobody is looked at more often, whatever they say; the shortest heartbeat is sent every
 half second."""
@@ -79,6 +81,11 @@ class Timers:
             if timed is None:
                 continue
             self.remove(timed)
+            call(self._look_at, timed, now)
+
+    def _look_at(self, timed: Timed, now: float) -> None:
+        try:
             if timed.next_timer() <= now:
                 timed.handle_timer(now)
+        finally:
             self.add(timed, now + GRAIN_S)

@@ -21,6 +21,7 @@ from arneb_amqp.topology.heads import head_of
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route, split_route
+from arneb_core.callbacks import call
 from arneb_core.codec import codecs
 from arneb_core.entry import (
     HEADER_BYTES,
@@ -124,7 +125,9 @@ class DeadLetterOffice:
         """Try again what could not be committed."""
         undelivered, self._undelivered = self._undelivered, []
         for reason, run, estate in undelivered:
-            self._commit(reason, run, estate)
+            # If it is not, a seek came, and they are the queue's again.
+            if estate.attached and not call(self._commit, reason, run, estate):
+                self._undelivered.append((reason, run, estate))
 
     def bury_refused(self, entry: bytes, gate: Gate) -> None:
         """Address one message that never got into the queue, which was too full."""

@@ -26,6 +26,7 @@ from arneb_amqp.topology.queues import Queues
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import split_route
+from arneb_core.callbacks import call
 from arneb_core.entry import (
     HEADER_BYTES,
     HINT,
@@ -33,7 +34,7 @@ from arneb_core.entry import (
     MESSAGES_OFFSET,
     PRIORITY_OFFSET,
 )
-from arneb_core.errors import CommitFailed, TopicNotFound
+from arneb_core.errors import CommitFailed, CoreError, TopicNotFound
 from arneb_core.interface import (
     Consumer,
     ConsumerSpec,
@@ -122,14 +123,27 @@ class Keeper:
         """Nobody asks."""
 
     def closed_by_core(self, reason: str) -> None:
-        """The exchange was deleted, or the broker stops."""
+        """The exchange was deleted, the broker stops, or something failed here. All that was due
+        and is not routed is the core's again, and comes again if there is a consumer again."""
         self._consumer = None
+        self._unrouted.clear()
 
     def retry(self) -> None:
-        """Try again what could not be committed."""
+        """Be there again if something has failed, and try again what could not be committed."""
+        if self._consumer is None:
+            LOGGER.warning("exchange %r goes on with what it has kept", self.exchange)
+            self.begin()
         unrouted, self._unrouted = self._unrouted, []
         for run in unrouted:
-            self._route(run)
+            if not call(self._route, run):
+                self._leave()
+                return
+
+    def _leave(self) -> None:
+        """A defect of ours: all that is not routed is the core's again, and comes again."""
+        if self._consumer is not None:
+            self._consumer.detach()
+        self.closed_by_core("failed")
 
     def _route(self, run: Deliveries) -> None:
         consumer = self._consumer
@@ -159,7 +173,7 @@ class Keeper:
 
         def done(error: CommitFailed | None) -> None:
             gate.over()
-            if error is not None:
+            if error is not None and self._consumer is consumer:
                 LOGGER.warning("what exchange %r kept waits: %s", self.exchange, error)
                 self._unrouted.append(run)
 
@@ -244,6 +258,11 @@ class Delays:
         if exchange.type != DELAYED_MESSAGE:
             return None
         name = self._topic_name(exchange.name)
+        if exchange.name in self._keepers:
+            # Of one that was deleted while the store took nothing. Nothing of that is to come.
+            with suppress(TopicNotFound):
+                await self._core.delete_topic(name)
+            del self._keepers[exchange.name]
         topic = self._core.topics.get(name)
         if topic is None:
             topic = await self._core.create_topic(
@@ -266,17 +285,28 @@ class Delays:
         for keeper in self._keepers.values():
             keeper.begin()
 
-    async def look_over(self) -> None:
-        """Forget what exchanges kept that are gone, and try again what could not be committed."""
+    async def look_over(self) -> bool:
+        """Forget what exchanges kept that are gone, and try again what could not be committed.
+        False when something of it must be tried again: then what was kept is still here."""
+        all_done = True
         for name, keeper in list(self._keepers.items()):
             if name in self._router.exchanges:
-                keeper.retry()
+                try:
+                    keeper.retry()
+                except CoreError as error:
+                    LOGGER.warning("what exchange %r kept waits: %s", name, error)
+                    all_done = False
                 continue
-            del self._keepers[name]
             try:
                 await self._core.delete_topic(keeper.topic.name)
             except TopicNotFound:
                 LOGGER.warning("the topic of exchange %r was gone already", name)
+            except CoreError as error:
+                LOGGER.warning("what exchange %r kept waits to be removed: %s", name, error)
+                all_done = False
+                continue
+            del self._keepers[name]
+        return all_done
 
     def _topic_name(self, exchange: str) -> str:
         return f"{SCHEME}{namespace_of(self.vhost)}/{encode(exchange)}"

@@ -116,8 +116,10 @@ class Queues:
             if queue_type(wanted.arguments) is QueueType.STREAM:
                 # How long its log is kept was settled by who made the topic.
                 raise inequivalent(queue_arguments.QUEUE_TYPE, str(queue), "'stream'", "none")
+            if queue.durable:
+                record = QueueRecord(self.vhost, name, wanted.auto_delete, wanted.arguments)
+                await self._core.committed(Unit(metadata=[(record.key, record.encode())]))
             queue.arguments, queue.auto_delete = wanted.arguments, wanted.auto_delete
-            await self._keep(queue)
             self._apply_arguments(queue)
             queue.adopted = False
         return queue
@@ -162,7 +164,7 @@ class Queues:
         as :meth:`.Core.delete_topic` if ``only_if`` does not hold."""
         count = 0 if queue.type is QueueType.STREAM else queue.message_count
         self._queues.pop(queue.name, None)
-        self.refusing.pop(queue.name, None)
+        refusing = self.refusing.pop(queue.name, None)
         removed = self._router.remove_queue(queue.name)
         async with removal(self._router, self.vhost, removed) as unit:
             unit.metadata.append((queue.record.key, None))
@@ -172,6 +174,8 @@ class Queues:
                 await self._core.committed(unit)
             except Exception:
                 self._queues[queue.name] = queue
+                if refusing is not None:
+                    self.refusing[queue.name] = refusing
                 self._router.add_queue(queue.name)
                 raise
         return count
@@ -255,11 +259,6 @@ class Queues:
             queue.subscription.limit(queue.keeping.limits, queue.keeping.office)
             if queue.keeping.refuses:
                 self.refusing[queue.name] = queue
-
-    async def _keep(self, queue: Queue) -> None:
-        if queue.durable:
-            record = queue.record
-            await self._core.committed(Unit(metadata=[(record.key, record.encode())]))
 
     def _server_named(self, wanted: Declaration) -> str:
         field = wanted.arguments.get(queue_arguments.QUEUE_TYPE)

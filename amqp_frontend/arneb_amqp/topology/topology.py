@@ -33,12 +33,16 @@ from arneb_amqp.topology.records import (
     decode_queue,
 )
 from arneb_core.interface import Core
+from arneb_core.supervision import BackOff
 
 LOGGER: Final = logging.getLogger(__name__)
 
 HOUSEKEEPING_S: Final = 0.25
 """A queue goes at most so much later than its argument says."""
 HOUSEKEEPING_S_MIN: Final = 0.01
+
+HOUSEKEEPING_FAILED_S_MAX: Final = 5.0
+"""Between looks while the store takes nothing."""
 
 NAME_BYTES: Final = 16
 """Random octets in a name that the server gives; RabbitMQ's have as many."""
@@ -108,16 +112,21 @@ class Topology:
 
     async def keep_house(self) -> NoReturn:
         """Remove queues that have expired, and try dead letters again, for ever."""
+        back_off = BackOff(HOUSEKEEPING_S, HOUSEKEEPING_FAILED_S_MAX)
         while True:
-            soonest_ms = float("inf")
+            soonest_ms, all_done = float("inf"), True
             async with self.changing():
                 for vhost in self._vhosts.values():
-                    soonest_ms = min(
-                        soonest_ms, await delete_expired(vhost.queues, wall_clock_ms())
-                    )
+                    left_ms, done = await delete_expired(vhost.queues, wall_clock_ms())
+                    soonest_ms, all_done = min(soonest_ms, left_ms), all_done and done
                     retry_dead_letters(vhost.queues)
-                    await vhost.delays.look_over()
-            await trio.sleep(min(HOUSEKEEPING_S, max(soonest_ms / 1000, HOUSEKEEPING_S_MIN)))
+                    all_done = await vhost.delays.look_over() and all_done
+            if all_done:
+                back_off.succeeded()
+                wait_s = min(HOUSEKEEPING_S, max(soonest_ms / 1000, HOUSEKEEPING_S_MIN))
+            else:
+                wait_s = back_off.failed()
+            await trio.sleep(wait_s)
 
     async def _load(self) -> None:
         for value in self._core.metadata(EXCHANGES).values():

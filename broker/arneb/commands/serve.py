@@ -56,8 +56,8 @@ def serve(
 
     from arneb.listeners import BindFailed
     from arneb.log_lines import log_to_standard_error
-    from arneb.run import run_broker
-    from arneb_core.errors import StoreDamaged, StoreUnusable
+    from arneb.run import BROKEN_OFF, run_broker
+    from arneb_core.errors import EngineBroken, StoreDamaged, StoreUnusable
 
     log_to_standard_error()
     try:
@@ -70,6 +70,9 @@ def serve(
         raise Refused(f"{error}; {hint}") from error
     except (BindFailed, StoreUnusable) as error:
         raise Refused(str(error)) from error
+    except EngineBroken as error:
+        click.echo(f"arneb: {error}", err=True)
+        raise SystemExit(BROKEN_OFF) from error
 
 
 def _say(line: str) -> None:

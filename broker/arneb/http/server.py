@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from arneb.http.connection import Addresses, HttpConnection
 from arneb.http.limits import DEFAULT_LIMITS, HttpLimits
 from arneb.http.room import Room
+from arneb_core.listening import serve_listeners
 
 GRACEFUL_S: Final = 1.0
 """How long requests that are being answered may take when the broker stops."""
@@ -84,9 +85,9 @@ async def serve_http(
     server = HttpServer(app, limits)
     async with trio.open_nursery() as connections:
         try:
-            await trio.serve_listeners(
+            await serve_listeners(
                 server.accepted,
-                list(listeners),
+                listeners,
                 handler_nursery=connections,
                 task_status=task_status,
             )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from arneb_core.callbacks import call
 from arneb_core.errors import StoreFailed
 from arneb_core.log import Log, Read, Runs
 from arneb_core.position import Position
@@ -92,7 +93,7 @@ class DueCache:
         if not isinstance(found, StoreFailed):
             self._keep(found)
         for then in waiting:
-            then(found)
+            call(then, found)
         self._latest = None
 
     def _keep(self, runs: Runs) -> None:

@@ -234,6 +234,11 @@ class HeldBack:
         self._reader.skip = self._tracker.members if self.is_holding else None
         self._count_anew()
 
+    def start_over(self) -> None:
+        """A turn failed half-way: everything is judged anew, but for what the heir has."""
+        self.reset()
+        self._was_switched = True
+
     def retry(self) -> None:
         """Try once more to read what could not be read."""
         self._failed = False

@@ -1,5 +1,6 @@
 """What the engine's tests share: a sink that records, and a way to wait until all is quiet."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import trio
@@ -66,6 +67,22 @@ async def quiet(engine: Engine) -> None:
         await trio.testing.wait_all_tasks_blocked(0.001)
         if engine.is_quiet and engine.statistics() == before:
             return
+
+
+async def pass_time(engine: Engine, seconds: float) -> None:
+    """Let a test's clock go on, with the engine at rest before and after."""
+    await quiet(engine)
+    await trio.sleep(seconds)
+    await quiet(engine)
+
+
+async def until(engine: Engine, what: Callable[[], bool]) -> None:
+    """Let a test's clock go on until ``what`` is so; at least a minute of it."""
+    for _ in range(600):
+        if what():
+            return
+        await pass_time(engine, 0.1)
+    raise AssertionError("it never came to be")
 
 
 async def publish(engine: Engine, name: str, bodies: list[bytes]) -> Position:

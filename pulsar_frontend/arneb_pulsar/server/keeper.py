@@ -16,6 +16,7 @@ from arneb_core.entry import read_header
 from arneb_core.errors import CoreError, StoreFailed, StoreFull
 from arneb_core.interface import Core, Limits, Subscription, Topic
 from arneb_core.position import before
+from arneb_core.supervision import supervise
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
 from arneb_pulsar.places.backlog import EVICTED_TO, place_leaving
 from arneb_pulsar.places.policies import (
@@ -107,11 +108,14 @@ class Keeper:
     async def run(self) -> NoReturn:
         """Look after everything until cancelled."""
         config = self._door.config
+        quotas = partial(_repeat, config.backlog_quota_check_s, self.check_quotas, clock_ms)
+        idle = partial(_repeat, config.inactive_check_s, self.check_idle, trio.current_time)
+        compactions = partial(_repeat, COMPACTION_CHECK_S, self.check_compactions, clock_ms)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_repeat, config.backlog_quota_check_s, self.check_quotas, clock_ms)
-            nursery.start_soon(_repeat, config.inactive_check_s, self.check_idle, trio.current_time)
-            nursery.start_soon(_repeat, COMPACTION_CHECK_S, self.check_compactions, clock_ms)
-            nursery.start_soon(self._door.compactor.run)
+            nursery.start_soon(supervise, "the look at backlog quotas", quotas)
+            nursery.start_soon(supervise, "the look for idle topics", idle)
+            nursery.start_soon(supervise, "the look for what to compact", compactions)
+            nursery.start_soon(supervise, "compaction", self._door.compactor.run)
         raise AssertionError("the loops do not end")
 
     async def exceeded(

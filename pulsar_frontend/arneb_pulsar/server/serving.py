@@ -4,12 +4,12 @@ import logging
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 import trio
 
 from arneb_core.interface import Core
+from arneb_core.listening import serve_listeners
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.identity.certificates import Certificate
 from arneb_pulsar.server.door import Door
@@ -88,9 +88,9 @@ async def _serve(
         if not door.kept:
             door.kept = True
             connections.start_soon(door.keeper.run)
-        serve = partial(trio.serve_listeners, handler_nursery=connections)
-        await connections.start(serve, accepted, list(listeners))
-        task_status.started()
+        await serve_listeners(
+            accepted, listeners, handler_nursery=connections, task_status=task_status
+        )
 
 
 def make_door(core: Core, config: PulsarConfig) -> Door:

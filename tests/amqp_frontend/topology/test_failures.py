@@ -1,0 +1,292 @@
+"""Failures: what a commit that fails, or a defect, leaves behind in the topology."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from tests.amqp_frontend.topology.conftest import ME, Opener, Place
+
+from arneb_amqp.routing.exchange import Binding, Exchange
+from arneb_amqp.topology.dead_letters import DeadLetterOffice
+from arneb_amqp.topology.delays import Keeper
+from arneb_amqp.topology.names import topic_of
+from arneb_amqp.topology.topology import HOUSEKEEPING_FAILED_S_MAX
+from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.content import compose
+from arneb_amqp.wire.properties import Properties, encode_properties
+from arneb_amqp.wire.route import join_route
+from arneb_amqp.wire.tables import long, longstr
+from arneb_core.engine import open_engine
+from arneb_core.entry import EntryHeader, Origin
+from arneb_core.errors import StoreFailed
+from arneb_core.interface import Done, InitialPosition, Unit
+from arneb_core.store.environment import Store
+from arneb_core.supervision import supervise
+from arneb_core.testing.engine_kit import append, attach, pass_time, quiet, until
+from arneb_core.testing.faults import FaultyStore
+from arneb_core.upkeep import READ_RETRY_S
+
+KEPT = Exchange(
+    "e", "x-delayed-message", durable=True, arguments={"x-delayed-type": longstr("fanout")}
+)
+
+
+def entry(payload: bytes, exchange: str = "", key: str = "q") -> bytes:
+    route = join_route(exchange, key)
+    head = EntryHeader(Origin.AMQP, publish_time_ms=1, hint=len(route)).pack()
+    return head + route + compose(ChannelId(1), encode_properties(Properties()), payload)
+
+
+async def looked_after(place: Place, work: Callable[[], Awaitable[None]]) -> None:
+    """Have the house kept while ``work`` works."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervise, "the look after AMQP's queues", place.topology.keep_house)
+        await work()
+        nursery.cancel_scope.cancel()
+
+
+def ready(place: Place, name: str) -> int:
+    return place.engine.topic(topic_of("/", name)).subscriptions["amqp"].ready_messages
+
+
+async def test_a_queue_that_refuses_does_so_though_its_deletion_failed(broker: Opener) -> None:
+    async with broker() as place:
+        queue = await place.declare(
+            arguments={"x-max-length": long(1), "x-overflow": longstr("reject-publish")}
+        )
+        assert place.vhost.refuses(["q"])
+        place.faults.fail_next()
+        async with place.topology.changing():
+            with pytest.raises(StoreFailed):
+                await place.vhost.queues.delete(queue)
+        assert place.vhost.refuses(["q"])
+        async with place.topology.changing():
+            await place.vhost.queues.delete(queue)
+        assert not place.vhost.refuses(["q"])
+
+
+async def test_an_adopted_queue_stays_open_though_its_declaration_failed(broker: Opener) -> None:
+    async with broker() as place:
+        topic = await place.engine.create_topic(topic_of("/", "q"))
+        await topic.subscribe("amqp", initial=InitialPosition.EARLIEST)
+        place.faults.fail_next()
+        with pytest.raises(StoreFailed):
+            await place.declare(arguments={"x-max-length": long(1)})
+        # What was declared in vain is nobody's business.
+        queue = await place.declare(arguments={"x-max-length": long(2)})
+        assert queue.arguments == {"x-max-length": long(2)}
+    async with broker() as place:
+        async with place.topology.changing():
+            queue = await place.vhost.queues.find("q")
+        assert queue.arguments == {"x-max-length": long(2)}
+
+
+async def test_expiry_is_told_to_the_disk_though_the_first_commit_failed(tmp_path: Path) -> None:
+    path, now_ms = tmp_path / "data", [1_000_000]
+    expiring = EntryHeader(Origin.AMQP, expires_at_ms=1_000_500).pack() + b"x"
+    with Store.open(path) as store:
+        faults = FaultyStore(store)
+        async with open_engine(
+            path, store=store, committing=faults, now_ms=lambda: now_ms[0]
+        ) as engine:
+            topic = await engine.create_topic("t")
+            await topic.subscribe("s", initial=InitialPosition.EARLIEST)
+            for fails in (True, False):
+                if fails:
+                    faults.fail_next()
+                engine.expect_expiry(topic)
+                unit = Unit([(topic, [expiring])])
+                if fails:
+                    with pytest.raises(StoreFailed):
+                        await engine.committed(unit)
+                else:
+                    await engine.committed(unit)
+    now_ms[0] += 1_000
+    async with open_engine(path, now_ms=lambda: now_ms[0]) as engine:
+        [subscription] = engine.topic("t").subscriptions.values()
+        _, sink = attach(subscription, permits=10)
+        await quiet(engine)
+        assert sink.bodies == [], "it has expired"
+
+
+async def test_a_store_that_fails_ends_no_housekeeping(
+    broker: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with broker() as place:
+        await place.declare("gone", arguments={"x-expires": long(1)})
+        async with place.topology.changing():
+            await place.vhost.exchanges.declare(KEPT)
+            place.vhost.router.delete("e")  # its topic is still there
+
+        async def work() -> None:
+            place.faults.fail_until_healed()
+            await until(place.engine, lambda: caplog.text.count("has expired, waits") >= 3)
+            assert "what exchange 'e' kept waits to be removed" in caplog.text
+            assert place.vhost.delays.keepers
+            place.faults.heal()
+            await until(
+                place.engine,
+                lambda: not list(place.vhost.queues) and not place.vhost.delays.keepers,
+            )
+
+        await looked_after(place, work)
+        assert not [name for name in place.engine.topics if "delayed" in name or "gone" in name]
+
+
+async def test_a_store_that_fails_for_long_is_asked_now_and_then(
+    broker: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with broker() as place:
+        await place.declare("gone", arguments={"x-expires": long(1)})
+
+        async def work() -> None:
+            place.faults.fail_until_healed()
+            await pass_time(place.engine, 20 * HOUSEKEEPING_FAILED_S_MAX)
+            assert caplog.text.count("has expired, waits") < 30
+            place.faults.heal()
+
+        await looked_after(place, work)
+
+
+async def keep_one(place: Place) -> None:
+    """An exchange that delays, with a queue, and one message that is due."""
+    await place.declare("q")
+    async with place.topology.changing():
+        await place.vhost.exchanges.declare(KEPT)
+        await place.vhost.exchanges.bind(Binding("e", "q", ""), ME)
+
+
+def once(monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> list[str]:
+    """Have the next call of one function raise, and no other."""
+    original, calls = getattr(kind, name), []
+
+    def broken(self: Any, *args: Any, **kwargs: Any) -> Any:
+        calls.append(name)
+        monkeypatch.setattr(kind, name, original)
+        raise KeyError("a defect")
+
+    monkeypatch.setattr(kind, name, broken)
+    return calls
+
+
+async def test_an_exchange_that_delays_goes_on_after_a_delivery_that_failed(
+    broker: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with broker() as place:
+        await keep_one(place)
+        calls = once(monkeypatch, Keeper, "_route")
+
+        async def work() -> None:
+            topic = place.vhost.delays.keepers["e"].topic
+            for number in range(3):
+                await place.engine.committed(Unit([(topic, [entry(b"%d" % number, "e")])]))
+            await until(place.engine, lambda: ready(place, "q") == 3)
+
+        await looked_after(place, work)
+        assert calls
+        await quiet(place.engine)
+        assert ready(place, "q") == 3, "something came twice"
+        assert ready_of_kept(place) == 0
+
+
+def ready_of_kept(place: Place) -> int:
+    keeper = place.vhost.delays.keepers["e"]
+    return keeper.topic.subscriptions["routing"].statistics().backlog_entries
+
+
+async def test_what_waits_for_the_store_is_routed_once_after_a_delivery_that_failed(
+    broker: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some wait because their commit failed, and are the core's again when the sink fails."""
+    async with broker() as place:
+        await keep_one(place)
+        topic = place.vhost.delays.keepers["e"].topic
+        commit = place.engine.commit
+
+        def commit_in_vain(unit: Unit, done: Done) -> bool:
+            if not unit.acks:
+                return commit(unit, done)
+            monkeypatch.setattr(place.engine, "commit", commit)
+            place.engine.tell(done, StoreFailed("told to fail"))
+            return False
+
+        monkeypatch.setattr(place.engine, "commit", commit_in_vain)
+        await append(place.engine, topic.name, [entry(b"waits", "e")])
+        await quiet(place.engine)
+        assert (ready(place, "q"), ready_of_kept(place)) == (0, 1)
+        once(monkeypatch, Keeper, "_route")
+
+        async def work() -> None:
+            await place.engine.committed(Unit([(topic, [entry(b"later", "e")])]))
+            await until(place.engine, lambda: ready(place, "q") == 2 and ready_of_kept(place) == 0)
+            await pass_time(place.engine, 2)
+
+        await looked_after(place, work)
+        assert ready(place, "q") == 2
+
+
+async def test_dead_letters_go_on_after_one_that_could_not_be_buried(
+    broker: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with broker() as place:
+        await place.declare("dead")
+        arguments = {
+            "x-dead-letter-exchange": longstr(""),
+            "x-dead-letter-routing-key": longstr("dead"),
+            "x-max-length": long(1),
+        }
+        queue = await place.declare("q", arguments=arguments)
+        calls = once(monkeypatch, DeadLetterOffice, "_commit")
+
+        async def work() -> None:
+            entries = [entry(b"%d" % number) for number in range(5)]
+            await place.engine.committed(Unit([(queue.topic, entries)]))
+            await until(place.engine, lambda: ready(place, "dead") == 4)
+            await pass_time(place.engine, 2 * READ_RETRY_S)
+
+        await looked_after(place, work)
+        assert calls
+        assert (ready(place, "dead"), ready(place, "q")) == (4, 1)
+
+
+async def test_what_a_seek_put_back_is_not_buried_later(broker: Opener) -> None:
+    async with broker() as place:
+        await place.declare("dead")
+        arguments = {
+            "x-dead-letter-exchange": longstr(""),
+            "x-dead-letter-routing-key": longstr("dead"),
+            "x-message-ttl": long(1),
+        }
+        queue = await place.declare("q", arguments=arguments)
+        await place.engine.committed(Unit([(queue.topic, [entry(b"x")])]))
+        place.faults.fail_until_healed()
+        await until(place.engine, lambda: queue.subscription.ready_messages == 0)
+        await quiet(place.engine)
+        place.faults.heal()
+        queue.subscription.limit(type(queue.keeping.limits)(), None)  # type: ignore[union-attr]
+        first = place.engine.topic(topic_of("/", "q")).first
+        assert first is not None
+        await queue.subscription.seek(first)
+        assert queue.keeping is not None
+        assert queue.keeping.office is not None
+        queue.keeping.office.retry()
+        await quiet(place.engine)
+        assert (ready(place, "dead"), ready(place, "q")) == (0, 1)
+
+
+async def test_an_exchange_made_again_has_nothing_of_the_one_before(broker: Opener) -> None:
+    async with broker() as place:
+        await keep_one(place)
+        topic = place.vhost.delays.keepers["e"].topic
+        later = EntryHeader(Origin.AMQP, deliver_at_ms=1 << 50).pack() + b"x"
+        place.engine.expect_delays(place.engine.topic(topic.name))
+        await place.engine.committed(Unit([(topic, [later])]))
+        async with place.topology.changing():
+            place.vhost.router.delete("e")
+            place.faults.fail_until_healed()
+            assert not await place.vhost.delays.look_over()
+            place.faults.heal()
+            await place.vhost.exchanges.declare(KEPT)
+        assert ready_of_kept(place) == 0
