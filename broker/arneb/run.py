@@ -5,7 +5,6 @@ the doors open. Stopping: the doors close, so nothing new comes in and what is i
 goes back, and only then the engine writes what it still holds and closes the store.
 """
 
-import gc
 import os
 import signal
 import sys
@@ -22,6 +21,7 @@ from arneb.access import access, named_users, shut_out
 from arneb.alarms import Alarms
 from arneb.config import Config
 from arneb.descriptors import raise_limit
+from arneb.garbage import GarbageSchedule, Living
 from arneb.listeners import Listeners
 from arneb.turn_watchdog import TurnWatchdog
 from arneb.watermarks import read_levels
@@ -160,10 +160,11 @@ async def _open_doors(shared: Shared, say: Say) -> None:
                 raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
             for address in addresses:
                 say(f"{door} ready on {address}")
-        # What start-up left behind stays for good: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
-        await trio.sleep_forever()
+        await GarbageSchedule(partial(_living, shared.core)).run()
+
+
+def _living(core: Engine) -> Living:
+    return Living(trio.lowlevel.current_statistics().tasks_living, len(core.topics))
 
 
 async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:

@@ -98,4 +98,18 @@ TURNS_MUTANTS: Final = (
         "",
         SERVER_TESTS,
     ),
+    Mutant(
+        "what died frozen is kept for good",
+        "broker/arneb/garbage.py",
+        "        gc.unfreeze()\n        found = gc.collect()\n",
+        "        found = gc.collect()\n",
+        ("tests/broker/test_garbage.py",),
+    ),
+    Mutant(
+        "every full collection looks at everything",
+        "broker/arneb/garbage.py",
+        "            gc.freeze()\n            self._frozen_since = True\n",
+        "            self._frozen_since = True\n",
+        ("tests/broker/test_garbage.py",),
+    ),
 )
