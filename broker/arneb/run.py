@@ -160,7 +160,9 @@ async def _open_doors(shared: Shared, say: Say) -> None:
                 raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
             for address in addresses:
                 say(f"{door} ready on {address}")
-        await GarbageSchedule(partial(_living, shared.core)).run()
+        # What start-up does is nobody's turn: there is nobody yet.
+        with nullcontext() if shared.watchdog is None else shared.watchdog.watching():
+            await GarbageSchedule(partial(_living, shared.core)).run()
 
 
 def _living(core: Engine) -> Living:

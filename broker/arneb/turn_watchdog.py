@@ -17,7 +17,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import Final
@@ -122,7 +122,7 @@ class TurnWatchdog(trio.abc.Instrument):
         self._began = 0.0
         self._pass_began: float | None = None
         self._collection_began = 0.0
-        self._places: Counter[str] = Counter()
+        self._places: list[str] = []
         self._logged_at = float("-inf")
         self._loop_thread = 0
         self._done = threading.Event()
@@ -143,7 +143,8 @@ class TurnWatchdog(trio.abc.Instrument):
         finally:
             self._done.set()
             gc.callbacks.remove(self._collected)
-            trio.lowlevel.remove_instrument(self)
+            with suppress(KeyError):  # trio puts out one that has raised, and says so
+                trio.lowlevel.remove_instrument(self)
 
     @property
     def culprits(self) -> Sequence[Culprit]:
@@ -165,7 +166,7 @@ class TurnWatchdog(trio.abc.Instrument):
         if ms >= LONG_MS:
             self._put_down(task.name, ms)
         if self._places:
-            self._places = Counter()
+            self._places = []
 
     def after_io_wait(self, timeout: float) -> None:
         self._pass_began = self._clock()
@@ -178,7 +179,8 @@ class TurnWatchdog(trio.abc.Instrument):
 
     def _put_down(self, task: str, ms: float) -> None:
         task = task.removeprefix("<").partition(" ")[0]
-        seen = self._places.most_common(1)
+        # Not the list itself, to which the thread may add meanwhile.
+        seen = Counter(self._places[:]).most_common(1)
         place = seen[0][0] if seen else UNSEEN
         culprit = self._culprits.get((task, place))
         if culprit is None:
@@ -210,7 +212,7 @@ class TurnWatchdog(trio.abc.Instrument):
                 frame = sys._current_frames().get(self._loop_thread)
                 place = UNSEEN if frame is None else place_of(frame)
                 if self._task is task and self._began == since:
-                    self._places[place] += 1
+                    self._places.append(place)
             seen, began = task, since
 
 

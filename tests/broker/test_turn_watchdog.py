@@ -148,7 +148,7 @@ async def test_collections_are_counted_by_generation(
 
 def test_places_are_bounded(watchdog: TurnWatchdog) -> None:
     for number in range(2 * PLACES_MAX):
-        watchdog._places[f"place {number}"] += 1
+        watchdog._places.append(f"place {number}")
         watchdog._put_down("task", LONG_MS)
         watchdog._places.clear()
     assert len(watchdog.culprits) == PLACES_MAX + 1

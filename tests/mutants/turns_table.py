@@ -112,4 +112,11 @@ TURNS_MUTANTS: Final = (
         "            self._frozen_since = True\n",
         ("tests/broker/test_garbage.py",),
     ),
+    Mutant(
+        "nobody has a turn while thousands of bindings go",
+        "amqp_frontend/arneb_amqp/topology/removal.py",
+        "            return removed\n        await trio.lowlevel.checkpoint()\n",
+        "            return removed\n",
+        ("tests/amqp_frontend/topology/test_turns.py",),
+    ),
 )

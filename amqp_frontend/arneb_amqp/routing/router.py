@@ -5,7 +5,15 @@ is for the caller to say; the router keeps the topology consistent and answers w
 goes.
 """
 
-from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Collection,
+    Generator,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -41,7 +49,11 @@ to a microsecond."""
 PAUSE_WORK: Final = 32
 """What a pause of an index stands for, in destinations."""
 
+STEP_BINDINGS: Final = 200
+"""Bindings removed in one step."""
+
 _Key = TypeVar("_Key", bound=Hashable)
+_Found = TypeVar("_Found")
 
 _NO_HEADERS: Final[Mapping[str, Field]] = MappingProxyType({})
 
@@ -151,8 +163,13 @@ class Router:
 
     def delete(self, name: str) -> Removed:
         """Remove an exchange with its bindings; nothing when it is not there."""
+        return finished(self.deleting(name))
+
+    def deleting(self, name: str) -> Generator[None, None, Removed]:
+        """:meth:`delete` in steps of some 2 ms. From the first one on nothing is routed by the
+        exchange; nobody else may change anything until the last."""
         removal = _Removal()
-        self._delete(name, removal)
+        yield from self._delete(name, removal)
         return removal.done()
 
     def add_queue(self, name: str) -> None:
@@ -163,11 +180,16 @@ class Router:
 
     def remove_queue(self, name: str) -> Removed:
         """Forget a queue and the bindings that lead to it."""
+        return finished(self.removing_queue(name))
+
+    def removing_queue(self, name: str) -> Generator[None, None, Removed]:
+        """:meth:`remove_queue` in steps, as :meth:`deleting`; until the last one some bindings may
+        still lead there."""
         removal = _Removal()
         if name in self._queues:
             self._queues.remove(name)
             self.generation += 1
-        self._unbind_all_to((DestinationKind.QUEUE, name), removal)
+        yield from self._unbind_all_to((DestinationKind.QUEUE, name), removal)
         return removal.done()
 
     def bind(self, binding: Binding) -> bool:
@@ -196,10 +218,14 @@ class Router:
     def unbind(self, binding: Binding) -> Removed:
         """Remove a binding, and with it an auto-delete source that has no other; empty when it
         is not there."""
+        return finished(self.unbinding(binding))
+
+    def unbinding(self, binding: Binding) -> Generator[None, None, Removed]:
+        """:meth:`unbind` in steps, as :meth:`deleting`."""
         removal = _Removal()
         if binding in self._from.get(binding.source, ()):
             self._unbind(binding, removal)
-            self._delete_if_done(binding.source, removal)
+            yield from self._delete_if_done(binding.source, removal)
         return removal.done()
 
     def bindings_from(self, source: str) -> Collection[Binding]:
@@ -221,13 +247,7 @@ class Router:
 
         Raises 404 when there is no such exchange.
         """
-        search = self.search(exchange, routing_key, headers, extra_keys)
-        while True:
-            try:
-                next(search)
-            except StopIteration as found:
-                result: RouteResult = found.value
-                return result
+        return finished(self.search(exchange, routing_key, headers, extra_keys))
 
     def search(
         self,
@@ -281,23 +301,29 @@ class Router:
             return [(DestinationKind.QUEUE, key) for key in keys if key in self._queues]
         return self._indexes[exchange.name].match(keys, headers)
 
-    def _delete(self, name: str, removal: _Removal) -> None:
-        exchange = self._exchanges.get(name)
+    def _delete(self, name: str, removal: _Removal) -> Iterator[None]:
+        exchange = self._exchanges.pop(name, None)
         if exchange is None:
             return
-        for binding in list(self.bindings_from(name)):
-            self._unbind(binding, removal)
-        del self._exchanges[name], self._indexes[name]
         removal.exchanges.append(exchange)
         self.generation += 1
-        self._unbind_all_to((DestinationKind.EXCHANGE, name), removal)
+        # With the exchange all that only its own messages need goes in one piece.
+        del self._indexes[name]
+        for number, binding in enumerate(self._from.pop(name, ()), 1):
+            _discard(self._to, binding.target, binding)
+            removal.bindings.append(binding)
+            if number % STEP_BINDINGS == 0:
+                yield
+        yield from self._unbind_all_to((DestinationKind.EXCHANGE, name), removal)
 
-    def _unbind_all_to(self, target: Target, removal: _Removal) -> None:
+    def _unbind_all_to(self, target: Target, removal: _Removal) -> Iterator[None]:
         bindings = list(self._to.get(target, ()))
-        for binding in bindings:
+        for number, binding in enumerate(bindings, 1):
             self._unbind(binding, removal)
+            if number % STEP_BINDINGS == 0:
+                yield
         for source in dict.fromkeys(binding.source for binding in bindings):
-            self._delete_if_done(source, removal)
+            yield from self._delete_if_done(source, removal)
 
     def _unbind(self, binding: Binding, removal: _Removal) -> None:
         _discard(self._from, binding.source, binding)
@@ -306,11 +332,21 @@ class Router:
         removal.bindings.append(binding)
         self.generation += 1
 
-    def _delete_if_done(self, name: str, removal: _Removal) -> None:
+    def _delete_if_done(self, name: str, removal: _Removal) -> Iterator[None]:
         """An auto-delete exchange goes with its last binding (RabbitMQ's reading of the spec)."""
         exchange = self._exchanges.get(name)
         if exchange is not None and exchange.auto_delete and name not in self._from:
-            self._delete(name, removal)
+            yield from self._delete(name, removal)
+
+
+def finished(steps: Generator[None, None, _Found]) -> _Found:
+    """What comes of ``steps`` when they are all taken, here and now."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: _Found = end.value
+            return found
 
 
 def _discard(index: dict[_Key, dict[Binding, None]], key: _Key, binding: Binding) -> None:

@@ -4,6 +4,7 @@ The rule: the router checks and holds them; this module says what RabbitMQ forbi
 that, and writes what must outlive the broker. Whoever calls holds the topology's lock.
 """
 
+from collections.abc import Generator
 from dataclasses import replace
 
 from arneb_amqp.errors import (
@@ -92,7 +93,7 @@ class Exchanges:
             raise access_refused(f"deletion of system {words} not allowed")
         if if_unused and self._router.bindings_from(name):
             raise precondition_failed(f"{words} in use")
-        await self._commit(self._router.delete(name))
+        await self._commit(self._router.deleting(name))
         await self._delays.look_over()
 
     async def bind(self, binding: Binding, owner: ConnectionId) -> None:
@@ -105,7 +106,8 @@ class Exchanges:
         try:
             await self._core.committed(Unit(metadata=[(key, encode_binding(self.vhost, binding))]))
         except CoreError:
-            restore(self._router, replace(self._router.unbind(binding), bindings=()))
+            removed = self._router.unbind(binding)
+            await restore(self._router, replace(removed, bindings=()))
             raise
 
     async def unbind(self, binding: Binding, owner: ConnectionId) -> None:
@@ -115,7 +117,7 @@ class Exchanges:
             return
         if binding.kind is DestinationKind.QUEUE:
             await self._queues.access(binding.destination, owner)
-        await self._commit(self._router.unbind(binding))
+        await self._commit(self._router.unbinding(binding))
 
     async def _check_ends(self, binding: Binding, owner: ConnectionId) -> bool:
         """Whether both ends are durable. Raises 404 for a missing one, source first."""
@@ -126,8 +128,8 @@ class Exchanges:
         queue.check_access(owner)
         return source.durable and queue.durable and queue.owner is None
 
-    async def _commit(self, removed: Removed) -> None:
-        async with removal(self._router, self.vhost, removed) as unit:
+    async def _commit(self, steps: Generator[None, None, Removed]) -> None:
+        async with removal(self._router, self.vhost, steps) as unit:
             if unit.metadata:
                 await self._core.committed(unit)
 

@@ -165,8 +165,8 @@ class Queues:
         count = 0 if queue.type is QueueType.STREAM else queue.message_count
         self._queues.pop(queue.name, None)
         refusing = self.refusing.pop(queue.name, None)
-        removed = self._router.remove_queue(queue.name)
-        async with removal(self._router, self.vhost, removed) as unit:
+        steps = self._router.removing_queue(queue.name)
+        async with removal(self._router, self.vhost, steps) as unit:
             unit.metadata.append((queue.record.key, None))
             try:
                 await self._core.delete_topic(queue.topic.name, unit=unit, only_if=only_if)

@@ -5,33 +5,59 @@ auto-delete exchanges that lose their last one); the store follows; and if the s
 the router gets everything back.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
 
 from arneb_amqp.routing.router import Removed, Router
 from arneb_amqp.topology.records import binding_key, exchange_key
 from arneb_core.interface import Unit
 
+BINDINGS_PER_TURN: Final = 200
+"""Bindings that are named, or put back, between two checkpoints: some 2 ms."""
+
 
 @asynccontextmanager
-async def removal(router: Router, vhost: str, removed: Removed) -> AsyncIterator[Unit]:
-    """A unit that forgets ``removed`` durably; the body adds to it and commits it.
+async def removal(
+    router: Router, vhost: str, steps: Generator[None, None, Removed]
+) -> AsyncIterator[Unit]:
+    """Take the router's ``steps``; a unit that forgets durably what they removed; the body adds to
+    it and commits it.
 
     Must not be cancelled: a cancelled commit takes place all the same.
     """
+    removed = await _taken(steps)
     unit = Unit()
     unit.metadata += [(exchange_key(vhost, each.name), None) for each in removed.exchanges]
-    unit.metadata += [(binding_key(vhost, each), None) for each in removed.bindings]
+    for number, binding in enumerate(removed.bindings, 1):
+        unit.metadata.append((binding_key(vhost, binding), None))
+        if number % BINDINGS_PER_TURN == 0:
+            await trio.lowlevel.checkpoint()
     try:
         yield unit
     except Exception:
-        restore(router, removed)
+        await restore(router, removed)
         raise
 
 
-def restore(router: Router, removed: Removed) -> None:
+async def restore(router: Router, removed: Removed) -> None:
     """Put back what a removal took out of the router."""
     for exchange in removed.exchanges:
         router.declare(exchange)
-    for binding in removed.bindings:
+    for number, binding in enumerate(removed.bindings, 1):
         router.bind(binding)
+        if number % BINDINGS_PER_TURN == 0:
+            await trio.lowlevel.checkpoint()
+
+
+async def _taken(steps: Generator[None, None, Removed]) -> Removed:
+    """What comes of ``steps``, with a turn for others between two of them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            removed: Removed = end.value
+            return removed
+        await trio.lowlevel.checkpoint()
