@@ -11,6 +11,7 @@ from typing import Self
 
 import trio
 
+from arneb.accepting import CarefulListener, RefusalLog
 from arneb.config import Address, Listen
 
 
@@ -22,16 +23,17 @@ class BindFailed(Exception):
 class Listeners:
     """The bound sockets by the name of their door; a door that is off has none."""
 
-    by_door: Mapping[str, Sequence[trio.SocketListener]] = field(default_factory=dict)
+    by_door: Mapping[str, Sequence[CarefulListener]] = field(default_factory=dict)
 
     @classmethod
     async def bind(cls, wanted: Mapping[str, Listen]) -> Self:
         """Bind every door that is on. Raises :class:`BindFailed`, and then holds none."""
-        bound: dict[str, Sequence[trio.SocketListener]] = {}
+        bound: dict[str, Sequence[CarefulListener]] = {}
+        log = RefusalLog()
         try:
             for door, address in wanted.items():
                 if address is not None:
-                    bound[door] = await _bind(door, address)
+                    bound[door] = await _bind(door, address, log)
         except BaseException:
             await cls(bound).close()
             raise
@@ -50,11 +52,12 @@ class Listeners:
                     await listener.aclose()
 
 
-async def _bind(door: str, address: Address) -> list[trio.SocketListener]:
+async def _bind(door: str, address: Address, log: RefusalLog) -> list[CarefulListener]:
     try:
-        return await trio.open_tcp_listeners(address.port, host=address.host)
+        bound = await trio.open_tcp_listeners(address.port, host=address.host)
     except OSError as error:
         raise BindFailed(f"cannot listen for {door} on {address}: {_reason(error)}") from error
+    return [CarefulListener(each, log) for each in bound]
 
 
 def _reason(error: OSError) -> str:

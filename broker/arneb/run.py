@@ -200,6 +200,8 @@ async def _serve_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) ->
     from arneb_pulsar.server import serve_pulsar
 
     listeners = shared.listeners.by_door["pulsar"]
+    door, (address, *_) = shared.pulsar, shared.listeners.addresses("pulsar")
+    door.service_url = door.service_url or f"pulsar://{address}"
     await serve_pulsar(shared.core, listeners, door=shared.pulsar, task_status=task_status)
 
 
@@ -208,6 +210,8 @@ async def _serve_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]
     from arneb_pulsar.server.serving import serve_tls
 
     listeners = shared.listeners.by_door["pulsar-tls"]
+    door, (address, *_) = shared.pulsar, shared.listeners.addresses("pulsar-tls")
+    door.tls_service_url = door.tls_service_url or f"pulsar+ssl://{address}"
     context = read_tls(shared.config.pulsar.tls)
     await serve_tls(shared.pulsar, listeners, context, task_status=task_status)
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ MEMORY_LIMITS: Final = (
 """Where a container's limit stands, in both versions of control groups; "max" is none."""
 
 UNSET: Final = -1
+
+STATM_BYTES_MAX: Final = 256
 
 BYTES_MAX: Final = 2**63 - 1
 """No machine has more; a figure beyond it could not be shown."""
@@ -91,9 +94,15 @@ def memory_available_bytes() -> int:
     return found
 
 
+@cache
+def _statm() -> int:
+    """Open for good: memory must be known when there is no descriptor left."""
+    return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+
+
 def _anonymous_bytes() -> int:
     try:
-        _, resident, shared, *_ = Path("/proc/self/statm").read_text().split()
+        _, resident, shared, *_ = os.pread(_statm(), STATM_BYTES_MAX, 0).split()
     except OSError:
         return 0  # not Linux: nothing is known, and so nothing is short
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")

@@ -197,7 +197,7 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "a client by TLS that reads nothing is waited for",
         "amqp_frontend/arneb_amqp/server/secured.py",
-        "            nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S\n",
+        "                nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S\n",
         "",
         ("tests/amqp_frontend/server/test_secured.py",),
     ),

@@ -26,26 +26,33 @@ async def serve_secured(
     stream: SecuredStream, handshake_s: float, serve: Callable[[socket.socket], Awaitable[None]]
 ) -> None:
     """Take TLS off ``stream`` and have ``serve`` serve what is inside."""
+    # Made at once, so that who decides whether to accept one more knows what the others take.
     try:
-        with trio.fail_after(handshake_s):
-            await stream.do_handshake()
-    except (trio.BrokenResourceError, trio.TooSlowError) as error:
-        LOGGER.info("no TLS: %s", error.__cause__ or error)
+        ours, theirs = socket.socketpair()
+    except OSError as error:
+        LOGGER.info("no TLS: %s", error)
         await trio.aclose_forcefully(stream)
         return
-    ours, theirs = socket.socketpair()
-    theirs.setblocking(False)
-    inner = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_inwards, stream, inner)
-            nursery.start_soon(_outwards, inner, stream, nursery.cancel_scope)
-            await serve(theirs)
-            nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S
-    finally:
-        with trio.CancelScope(shield=True):
-            await trio.aclose_forcefully(inner)
+    with ours, theirs:
+        try:
+            with trio.fail_after(handshake_s):
+                await stream.do_handshake()
+        except (trio.BrokenResourceError, trio.TooSlowError) as error:
+            LOGGER.info("no TLS: %s", error.__cause__ or error)
             await trio.aclose_forcefully(stream)
+            return
+        theirs.setblocking(False)
+        inner = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_inwards, stream, inner)
+                nursery.start_soon(_outwards, inner, stream, nursery.cancel_scope)
+                await serve(theirs)
+                nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(inner)
+                await trio.aclose_forcefully(stream)
 
 
 async def _inwards(stream: SecuredStream, inner: trio.SocketStream) -> None:

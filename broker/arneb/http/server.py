@@ -76,7 +76,7 @@ class HttpServer:
 
 async def serve_http(
     app: ASGIApp,
-    listeners: Sequence[trio.SocketListener],
+    listeners: Sequence[trio.abc.Listener[trio.SocketStream]],
     limits: HttpLimits = DEFAULT_LIMITS,
     *,
     task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED,

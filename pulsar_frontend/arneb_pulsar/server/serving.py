@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 async def serve_pulsar(
     core: Core,
-    listeners: Sequence[trio.SocketListener],
+    listeners: Sequence[trio.abc.Listener[trio.SocketStream]],
     *,
     config: PulsarConfig | None = None,
     door: Door | None = None,
@@ -32,7 +32,7 @@ async def serve_pulsar(
     second at most, and is closed. ``door`` is one that others share; ``config`` is for a new one.
     """
     door = door or make_door(core, config or PulsarConfig())
-    if not door.service_url:
+    if not door.service_url and isinstance(listeners[0], trio.SocketListener):
         door.service_url = f"pulsar://{_render(listeners[0].socket.getsockname())}"
 
     async def handle(stream: trio.SocketStream, url: str, address: str) -> None:
@@ -43,13 +43,13 @@ async def serve_pulsar(
 
 async def serve_tls(
     door: Door,
-    listeners: Sequence[trio.SocketListener],
+    listeners: Sequence[trio.abc.Listener[trio.SocketStream]],
     context: ssl.SSLContext,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """The same for clients that come by TLS."""
-    if not door.tls_service_url:
+    if not door.tls_service_url and isinstance(listeners[0], trio.SocketListener):
         door.tls_service_url = f"pulsar+ssl://{_render(listeners[0].socket.getsockname())}"
 
     async def handle(stream: trio.SocketStream, url: str, address: str) -> None:
@@ -71,7 +71,7 @@ async def serve_tls(
 async def _serve(
     door: Door,
     handle: Callable[[trio.SocketStream, str, str], Awaitable[None]],
-    listeners: Sequence[trio.SocketListener],
+    listeners: Sequence[trio.abc.Listener[trio.SocketStream]],
     task_status: trio.TaskStatus[None],
 ) -> None:
     """Have ``handle`` serve every client, of whom it is told where it came and where from."""

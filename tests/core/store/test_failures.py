@@ -1,6 +1,7 @@
 """Failing disks: a failed commit leaves no trace, and the store goes on when the disk does."""
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -283,3 +284,24 @@ def test_the_systems_own_refusal_is_a_full_store_too(data_dir: Path) -> None:
         [sys.executable, "-c", FILL, data_dir], capture_output=True, text=True, check=False
     )
     assert (answer.stdout, answer.stderr) == ("well\n", "")
+
+
+def test_the_file_grows_without_a_descriptor_to_be_had(store: Store) -> None:
+    """A process that has none left must not refuse what publishers send."""
+    model = begin(store)
+    before = store.statistics().allocated_bytes
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.dup(0)
+        for number in range(20):
+            changes = Changes()
+            model.append(changes, "t", [entry(bytes(100_000) + b"%d" % number)] * 10)
+            store.commit(changes)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert store.statistics().allocated_bytes > before
+    assert_store_holds(store, model)
