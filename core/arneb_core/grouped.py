@@ -1,9 +1,9 @@
 """The grouped hand-out: entries that mean nothing without one another go to one consumer.
 
-The rule: as long as something of a group is in flight at a consumer, the rest of it goes there
-and nowhere else, and in order; what cannot go there now waits in the replay set, so that others get
-on. Shared subscriptions come here only while there are groups; on all other types everything that
-has one key, or everything there is, goes to one consumer anyway.
+The rule: as long as something of a group is in flight at a consumer, the rest of it goes there and
+nowhere else, and in order; what cannot go there now waits in the replay set, or set aside where
+priorities count, so that others get on. Shared subscriptions come here only while there are groups;
+on all other types everything that has one key, or everything there is, goes to one consumer anyway.
 
 Source: Pulsar ``SharedConsumerAssignor``, which keeps chunks of a message together.
 """
@@ -56,6 +56,8 @@ class GroupedHandOut:
         self._departures = departures
         self._next_new = next_new
         self._held = HeldKeys()
+        self._aside: dict[int, list[Position]] = {}
+        """By group, what was set aside because its consumer had no room."""
         self.is_active = False
         """Some group is in flight, or may be at hand."""
 
@@ -78,6 +80,8 @@ class GroupedHandOut:
     def hand_out(self) -> int:
         """Do one thing that can be done now; how many entries it was about, 0 = nothing."""
         replay = self._subscription.settlement.replay
+        if isinstance(replay, PrioritySource):
+            self._bring_back(replay)
         taken = self._hand_out_of(replay) if replay else 0
         if taken is None and replay:
             return 0  # what goes first is being read
@@ -88,6 +92,23 @@ class GroupedHandOut:
             self._end()
         return taken
 
+    def end(self) -> None:
+        """The last consumer left."""
+        replay = self._subscription.settlement.replay
+        if isinstance(replay, PrioritySource):
+            for positions in self._aside.values():
+                replay.bring_back(positions)
+        self._aside.clear()
+
+    def _bring_back(self, replay: PrioritySource) -> None:
+        """What was set aside may go if its group is nowhere any more, or where there is room. To
+        try the others as well would be to do the same again and again."""
+        holders = self._held.holders
+        for group in list(self._aside):
+            receiver = holders.get(group)
+            if receiver is None or receiver.room > 0:
+                replay.bring_back(self._aside.pop(group))
+
     def _end(self) -> None:
         self.is_active = False
         for consumer in self._handout.consumers.values():
@@ -95,6 +116,8 @@ class GroupedHandOut:
 
     def _hand_out_of(self, source: "Source") -> int | None:
         """Hand out of ``source`` what can be handed out; None when nothing of it is at hand."""
+        if isinstance(source, PrioritySource) and source.aside >= LOOK_AHEAD_MAX:
+            return 0
         at_hand = source.peek()
         if at_hand is None:
             return None
@@ -107,9 +130,14 @@ class GroupedHandOut:
             if not positions:
                 return self._departures.take_expired(source) or 0
         looked_at, held_up = self._share(positions, entries)
+        if isinstance(source, PrioritySource):
+            source.take(positions[:looked_at])
+            source.set_aside(held_up)
+            for place, group in held_up.items():
+                self._aside.setdefault(group, []).append(place)
+            return looked_at
         if isinstance(source, ReplaySet):
-            gone = set(held_up)
-            given = [place for place in positions[:looked_at] if place not in gone]
+            given = [place for place in positions[:looked_at] if place not in held_up]
             if given:
                 source.take(given)
             return len(given)
@@ -118,11 +146,13 @@ class GroupedHandOut:
             self._subscription.settlement.replay.add(held_up)
         return looked_at
 
-    def _share(self, positions: list[Position], entries: list[bytes]) -> tuple[int, list[Position]]:
-        """Hand out what can be handed out; how many entries were looked at, and those of them
-        whose group is at a consumer without room."""
+    def _share(
+        self, positions: list[Position], entries: list[bytes]
+    ) -> tuple[int, dict[Position, int]]:
+        """Hand out what can be handed out; how many entries were looked at, and the groups of those
+        that are at a consumer without room."""
         groups = groups_of(entries)
-        held_up: list[Position] = []
+        held_up: dict[Position, int] = {}
         at = 0
         while at < len(positions):
             if groups[at]:
@@ -130,7 +160,7 @@ class GroupedHandOut:
                 if is_out is None:
                     break
                 if not is_out:
-                    held_up.append(positions[at])
+                    held_up[positions[at]] = groups[at]
                 at += 1
                 continue
             stop = at + 1

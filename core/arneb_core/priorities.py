@@ -1,10 +1,10 @@
 """A priority source: the ready entries of a subscription, the most urgent first.
 
-The rule: an entry is ready in one place only: at the reader (not looked at yet), among those
-that came back (not looked at again yet), or in the set of its priority. Nothing is handed out
-before all that is ready has been looked at, so the front is always the most urgent entry, and
-the oldest of those. The sets hold positions, compressed, and no bytes: ten million ready
-entries cost a few megabytes.
+The rule: an entry is ready in one place only: at the reader (not looked at yet), among those that
+came back (not looked at again yet), in the set of its priority, or set aside, because it cannot go
+now and must not keep others back. Nothing is handed out before all else that is ready has been
+looked at, so the front is always the most urgent entry, and the oldest of those. The sets hold
+positions, compressed, and no bytes: ten million ready entries cost a few megabytes.
 """
 
 from collections.abc import Callable, Iterable
@@ -50,6 +50,7 @@ class PrioritySource:
         self._highest = highest
         self._new_set = new_set
         self._wake = wake
+        self._aside = new_set()
         self._sets: dict[int, ReplaySet] = {}
         """By priority, the highest first."""
         self._holding: list[ReplaySet] = []
@@ -59,7 +60,8 @@ class PrioritySource:
 
     def __repr__(self) -> str:
         ready = {priority: len(each) for priority, each in self._sets.items() if each}
-        return f"<PrioritySource {ready}, {len(self._returned)} came back>"
+        aside = f", {len(self._aside)} set aside" if self._aside else ""
+        return f"<PrioritySource {ready}, {len(self._returned)} came back{aside}>"
 
     def __bool__(self) -> bool:
         """It is always asked first, for the reader's entries go through it too."""
@@ -83,7 +85,7 @@ class PrioritySource:
     @property
     def first(self) -> Position | None:
         """The lowest entry that has been looked at or came back."""
-        firsts = [each.first for each in (self._returned, *self._sets.values())]
+        firsts = [each.first for each in self._all()]
         return min((each for each in firsts if each is not None), default=None)
 
     def add(self, positions: Iterable[Position]) -> None:
@@ -128,6 +130,21 @@ class PrioritySource:
     def take(self, positions: list[Position]) -> None:
         """``positions``, the first of :meth:`peek`, were handed out."""
         self._holding[-1].take(positions)
+
+    def set_aside(self, positions: Iterable[Position]) -> None:
+        """Those of what was taken that could not go; :meth:`bring_back` makes them ready."""
+        self._aside.add(positions)
+
+    def bring_back(self, positions: Iterable[Position]) -> None:
+        """Those of ``positions`` that are set aside may go again. The others were acknowledged."""
+        back = self._aside.places & BitMap64(positions)
+        self._aside.discard(map(Position, back))
+        self._returned.add(map(Position, back))
+
+    @property
+    def aside(self) -> int:
+        """How many are set aside."""
+        return len(self._aside)
 
     def _sort(self) -> bool:
         """Put what has not been looked at into its set; True when nothing is left to look at."""
@@ -177,4 +194,4 @@ class PrioritySource:
             self._holding.pop(0).let_go()
 
     def _all(self) -> Iterable[ReplaySet]:
-        return (self._returned, *self._sets.values())
+        return (self._returned, self._aside, *self._sets.values())

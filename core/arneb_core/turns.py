@@ -68,6 +68,8 @@ class Turns:
         """The last consumer left."""
         if self.keyed is not None:
             self.keyed.let_go()
+        if self.grouped is not None:
+            self.grouped.end()
         self.keyed = self.grouped = None
 
     @property

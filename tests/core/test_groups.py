@@ -15,12 +15,14 @@ from arneb_core.entry import EntryFlag, EntryHeader, Origin
 from arneb_core.grouped import groups_of
 from arneb_core.interface import ConsumerSpec, Deliveries, InitialPosition, SubscriptionType
 from arneb_core.position import Position
+from arneb_core.priorities import PrioritySource
 from arneb_core.subscription import LogSubscription
 from arneb_core.testing.engine_kit import RecordingSink, append, attach, make_entry, quiet
 
 
-def chunk(group: int, body: bytes = b"x") -> bytes:
-    return EntryHeader(Origin.PULSAR, flags=EntryFlag.GROUPED, hint=group).pack() + body
+def chunk(group: int, body: bytes = b"x", priority: int = 0) -> bytes:
+    flags = EntryFlag.GROUPED
+    return EntryHeader(Origin.PULSAR, flags=flags, hint=group, priority=priority).pack() + body
 
 
 def test_only_grouped_entries_have_a_group() -> None:
@@ -93,6 +95,57 @@ async def test_groups_are_found_in_a_log_that_is_opened(data_dir: Path) -> None:
         assert sorted(bodies(sinks)) == [[], [b"%d" % number for number in range(6)]]
 
 
+@pytest.mark.real_time
+async def test_a_group_that_waits_does_not_keep_a_queue_with_priorities_busy(
+    data_dir: Path,
+) -> None:
+    """What its consumer has no room for is set aside, and others get on."""
+    async with open_engine(data_dir) as engine:
+        subscription, consumers, sinks = await begin(engine, 1, 10)
+        subscription.prioritise(5)
+        await quiet(engine)
+        entries = [chunk(1, b"a1", 1), chunk(1, b"a2", 1), make_entry(b"1"), chunk(1, b"a3", 1)]
+        await append(engine, "t", [*entries, make_entry(b"2")])
+        with trio.fail_after(10):
+            await quiet(engine)
+        assert subscription.dispatch() == 0, "there is nothing to do"
+        assert bodies(sinks) == [[b"a1"], [b"1", b"2"]]
+        assert subscription.ready_messages == 2
+        urgent = EntryHeader(Origin.PULSAR, priority=5).pack() + b"urgent"
+        await append(engine, "t", [urgent])
+        await quiet(engine)
+        assert sinks[1].bodies == [b"1", b"2", b"urgent"]
+        consumers[0].flow(1)
+        await quiet(engine)
+        assert sinks[0].bodies == [b"a1", b"a2"]
+        consumers[0].detach()
+        await quiet(engine)
+        assert sinks[1].bodies == [b"1", b"2", b"urgent", b"a1", b"a2", b"a3"]
+        consumers[1].acknowledge(sinks[1].positions)
+        await quiet(engine)
+        assert subscription.ready_messages == 0
+
+
+@pytest.mark.real_time
+async def test_what_is_set_aside_is_there_for_who_comes_next(data_dir: Path) -> None:
+    """All consumers leave at once; it was acknowledged by a stranger meanwhile, or was not."""
+    async with open_engine(data_dir) as engine:
+        subscription, consumers, sinks = await begin(engine, 1, 1)
+        subscription.prioritise(5)
+        first = await append(engine, "t", [chunk(1, b"%d" % each) for each in range(5)])
+        with trio.fail_after(10):
+            await quiet(engine)
+        assert bodies(sinks) == [[b"0"], []]
+        consumers[1].acknowledge([Position(first + 2)])
+        await quiet(engine)
+        assert subscription.ready_messages == 3
+        for consumer in consumers:
+            consumer.detach()
+        _, sink = attach(subscription, unlimited=True, message_level=True)
+        await quiet(engine)
+        assert sink.bodies == [b"0", b"1", b"3", b"4"]
+
+
 class Machine:
     """A Shared subscription, and who holds what of which group."""
 
@@ -108,7 +161,7 @@ class Machine:
 
     def publish(self, groups: Sequence[int]) -> None:
         for group in groups:
-            entry = chunk(group) if group else make_entry(b"")
+            entry = chunk(group, priority=group) if group else make_entry(b"")
 
             def done(error: Exception | None, place: Position, group: int = group) -> None:
                 self.groups[place] = group
@@ -141,7 +194,9 @@ class Machine:
         assert not self.wrong, self.wrong
         free = {n for n, each in self.consumers.items() if each.receiver.room > 0}  # type: ignore[attr-defined]
         out = {p for each in self.held.values() for p in each}
-        if len(self.subscription._replay.places) < 4:
+        replay = self.subscription._replay
+        waiting = replay.aside if isinstance(replay, PrioritySource) else len(replay.places)
+        if waiting < 4:
             for place in self.unacked - out:
                 holders = {
                     n for n, each in self.held.items() for p in each
@@ -210,11 +265,12 @@ def act(machine: Machine, what: str, number: int, *arguments: object) -> None:
                 consumer.release(places, count=True)  # type: ignore[attr-defined]
 
 
-async def run_program(directory: Path, program: list[tuple]) -> None:
+async def run_program(directory: Path, program: list[tuple], highest: int) -> None:
     async with open_engine(directory) as engine:
         topic = await engine.create_topic("t")
         topic.expect_groups()
         subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)
+        subscription.prioritise(highest)
         machine = Machine(engine, subscription)
         for step in [*program, ("quiet",)]:
             await take_step(machine, step)
@@ -232,8 +288,8 @@ async def run_program(directory: Path, program: list[tuple]) -> None:
 
 @pytest.mark.real_time
 @settings(max_examples=80, deadline=None)
-@given(st.lists(STEPS, max_size=30))
-def test_groups_agree_with_their_model(program: list[tuple]) -> None:
+@given(st.lists(STEPS, max_size=30), st.sampled_from([0, 2]))
+def test_groups_agree_with_their_model(program: list[tuple], highest: int) -> None:
     note(f"{program}")
     with TemporaryDirectory() as directory, patch("arneb_core.grouped.LOOK_AHEAD_MAX", 4):
-        trio.run(run_program, Path(directory, "data"), program)
+        trio.run(run_program, Path(directory, "data"), program, highest)

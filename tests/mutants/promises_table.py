@@ -58,4 +58,13 @@ PROMISES_MUTANTS: Final = (
         "    return id_\n",
         ("tests/amqp_frontend/server/test_attachments_again.py",),
     ),
+    Mutant(
+        "what waits for its group is tried again and again",
+        CORE + "grouped.py",
+        "            if receiver is None or receiver.room > 0:\n",
+        "            if True:\n",
+        (
+            "tests/core/test_groups.py::test_a_group_that_waits_does_not_keep_a_queue_with_priorities_busy",
+        ),
+    ),
 )
