@@ -67,4 +67,11 @@ PROMISES_MUTANTS: Final = (
             "tests/core/test_groups.py::test_a_group_that_waits_does_not_keep_a_queue_with_priorities_busy",
         ),
     ),
+    Mutant(
+        "a client is read on while another task carries out what it wants",
+        "amqp_frontend/arneb_amqp/server/connection.py",
+        "            await carrier.finished()\n            waiting = carrier.order()\n",
+        "            waiting = [] if carrier._busy else carrier.order()\n",
+        ("tests/amqp_frontend/server/test_back_pressure.py",),
+    ),
 )

@@ -91,9 +91,9 @@ class Carrier:
             self._nursery.start_soon(contain, "carrying on", carry_on)
 
     def order(self) -> list[Effect]:
-        """Carry out effects up to the first request; the rest, for :meth:`carry_out`."""
-        if self._busy:
-            return []
+        """Carry out effects up to the first request; the rest, for :meth:`carry_out`. Not while
+        another task does that: see :meth:`finished`."""
+        assert not self._busy, "at most one task carries effects out"
         effects = self._session.take_effects()
         while effects:
             for index, effect in enumerate(effects):

@@ -295,6 +295,9 @@ class Connection:
                 return
             self._its_turn = False
             session.receive_data(data, *_instants())
+            # What another task carries out must not be overtaken, and to read on meanwhile would
+            # be to gather without end what nobody takes.
+            await carrier.finished()
             waiting = carrier.order()
             if waiting or session.has_more:
                 await carrier.carry_out(waiting)

@@ -1,16 +1,19 @@
 """Back-pressure: who is too fast waits for himself, who is too slow delays nobody."""
 
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
 import pika
-from pamqp.commands import Queue
+import trio
+from pamqp.commands import Basic, Channel, Queue
 from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
 from tests.amqp_frontend.session.playbook import publishes
 
 from arneb_amqp.server.connection import UNKEPT_BYTES
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX
+from arneb_core.errors import StoreFull
 
 BODY = bytes(1000)
 CHUNK = publishes(*[BODY] * 100, key="flood").data
@@ -18,13 +21,13 @@ AHEAD_MAX = 2 * (UNKEPT_BYTES + RECEIVE_BYTES_MAX) * 5 // 4
 """An entry is a little larger than its message on the wire."""
 
 
-def flood(client: RawClient) -> int:
+def flood(client: RawClient, chunk: bytes = CHUNK, most: int = 1 << 30) -> int:
     """Publish until the socket takes no more for a while; how many bytes that were."""
     client.socket.settimeout(0.3)
     sent = 0
     try:
-        while sent < 1 << 30:
-            sent += client.socket.send(CHUNK[sent % len(CHUNK) :])
+        while sent < most:
+            sent += client.socket.send(chunk[sent % len(chunk) :])
     except TimeoutError:
         return sent
     raise AssertionError("the broker reads whatever comes")
@@ -61,6 +64,63 @@ def test_a_flood_stands_before_others_with_its_share_only(tmp_path: Path) -> Non
             count = client.expect(Queue.DeclareOk).message_count
             assert count == (sent // len(CHUNK) + 1) * 100
             steady.close()
+
+
+def occupy_catalog(broker: Broker) -> Callable[[], None]:
+    """Have changes of topics wait until the answer is called."""
+
+    async def begin() -> trio.Event:
+        over, begun = trio.Event(), trio.Event()
+
+        async def hold() -> None:
+            async with broker.engine.catalog.lock:
+                begun.set()
+                await over.wait()
+
+        trio.lowlevel.spawn_system_task(hold)
+        await begun.wait()
+        return over
+
+    over = broker.call(begin)
+
+    async def end() -> None:
+        over.set()
+
+    return lambda: broker.call(end)
+
+
+def test_a_client_is_not_read_while_another_task_carries_out_what_it_wants(
+    tmp_path: Path,
+) -> None:
+    """Its channel was closed by a failed commit, and the end of that has to wait: what the client
+    sends meanwhile must wait where it is."""
+    for broker in serve_in_thread(tmp_path):
+        with RawClient(broker.port) as client, RawClient(broker.port) as other:
+            client.open()
+            other.open()
+            client.send(Queue.Declare, 1, queue="q", durable=True)
+            client.expect(Queue.DeclareOk)
+            client.send(Basic.Consume, 1, queue="q", consumer_tag="c")
+            client.expect(Basic.ConsumeOk)
+            client.send(Channel.Open, 2)
+            client.expect(Channel.OpenOk)
+            client.send(Queue.Declare, 2, queue="flood", durable=True)
+            client.expect(Queue.DeclareOk)
+            release = occupy_catalog(broker)
+            other.send(Queue.Declare, 1, queue="late", durable=True)  # it has the topology's lock
+            broker.faults.fail_next(1, StoreFull("told to be full"))
+            client.socket.sendall(publishes(b"lost", key="q").data)
+            client.expect(Channel.Close)
+            chunk = publishes(*[BODY] * 100, key="flood", channel=2).data
+            sent = flood(client, chunk, most=64 << 20)
+            assert sent < 16 << 20, "no more than sockets and one read hold"
+            release()
+            other.expect(Queue.DeclareOk)
+            client.socket.settimeout(10)
+            client.socket.sendall(chunk[sent % len(chunk) :])
+            client.send(Queue.Declare, 2, queue="flood", passive=True)
+            count = client.expect(Queue.DeclareOk).message_count
+            assert count == (sent // len(chunk) + 1) * 100
 
 
 def test_a_consumer_that_does_not_read_delays_nobody_on_its_queue_or_another(
