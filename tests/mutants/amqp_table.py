@@ -190,7 +190,7 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "a dead client keeps what it holds",
         "amqp_frontend/arneb_amqp/server/connection.py",
-        "        self._services.nursery.start_soon(self._hang_up)\n",
+        '        self._services.nursery.start_soon(contain, "hanging up", self._hang_up)\n',
         "",
         ("tests/amqp_frontend/server/test_endings.py",),
     ),

@@ -362,7 +362,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the bytes at the heir are not bounded",
-        CORE + "departures.py",
+        CORE + "outstanding.py",
         "            if left <= 0:\n                return index\n",
         "",
         PARTS_TESTS,

@@ -200,7 +200,7 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "nobody compacts what is asked for",
         PULSAR + "server/keeper.py",
-        "            nursery.start_soon(self._door.compactor.run)\n",
+        '            nursery.start_soon(supervise, "compaction", self._door.compactor.run)\n',
         "            pass\n",
         COMPACTION_TESTS,
     ),
