@@ -175,10 +175,12 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     by_door = shared.listeners.by_door
     listeners: list[trio.abc.Listener[Any]] = [*by_door.get("amqp", ())]
     if secured := by_door.get("amqp-tls"):
+        from arneb.handshakes import Handshakes
+        from arneb_amqp.server.secured import SecuredListener
         from arneb_pulsar.identity.files import read_tls
 
-        context = read_tls(shared.config.amqp.tls)
-        listeners += [trio.SSLListener(each, context, https_compatible=True) for each in secured]
+        handshakes = Handshakes(read_tls(shared.config.amqp.tls))
+        listeners += [SecuredListener(each, handshakes.secure) for each in secured]
     await serve_amqp(
         shared.core,
         listeners,
@@ -206,14 +208,15 @@ async def _serve_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) ->
 
 
 async def _serve_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
+    from arneb.handshakes import Handshakes
     from arneb_pulsar.identity.files import read_tls
     from arneb_pulsar.server.serving import serve_tls
 
     listeners = shared.listeners.by_door["pulsar-tls"]
     door, (address, *_) = shared.pulsar, shared.listeners.addresses("pulsar-tls")
     door.tls_service_url = door.tls_service_url or f"pulsar+ssl://{address}"
-    context = read_tls(shared.config.pulsar.tls)
-    await serve_tls(shared.pulsar, listeners, context, task_status=task_status)
+    handshakes = Handshakes(read_tls(shared.config.pulsar.tls))
+    await serve_tls(shared.pulsar, listeners, handshakes.secure, task_status=task_status)
 
 
 async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:

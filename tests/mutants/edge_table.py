@@ -10,6 +10,7 @@ from tests.mutants.table import Mutant
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 OWN_DELIVERIES: Final = ("tests/amqp_frontend/server/test_own_deliveries.py",)
 TRANSACTION_BYTES: Final = ("tests/amqp_frontend/session/test_transaction_bytes.py",)
+HANDSHAKES: Final = ("tests/broker/test_handshakes.py",)
 AFTER_DISPATCH: Final = ("tests/core/test_after_dispatch.py",)
 
 EDGE_MUTANTS: Final = (
@@ -64,5 +65,19 @@ EDGE_MUTANTS: Final = (
         "        transaction.expect(len(tags))\n",
         "",
         TRANSACTION_BYTES,
+    ),
+    Mutant(
+        "a handshake is worked at by the event loop",
+        "broker/arneb/handshakes.py",
+        "await trio.to_thread.run_sync(begun.tls.do_handshake, limiter=self._limiter)",
+        "begun.tls.do_handshake()",
+        HANDSHAKES,
+    ),
+    Mutant(
+        "all who come shake hands at once",
+        "broker/arneb/handshakes.py",
+        "(begun.tls.do_handshake, limiter=self._limiter)",
+        "(begun.tls.do_handshake)",
+        HANDSHAKES,
     ),
 )

@@ -294,6 +294,8 @@ class Connection:
             if not data:
                 return
             self._its_turn = False
+            if session.vhost is None:
+                link.acknowledge_now()
             session.receive_data(data, *_instants())
             # What another task carries out must not be overtaken, and to read on meanwhile would
             # be to gather without end what nobody takes.

@@ -65,6 +65,10 @@ class Link:
             except (OSError, trio.ClosedResourceError):
                 return b""
 
+    def acknowledge_now(self) -> None:
+        """Tell the peer's kernel at once what has come, this time."""
+        acknowledge_now(self._socket)
+
     def send(self, data: bytes) -> None:
         """Write ``data``, now or as soon as the peer takes it; on a broken link, not at all."""
         if self._broken or self._finishing:
@@ -159,3 +163,11 @@ class Link:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
             self._break()
+
+
+def acknowledge_now(sock: socket.socket | trio.socket.SocketType) -> None:
+    """Have the kernel acknowledge what has come. A client whose kernel gathers small writes (Nagle)
+    sends what it says after ``tune-ok`` when that is acknowledged, and ours would wait 40 ms for
+    something to send along: connections would open in 45 ms instead of 1."""
+    with suppress(OSError, AttributeError):  # no TCP, another system, or the peer is gone
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

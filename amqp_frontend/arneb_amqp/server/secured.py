@@ -11,35 +11,70 @@ from typing import Final
 
 import trio
 
+from arneb_amqp.server.link import acknowledge_now
+
 LOGGER: Final = logging.getLogger(__name__)
 
 PIECE_BYTES: Final = 128 * 1024
 """Passed on at once."""
 
+OPENING_READS: Final = 8
+"""In so many at least a client opens its connection."""
+
 FAREWELL_S: Final = 2.0
 """How long a client may take to read what is left when its connection has ended."""
 
 SecuredStream = trio.SSLStream[trio.SocketStream]
+Secure = Callable[[trio.SocketStream], Awaitable[SecuredStream]]
+"""Shakes hands on a connection that was accepted. Raises :class:`trio.BrokenResourceError`."""
+
+
+class Unsecured(trio.abc.AsyncResource):
+    """A client that has come by TLS and has not shaken hands yet."""
+
+    def __init__(self, transport: trio.SocketStream, secure: Secure) -> None:
+        self.transport = transport
+        self.secure = secure
+
+    async def aclose(self) -> None:
+        """Close the socket."""
+        await self.transport.aclose()
+
+
+class SecuredListener(trio.abc.Listener[Unsecured]):
+    """A listener for clients by TLS, who shake hands when they are served and not before."""
+
+    def __init__(self, transports: trio.abc.Listener[trio.SocketStream], secure: Secure) -> None:
+        self._transports = transports
+        self._secure = secure
+
+    async def accept(self) -> Unsecured:
+        """The next client."""
+        return Unsecured(await self._transports.accept(), self._secure)
+
+    async def aclose(self) -> None:
+        """Take no more."""
+        await self._transports.aclose()
 
 
 async def serve_secured(
-    stream: SecuredStream, handshake_s: float, serve: Callable[[socket.socket], Awaitable[None]]
+    client: Unsecured, handshake_s: float, serve: Callable[[socket.socket], Awaitable[None]]
 ) -> None:
-    """Take TLS off ``stream`` and have ``serve`` serve what is inside."""
+    """Take TLS off what ``client`` says and have ``serve`` serve what is inside."""
     # Made at once, so that who decides whether to accept one more knows what the others take.
     try:
         ours, theirs = socket.socketpair()
     except OSError as error:
         LOGGER.info("no TLS: %s", error)
-        await trio.aclose_forcefully(stream)
+        await trio.aclose_forcefully(client)
         return
     with ours, theirs:
         try:
             with trio.fail_after(handshake_s):
-                await stream.do_handshake()
+                stream = await client.secure(client.transport)
         except (trio.BrokenResourceError, trio.TooSlowError) as error:
             LOGGER.info("no TLS: %s", error.__cause__ or error)
-            await trio.aclose_forcefully(stream)
+            await trio.aclose_forcefully(client)
             return
         theirs.setblocking(False)
         inner = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
@@ -58,8 +93,12 @@ async def serve_secured(
 async def _inwards(stream: SecuredStream, inner: trio.SocketStream) -> None:
     """What the client says, until it leaves."""
     try:
+        reads = 0
         while data := await stream.receive_some(PIECE_BYTES):
             await inner.send_all(data)
+            if reads < OPENING_READS:
+                reads += 1
+                acknowledge_now(stream.transport_stream.socket)
         await inner.send_eof()
     except (trio.BrokenResourceError, trio.ClosedResourceError):
         await inner.aclose()

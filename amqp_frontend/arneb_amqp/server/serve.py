@@ -13,7 +13,7 @@ import trio
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.flusher import Flusher
-from arneb_amqp.server.secured import SecuredStream, serve_secured
+from arneb_amqp.server.secured import Unsecured, serve_secured
 from arneb_amqp.server.services import Services
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.topology.queue import ConnectionId
@@ -72,7 +72,8 @@ async def serve_amqp(
     shortages: Shortages | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
-    """Serve AMQP 0-9-1 on ``listeners``, of sockets or of TLS over them, until cancelled.
+    """Serve AMQP 0-9-1 on ``listeners``, of sockets or of TLS (:class:`.SecuredListener`), until
+    cancelled.
 
     While something is short in ``shortages``, connections that publish are not read any more.
     ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes
@@ -105,11 +106,11 @@ async def serve_amqp(
 
 
 async def _accepted(
-    server: Server, handshake_s: float, stream: trio.SocketStream | SecuredStream
+    server: Server, handshake_s: float, stream: trio.SocketStream | Unsecured
 ) -> None:
     """Take the socket out of trio's hands; see :mod:`arneb_amqp.server.link` for the reason."""
-    if isinstance(stream, trio.SSLStream):
-        loopback = _is_loopback(stream.transport_stream.socket)
+    if isinstance(stream, Unsecured):
+        loopback = _is_loopback(stream.transport.socket)
         await serve_secured(stream, handshake_s, partial(server.serve, loopback=loopback))
         return
     loopback = _is_loopback(stream.socket)

@@ -2,7 +2,6 @@
 
 import logging
 import secrets
-import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
@@ -16,6 +15,9 @@ from arneb_pulsar.server.door import Door
 from arneb_pulsar.server.peer import Peer
 
 logger = logging.getLogger(__name__)
+
+Secure = Callable[[trio.SocketStream], Awaitable[trio.SSLStream[trio.SocketStream]]]
+"""Shakes hands on a connection that was accepted. Raises :class:`trio.BrokenResourceError`."""
 
 
 async def serve_pulsar(
@@ -44,20 +46,18 @@ async def serve_pulsar(
 async def serve_tls(
     door: Door,
     listeners: Sequence[trio.abc.Listener[trio.SocketStream]],
-    context: ssl.SSLContext,
+    secure: Secure,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """The same for clients that come by TLS."""
+    """The same for clients that come by TLS, with whom ``secure`` shakes hands."""
     if not door.tls_service_url and isinstance(listeners[0], trio.SocketListener):
         door.tls_service_url = f"pulsar+ssl://{_render(listeners[0].socket.getsockname())}"
 
     async def handle(stream: trio.SocketStream, url: str, address: str) -> None:
-        # Clients close without a word, which HTTP's are known for.
-        secured = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
         try:
             with trio.fail_after(door.config.handshake_timeout_s):
-                await secured.do_handshake()
+                secured = await secure(stream)
         except (trio.BrokenResourceError, trio.TooSlowError) as error:
             logger.info("x %s: no TLS: %s", address, error.__cause__ or error)
             await trio.aclose_forcefully(stream)

@@ -9,11 +9,12 @@ import pika
 import pytest
 from pamqp.commands import Basic
 from pika.exceptions import ConnectionClosedByBroker
-from tests.amqp_frontend.server.conftest import serve_in_thread
+from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
 from tests.amqp_frontend.session.playbook import publishes
 
 from arneb_amqp.config import AmqpConfig
+from arneb_amqp.server.link import Link
 from arneb_amqp.wire.constants import PROTOCOL_HEADER
 
 
@@ -216,3 +217,19 @@ def test_a_handshake_that_stalls_is_cut(tmp_path: Path) -> None:
         assert client.socket.recv(100) == b""
         assert time.monotonic() - started < 3
     next(serving, None)
+
+
+def test_what_comes_while_a_connection_opens_is_acknowledged_at_once_and_then_not(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose kernel gathers small writes would wait 40 ms with ``connection.open`` in its hands."""
+    calls = []
+    monkeypatch.setattr(Link, "acknowledge_now", calls.append)
+    with RawClient(broker.port) as client:
+        client.open()
+        opening = len(calls)
+        assert opening >= 3, "the header, start-ok, tune-ok and open"
+        for _ in range(10):
+            client.send(Basic.Qos, 1, prefetch_count=1)
+            client.expect(Basic.QosOk)
+        assert len(calls) == opening

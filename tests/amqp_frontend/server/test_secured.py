@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from arneb.handshakes import Handshakes
 from arneb_amqp.server import secured as secured_module
-from arneb_amqp.server.secured import serve_secured
+from arneb_amqp.server.secured import SecuredListener, serve_secured
 
 HANDSHAKE_S = 5.0
 
@@ -64,7 +65,7 @@ async def test_what_is_inside_goes_both_ways_until_an_end(
 ) -> None:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
-    secured = trio.SSLListener(listeners[0], contexts[0], https_compatible=True)
+    secured = SecuredListener(listeners[0], Handshakes(contexts[0]).secure)
     for serve in (echo, refuse):
         async with trio.open_nursery() as nursery:
             plain = await trio.open_tcp_stream("127.0.0.1", port)
@@ -101,7 +102,7 @@ async def test_a_client_that_reads_nothing_is_left(
     monkeypatch.setattr(secured_module, "FAREWELL_S", 0.05)
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
-    secured = trio.SSLListener(listeners[0], contexts[0], https_compatible=True)
+    secured = SecuredListener(listeners[0], Handshakes(contexts[0]).secure)
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             plain = await trio.open_tcp_stream("127.0.0.1", port)
@@ -120,7 +121,7 @@ async def test_a_client_that_goes_without_a_word_leaves_nothing(
 ) -> None:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
-    secured = trio.SSLListener(listeners[0], contexts[0], https_compatible=True)
+    secured = SecuredListener(listeners[0], Handshakes(contexts[0]).secure)
     for says in (b"", b"no handshake at all" * 20):
         async with trio.open_nursery() as nursery:
             plain = await trio.open_tcp_stream("127.0.0.1", port)

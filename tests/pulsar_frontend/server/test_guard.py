@@ -25,6 +25,7 @@ from passlib.hash import apr_md5_crypt
 from tests.pulsar_frontend.server.client import Closed, RawClient
 from tests.pulsar_frontend.server.conftest import OpenDoor
 
+from arneb.handshakes import Handshakes
 from arneb_pulsar.config import AuthenticationConfig, TlsConfig
 from arneb_pulsar.identity.files import read_tls
 from arneb_pulsar.server.door import Door
@@ -173,7 +174,8 @@ async def secured(door: Door, config: TlsConfig) -> AsyncIterator[int]:
     """The door behind TLS; its port."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with trio.open_nursery() as nursery:
-        await nursery.start(serve_tls, door, listeners, read_tls(config))
+        handshakes = Handshakes(read_tls(config))
+        await nursery.start(serve_tls, door, listeners, handshakes.secure)
         yield listeners[0].socket.getsockname()[1]
         nursery.cancel_scope.cancel()
 
