@@ -16,6 +16,7 @@ from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks
 from arneb_amqp.config import AmqpConfig
 from arneb_core.delayed.tracker import DEFAULT_DELAYS, DelayedSettings, TrackerKind
 from arneb_core.retention import NOTHING_KEPT, WITHOUT_END, Retention
+from arneb_core.statistics import READER_LIMIT_S
 from arneb_pulsar.config import NO_FILE, PulsarConfig, TlsConfig
 
 __all__ = ["Address", "Config", "ConfigInvalid", "Listen", "load_config", "parse_listen"]
@@ -146,6 +147,19 @@ class RetentionTable:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreTable:
+    """The table ``[store]``."""
+
+    reader_limit_s: float = READER_LIMIT_S
+    """Who reads the store for longer in one transaction, in whatever process, is named in the log
+    and told to begin anew."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.reader_limit_s <= 86400:
+            raise ValueError(f"expected reader_limit_s from 1 to 86400, got {self.reader_limit_s}")
+
+
+@dataclass(frozen=True, slots=True)
 class DebugTable:
     """The table ``[debug]``: what helps to find faults and costs something."""
 
@@ -165,6 +179,7 @@ class Config:
     retention: RetentionTable = RetentionTable()
     delayed: DelayedSettings = DEFAULT_DELAYS
     alarms: Watermarks = DEFAULT_WATERMARKS
+    store: StoreTable = StoreTable()
     debug: DebugTable = DebugTable()
 
 

@@ -57,6 +57,12 @@ ENGINE_FIGURES: Final = (
     Figure("full", "1 while the disk is full: publishes are refused, consumers go on"),
 )
 
+READER_FIGURES: Final = (
+    Figure("age_s", "Seconds for which a process has been reading the store in one transaction"),
+    Figure("held_bytes", "Bytes that cannot be used again before that reader ends"),
+)
+"""Of whoever reads for more than a few seconds."""
+
 TOPIC_FIGURES: Final = (
     Figure("entries", "Entries that the log still holds"),
     Figure("messages", "Messages that the log still holds"),
@@ -102,6 +108,12 @@ class BrokerCollector(Collector):
         yield InfoMetricFamily("arneb_build", "The running broker", {"version": version("arneb")})
         yield GaugeMetricFamily("arneb_topics", "Topics", value=self._topics)
         yield from _families("arneb_engine", ENGINE_FIGURES, self._engine)
+        for figure in READER_FIGURES:
+            family = figure.family("arneb_store_reader", ("pid", "transaction"))
+            for reader in self._engine.long_readers:
+                labels = (str(reader.pid), str(reader.transaction))
+                family.add_metric(labels, getattr(reader, figure.field))
+            yield family
         if self._alarms is not None:
             yield from _families("arneb", ALARM_FIGURES, self._alarms)
 

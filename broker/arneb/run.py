@@ -93,7 +93,10 @@ async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) ->
             with serving:
                 kept = config.retention.retention
                 async with open_engine(
-                    config.data_dir, retention=kept, delays=config.delayed
+                    config.data_dir,
+                    retention=kept,
+                    delays=config.delayed,
+                    reader_limit_s=config.store.reader_limit_s,
                 ) as core:
                     say(f"arneb {__version__}, data in {config.data_dir.absolute()}")
                     await _serve_doors(core, config, listeners, say)

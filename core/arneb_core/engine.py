@@ -40,9 +40,10 @@ from arneb_core.request import Finish, Request
 from arneb_core.retention import NOTHING_KEPT, Retention
 from arneb_core.short_cut import ShortCut
 from arneb_core.shortages import Resource, Short
-from arneb_core.statistics import EngineStatistics
+from arneb_core.statistics import READER_LIMIT_S, EngineStatistics
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
+from arneb_core.store.readers import ReaderWatch
 from arneb_core.store.schema import (
     META_CLEAN,
     Table,
@@ -232,6 +233,7 @@ class Engine:
             store_bytes=self._store.size_bytes,
             full=self._committer.full,
             read_failures_total=self._upkeep.read_failures_total,
+            long_readers=self._upkeep.readers.long if self._upkeep.readers else (),
         )
 
     def room_inside(self) -> int:
@@ -427,6 +429,7 @@ async def open_engine(
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     retention: Retention = NOTHING_KEPT,
     delays: DelayedSettings = DEFAULT_DELAYS,
+    reader_limit_s: float = READER_LIMIT_S,
 ) -> AsyncIterator[Engine]:
     """The engine over the data directory ``path``, running while the block does.
 
@@ -434,7 +437,8 @@ async def open_engine(
     out of the block when a commit could not be carried through in memory. Leaving the block
     detaches all consumers, writes what is not written yet and marks the stop as clean; a block
     left by an exception is closed the same way. ``retention`` is for topics that ask for none of
-    their own. Tests pass ``store`` and a faulty ``committing``.
+    their own. Who reads the store for longer than ``reader_limit_s`` is told to begin anew. Tests
+    pass ``store`` and a faulty ``committing``.
     """
     opened = store or Store.open(path)
     try:
@@ -454,6 +458,9 @@ async def open_engine(
             async with trio.open_nursery() as outer:
                 nursery: trio.Nursery = await outer.start(keep_nursery)
                 nursery.start_soon(supervise, "the pump", engine._pump.run, name="the pump")
+                engine._upkeep.readers = ReaderWatch(
+                    opened.path, opened.readers, limit_s=reader_limit_s
+                )
                 engine._upkeep.start(nursery, opened, engine.catalog.topics.values)
                 # Not beside the pump, which has to tell everybody that nothing comes of it.
                 outer.start_soon(engine._committer.breakage.end)

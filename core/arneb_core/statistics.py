@@ -5,6 +5,7 @@ The rule: nobody outside the core looks at anything else of its state.
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from arneb_core.position import Position
 
@@ -58,6 +59,22 @@ class TopicStatistics:
     subscriptions: tuple[SubscriptionStatistics, ...]
 
 
+READER_LIMIT_S: Final = 300.0
+"""Who reads the store for longer at a time is told to begin anew, unless the configuration says
+another time. A page that is given up meanwhile cannot be used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongReader:
+    """A read transaction of the store that has been open for long, in whatever process."""
+
+    pid: int
+    transaction: int
+    age_s: float
+    held_bytes: int
+    """Bytes that were given up since it began and cannot be used again before it ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineStatistics:
     """The engine at one instant."""
@@ -75,3 +92,5 @@ class EngineStatistics:
     """The last commit failed for want of room."""
     read_failures_total: int = 0
     """Reads for subscriptions that failed; each stands still until one succeeds."""
+    long_readers: tuple[LongReader, ...] = ()
+    """Who keeps pages of the store from being used again, the oldest first."""

@@ -15,8 +15,10 @@ import trio
 from arneb_core.alarms import Alarms
 from arneb_core.callbacks import call
 from arneb_core.committer import Committer
+from arneb_core.errors import describe
 from arneb_core.interface import ACK_DURABLE_WITHIN_MS
 from arneb_core.store.environment import Store
+from arneb_core.store.readers import ReaderWatch
 from arneb_core.subscription import LogSubscription
 from arneb_core.supervision import supervise
 from arneb_core.topic import LogTopic
@@ -63,6 +65,7 @@ class Upkeep:
         self._unreadable: dict[LogSubscription, None] = {}
         self._stuck = trio.Event()
         self.read_failures_total = 0
+        self.readers: ReaderWatch | None = None
         self.room_is_short = False
         """Whatever may go is to go now, be it small."""
 
@@ -81,6 +84,8 @@ class Upkeep:
             "the look for what is stale": partial(self.keep_house, store, topics),
             "the making of room": partial(self.make_room, topics),
         }
+        if self.readers is not None:
+            loops["the look for long readers"] = partial(self.watch_readers, self.readers)
         for name, loop in loops.items():
             nursery.start_soon(supervise, name, loop, name=name)
 
@@ -132,6 +137,28 @@ class Upkeep:
             unreadable, self._unreadable = self._unreadable, {}
             for subscription in unreadable:
                 call(subscription.retry)
+
+    async def watch_readers(self, readers: ReaderWatch) -> NoReturn:
+        """Notice whoever keeps the store's pages from being used again, and say who it is."""
+        try:
+            while True:
+                await trio.sleep(min(HOUSEKEEPING_S, max(0.1, readers.limit_s / 4)))
+                try:
+                    late = await trio.to_thread.run_sync(readers.look)
+                except Exception as error:
+                    logger.warning("looking at who reads the store failed: %s", describe(error))
+                    continue
+                for reader in late:
+                    logger.warning(
+                        "process %d has been reading the store for %.0f s: %.1f MB that were given "
+                        "up since cannot be used again, and the data file grows; it is told to "
+                        "begin anew, and if it is no reader of ours it has to be ended",
+                        reader.pid,
+                        reader.age_s,
+                        reader.held_bytes / 1e6,
+                    )
+        finally:
+            readers.close()
 
     async def keep_time(self) -> NoReturn:
         """Wake subscriptions at the times that they named."""

@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.table import CORE, Mutant
 
+READER_TESTS: Final = ("tests/core/store/test_readers.py",)
 PAGE_TESTS: Final = ("tests/core/store/test_pages.py",)
 
 DAMAGE_MUTANTS: Final = (
@@ -42,5 +43,26 @@ DAMAGE_MUTANTS: Final = (
         "    making.mkdir(mode=0o750)\n",
         "    making = directory\n",
         PAGE_TESTS,
+    ),
+    Mutant(
+        "others may take the broker's own reader slots",
+        CORE + "store/reader_slots.py",
+        "                if not self._kept:\n",
+        "                if self._kept:\n",
+        READER_TESTS,
+    ),
+    Mutant(
+        "a reader that was told to end reads on",
+        CORE + "store/readers.py",
+        "            if was_told(self._file, self._me):\n",
+        "            if was_told(self._file, []):\n",
+        READER_TESTS,
+    ),
+    Mutant(
+        "nobody looks at how long a reader reads",
+        CORE + "store/readers.py",
+        "        self._since = {slot: self._since.get(slot, now) for slot in slots}\n",
+        "        self._since = dict.fromkeys(slots, now)\n",
+        READER_TESTS,
     ),
 )

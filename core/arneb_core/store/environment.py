@@ -31,6 +31,7 @@ from arneb_core.store.opening import (
     open_lmdb,
     open_tables,
 )
+from arneb_core.store.reader_slots import ReaderSlots
 from arneb_core.store.records import pack_number, unpack_trims
 from arneb_core.store.resident import Resident
 from arneb_core.store.room import NO_SPACE, Room
@@ -173,11 +174,8 @@ class Store:
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
-        """The store as of the last commit, for one batch of reading.
-
-        Raises :class:`StoreFailed` when the store had to be opened again and could not, or when
-        LMDB meets a page that is none.
-        """
+        """The store as of the last commit, for one batch of reading. Raises :class:`StoreFailed`
+        when it had to be opened again and could not, or LMDB meets a page that is none."""
         # Looked at before LMDB: what is taken over in between is in both, and known by number.
         pending = self._journal.pending.copy()
         txn = self._begin_snapshot()
@@ -186,8 +184,8 @@ class Store:
         except lmdb.Error as error:
             raise StoreFailed(f"cannot read the store: {error}") from error
         finally:
-            txn.abort()
             with self._gate:
+                self._slots.end(txn)
                 self._snapshots -= 1
                 self._gate.notify_all()
 
@@ -225,6 +223,11 @@ class Store:
         dead reader keeps its pages from being reused."""
         with self._gate:
             return 0 if self._env is None or self._closed else self._env.reader_check()
+
+    def readers(self) -> str:
+        """LMDB's table of readers, as it prints it."""
+        with self._gate:
+            return "" if self._env is None or self._closed else self._env.readers()
 
     def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
         """A consistent copy into the empty directory ``target``, while commits go on.
@@ -307,7 +310,8 @@ class Store:
     def _failed(self, env: lmdb.Environment, error: lmdb.Error | OSError) -> CommitFailed:
         """The failure in the core's words; also find out whether LMDB has given up."""
         try:
-            env.begin().abort()
+            with self._gate, self._slots.reading():
+                pass
         except lmdb.Error:
             self._broken = True
         code = error.code if isinstance(error, lmdb.Error) else error.errno
@@ -318,7 +322,8 @@ class Store:
     def _begin_snapshot(self) -> "lmdb.Transaction[bytes]":
         with self._gate:
             try:
-                txn = self._open_again_if_broken().begin()
+                self._open_again_if_broken()
+                txn = self._slots.begin()
             except lmdb.Error as error:
                 raise StoreFailed(f"cannot read the store: {error}") from error
             self._snapshots += 1
@@ -371,9 +376,10 @@ class Store:
     def _load(self, env: lmdb.Environment) -> int:
         """Read what the store keeps about itself; the last journal record that LMDB has."""
         self._page_bytes = env.stat()["psize"]
+        self._slots = ReaderSlots(env)
         self._tables = open_tables(env)
         self._resident = Resident(self.path / DATA_NAME)
-        with env.begin() as txn:
+        with self._slots.reading() as txn:
             meta = self._tables[Table.META]
             self._trims = unpack_trims(txn.get(META_TRIMS, b"", db=meta))
             return journal_number(txn.get(META_JOURNAL, db=meta))
@@ -388,6 +394,6 @@ class Store:
         return (env.info()["last_pgno"] + 1) * env.stat()["psize"]
 
     def _free_bytes(self) -> int:
-        with self._live_env().begin() as txn:
+        with self._gate, self._slots.reading() as txn:
             live = Snapshot(txn, self._tables, self._resident).live_bytes()
         return self._used_bytes() - live

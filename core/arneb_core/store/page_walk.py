@@ -9,7 +9,8 @@ are read.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -224,6 +225,24 @@ def free_pages(file: PageFile, tree: Tree, last_page: int) -> BitMap64:
     walk = PageWalk(file, last_page)
     walk.free_list(tree)
     return walk.free
+
+
+def pages_given_up_since(
+    file: PageFile, tree: Tree, last_page: int, transactions: Collection[int]
+) -> dict[int, int]:
+    """How many pages were given up in each of ``transactions`` or later, as far as the list of free
+    pages can be read."""
+    found = dict.fromkeys(transactions, 0)
+    for leaf in PageWalk(file, last_page).leaves(FREE_LIST, tree, _number):
+        for row in leaf.rows:
+            given_up = _number(row.key)
+            with suppress(PageDamaged):
+                value = file.value(leaf.page, row)
+                count = PAGE_NUMBER.unpack_from(value)[0] if len(value) >= PAGE_NUMBER.size else 0
+                for transaction in found:
+                    if given_up >= transaction:
+                        found[transaction] += count
+    return found
 
 
 def _number(key: bytes) -> int:

@@ -35,6 +35,7 @@ from arneb_core.store.opening import (
     open_tables,
 )
 from arneb_core.store.page_walk import PageFault
+from arneb_core.store.readers import WatchedReading
 from arneb_core.store.records import unpack_long
 from arneb_core.store.resident import Resident
 from arneb_core.store.schema import (
@@ -278,12 +279,14 @@ class SnapshotEnvironment:
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         """The store as of now. Raises :class:`.StoreUnusable` when the file was cut off since it
-        was opened, and :class:`.StoreFailed` when LMDB meets a page that is none."""
+        was opened or the broker wants its pages back, and :class:`.StoreFailed` when LMDB meets a
+        page that is none."""
         check_file(Path(self._env.path(), DATA_NAME))
         pending = self._pending()
         try:
             with self._env.begin() as txn:
-                yield Snapshot(txn, self._tables, self._resident, pending)
+                reading = WatchedReading(self._resident, Path(self._env.path()), txn.id())
+                yield Snapshot(txn, self._tables, reading, pending)
         except lmdb.Error as error:
             raise StoreFailed(f"cannot read the store: {error}") from error
 

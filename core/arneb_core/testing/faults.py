@@ -132,6 +132,9 @@ class FaultyStore:
     def reader_check(self) -> int:
         return self.inner.reader_check()
 
+    def readers(self) -> str:
+        return self.inner.readers()
+
     def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
         self.inner.copy(target, compact=compact)
 
