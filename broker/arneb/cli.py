@@ -1,4 +1,4 @@
-"""The command line: ``arneb serve``, ``check``, ``topics`` and ``alarms``.
+"""The command line: ``arneb serve``, ``check``, ``compact-store``, ``topics`` and ``alarms``.
 
 The rule: an error that the user can cause is one line on standard error and exit status 2.
 Each command has a module of its own, imported when it is called, so ``arneb --help`` does
@@ -22,6 +22,7 @@ INTERRUPTED_STATUS: Final = 128 + signal.SIGINT
 COMMANDS: Final = {
     "alarms": "Show alarms of a running broker; move their watermarks.",
     "check": "Verify every structure of a data directory.",
+    "compact-store": "Give free room in a data directory back to the file system.",
     "serve": "Run a broker.",
     "topics": "List topics with their backlog.",
 }
@@ -42,8 +43,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"arneb.commands.{cmd_name}")
-        command: click.Command = getattr(module, cmd_name)
+        name = cmd_name.replace("-", "_")
+        module = import_module(f"arneb.commands.{name}")
+        command: click.Command = getattr(module, name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

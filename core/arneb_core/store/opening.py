@@ -43,10 +43,12 @@ def open_lmdb(
     *,
     readonly: bool,
     new: bool = False,
+    lock: bool = True,
     map_bytes: int = MAP_BYTES,
 ) -> lmdb.Environment:
     """The LMDB environment with the options that the store depends on. Unless it is ``new``, the
-    file is compared with what it says of itself before LMDB maps it.
+    file is compared with what it says of itself before LMDB maps it. Without ``lock``, whoever
+    calls sees to it that nobody writes.
 
     Raises ``lmdb.Error``, :class:`OSError`, :class:`.StoreUnusable` and its kinds.
     """
@@ -59,6 +61,7 @@ def open_lmdb(
                 map_size=map_bytes,
                 readonly=readonly,
                 create=new,
+                lock=lock,
                 mode=0o640,
                 # fsync before a commit returns, and only through file descriptors, so that an
                 # error of the disk is an exception and not a SIGBUS.
