@@ -186,3 +186,18 @@ def test_a_queue_cannot_lose_its_place_through_pulsar(
         consumer.unsubscribe()
     consumer.close()
     assert [body for _, _, body in get(channel, queue)] == [b"x"]
+
+
+def test_an_exclusive_queue_is_its_connections_own(
+    channel: BlockingChannel, name: Named, client: pulsar.Client
+) -> None:
+    """Neither to publish to nor to join, until the connection has gone."""
+    queue = name("exclusive")
+    channel.queue_declare(queue, exclusive=True)
+    with pytest.raises(pulsar.NotAllowedError):
+        client.create_producer(queue)
+    for subscription in ("amqp", "mine"):
+        with pytest.raises(pulsar.NotAllowedError):
+            client.subscribe(queue, subscription, consumer_type=SHARED)
+    publish(channel, queue, b"private")
+    assert [body for _, _, body in get(channel, queue)] == [b"private"]

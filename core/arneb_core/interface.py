@@ -26,6 +26,7 @@ from arneb_core.limits import DeadLetters as DeadLetters
 from arneb_core.limits import Departure as Departure
 from arneb_core.limits import Limits as Limits
 from arneb_core.position import LedgerId, Position
+from arneb_core.settings import EXCLUSIVE as EXCLUSIVE
 from arneb_core.settings import TopicSettings as TopicSettings
 from arneb_core.statistics import SubscriptionStatistics as SubscriptionStatistics
 from arneb_core.statistics import SubscriptionType as SubscriptionType

@@ -5,6 +5,11 @@ The rule: they are kept with the topic, so whoever makes it decides for ever.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+EXCLUSIVE: Final = "exclusive"
+"""The property of topics that belong to one connection of one frontend, which is its value: the
+others' clients neither add to them nor join those who read them, and do not remove them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,4 +74,11 @@ PROMISES_MUTANTS: Final = (
         "            waiting = [] if carrier._busy else carrier.order()\n",
         ("tests/amqp_frontend/server/test_back_pressure.py",),
     ),
+    Mutant(
+        "an exclusive queue is anybody's",
+        PULSAR_SERVER + "door.py",
+        "    if owner is not None:\n",
+        "    if False:\n",
+        ("tests/pulsar_frontend/server/test_exclusive_topics.py",),
+    ),
 )

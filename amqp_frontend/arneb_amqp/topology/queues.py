@@ -28,11 +28,14 @@ from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.topology.removal import removal
 from arneb_amqp.topology.stream_arguments import stream_settings
 from arneb_core.errors import TopicNotFound
-from arneb_core.interface import Core, InitialPosition, Topic, TopicSettings, Unit
+from arneb_core.interface import EXCLUSIVE, Core, InitialPosition, Topic, TopicSettings, Unit
 
 LOGGER: Final = logging.getLogger(__name__)
 
 RESERVED_PREFIX: Final = "amq."
+
+OF_ONE_CONNECTION: Final = {EXCLUSIVE: "amqp"}
+"""The properties of topics of exclusive queues, and of those where answers for one channel go."""
 
 
 class Queues:
@@ -126,9 +129,8 @@ class Queues:
 
     async def make_reply_queue(self, name: str) -> None:
         """Where answers for one channel go; it goes with its consumer."""
-        topic = await self._core.create_topic(
-            topic_of(self.vhost, name), TopicSettings(durable=False)
-        )
+        settings = TopicSettings(durable=False, properties=OF_ONE_CONNECTION)
+        topic = await self._core.create_topic(topic_of(self.vhost, name), settings)
         await self._enter(Queue(name, self.vhost, topic, auto_delete=True))
 
     def check_reply_queue(self, name: str) -> None:
@@ -222,7 +224,8 @@ class Queues:
         record = QueueRecord(self.vhost, name, wanted.auto_delete, wanted.arguments)
         unit = Unit(metadata=[(record.key, record.encode())]) if durable else None
         is_stream = queue_type(wanted.arguments) is QueueType.STREAM
-        settings = TopicSettings(durable=durable)
+        properties = OF_ONE_CONNECTION if wanted.exclusive else {}
+        settings = TopicSettings(durable=durable, properties=properties)
         if is_stream:
             settings = stream_settings(wanted.arguments)
         topic = await self._core.create_topic(topic_of(self.vhost, name), settings, unit=unit)

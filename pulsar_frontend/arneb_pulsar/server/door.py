@@ -8,7 +8,7 @@ import trio
 
 from arneb_core.entry import Origin
 from arneb_core.errors import NotAllowed, SubscriptionNotFound
-from arneb_core.interface import Core, InitialPosition, Subscription, Topic
+from arneb_core.interface import EXCLUSIVE, Core, InitialPosition, Subscription, Topic
 from arneb_core.position import Position
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.identity.files import read_proofs
@@ -109,8 +109,11 @@ class Door:
         self.all_topics.check(topic, create=create)
 
     async def topic(self, topic: TopicName, *, create: bool) -> Topic:
-        """The topic, made if that is allowed; see :meth:`Topics.open`."""
-        return await self.all_topics.open(topic, create=create)
+        """The topic, made if that is allowed, for somebody who wants to use it. Raises as
+        :meth:`Topics.open`, and :class:`NotAllowed` for one that is somebody else's."""
+        found = await self.all_topics.open(topic, create=create)
+        _check_common(found)
+        return found
 
     async def subscribe(
         self,
@@ -123,6 +126,7 @@ class Door:
     ) -> Subscription:
         """The subscription, made if that is allowed: as :meth:`Topic.subscribe`, and
         :class:`SubscriptionNotFound`."""
+        _check_common(topic)
         if subscription == COMPACTION:
             raise NotAllowed(f"Subscription {COMPACTION!r} is the broker's own")
         if (
@@ -232,6 +236,7 @@ class Door:
     ) -> None:
         """Remove a topic, whoever uses it, or on a condition. Raises as :meth:`Topics.drop`."""
         topic = self.core.topic(name.core_name)
+        _check_common(topic)
         if name.partition < 0:
             async with self.schemas.removal(name) as schemas:
                 await self.all_topics.drop(name, schemas, only_if=only_if)
@@ -268,6 +273,14 @@ class Door:
         """The names of a namespace's topics, sorted."""
         prefixes = tuple(f"{domain}://{wanted.namespace}/" for domain in DOMAINS[wanted.mode])
         return sorted(name for name in self.core.topics if name.startswith(prefixes))
+
+
+def _check_common(topic: Topic) -> None:
+    """Raise :class:`NotAllowed` for a topic that belongs to one connection of another protocol."""
+    owner = topic.properties.get(EXCLUSIVE)
+    if owner is not None:
+        text = f"Topic {topic.name} belongs to one {owner.upper()} connection, which is there"
+        raise NotAllowed(text)
 
 
 def _batch_size(entry: bytes) -> int:

@@ -12,7 +12,7 @@ from arneb_amqp.topology.queue import SUBSCRIPTION
 from arneb_amqp.wire.tables import Field, FieldType, longstr, signedint
 from arneb_core.entry import EntryHeader, Origin
 from arneb_core.errors import StoreFailed
-from arneb_core.interface import InitialPosition, TopicSettings, Unit, Window
+from arneb_core.interface import EXCLUSIVE, InitialPosition, TopicSettings, Unit, Window
 
 pytestmark = pytest.mark.real_time
 
@@ -369,3 +369,16 @@ async def test_what_the_store_refuses_did_not_happen(broker: Opener) -> None:
     async with broker() as place:
         assert routes(place, "x", "k") == ("q",)
         assert "y" not in place.vhost.router.exchanges
+
+
+async def test_the_topics_of_one_connection_say_so(broker: Opener) -> None:
+    """By that the other door knows that its clients have no business there."""
+    async with broker() as place:
+        mine = await place.declare("mine", exclusive=True)
+        common = await place.declare("common")
+        async with place.topology.changing():
+            await place.vhost.queues.make_reply_queue("amq.rabbitmq.reply-to.x")
+        reply = place.vhost.queues.foreign_topic("amq.rabbitmq.reply-to.x")
+        assert mine.topic.properties == {EXCLUSIVE: "amqp"}
+        assert reply is not None and reply.properties == {EXCLUSIVE: "amqp"}
+        assert not common.topic.properties
