@@ -66,6 +66,7 @@ class Catalog:
         self.metadata = found.metadata
         for stored in found.topics:
             topic = self._make_topic(stored.id, stored.name, stored.settings, stored.ledgers)
+            topic.log.stamped_ms = stored.stamped_ms
             topic.log.has_expiring = stored.expiring
             if stored.delayed:
                 topic.delayed = restore_index(topic, store, self._engine.delays)

@@ -27,6 +27,7 @@ from arneb_core.log import DurableLog, PlannedRun
 from arneb_core.position import Position
 from arneb_core.request import Request
 from arneb_core.short_cut import ShortCut
+from arneb_core.stamps import keep_order
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.threads import CommitResult, Submit
 
@@ -262,6 +263,7 @@ class Committer:
         deleted = {each.deletes_topic for each in flight.requests}
         for request in flight.requests:
             offsets: list[tuple[LogTopic, int]] = []
+            keep_order(request)
             for topic, entries, count in request.appends:
                 if topic.gone or topic in deleted:
                     # The topic goes with this commit or has gone: what was published to it

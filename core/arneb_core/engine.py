@@ -9,7 +9,6 @@ stands in the parts.
 
 import logging
 import os
-import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ import trio
 from arneb_core.backlog import AheadBudget
 from arneb_core.callbacks import call
 from arneb_core.catalog import Catalog, metadata_puts
+from arneb_core.clock import wall_clock_ms
 from arneb_core.committer import Committer
 from arneb_core.delayed.tracker import DEFAULT_DELAYS, DelayedSettings
 from arneb_core.errors import (
@@ -40,6 +40,7 @@ from arneb_core.request import Finish, Request
 from arneb_core.retention import NOTHING_KEPT, Retention
 from arneb_core.short_cut import ShortCut
 from arneb_core.shortages import Resource, Short
+from arneb_core.stamps import stamp_of, stamped_from
 from arneb_core.statistics import READER_LIMIT_S, EngineStatistics
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
@@ -338,6 +339,10 @@ class Engine:
     ) -> Position:
         if topic.gone:
             return Position(0)
+        if entries:
+            if stamp_of(entries[0]) < topic.log.stamped_ms:
+                entries = stamped_from(entries, topic.log.stamped_ms, {})
+            topic.log.stamped_ms = stamp_of(entries[-1])
         run = topic.log.plan(entries, messages, self._now_ms())
         topic.confirm(run)
         return run.first
@@ -426,7 +431,7 @@ async def open_engine(
     *,
     store: Store | None = None,
     committing: CommittingStore | None = None,
-    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    now_ms: Callable[[], int] = wall_clock_ms,
     retention: Retention = NOTHING_KEPT,
     delays: DelayedSettings = DEFAULT_DELAYS,
     reader_limit_s: float = READER_LIMIT_S,

@@ -88,8 +88,11 @@ class DurableLog:
         budget: CacheBudget,
         *,
         ledger_bytes_max: int = LEDGER_BYTES_MAX,
+        stamped_ms: int = 0,
     ) -> None:
         self.topic_id = topic_id
+        self.stamped_ms = stamped_ms
+        """The publish time of the last entry; no later one may have an earlier."""
         self._ledger_bytes_max = ledger_bytes_max
         self.ledgers = ledgers
         self.tail = TailCache(budget)
@@ -110,6 +113,8 @@ class DurableLog:
         size = sum(map(len, entries))
         if messages is None:
             messages = sum(map(messages_in, entries))
+        # No ledger is older than what stands in the one before it.
+        now_ms = max(now_ms, self.stamped_ms)
         first, new_ledger = plan_place(
             self.ledgers, now_ms, roll=not self._goes_on, bytes_max=self._ledger_bytes_max
         )
@@ -206,6 +211,7 @@ class MemoryLog:
         self.ledgers = LedgerIndex()
         # A budget of its own, never exceeded: here the cache is the log.
         self.tail = TailCache(CacheBudget(bytes_max=1 << 62))
+        self.stamped_ms = 0
         self.has_batches = False
         self.has_expiring = False
         self.groups_through = BEFORE_ALL

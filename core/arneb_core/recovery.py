@@ -14,6 +14,7 @@ from arneb_core.entry import messages_in
 from arneb_core.interface import TopicSettings
 from arneb_core.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.position import Position, entry_of, position, render
+from arneb_core.stamps import stamp_of
 from arneb_core.store.block import BlockCorrupt
 from arneb_core.store.records import (
     CursorRecord,
@@ -62,6 +63,8 @@ class StoredTopic:
     settings: TopicSettings
     ledgers: LedgerIndex
     cursors: list[StoredCursor]
+    stamped_ms: int
+    """A time that no entry was published after."""
     expiring: bool = False
     delayed: bool = False
 
@@ -103,22 +106,36 @@ def _recover_topic(snapshot: Snapshot, name: str, record: TopicRecord) -> Stored
         ledger_bytes_max=record.ledger_bytes_max,
         properties=record.properties,
     )
-    ledgers = LedgerIndex(
-        _recover_ledger(snapshot, record.id, key, LedgerRecord.unpack(value))
-        for key, value in snapshot.scan(Table.LEDGERS, topic_prefix(record.id))
-    )
+    stamped_ms = 0
+    infos: list[LedgerInfo] = []
+    for key, value in snapshot.scan(Table.LEDGERS, topic_prefix(record.id)):
+        info, latest_ms = _recover_ledger(snapshot, record.id, key, LedgerRecord.unpack(value))
+        infos.append(info)
+        stamped_ms = max(stamped_ms, latest_ms)
+    ledgers = LedgerIndex(infos)
     cursors = [
         _recover_cursor(snapshot, record.id, ledgers, key, SubscriptionRecord.unpack(value))
         for key, value in snapshot.scan(Table.CATALOG, subscriptions_prefix(record.id))
     ]
-    return StoredTopic(name, record.id, settings, ledgers, cursors, record.expiring, record.delayed)
+    return StoredTopic(
+        name,
+        record.id,
+        settings,
+        ledgers,
+        cursors,
+        stamped_ms,
+        record.expiring,
+        record.delayed,
+    )
 
 
 def _recover_ledger(
     snapshot: Snapshot, topic_id: TopicId, key: bytes, record: LedgerRecord
-) -> LedgerInfo:
+) -> tuple[LedgerInfo, int]:
+    """The ledger, and a time that no stamp in it is later than."""
     _, ledger = parse_ledger_key(key)
     entries, messages, size = record.entries, record.messages, record.bytes_total
+    latest_ms = record.closed_ms if entries else 0
     if not record.closed_ms:
         first = position(ledger, 0)
         last = Position(position(ledger + 1, 0) - 1)
@@ -127,6 +144,7 @@ def _recover_ledger(
                 entries += len(run)
                 messages += sum(map(messages_in, run))
                 size += sum(map(len, run))
+                latest_ms = stamp_of(run[-1])
         except BlockCorrupt as error:
             where = render(Position(first + entries))
             logger.error("topic %d is damaged from %s on: %s", topic_id, where, error)
@@ -136,7 +154,7 @@ def _recover_ledger(
             assert end is not None, "there is the damaged block at least"
             entries = entry_of(end) + 1
             messages = max(messages, entries) + 1
-    return LedgerInfo(
+    info = LedgerInfo(
         ledger,
         entries,
         messages,
@@ -145,6 +163,7 @@ def _recover_ledger(
         record.closed_ms,
         record.messages_before,
     )
+    return info, latest_ms
 
 
 def _recover_cursor(

@@ -34,7 +34,8 @@ HOUSEKEEPING_S: Final = 30.0
 """Between looks for stale readers (Spark jobs that were killed), for retention by time, and
 for subscriptions that should have gone with a consumer that never came."""
 
-ALARM_WAIT_S_MAX: Final = 30.0
+ALARM_WAIT_S_MAX: Final = 1.0
+"""While something is to happen at a time of day: so soon a clock that was set is noticed."""
 
 SHORT_OF_ROOM_S: Final = 1.0
 """Between looks for what may go while room is short, or a commit failed for want of it."""
@@ -167,11 +168,10 @@ class Upkeep:
             now_ms = self._now_ms()
             for subscription in self.alarms.ring(now_ms):
                 call(subscription.wake)
-            # A wall clock that is set is noticed within this time.
-            wait_s = ALARM_WAIT_S_MAX
             soonest_ms = self.alarms.soonest_ms
+            wait_s = float("inf")
             if soonest_ms is not None:
-                wait_s = min(wait_s, (soonest_ms - now_ms) / 1000)
+                wait_s = min(ALARM_WAIT_S_MAX, (soonest_ms - now_ms) / 1000)
             with trio.move_on_after(wait_s):
                 await self._earlier.wait()
 

@@ -35,13 +35,17 @@ CONTROL_BYTES = len(Field) * FIELD.size
 
 def compile_shim(directory: Path) -> Path | None:
     """The compiled shim; None when there is no compiler."""
+    return compiled(SOURCE, directory / "failfs.so")
+
+
+def compiled(source: Path, library: Path) -> Path | None:
+    """``source`` as a library to be preloaded; None when there is no compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None
-    shim = directory / "failfs.so"
-    command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(shim), str(SOURCE), "-ldl"]
+    command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"]
     subprocess.run(command, check=True)
-    return shim
+    return library
 
 
 class FailingDisk:

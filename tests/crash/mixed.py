@@ -2,11 +2,14 @@
 
 Every :mod:`player <tests.crash.players.player>` has a feature and topics of its own; in each life
 some of them are at work together. Half of the kills are power cuts: they fall into a write or a
-sync of the store, and what it had not flushed is lost. Run by the test suite, or by hand from the
-repository's root for as long as one likes::
+sync of the store, and what it had not flushed is lost. With ``--set-clock`` the broker's wall clock
+is set back and forward all the time, but never past ours: nothing may come early by ours. (An
+``x-delay`` begins by the broker's clock, so its player rests then.) Run by the test suite, or by
+hand from the repository's root for as long as one likes::
 
     python -m tests.crash.mixed --kills 100
     python -m tests.crash.mixed --kills 20 --seed 1234 --players stream,keys
+    python -m tests.crash.mixed --kills 100 --set-clock
     python -m tests.crash.mixed --kills 10 --players holes --entries 120000 --load 20
 """
 
@@ -44,6 +47,7 @@ from tests.crash.players.priorities import PriorityPlayer
 from tests.crash.players.streams import StreamPlayer
 from tests.crash.players.topology import TopologyPlayer
 from tests.crash.players.transactions import TransactionPlayer
+from tests.crash.set_clock import SetClock, compile_clock
 
 from arneb_core.store.schema import Table
 from arneb_core.store.snapshot import open_snapshot_environment
@@ -85,6 +89,9 @@ WRITES_OF_A_LIFE = 150
 WRITES_OF_A_START = 12
 """The power goes before so many writes and syncs, mostly long before."""
 TRIM_LOOKS_MAX = 300
+CLOCK_BEHIND_S_MAX = 2 * 60 * 60
+CLOCK_SET_PART = 0.03
+"""Of the looks at whether the broker has died."""
 UNLIMITED = """
 [pulsar]
 max_unacked_messages_per_consumer = 0
@@ -99,12 +106,27 @@ class PromiseBroken(Exception):
 class Run:
     """One broker's lives. The seed repeats a run's plan, though not the machine's timing."""
 
-    def __init__(self, directory: Path, seed: int, names: Sequence[str], load_s_max: float) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        seed: int,
+        names: Sequence[str],
+        load_s_max: float,
+        *,
+        sets_clock: bool = False,
+    ) -> None:
         self._load_s_max = load_s_max
         doors = ("amqp", "pulsar", "http-pulsar")
         shim = compile_shim(directory)
         self._disk = shim and FailingDisk(shim, directory / "control", directory / "data")
-        extra = self._disk.environment if self._disk else {}
+        extra = dict(self._disk.environment) if self._disk else {}
+        clock = compile_clock(directory) if sets_clock else None
+        self._clock = clock and SetClock(clock, directory / "clock")
+        self._clock_dice = random.Random(seed)
+        if self._clock is not None:
+            preloaded = [extra.get("LD_PRELOAD"), self._clock.environment["LD_PRELOAD"]]
+            extra |= self._clock.environment
+            extra["LD_PRELOAD"] = ":".join(each for each in preloaded if each)
         self._broker = Arneb(directory, listeners=doors, settings=UNLIMITED, extra=extra)
         self._dice = random.Random(seed)
         self._players = [
@@ -126,6 +148,8 @@ class Run:
             self._check()
             if self._disk is not None:
                 self._disk.heal()
+            if self._clock is not None:
+                self._clock.set(0)
             self._broker.start()
             await self._judge()
             done = how
@@ -169,6 +193,8 @@ class Run:
         while (left := end - time.monotonic()) > 0:
             if not self._broker.running:
                 return True
+            if self._clock is not None and self._clock_dice.random() < CLOCK_SET_PART:
+                self._clock.set(-self._clock_dice.choice([0, 1, CLOCK_BEHIND_S_MAX]))
             await asyncio.sleep(min(POLL_S, left))
         return not self._broker.running
 
@@ -260,9 +286,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--players", default=",".join(PLAYERS), help="some of %(default)s")
     parser.add_argument("--entries", type=int, default=HolePlayer.entries, help="to make holes in")
     parser.add_argument("--load", type=float, default=LOAD_S_MAX, help="seconds before a kill")
+    parser.add_argument("--set-clock", action="store_true", help="forward and back, all the time")
     options = parser.parse_args(arguments)
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
     names = options.players.split(",")
+    if options.set_clock:
+        names = [name for name in names if name != DelayedExchangePlayer.name]
     if strange := set(names) - PLAYERS.keys():
         parser.error(f"expected players out of {', '.join(PLAYERS)}, got {', '.join(strange)}")
     directory: Path = options.directory or Path(tempfile.mkdtemp(prefix="arneb-crash-"))
@@ -271,7 +300,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     HolePlayer.entries = options.entries
     directory.mkdir(parents=True, exist_ok=True)
     print(f"seed {seed}, data in {directory}", flush=True)
-    lives = Run(directory, seed, names, options.load)
+    lives = Run(directory, seed, names, options.load, sets_clock=options.set_clock)
     began = time.monotonic()
     try:
         run_scenario(lives.kill_times(options.kills))

@@ -9,10 +9,16 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def survives(
-    module: str, kills: int, seed: int | None, directory: Path, *, seconds_per_kill_max: int
+    module: str,
+    kills: int,
+    seed: int | None,
+    directory: Path,
+    *options: str,
+    seconds_per_kill_max: int,
 ) -> None:
     """Fails with all that the run said, unless every promise was kept."""
     command = [sys.executable, "-m", module, "--kills", str(kills), "--directory", str(directory)]
+    command += options
     if seed is not None:
         command += ["--seed", str(seed)]
     done = subprocess.run(

@@ -6,6 +6,7 @@ The rule: a table that is not named here is neither applied nor played.
 from typing import Final
 
 from tests.mutants.amqp_table import AMQP_MUTANTS
+from tests.mutants.clock_table import CLOCK_MUTANTS
 from tests.mutants.damage_table import DAMAGE_MUTANTS
 from tests.mutants.delayed_table import DELAYED_MUTANTS
 from tests.mutants.doors_table import DOOR_MUTANTS
@@ -24,6 +25,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *SEMANTICS_MUTANTS,
     *AMQP_MUTANTS,
     *DAMAGE_MUTANTS,
+    *CLOCK_MUTANTS,
     *DELAYED_MUTANTS,
     *EDGE_MUTANTS,
     *KEYS_MUTANTS,

@@ -8,7 +8,6 @@ write carries everything a turn has brought.
 
 import logging
 import socket
-import time
 from functools import partial
 from typing import Final
 
@@ -27,6 +26,7 @@ from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.session.unacked import ConsumerId
 from arneb_amqp.topology.queue import ConnectionId
 from arneb_amqp.topology.topology import new_name
+from arneb_core.clock import wall_clock_ms
 from arneb_core.errors import SubscriptionFenced
 from arneb_core.interface import Deliveries
 from arneb_core.shortages import Short
@@ -370,4 +370,4 @@ class Connection:
 
 def _instants() -> tuple[float, int]:
     """The clock of timers, and the wall clock in ms."""
-    return trio.current_time(), time.time_ns() // 1_000_000
+    return trio.current_time(), wall_clock_ms()

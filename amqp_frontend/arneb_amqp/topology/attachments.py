@@ -24,12 +24,12 @@ from arneb_amqp.topology.arguments import (
     consumer_priority,
 )
 from arneb_amqp.topology.counting import CountingSink
-from arneb_amqp.topology.keeping import wall_clock_ms
 from arneb_amqp.topology.queue import ConnectionId, Queue
 from arneb_amqp.topology.queues import Queues
 from arneb_amqp.topology.stream_arguments import start_of
 from arneb_amqp.topology.streams import StreamSink, reading_of, subscribe
 from arneb_amqp.wire.tables import Table, lookup_bool
+from arneb_core.clock import wall_clock_ms
 from arneb_core.errors import TopicBusy
 from arneb_core.interface import Consumer, ConsumerSpec, Sink, SubscriptionType, Window
 from arneb_core.position import Position

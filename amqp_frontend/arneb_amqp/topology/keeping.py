@@ -5,7 +5,6 @@ publish is refused because a queue is full is decided when it is published, so t
 publisher can be told.
 """
 
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from arneb_amqp.topology.arguments import (
 from arneb_amqp.topology.dead_letters import DeadLetterOffice, Target
 from arneb_amqp.topology.sizes import payload_bytes
 from arneb_amqp.wire.tables import Table, lookup_text
+from arneb_core.clock import wall_clock_ms
 from arneb_core.expiry import lives_no_time
 from arneb_core.interface import Core, Limits, Topic
 
@@ -37,11 +37,6 @@ if TYPE_CHECKING:
 
 REJECT: Final = "reject-publish"
 REJECT_DLX: Final = "reject-publish-dlx"
-
-
-def wall_clock_ms() -> int:
-    """Now, ms since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(slots=True, eq=False)

@@ -21,12 +21,13 @@ from arneb_amqp.routing.router import Router
 from arneb_amqp.session.reply_to import is_reply_queue
 from arneb_amqp.topology import arguments as queue_arguments
 from arneb_amqp.topology.arguments import QueueType, inequivalent, queue_type
-from arneb_amqp.topology.keeping import keeping_of, wall_clock_ms
+from arneb_amqp.topology.keeping import keeping_of
 from arneb_amqp.topology.names import topic_of
 from arneb_amqp.topology.queue import SUBSCRIPTION, ConnectionId, Declaration, Queue
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.topology.removal import removal
 from arneb_amqp.topology.stream_arguments import stream_settings
+from arneb_core.clock import monotonic_ms
 from arneb_core.errors import TopicNotFound
 from arneb_core.interface import EXCLUSIVE, Core, InitialPosition, Topic, TopicSettings, Unit
 
@@ -99,7 +100,7 @@ class Queues:
             raise not_found(f"no {queue_in_words(name, self.vhost)}")
         queue = await self.find(name)
         queue.check_access(owner)
-        queue.used_at_ms = wall_clock_ms()
+        queue.used_at_ms = monotonic_ms()
         return queue
 
     async def declare(self, wanted: Declaration) -> Queue:
@@ -113,7 +114,7 @@ class Queues:
             self._check(wanted, name)
             return await self._make(wanted, name)
         queue.check_equivalent(wanted)
-        queue.used_at_ms = wall_clock_ms()
+        queue.used_at_ms = monotonic_ms()
         if queue.adopted:
             self._check(wanted, name)
             if queue_type(wanted.arguments) is QueueType.STREAM:
@@ -243,7 +244,7 @@ class Queues:
         self._router.add_queue(queue.name)
 
     def _apply_arguments(self, queue: Queue) -> None:
-        queue.used_at_ms = wall_clock_ms()
+        queue.used_at_ms = monotonic_ms()
         if queue.type is QueueType.STREAM:
             return
         queue.subscription.prioritise(

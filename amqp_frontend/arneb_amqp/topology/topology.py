@@ -22,7 +22,6 @@ from arneb_amqp.topology.attachments import Attachments
 from arneb_amqp.topology.delays import Delays
 from arneb_amqp.topology.exchanges import Exchanges
 from arneb_amqp.topology.housekeeping import delete_expired, retry_dead_letters
-from arneb_amqp.topology.keeping import wall_clock_ms
 from arneb_amqp.topology.queues import Queues
 from arneb_amqp.topology.records import (
     BINDINGS,
@@ -32,6 +31,7 @@ from arneb_amqp.topology.records import (
     decode_exchange,
     decode_queue,
 )
+from arneb_core.clock import monotonic_ms, wall_clock_ms
 from arneb_core.interface import Core
 from arneb_core.supervision import BackOff
 
@@ -117,7 +117,7 @@ class Topology:
             soonest_ms, all_done = float("inf"), True
             async with self.changing():
                 for vhost in self._vhosts.values():
-                    left_ms, done = await delete_expired(vhost.queues, wall_clock_ms())
+                    left_ms, done = await delete_expired(vhost.queues, monotonic_ms())
                     soonest_ms, all_done = min(soonest_ms, left_ms), all_done and done
                     retry_dead_letters(vhost.queues)
                     all_done = await vhost.delays.look_over() and all_done

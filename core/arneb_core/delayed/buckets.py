@@ -282,6 +282,10 @@ class BucketDelayedDeliveryTracker:
         if gone:
             self._remove(gone)
 
+    def set_back(self) -> None:
+        """The clock was set back, and every subscription reads from the beginning."""
+        self._watermark_ms = -1
+
     def log_trimmed(self, floor: Position) -> None:
         """The log has nothing up to ``floor`` any more."""
         if not self.members or self.members.min() > floor:

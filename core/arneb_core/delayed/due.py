@@ -93,6 +93,11 @@ class DueSource:
     def __contains__(self, place: Position) -> bool:
         return place in self._places
 
+    @property
+    def places(self) -> BitMap64:
+        """Where they stand; not to be changed."""
+        return self._places
+
     def add(self, run: "array[int]") -> None:
         """``run``, which ascends and is not empty, came due next."""
         self._places.update(run)

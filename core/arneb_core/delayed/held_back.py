@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 from arneb_core.attachment import ConsumerSpec
 from arneb_core.delayed.due import DueSource
 from arneb_core.delayed.due_key import (
+    AFTER_ALL_TIME,
     BEFORE_ALL_TIME,
     DueKey,
     end_of,
@@ -84,7 +85,9 @@ class HeldBack:
         self._freed: Position | None = None
         """While what was held back is being set free: up to here that is done."""
         self._free_through = BEFORE_ALL
-        self._was_switched = self._by_time = False
+        self._by_time = False
+        self._out_through = BEFORE_ALL_TIME
+        """Of what the index has up to here, some may be out already: it is read once more."""
         self._failed = False
         self._held = 0
         self._counted_from = BEFORE_ALL
@@ -151,7 +154,7 @@ class HeldBack:
         holds = spec.type in HOLDING_TYPES
         if holds is self.is_holding:
             return
-        self._was_switched = True
+        self._out_through = AFTER_ALL_TIME
         if holds:
             # Whatever became of them meanwhile: what is in the index comes at its time.
             self.is_holding, self._freed = True, None
@@ -185,6 +188,7 @@ class HeldBack:
         if not self.is_holding:
             return None
         now_ms = self._now_ms()
+        self._index.look_at_clock(now_ms)
         if now_ms >= self._next_ms and not self._failed:
             self._release(now_ms)
             if due:
@@ -230,14 +234,24 @@ class HeldBack:
         self._due.clear()
         self._due.is_sorting = False
         self._place, self._next_ms = BEFORE_ALL_TIME, 0
-        self._freed, self._was_switched = None, False
+        self._freed, self._out_through = None, BEFORE_ALL_TIME
         self._reader.skip = self._tracker.members if self.is_holding else None
         self._count_anew()
 
     def start_over(self) -> None:
         """A turn failed half-way: everything is judged anew, but for what the heir has."""
         self.reset()
-        self._was_switched = True
+        self._out_through = AFTER_ALL_TIME
+
+    def set_back(self) -> None:
+        """The clock was set back. What was released stays released; of the rest, what came due by
+        the clock as it was has its time still to come."""
+        if not self.is_holding:
+            return
+        self._out_through = max(self._out_through, self._place)
+        self._place, self._next_ms, self._released_ms = BEFORE_ALL_TIME, 0, 0
+        self._count_anew()
+        self._subscription.wake()
 
     def retry(self) -> None:
         """Try once more to read what could not be read."""
@@ -299,23 +313,24 @@ class HeldBack:
         # Never early: so nobody can have had these before this process was there.
         vouched = bisect_left(keys, end_of(self._index.opened_ms))
         if not self._by_time and vouched in {0, len(keys)}:
-            self._put_run(self._index.places_of(reading), is_vouched=not vouched)
+            self._put_run(self._index.places_of(reading), keys[0], is_vouched=not vouched)
             return
         for part, is_vouched in ((keys[:vouched], False), (keys[vouched:], True)):
             if not self._by_time:
-                self._put_run(places_in(part), is_vouched=is_vouched)
+                if part:
+                    self._put_run(places_in(part), part[0], is_vouched=is_vouched)
                 continue
-            for _, slot in groupby(part, lambda key: time_of(key) // tick_ms):
-                self._put_run(places_in(slot), is_vouched=is_vouched)
+            for _, group in groupby(part, lambda key: time_of(key) // tick_ms):
+                slot = list(group)
+                self._put_run(places_in(slot), slot[0], is_vouched=is_vouched)
 
-    def _put_run(self, places: Sequence[Position], *, is_vouched: bool) -> None:
-        """What of ``places``, which ascend, is wanted is due next."""
+    def _put_run(self, places: Sequence[Position], first: DueKey, *, is_vouched: bool) -> None:
+        """What of ``places``, which ascend, is wanted is due next; ``first`` is the key that comes
+        due the earliest."""
         subscription = self._subscription
-        if not places:
-            return
         self._held -= len(places) - bisect_right(places, self._counted_from)
         run = subscription.acks.unacked_of(places)
-        if self._was_switched:
+        if first <= self._out_through:
             out = self._out()
             run = [each for each in run if each not in out]
         if not run:
@@ -344,8 +359,9 @@ class HeldBack:
         return self._freed is not None
 
     def _out(self) -> BitMap64:
-        """What nobody consumes, yet is neither held back nor the reader's."""
-        return BitMap64(self._estate()) | self._subscription.settlement.replay.places
+        """What is unacknowledged, yet neither held back nor the reader's."""
+        out = BitMap64(self._subscription.tally.places_in_flight()) | BitMap64(self._estate())
+        return out | self._subscription.settlement.replay.places | self._due.places
 
     def _estate(self) -> set[Position]:
         estate = self._subscription.departures.estate

@@ -70,7 +70,10 @@ class DelayedIndex:
         self._sorted: tuple[Reading, list[Position]] | None = None
         self._passed = BEFORE_ALL_TIME
         """Up to here keys may be out of the tracker, and are the readers' again after a seek."""
-        self.opened_ms = topic.engine.now_ms()
+        self._clock_ms = topic.engine.now_ms()
+        """What the clock showed when it was looked at last."""
+        # An earlier process may have had a clock that was ahead of ours.
+        self.opened_ms = max(self._clock_ms, topic.log.stamped_ms)
         """Nobody was given anything that comes due later, before this."""
         self.since = topic.last or BEFORE_ALL
         """What stands up to here is either delayed by an earlier process's word, or not at all."""
@@ -86,13 +89,24 @@ class DelayedIndex:
             return
         self._last = None
         count = len(self.tracker.members)
-        now_ms = run.now_ms
+        now_ms = self._topic.engine.now_ms()
+        self.look_at_clock(now_ms)
         keys = [key for key in keys if time_of(key) > now_ms]
         soonest_ms = self.tracker.add(keys, run.last, rolled=rolled)
         if soonest_ms < NEVER_MS:
             count = len(self.tracker.members) - count
             for each in self._held_back():
                 each.added(count, soonest_ms)
+
+    def look_at_clock(self, now_ms: int) -> None:
+        """The clock shows ``now_ms``. If that is less than before, every subscription has its place
+        in the times ahead of it, and would take what comes due now for handed out."""
+        if now_ms < self._clock_ms:
+            self._last = self._sorted = None
+            self.tracker.set_back()
+            for each in self._held_back():
+                each.set_back()
+        self._clock_ms = now_ms
 
     def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
         """As :meth:`.DelayedDeliveryTracker.read`, once for all who want the same."""

@@ -51,6 +51,10 @@ class InMemoryDelayedDeliveryTracker:
         """Nobody wants those."""
         self.members.difference_update(self._keys.drop(place, after))
 
+    def set_back(self) -> None:
+        """The clock was set back, and every subscription reads from the beginning."""
+        self._watermark_ms = -1
+
     def log_trimmed(self, floor: Position) -> None:
         """The log has nothing up to ``floor`` any more."""
         if self.members and self.members.min() <= floor:

@@ -105,6 +105,10 @@ class DelayedDeliveryTracker(Protocol):
         """No subscription wants a key up to ``place`` whose entry stands up to ``after``."""
         ...
 
+    def set_back(self) -> None:
+        """The clock was set back, and every subscription reads from the beginning."""
+        ...
+
     def log_trimmed(self, floor: Position) -> None:
         """The log has nothing up to ``floor`` any more."""
         ...

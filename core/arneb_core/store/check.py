@@ -16,6 +16,7 @@ from typing import Final
 
 import lmdb
 
+from arneb_core.clock import wall_clock_ms
 from arneb_core.store.check_bodies import check_bodies
 from arneb_core.store.check_cursors import check_cursors
 from arneb_core.store.check_delayed import check_delayed
@@ -54,7 +55,7 @@ def check(source: str | os.PathLike[str] | Snapshot) -> list[Finding]:
     """
     if isinstance(source, Snapshot):
         findings = Findings()
-        deque(_walk(Inventory(source, findings), set()), maxlen=0)
+        deque(_walk(Inventory(source, wall_clock_ms(), findings), set()), maxlen=0)
         return list(findings)
     findings = Findings()
     deque(check_directory(source, findings), maxlen=0)
@@ -79,7 +80,7 @@ def check_directory(path: str | os.PathLike[str], findings: Findings) -> Iterato
         open_snapshot_environment(path, looked_at=True) as environment,
         environment.snapshot() as snapshot,
     ):
-        yield from _walk(Inventory(snapshot, findings), damaged)
+        yield from _walk(Inventory(snapshot, wall_clock_ms(), findings), damaged)
 
 
 def _walk(inventory: Inventory, damaged: Collection[Table]) -> Iterator[str]:

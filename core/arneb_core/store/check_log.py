@@ -18,7 +18,7 @@ from arneb_core.store.schema import Table, TopicId, parse_entry_key, parse_ledge
 
 ORIGINS = frozenset(Origin)
 
-DELIVER_AT = 5
+PUBLISHED, DELIVER_AT = 4, 5
 """Of the fields of a header."""
 
 
@@ -161,6 +161,9 @@ class _Walk:
             columns = tuple(zip(*map(HEADER.unpack_from, entries), strict=True))
             formats, origins, messages, reserved = (columns[index] for index in (0, 1, 3, 9))
             well = {*formats} == {ENTRY_FORMAT} and {*origins} <= ORIGINS and {*reserved} == {0}
+            topic = self.inventory.topics.get(topic_id)
+            if topic is not None:
+                topic.stamped_ms = max(topic.stamped_ms, columns[PUBLISHED][-1])
             if any(columns[DELIVER_AT]):
                 self._note_delays(topic_id, first, columns[DELIVER_AT])
             if well and 0 not in messages:

@@ -3,7 +3,6 @@
 The rule: it holds counts and names, never entries, so that a check of a large store stays small.
 """
 
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -41,6 +40,8 @@ class TopicInventory:
     """Where entries that were delayed stand."""
     later: BitMap64 = field(default_factory=BitMap64)
     """Those of them that are not due yet."""
+    stamped_ms: int = 0
+    """The latest publish time in the log."""
 
     def contains(self, place: Position) -> bool:
         """Whether the log has an entry there."""
@@ -61,11 +62,12 @@ class Inventory:
     """One snapshot under check."""
 
     snapshot: Snapshot
+    now_ms: int
+    """What is due is judged by this clock."""
     findings: Findings = field(default_factory=Findings)
     topics: dict[TopicId, TopicInventory] = field(default_factory=dict)
     trims: list[Trim] = field(default_factory=list)
     """Under way: what lies in them is on its way out and belongs to nothing."""
-    now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     references: Counter[BodyKey] = field(default_factory=Counter)
     """How often blocks refer to each body, those on their way out included. The one thing here that
     grows with what the store holds: some hundred bytes for each body that is shared now."""

@@ -1,12 +1,10 @@
 """Times of day, as the server needs them: in milliseconds, and as text."""
 
-import time
 from datetime import UTC, datetime
 
+from arneb_core.clock import wall_clock_ms as clock_ms
 
-def clock_ms() -> int:
-    """The time of day, in milliseconds."""
-    return time.time_ns() // 1_000_000
+__all__ = ("clock_ms", "now_iso")
 
 
 def now_iso() -> str:

@@ -14,6 +14,7 @@ from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import Field, long, longstr
+from arneb_core.clock import monotonic_ms
 from arneb_core.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
 from arneb_core.interface import Window
 from arneb_core.testing.engine_kit import append, quiet
@@ -207,6 +208,13 @@ async def test_a_queue_goes_when_nobody_has_used_it(broker: Opener) -> None:
             assert place.vhost.queues.has(queue)
             await delete_expired(place.vhost.queues, begun_ms + 6_000)
             assert not place.vhost.queues.has(queue)
+
+
+async def test_a_wall_clock_that_is_set_takes_no_queue_away(broker: Opener) -> None:
+    """How long a queue has not been used is counted in time that nobody sets."""
+    async with broker() as place:
+        queue = await place.declare(arguments={"x-expires": long(1_000)})
+        assert 0 < queue.used_at_ms <= monotonic_ms()
 
 
 async def test_a_topic_that_no_queue_was_declared_for_takes_dead_letters(broker: Opener) -> None:

@@ -433,7 +433,7 @@ async def test_a_time_that_changed_inside_a_segment_is_noticed(
 ) -> None:
     """Everything else about the segment is as its head says."""
     await make_store(data_dir, monkeypatch)
-    monkeypatch.setattr("arneb_core.store.inventory.time.time_ns", lambda: START_MS * 1_000_000)
+    monkeypatch.setattr("arneb_core.store.check.wall_clock_ms", lambda: START_MS)
     with Store.open(data_dir) as store:
         key = segment_key(T, bucket_in(store), 0)
         with store.snapshot() as snapshot:
@@ -453,7 +453,7 @@ async def test_a_damaged_index_is_found_and_made_anew(
     data_dir: Path, damage: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await make_store(data_dir, monkeypatch)
-    monkeypatch.setattr("arneb_core.store.inventory.time.time_ns", lambda: START_MS * 1_000_000)
+    monkeypatch.setattr("arneb_core.store.check.wall_clock_ms", lambda: START_MS)
     change, expected = DAMAGE[damage]
     with Store.open(data_dir) as store:
         store.commit(change(bucket_in(store)))

@@ -1,0 +1,55 @@
+"""Mistakes with a wall clock that is set."""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+CORE: Final = "core/arneb_core/"
+MODEL_TESTS: Final = ("tests/core/delayed/test_delayed_model.py",)
+STAMP_TESTS: Final = ("tests/core/test_stamps.py",)
+CLOCK_TESTS: Final = ("tests/core/test_clock.py",)
+
+CLOCK_MUTANTS: Final = (
+    Mutant(
+        "nobody looks whether the clock was set back",
+        CORE + "delayed/index.py",
+        "        if now_ms < self._clock_ms:\n",
+        "        if now_ms < 0:\n",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "what is out already comes again when the clock was set back",
+        CORE + "delayed/held_back.py",
+        "        self._out_through = max(self._out_through, self._place)\n",
+        "",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "a clock that was set forward is noticed half a minute later",
+        CORE + "upkeep.py",
+        "ALARM_WAIT_S_MAX: Final = 1.0\n",
+        "ALARM_WAIT_S_MAX: Final = 30.0\n",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "stamps go backwards in a log",
+        CORE + "stamps.py",
+        "        if entries and unpack(entries[0], STAMP_OFFSET)[0] < topic.log.stamped_ms:\n",
+        "        if not entries:\n",
+        STAMP_TESTS,
+    ),
+    Mutant(
+        "a log that was opened knows nothing of its last stamp",
+        CORE + "catalog.py",
+        "            topic.log.stamped_ms = stored.stamped_ms\n",
+        "",
+        STAMP_TESTS,
+    ),
+    Mutant(
+        "time stands still before 1970",
+        CORE + "clock.py",
+        "return EARLIEST_MS + (self._monotonic_ns() - self._started_ns) // 1_000_000",
+        "return EARLIEST_MS",
+        CLOCK_TESTS,
+    ),
+)
