@@ -313,15 +313,17 @@ class LogTopic(TopicSurvey):
         )
         if through is None and not ends:
             return None
+        # No ledger is older than what stands in the one before it.
+        ended_ms = max(now_ms, log.stamped_ms)
         if ends:
-            changes.puts.extend(log.successor_puts(now_ms))
+            changes.puts.extend(log.successor_puts(ended_ms))
         for info in log.ledgers:
             if through is None or info.id > through:
                 break
             changes.puts.append((Table.LEDGERS, ledger_key(self.id, info.id), None))
             if info.entries:
                 changes.trims.append((self.id, position(info.id, 0), info.last))
-        return PlannedTrim(through, ends, now_ms)
+        return PlannedTrim(through, ends, ended_ms)
 
     def trim(self, plan: PlannedTrim) -> None:
         """The commit of ``plan`` is on disk."""
