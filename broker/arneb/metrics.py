@@ -90,6 +90,7 @@ SUBSCRIPTION_FIGURES: Final = (
     Figure("delivered_messages_total", "Messages delivered since the broker started"),
     Figure("acknowledged_entries_total", "Entries acknowledged since the broker started"),
     Figure("redelivered_entries_total", "Entries delivered again since the broker started"),
+    Figure("lost_entries_total", "Entries skipped as lost since the broker started: see its log"),
 )
 
 

@@ -19,7 +19,7 @@ from arneb_core.log import LEDGER_BYTES_MAX, DurableLog, MemoryLog
 from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position
 from arneb_core.recovery import recover
 from arneb_core.request import Request
-from arneb_core.store.changes import Trim
+from arneb_core.store.changes import Changes, Trim
 from arneb_core.store.environment import Store
 from arneb_core.store.records import TopicRecord, pack_number
 from arneb_core.store.schema import (
@@ -58,18 +58,21 @@ class Catalog:
     def __repr__(self) -> str:
         return f"<Catalog {len(self.topics)} topics>"
 
-    def load(self, store: Store) -> bool:
-        """Read what ``store`` holds; True when the last stop was a clean one."""
+    async def load(self, store: Store) -> bool:
+        """Read what ``store`` holds; True when the last stop was a clean one. Raises
+        :class:`ValueError`, and :class:`CommitFailed` when an index has to be made anew."""
         with store.snapshot() as snapshot:
             found = recover(snapshot)
         self._next_topic_id = found.next_topic_id
         self.metadata = found.metadata
         for stored in found.topics:
-            topic = self._make_topic(stored.id, stored.name, stored.settings, stored.ledgers)
+            topic = self._make_topic(
+                stored.id, stored.name, stored.settings, stored.ledgers, stored.gaps
+            )
             topic.log.stamped_ms = stored.stamped_ms
             topic.log.has_expiring = stored.expiring
             if stored.delayed:
-                topic.delayed = restore_index(topic, store, self._engine.delays)
+                topic.delayed = await restore_index(topic, store, self._engine.delays, self.put)
             self.topics[topic.name] = topic
             for cursor in stored.cursors:
                 # What was suspect stays so for the next start too, however this one ends.
@@ -78,16 +81,15 @@ class Catalog:
                 else:
                     # Whatever was on disk may have been on its way to somebody.
                     suspect = topic.last or BEFORE_ALL
+                label = f"subscription {cursor.name!r} of topic {topic.name!r}"
+                place = Cursor(topic.log, cursor.acks, furthest=suspect, label=label)
+                place.skip_missing()
                 topic.adopt(
                     LogSubscription(
                         topic,
                         cursor.name,
                         cursor.id,
-                        Cursor(
-                            topic.log,
-                            cursor.acks,
-                            furthest=suspect,
-                        ),
+                        place,
                         suspect_until=suspect,
                         properties=cursor.properties,
                     )
@@ -179,7 +181,7 @@ class Catalog:
             if topic.durable:
                 deletes.append((Table.CATALOG, topic_key(name)))
                 prefixes.append((Table.CATALOG, subscriptions_prefix(topic.id)))
-                tables = (Table.CURSORS, Table.LEDGERS, Table.DELAYED)
+                tables = (Table.CURSORS, Table.LEDGERS, Table.DELAYED, Table.GAPS)
                 prefixes += [(table, topic_prefix(topic.id)) for table in tables]
                 trims.append((topic.id, Position(0), AFTER_ALL))
             try:
@@ -235,6 +237,15 @@ class Catalog:
         with trio.CancelScope(shield=True):
             await durable(submit)
 
+    async def put(self, changes: Changes) -> None:
+        """Commit rows that nobody else sees in memory. Raises :class:`CommitFailed`."""
+        await self.change(
+            puts=changes.puts,
+            deletes=changes.deletes,
+            prefixes=changes.prefixes,
+            on_commit=lambda: None,
+        )
+
     def metadata_changed(self, changed: Sequence[tuple[str, bytes | None]]) -> None:
         """A commit changed frontend metadata."""
         for key, value in changed:
@@ -263,7 +274,12 @@ class Catalog:
             call(watcher, topic.name, False)
 
     def _make_topic(
-        self, topic_id: TopicId, name: str, settings: TopicSettings, ledgers: LedgerIndex
+        self,
+        topic_id: TopicId,
+        name: str,
+        settings: TopicSettings,
+        ledgers: LedgerIndex,
+        gaps: Sequence[tuple[Position, Position]] = (),
     ) -> LogTopic:
         log: DurableLog | MemoryLog
         if settings.durable:
@@ -273,6 +289,7 @@ class Catalog:
                 self._engine.reader,
                 self._engine.budget,
                 ledger_bytes_max=settings.ledger_bytes_max or LEDGER_BYTES_MAX,
+                gaps=gaps,
             )
         else:
             log = MemoryLog()

@@ -16,12 +16,7 @@ import trio
 
 from arneb_core.breakage import Breakage
 from arneb_core.callbacks import call
-from arneb_core.errors import (
-    CommitFailed,
-    StoreFailed,
-    StoreFull,
-    TopicFenced,
-)
+from arneb_core.errors import CommitFailed, StoreFailed, StoreFull, TopicFenced
 from arneb_core.interface import Done
 from arneb_core.log import DurableLog, PlannedRun
 from arneb_core.position import Position
@@ -215,7 +210,9 @@ class Committer:
         self._flight = flight
         in_thread = must_settle or self._trims_left
         if not in_thread and self._short_cut.suits(requests, changes):
-            return self._short_cut.commit(changes)
+            report = self._short_cut.commit(changes)
+            if report is not None:
+                return report
         self._submit(changes, self._finished)
         return None
 
@@ -315,8 +312,9 @@ class Committer:
                 flight.trims.append((topic, plan))
 
     def _finished(self, result: CommitResult) -> None:
-        """The writer brings the result of the commit under way. Runs in the event loop."""
+        """The writer brings the result of the commit under way, in the event loop."""
         try:
+            self._short_cut.told(result)
             self._finish(result)
         except Exception as error:
             self.breakage.happened(error)

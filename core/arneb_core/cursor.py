@@ -5,13 +5,14 @@ way; a commit rewrites only what changed; and should it fail, the same changes a
 again, as they are by then.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 from arneb_core.acks import AckState, Changes
 from arneb_core.log import Log
-from arneb_core.position import Position, before, ledger_of, position
+from arneb_core.position import Position, before, ledger_of, position, render
 from arneb_core.store.records import CursorRecord
 from arneb_core.store.schema import (
     PLACE_SUFFIX,
@@ -20,6 +21,8 @@ from arneb_core.store.schema import (
     TopicId,
     cursor_prefix,
 )
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,16 @@ class Cursor:
         acks: AckState,
         *,
         furthest: Position | None = None,
+        label: str = "",
     ) -> None:
+        """``label``: whose it is, for people."""
         self._log = log
+        self._label = label
         self.acks = acks
         self._furthest = acks.mark_delete if furthest is None else furthest
         self.acknowledged_total = 0
+        self.lost_total = 0
+        """Entries passed over because they are lost."""
 
     def __repr__(self) -> str:
         return f"<Cursor {self.acks!r}>"
@@ -93,10 +101,17 @@ class Cursor:
         self._furthest = self.acks.mark_delete
 
     def skip_missing(self) -> None:
-        """Call acknowledged what cannot be read any more (of a memory log, when a cursor begins
-        or goes back to where others have been done with the entries)."""
+        """Call acknowledged what cannot be read any more: of a memory log, when a cursor begins
+        or goes back to where others have been done with the entries; of a durable one, what is
+        lost."""
         for gap in self._log.missing(self.acks.mark_delete):
-            self.acks.acknowledge(cast(Sequence[Position], gap))
+            count = self.acks.acknowledge(cast(Sequence[Position], gap))
+            if count and self._log.durable:
+                self.lost_total += count
+                first, last = render(Position(gap[0])), render(Position(gap[-1]))
+                logger.warning(
+                    "%s skips entries %s to %s, which are lost", self._label, first, last
+                )
 
     def take_changes(
         self, topic_id: TopicId, subscription_id: SubscriptionId, read_after: Position

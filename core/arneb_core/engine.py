@@ -11,7 +11,7 @@ import logging
 import os
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -402,6 +402,25 @@ class Engine:
         closed then, by an :class:`EngineBroken` out of :func:`open_engine`."""
         await self._committer.breakage.wait()
 
+    async def _begin(self, store: Store, *, has_journal: bool) -> StoreUnusable | None:
+        """Take in what ``store`` holds; why that cannot be."""
+        if store.is_unsettled:
+            with suppress(CommitFailed):  # on a full disk the journal stays, and counts
+                await self.catalog.put(Changes())
+            self._committer.unsettled = store.is_unsettled
+        if has_journal:
+            store.prepare_tiny()
+        try:
+            if await self.catalog.load(store):
+                await self.catalog.put(Changes(deletes=[(Table.META, META_CLEAN)]))
+        except Exception as error:
+            # Rows that are damaged can say anything, and so anything may come of them here.
+            # `arneb check` tells more than the first thing that went wrong.
+            refused = StoreUnusable(f"cannot use the store in {store.path}: {describe(error)}")
+            refused.__cause__ = error
+            return refused
+        return None
+
     async def _stop(self) -> None:
         """Write the cursors and say that all is well."""
         if self._committer.breakage.error is not None:
@@ -448,37 +467,34 @@ async def open_engine(
     opened = store or Store.open(path)
     try:
         token = trio.lowlevel.current_trio_token()
-        if committing is None:
-            opened.prepare_tiny()
         engine = Engine(opened, committing, token, now_ms, retention, delays)
+        refused: StoreUnusable | None = None
         try:
-            try:
-                if engine.catalog.load(opened):
-                    opened.commit(Changes(deletes=[(Table.META, META_CLEAN)]))
-            except Exception as error:
-                # Rows that are damaged can say anything, and so anything may come of them here.
-                # `arneb check` tells more than the first thing that went wrong.
-                reason = describe(error)
-                raise StoreUnusable(f"cannot use the store in {opened.path}: {reason}") from error
             async with trio.open_nursery() as outer:
                 nursery: trio.Nursery = await outer.start(keep_nursery)
                 nursery.start_soon(supervise, "the pump", engine._pump.run, name="the pump")
-                engine._upkeep.readers = ReaderWatch(
-                    opened.path, opened.readers, limit_s=reader_limit_s
-                )
-                engine._upkeep.start(nursery, opened, engine.catalog.topics.values)
                 # Not beside the pump, which has to tell everybody that nothing comes of it.
                 outer.start_soon(engine._committer.breakage.end)
                 try:
-                    yield engine
+                    refused = await engine._begin(opened, has_journal=committing is None)
+                    if refused is None:
+                        engine._upkeep.readers = ReaderWatch(
+                            opened.path, opened.readers, limit_s=reader_limit_s
+                        )
+                        engine._upkeep.start(nursery, opened, engine.catalog.topics.values)
+                        try:
+                            yield engine
+                        finally:
+                            with trio.CancelScope(shield=True):
+                                await engine._stop()
                 finally:
-                    with trio.CancelScope(shield=True):
-                        await engine._stop()
                     nursery.cancel_scope.cancel()
                     outer.cancel_scope.cancel()
         finally:
             engine._writer.stop()
             engine.reader.stop()
+        if refused is not None:
+            raise refused
     finally:
         if store is None:
             opened.close()

@@ -17,6 +17,7 @@ test proves the table complete, so every error that a frontend may meet is a lea
         * :class:`TopicFenced` - the topic is being deleted, or has gone
         * :class:`StoreFull` - disk or map is full; reading goes on
         * :class:`StoreFailed` - the write or the flush failed
+* :class:`CommitInDoubt` - nobody outside the core meets it: it waits until the outcome is known
 * :class:`StoreUnusable` - the store cannot be opened; one line for the user, exit status 2
     * :class:`StoreLocked`, :class:`FormatMismatch`, :class:`ForeignDirectory`,
       :class:`StoreDamaged`
@@ -82,6 +83,10 @@ class StoreFull(CommitFailed):
 
 class StoreFailed(CommitFailed):
     """The write or the flush to disk failed."""
+
+
+class CommitInDoubt(Exception):
+    """Nobody can tell whether the unit is durable, until the disk can be used again."""
 
 
 class StoreUnusable(Exception):

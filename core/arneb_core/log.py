@@ -25,7 +25,7 @@ from arneb_core.position import (
 )
 from arneb_core.retention import LEDGER_AGE_MS_MAX
 from arneb_core.store.records import LedgerRecord
-from arneb_core.store.schema import Table, TopicId, ledger_key
+from arneb_core.store.schema import Table, TopicId, gap_key, ledger_key
 from arneb_core.tail_cache import CacheBudget, TailCache
 
 LEDGER_ENTRIES_MAX: Final = 50_000
@@ -89,10 +89,13 @@ class DurableLog:
         *,
         ledger_bytes_max: int = LEDGER_BYTES_MAX,
         stamped_ms: int = 0,
+        gaps: Sequence[tuple[Position, Position]] = (),
     ) -> None:
+        """``gaps``: first and last of entries that were there and are lost, in order."""
         self.topic_id = topic_id
         self.stamped_ms = stamped_ms
         """The publish time of the last entry; no later one may have an earlier."""
+        self._gaps = list(gaps)
         self._ledger_bytes_max = ledger_bytes_max
         self.ledgers = ledgers
         self.tail = TailCache(budget)
@@ -180,7 +183,17 @@ class DurableLog:
 
     def missing(self, after: Position) -> list[range]:
         """The entries above ``after`` that are in a ledger and cannot be read any more."""
-        return []
+        return [
+            range(max(first, after + 1), last + 1) for first, last in self._gaps if last > after
+        ]
+
+    def gap_keys(self, ledger: LedgerId) -> list[tuple[Table, bytes]]:
+        """The rows of gaps up to and with ``ledger``, which go with it."""
+        return [
+            (Table.GAPS, gap_key(self.topic_id, last))
+            for _, last in self._gaps
+            if ledger_of(last) <= ledger
+        ]
 
     def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
         """Entries from ``place`` on, if they are in memory."""
@@ -200,6 +213,7 @@ class DurableLog:
         """Forget the ledgers up to and with ``ledger``; their blocks are being trimmed."""
         self.ledgers.drop_through(ledger)
         self.tail.drop_through(Position(position(ledger + 1, 0) - 1))
+        self._gaps = [gap for gap in self._gaps if ledger_of(gap[1]) > ledger]
 
 
 class MemoryLog:

@@ -77,7 +77,12 @@ async def _count(
         for first, run in runs:
             if ledger_of(first) != info.id:
                 break
-            index = first & ENTRY_MASK
+            # Entries that are lost count as one message each; see recovery.
+            missing = max(0, (first & ENTRY_MASK) - index)
+            passed = min(missing, entries - index, messages - counted)
+            counted, index = counted + passed, index + passed
+            if passed < missing:
+                return counted, index
             for entry in run:
                 size = messages_in(entry)
                 if index >= entries or counted + size > messages:

@@ -6,7 +6,7 @@ the subscriptions that come to it.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from arneb_core.acks import AckState
@@ -65,6 +65,8 @@ class StoredTopic:
     cursors: list[StoredCursor]
     stamped_ms: int
     """A time that no entry was published after."""
+    gaps: Sequence[tuple[Position, Position]] = ()
+    """First and last of entries that were there and are lost."""
     expiring: bool = False
     delayed: bool = False
 
@@ -108,8 +110,11 @@ def _recover_topic(snapshot: Snapshot, name: str, record: TopicRecord) -> Stored
     )
     stamped_ms = 0
     infos: list[LedgerInfo] = []
+    gaps = snapshot.gaps(record.id)
     for key, value in snapshot.scan(Table.LEDGERS, topic_prefix(record.id)):
-        info, latest_ms = _recover_ledger(snapshot, record.id, key, LedgerRecord.unpack(value))
+        info, latest_ms = _recover_ledger(
+            snapshot, record.id, key, LedgerRecord.unpack(value), gaps
+        )
         infos.append(info)
         stamped_ms = max(stamped_ms, latest_ms)
     ledgers = LedgerIndex(infos)
@@ -124,13 +129,18 @@ def _recover_topic(snapshot: Snapshot, name: str, record: TopicRecord) -> Stored
         ledgers,
         cursors,
         stamped_ms,
+        gaps,
         record.expiring,
         record.delayed,
     )
 
 
 def _recover_ledger(
-    snapshot: Snapshot, topic_id: TopicId, key: bytes, record: LedgerRecord
+    snapshot: Snapshot,
+    topic_id: TopicId,
+    key: bytes,
+    record: LedgerRecord,
+    gaps: Sequence[tuple[Position, Position]],
 ) -> tuple[LedgerInfo, int]:
     """The ledger, and a time that no stamp in it is later than."""
     _, ledger = parse_ledger_key(key)
@@ -140,8 +150,9 @@ def _recover_ledger(
         first = position(ledger, 0)
         last = Position(position(ledger + 1, 0) - 1)
         try:
-            for _, run in snapshot.iter_blocks(topic_id, first, last):
-                entries += len(run)
+            for place, run in snapshot.iter_blocks(topic_id, first, last):
+                # Where a run stands says what came before it, also if that is lost.
+                entries = entry_of(place) + len(run)
                 messages += sum(map(messages_in, run))
                 size += sum(map(len, run))
                 latest_ms = stamp_of(run[-1])
@@ -154,6 +165,8 @@ def _recover_ledger(
             assert end is not None, "there is the damaged block at least"
             entries = entry_of(end) + 1
             messages = max(messages, entries) + 1
+        # What is lost counts as one message each, so that offsets behind it do not move.
+        messages += sum(end - gap + 1 for gap, end in gaps if first <= gap <= last)
     info = LedgerInfo(
         ledger,
         entries,

@@ -42,6 +42,8 @@ class SubscriptionStatistics:
     tried; it is tried again and again."""
     delayed_entries: int = 0
     """Entries of the backlog that are not due yet; about, while some of them come due."""
+    lost_entries_total: int = 0
+    """Entries passed over because they are lost: the journal was damaged."""
 
 
 @dataclass(frozen=True, slots=True)

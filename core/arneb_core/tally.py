@@ -97,4 +97,5 @@ class Tally:
             redelivered_entries_total=handout.redelivered_total,
             unreadable=subscription.unreadable,
             delayed_entries=delayed,
+            lost_entries_total=self._cursor.lost_total,
         )

@@ -9,13 +9,13 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
-from threading import Thread
-from typing import Any, Protocol, TypeVar
+from threading import Event, Thread
+from typing import Any, Final, Protocol, TypeVar
 
 import trio
 
 from arneb_core.callbacks import call
-from arneb_core.errors import CommitFailed, StoreFailed
+from arneb_core.errors import CommitFailed, CommitInDoubt, StoreFailed
 from arneb_core.log import Read, Runs
 from arneb_core.position import Position, render
 from arneb_core.store.block import BlockCorrupt
@@ -25,6 +25,10 @@ from arneb_core.store.schema import TopicId
 from arneb_core.store.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
+
+DOUBT_WAIT_S: Final = 0.05
+DOUBT_WAIT_S_MAX: Final = 1.0
+"""Between two looks at a disk on which nobody can tell what became of a commit."""
 
 CommitResult = CommitReport | CommitFailed
 Then = Callable[[CommitResult], None]
@@ -39,16 +43,24 @@ class CommittingStore(Protocol):
 
     def commit(self, changes: Changes) -> CommitReport: ...
 
-    def commit_tiny(self, changes: Changes) -> CommitReport: ...
+    def commit_tiny(self, changes: Changes) -> CommitReport | None: ...
+
+    def resolve(self) -> CommitReport | None: ...
 
 
 class Writer:
-    """Commits changes in the order in which they are submitted."""
+    """Commits changes in the order in which they are submitted.
+
+    Of a commit whose outcome is in doubt nobody is told before that is known, and nothing else is
+    committed: until the disk can be used again nothing could be, and should the process end
+    before, nobody was told a thing that is not so.
+    """
 
     def __init__(self, store: CommittingStore, token: trio.lowlevel.TrioToken) -> None:
         self._store = store
         self._token = token
         self._queue: SimpleQueue[tuple[Changes, Then] | None] = SimpleQueue()
+        self._stopping = Event()
         self._thread = Thread(target=self._run, name="arneb-writer", daemon=True)
         self._thread.start()
 
@@ -56,22 +68,55 @@ class Writer:
         """Commit ``changes`` in the thread; ``then`` gets the result in the event loop."""
         self._queue.put((changes, then))
 
-    def commit_here(self, changes: Changes) -> CommitResult:
-        """Commit a small run of entries in the calling thread; only while nothing is submitted
-        to the other one."""
-        return _result(self._store.commit_tiny, changes)
+    def commit_here(self, changes: Changes) -> CommitReport | None:
+        """Commit a small run of entries in the calling thread, by one write; only while nothing
+        is submitted to the other one. None: it is to be submitted, and before anything else.
+
+        Raises :class:`OSError` when the write failed; then, too, it is to be submitted.
+        """
+        return self._store.commit_tiny(changes)
 
     def stop(self) -> None:
         """Finish what was submitted and end the thread; blocks meanwhile."""
+        self._stopping.set()
         self._queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:
             changes, then = work
-            result = _result(self._store.commit, changes)
+            result = self._result(changes)
+            if result is None:
+                return
             with suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(then, result)
+
+    def _result(self, changes: Changes) -> CommitResult | None:
+        """How the commit went; None if nobody will ever know in this process."""
+        try:
+            return self._store.commit(changes)
+        except CommitFailed as error:
+            return error
+        except CommitInDoubt as doubt:
+            return self._resolved(doubt)
+        except Exception as error:
+            # A bug, not a full disk: the publishers still must not wait for ever.
+            logger.exception("commit failed unexpectedly")
+            return StoreFailed(f"unexpected {type(error).__name__} while committing: {error}")
+
+    def _resolved(self, doubt: CommitInDoubt) -> CommitResult | None:
+        logger.error("a commit may be on disk or not: nothing is committed until the disk says")
+        wait_s = DOUBT_WAIT_S
+        while not self._stopping.wait(wait_s):
+            try:
+                report = self._store.resolve()
+            except CommitFailed:
+                wait_s = min(2 * wait_s, DOUBT_WAIT_S_MAX)
+                continue
+            state = "not on disk" if report is None else "on disk"
+            logger.warning("the commit that was in doubt is %s", state)
+            return report or StoreFailed(f"the commit could not be put on disk: {doubt}")
+        return None
 
 
 class Reader:
@@ -146,14 +191,3 @@ def _blocks(
     except BlockCorrupt:
         # Perhaps only a later one is damaged: what comes before it can be had.
         return snapshot.read_blocks(topic_id, place, bytes_max=1, last=last)
-
-
-def _result(commit: Callable[[Changes], CommitReport], changes: Changes) -> CommitResult:
-    try:
-        return commit(changes)
-    except CommitFailed as error:
-        return error
-    except Exception as error:
-        # A bug, not a full disk: the publishers still must not wait for ever.
-        logger.exception("commit failed unexpectedly")
-        return StoreFailed(f"unexpected {type(error).__name__} while committing: {error}")

@@ -131,7 +131,8 @@ class LogTopic(TopicSurvey):
                     kind = "Durable" if found.lasting else "NonDurable"
                     raise NotAllowed(f"{kind} subscription with the same name already exists.")
                 return found
-            cursor = Cursor(self.log, AckState(self.log.ledgers, self._start(initial, start)))
+            acks = AckState(self.log.ledgers, self._start(initial, start))
+            cursor = Cursor(self.log, acks, label=f"subscription {name!r} of topic {self.name!r}")
             cursor.skip_missing()
             if not (durable and self.durable):
                 made = LogSubscription(
@@ -317,6 +318,8 @@ class LogTopic(TopicSurvey):
         ended_ms = max(now_ms, log.stamped_ms)
         if ends:
             changes.puts.extend(log.successor_puts(ended_ms))
+        if through is not None:
+            changes.puts.extend((*row, None) for row in log.gap_keys(through))
         for info in log.ledgers:
             if through is None or info.id > through:
                 break

@@ -117,7 +117,7 @@ def test_another_format_is_refused_with_nothing_touched(data: Path) -> None:
     for command in (["serve", *NOTHING_ON, "--data-dir"], ["check"], ["topics"]):
         line = refused(*command, data)
         assert "format 99" in line
-        assert "reads format 3" in line
+        assert "reads format 4" in line
     after = contents(data)
     for name in ("data.mdb", "arneb.lock"):
         assert after[name] == before[name]

@@ -51,11 +51,11 @@ def damaged(store: Store, place: Position, block: bytes | None = None):
 
 
 def put(store: Store, key: bytes, value: bytes) -> None:
-    with store._env.begin(write=True) as txn:
+    with store._live.working().begin(write=True) as txn:
         if value:
-            txn.put(key, value, db=store._tables[Table.ENTRIES])
+            txn.put(key, value, db=store._live.tables[Table.ENTRIES])
         else:
-            txn.delete(key, db=store._tables[Table.ENTRIES])
+            txn.delete(key, db=store._live.tables[Table.ENTRIES])
 
 
 async def until(condition) -> None:

@@ -1,5 +1,7 @@
 """The short cut: which commits the event loop makes by itself, and that they count."""
 
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -8,15 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core import short_cut as module
-from arneb_core.engine import open_engine
-from arneb_core.errors import CommitFailed
+from arneb_core.engine import Engine, open_engine
+from arneb_core.errors import CommitFailed, StoreFailed
 from arneb_core.request import Request
-from arneb_core.short_cut import BYTES_MAX, ENTRIES_MAX, LONE_COMMITS_MIN, PAUSE_COMMITS, ShortCut
+from arneb_core.short_cut import (
+    BYTES_MAX,
+    ENTRIES_MAX,
+    FLUSHES,
+    LONE_COMMITS_MIN,
+    PAUSE_COMMITS,
+    ShortCut,
+)
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store
+from arneb_core.store.journal import RECORDS_MAX
 from arneb_core.store.schema import Table, TopicId
-from arneb_core.testing.engine_kit import publish, quiet
-from arneb_core.testing.faults import DiskFault, broken_disk
+from arneb_core.testing.engine_kit import Outcome, make_entry, publish, quiet
+from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
 
 REPORT = CommitReport(1, 1, 0, 0)
 
@@ -110,12 +120,78 @@ async def test_upkeep_settles_the_journal(
             taken_over = trio.Event()
             token = trio.lowlevel.current_trio_token()
             monkeypatch.setattr(
-                store._journal, "taken_over", lambda: token.run_sync_soon(taken_over.set)
+                store._journal, "told", lambda state: token.run_sync_soon(taken_over.set)
             )
             await taken_over.wait()  # the clock jumps as far as it must
             await quiet(engine)
             assert not engine._committer.unsettled
             monkeypatch.undo()
+
+
+async def test_the_loop_writes_to_the_journal_and_makes_no_commit_of_lmdb(
+    data_dir: Path, fast: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even when the journal is full, or cannot be written."""
+    threads: list[str] = []
+    with Store.open(data_dir) as store:
+        async with open_engine(data_dir, store=store) as engine:
+            await engine.create_topic("t")
+            commit = store.commit
+
+            def noted(changes: Changes) -> CommitReport:
+                threads.append(threading.current_thread().name)
+                return commit(changes)
+
+            monkeypatch.setattr(store, "commit", noted)
+            for index in range(2 * RECORDS_MAX + LONE_COMMITS_MIN):
+                with broken_journal() if index == RECORDS_MAX else nullcontext():
+                    await publish(engine, "t", [b"%d" % index])
+            assert len(threads) > 2
+            assert set(threads) == {"arneb-writer"}
+        with store.snapshot() as snapshot:
+            found = [body[40:] for _, run in snapshot.iter_blocks(TopicId(1)) for body in run]
+        assert found == [b"%d" % index for index in range(2 * RECORDS_MAX + LONE_COMMITS_MIN)]
+
+
+def test_a_failure_closes_it(caplog: pytest.LogCaptureFixture) -> None:
+    failing = OSError(5, "told to fail")
+
+    def commit(changes: Changes) -> CommitReport:
+        raise failing
+
+    cut = ShortCut(commit)
+    assert suits(cut, LONE_COMMITS_MIN + 1)
+    assert cut.commit(tiny()) is None
+    assert not suits(cut, PAUSE_COMMITS + LONE_COMMITS_MIN)
+    assert suits(cut)
+    assert caplog.messages == [f"the journal could not be written: {failing}"]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [CommitReport(1, 1, 0, 0, seconds=FLUSHES * module.FAST_S * 1.01), StoreFailed("told to")],
+    ids=["slow", "failed"],
+)
+def test_a_slow_or_failed_commit_of_the_thread_closes_it_too(
+    result: CommitReport | StoreFailed,
+) -> None:
+    """So a disk that stays slow holds the loop up once, and not once in so many commits."""
+    cut = ShortCut(lambda changes: REPORT)
+    for _ in range(3):
+        assert not suits(cut, LONE_COMMITS_MIN)
+        cut.told(result)
+    assert not suits(cut, PAUSE_COMMITS + LONE_COMMITS_MIN)
+    cut.told(REPORT)
+    assert suits(cut)
+
+
+def test_the_time_of_a_commit_that_is_not_tiny_says_nothing() -> None:
+    cut = ShortCut(lambda changes: REPORT)
+    assert suits(cut, LONE_COMMITS_MIN + 1)
+    assert not cut.suits(*OTHERS["many entries"])
+    cut.told(CommitReport(1, 1, 0, 0, seconds=9.0))
+    assert not suits(cut, LONE_COMMITS_MIN)
+    assert suits(cut)
 
 
 async def test_a_failure_on_the_spot_is_told_and_leaves_no_gap(data_dir: Path, fast: None) -> None:
@@ -124,8 +200,38 @@ async def test_a_failure_on_the_spot_is_told_and_leaves_no_gap(data_dir: Path, f
             await engine.create_topic("t")
             for _ in range(LONE_COMMITS_MIN + 2):
                 last = await publish(engine, "t", [b"x"])
-            with broken_disk(data_dir, DiskFault.FULL):
-                store._journal._usable = False  # as after a write that failed
-                with pytest.raises(CommitFailed):
-                    await publish(engine, "t", [b"lost"])
+            with (
+                broken_disk(data_dir, DiskFault.FULL),
+                broken_journal(lands=True, count=1),
+                pytest.raises(CommitFailed),
+            ):
+                await publish(engine, "t", [b"lost"])
             assert await publish(engine, "t", [b"y"]) == last + 1
+
+
+async def test_nobody_is_told_of_a_commit_in_doubt_before_it_is_known(
+    data_dir: Path, fast: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Store.open(data_dir) as store:
+        async with open_engine(data_dir, store=store) as engine:
+            await engine.create_topic("t")
+            for _ in range(LONE_COMMITS_MIN + 2):
+                last = await publish(engine, "t", [b"x"])
+            outcome = Outcome()
+            with broken_disk(data_dir, DiskFault.FULL), broken_journal(lands=True):
+                engine.append(engine.topic("t"), [make_entry(b"lost")], outcome)
+                while not any("may be on disk or not" in each for each in caplog.messages):
+                    await trio.lowlevel.checkpoint()
+                assert await publish_soon(engine, b"behind") is None
+                assert not outcome.calls
+            assert isinstance(await outcome.wait(), CommitFailed)
+            assert await publish(engine, "t", [b"y"]) == last + 2
+
+
+async def publish_soon(engine: Engine, body: bytes) -> Exception | None:
+    """Publish, and wait for it for a moment; None: nobody was told anything."""
+    outcome = Outcome()
+    engine.append(engine.topic("t"), [make_entry(body)], outcome)
+    for _ in range(100):
+        await trio.lowlevel.checkpoint()
+    return outcome.calls[0] if outcome.calls else None

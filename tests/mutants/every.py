@@ -11,6 +11,7 @@ from tests.mutants.damage_table import DAMAGE_MUTANTS
 from tests.mutants.delayed_table import DELAYED_MUTANTS
 from tests.mutants.doors_table import DOOR_MUTANTS
 from tests.mutants.edge_table import EDGE_MUTANTS
+from tests.mutants.journal_table import JOURNAL_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.promises_table import PROMISES_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
@@ -29,6 +30,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *DELAYED_MUTANTS,
     *EDGE_MUTANTS,
     *KEYS_MUTANTS,
+    *JOURNAL_MUTANTS,
     *PROMISES_MUTANTS,
     *PULSAR_MUTANTS,
     *TOPIC_MUTANTS,

@@ -17,8 +17,8 @@ ROOM_MUTANTS: Final = (
     Mutant(
         "positions begin again behind a last ledger that went",
         CORE + "topic.py",
-        "            changes.puts.extend(log.successor_puts(now_ms))\n",
-        "            changes.puts.extend(log.successor_puts(now_ms)[:1])\n",
+        "            changes.puts.extend(log.successor_puts(ended_ms))\n",
+        "            changes.puts.extend(log.successor_puts(ended_ms)[:1])\n",
         LAST_LEDGER_TESTS,
     ),
     Mutant(

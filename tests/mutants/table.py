@@ -11,7 +11,6 @@ from typing import Final
 CORE: Final = "core/arneb_core/"
 ENGINE_TESTS: Final = ("tests/core/test_engine.py",)
 MODEL_TESTS: Final = ("tests/core/test_engine_model.py",)
-JOURNAL_TESTS: Final = ("tests/core/store/test_journal.py",)
 BATCH_TESTS: Final = ("tests/core/test_engine_batches.py",)
 START_TESTS: Final = ("tests/core/test_engine_starts.py",)
 DEPARTURE_TESTS: Final = ("tests/core/test_departures.py",)
@@ -36,28 +35,6 @@ class Mutant:
 
 MUTANTS: Final = (
     Mutant(
-        "the journal is not read after a crash",
-        CORE + "store/journal.py",
-        "        self.pending = read_journal(directory, taken_over)\n",
-        "        self.pending: list[Record] = []\n",
-        JOURNAL_TESTS,
-    ),
-    Mutant(
-        "the journal is written over before LMDB has it",
-        CORE + "store/environment.py",
-        "        if not (changes or trims or takeover or self._broken):\n",
-        "        self._journal.taken_over()\n"
-        "        if not (changes or trims or takeover or self._broken):\n",
-        JOURNAL_TESTS,
-    ),
-    Mutant(
-        "a journal record counts twice",
-        CORE + "store/environment.py",
-        "                    transaction.remember_journal(self._journal.number)\n",
-        "                    pass\n",
-        JOURNAL_TESTS,
-    ),
-    Mutant(
         "a shared body goes with the first queue that is done with it",
         CORE + "store/transaction.py",
         "            left = 0 if value is None else unpack_number(bytes(value)) - released\n",
@@ -81,9 +58,9 @@ MUTANTS: Final = (
     Mutant(
         "confirm before fsync",
         CORE + "threads.py",
-        "            result = _result(self._store.commit, changes)\n",
+        "            result = self._result(changes)\n",
         "            self._token.run_sync_soon(then, CommitReport(0, 0, 0, 0))\n"
-        "            _result(self._store.commit, changes)\n"
+        "            self._result(changes)\n"
         "            continue\n",
         ENGINE_TESTS,
     ),

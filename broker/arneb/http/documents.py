@@ -37,6 +37,7 @@ def subscription_document(subscription: SubscriptionStatistics) -> Document:
         "backlog_entries": subscription.backlog_entries,
         "ready_entries": subscription.ready_entries,
         "delayed_entries": subscription.delayed_entries,
+        "lost_entries_total": subscription.lost_entries_total,
         "in_flight_messages": subscription.in_flight_messages,
         "holes": subscription.holes,
         "mark_delete": render(subscription.mark_delete),

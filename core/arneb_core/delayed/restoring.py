@@ -6,7 +6,7 @@ bucket at a time, so that memory does not grow with it.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from arneb_core.delayed.bucket import Bucket, Put, all_members, sealed
@@ -39,6 +39,9 @@ from arneb_core.store.snapshot import Snapshot
 if TYPE_CHECKING:
     from arneb_core.topic import LogTopic
 
+Commit = Callable[[Changes], Awaitable[None]]
+"""Has rows committed with whatever else is waiting, and waits for that."""
+
 STRAY_ROWS_MAX: Final = 1_000
 """Deleted in one commit."""
 
@@ -64,31 +67,33 @@ def first_row(topic: "LogTopic") -> Put:
     return Table.DELAYED, through_key(topic.id), pack_through(topic.delayed.since)
 
 
-def restore_index(topic: "LogTopic", store: Store, settings: DelayedSettings) -> DelayedIndex:
-    """The index of a durable topic that may have delayed entries."""
+async def restore_index(
+    topic: "LogTopic", store: Store, settings: DelayedSettings, commit: Commit
+) -> DelayedIndex:
+    """The index of a durable topic that may have delayed entries. Raises :class:`.CommitFailed`."""
     tracker: DelayedDeliveryTracker
     if settings.tracker is TrackerKind.MEMORY:
         with store.snapshot() as snapshot:
             keys = [key for part in _delayed(topic, snapshot, BEFORE_ALL) for key in part]
         tracker = InMemoryDelayedDeliveryTracker(keys)
     else:
-        tracker = _restore_buckets(topic, store, settings)
+        tracker = await _restore_buckets(topic, store, settings, commit)
     return DelayedIndex(topic, tracker, settings)
 
 
-def _restore_buckets(
-    topic: "LogTopic", store: Store, settings: DelayedSettings
+async def _restore_buckets(
+    topic: "LogTopic", store: Store, settings: DelayedSettings, commit: Commit
 ) -> BucketDelayedDeliveryTracker:
     try:
         with store.snapshot() as snapshot:
             through, buckets, stray = _read(snapshot, topic.id)
     except ValueError as error:
         logger.error("the delayed index of %r is made anew: %s", topic, error)
-        store.commit(Changes(prefixes=[(Table.DELAYED, topic_prefix(topic.id))]))
+        await commit(Changes(prefixes=[(Table.DELAYED, topic_prefix(topic.id))]))
         through, buckets, stray = BEFORE_ALL, [], []
     for start in range(0, len(stray), STRAY_ROWS_MAX):
         rows = [(Table.DELAYED, key) for key in stray[start : start + STRAY_ROWS_MAX]]
-        store.commit(Changes(deletes=rows))
+        await commit(Changes(deletes=rows))
     loose: list[DueKey] = []
     floor = topic.log.ledgers.floor
     known = all_members(buckets)
@@ -97,27 +102,27 @@ def _restore_buckets(
             loose += [key for key in keys if place_of(key) not in known]
             if len(loose) >= settings.seal_entries:
                 last = Position(max(map(place_of, keys)))
-                buckets.append(_seal(topic.id, store, settings, buckets, sorted(loose), last))
+                made, rows_of_it = _sealed(topic.id, settings, buckets, sorted(loose), last)
+                await commit(rows_of_it)
+                buckets.append(made)
                 loose, through = [], last
     return BucketDelayedDeliveryTracker(
         topic.id, TopicShelf(topic), settings, buckets=buckets, loose=loose, through=through
     )
 
 
-def _seal(
+def _sealed(
     topic_id: TopicId,
-    store: Store,
     settings: DelayedSettings,
     buckets: list[Bucket],
     keys: list[DueKey],
     through: Position,
-) -> Bucket:
+) -> tuple[Bucket, Changes]:
+    """The next bucket, and what makes it durable."""
     number = max((each.id for each in buckets), default=0) + 1
     made, rows = sealed(topic_id, number, keys, settings.segment_entries, settings.segment_ms)
-    store.commit(
-        Changes(puts=[*rows, (Table.DELAYED, through_key(topic_id), pack_through(through))])
-    )
-    return made
+    covered = (Table.DELAYED, through_key(topic_id), pack_through(through))
+    return made, Changes(puts=[*rows, covered])
 
 
 def _delayed(topic: "LogTopic", snapshot: Snapshot, after: Position) -> Iterator[list[DueKey]]:

@@ -53,5 +53,7 @@ class CommitReport:
     trims_left: int
     """Trims that are not finished yet. The store remembers them, durably, and goes on with them
     in every later commit; when there is none, commit empty :class:`Changes`."""
+    seconds: float = field(default=0.0, compare=False)
+    """What writing and flushing took."""
     unsettled: bool = False
     """It is in the journal only; commit empty :class:`Changes` soon, if there is nothing else."""

@@ -4,29 +4,32 @@ The rule: it believes nothing that it has not read. It reads one snapshot, so it
 a live broker, and it never writes. What it verifies is what the engine relies on, so every
 test of the project that has a store ends with it.
 
-Order: META and the catalog here, then ledgers and blocks (:mod:`.check_log`), then the bodies that
-blocks share (:mod:`.check_bodies`), then the cursors against all (:mod:`.check_cursors`), then what
-is delayed (:mod:`.check_delayed`).
+Order: the journal, META and the catalog here, then ledgers, gaps and blocks (:mod:`.check_log`),
+then the bodies that blocks share (:mod:`.check_bodies`), then the cursors against all
+(:mod:`.check_cursors`), then what is delayed (:mod:`.check_delayed`).
 """
 
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import Final
 
 import lmdb
 
 from arneb_core.clock import wall_clock_ms
+from arneb_core.store.aside import kept_reports
 from arneb_core.store.check_bodies import check_bodies
 from arneb_core.store.check_cursors import check_cursors
 from arneb_core.store.check_delayed import check_delayed
-from arneb_core.store.check_log import check_entries, check_ledgers
+from arneb_core.store.check_log import check_entries, check_gaps, check_ledgers
 from arneb_core.store.findings import Finding, FindingKind, Findings
 from arneb_core.store.inventory import Inventory, TopicInventory
+from arneb_core.store.journal_file import JOURNAL_NAME
 from arneb_core.store.records import (
+    JournalState,
     SubscriptionRecord,
     TopicRecord,
-    unpack_long,
     unpack_number,
     unpack_trims,
 )
@@ -78,8 +81,13 @@ def check_directory(path: str | os.PathLike[str], findings: Findings) -> Iterato
     yield "the list of tables"
     with (
         open_snapshot_environment(path, looked_at=True) as environment,
-        environment.snapshot() as snapshot,
+        environment.snapshot(damaged_too=True) as snapshot,
     ):
+        for wrong in snapshot.faults:
+            kind = FindingKind.JOURNAL if wrong.is_certain else FindingKind.JOURNAL_CUT_OFF
+            findings.add(kind, JOURNAL_NAME, wrong)
+        for name, report in kept_reports(Path(path)):
+            findings.add(FindingKind.JOURNAL_KEPT, f"{name} (remove it once read)", report)
         yield from _walk(Inventory(snapshot, wall_clock_ms(), findings), damaged)
 
 
@@ -105,7 +113,7 @@ def _check_meta(inventory: Inventory) -> None:
             elif key == META_CLEAN:
                 _expect(value, b"")
             elif key == META_JOURNAL:
-                unpack_long(value)
+                JournalState.unpack(value)
             elif key == META_NEXT_TOPIC_ID:
                 unpack_number(value)
             else:
@@ -167,6 +175,7 @@ STEPS: Final[tuple[tuple[Callable[[Inventory], None], Table], ...]] = (
     (_check_meta, Table.META),
     (_check_catalog, Table.CATALOG),
     (check_ledgers, Table.LEDGERS),
+    (check_gaps, Table.GAPS),
     (check_entries, Table.ENTRIES),
     (check_bodies, Table.BODIES),
     (check_cursors, Table.CURSORS),

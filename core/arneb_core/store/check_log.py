@@ -12,8 +12,9 @@ from arneb_core.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin, read_he
 from arneb_core.position import Position, entry_of, ledger_of, position, render
 from arneb_core.store.block import BlockCorrupt, BodyLost, block_references
 from arneb_core.store.findings import FindingKind
+from arneb_core.store.fitting import Gap
 from arneb_core.store.inventory import Inventory, LedgerCount, TopicInventory
-from arneb_core.store.records import LedgerRecord
+from arneb_core.store.records import LedgerRecord, unpack_gap
 from arneb_core.store.schema import Table, TopicId, parse_entry_key, parse_ledger_key
 
 ORIGINS = frozenset(Origin)
@@ -67,6 +68,27 @@ def _check_order(inventory: Inventory, where: str, topic: TopicInventory, ledger
     if not topic.ledgers[before].record.closed_ms:
         detail = f"expected ledger {before} to be closed, as it is not the last"
         inventory.add(FindingKind.LEDGER_OPEN, where, detail)
+
+
+def check_gaps(inventory: Inventory) -> None:
+    """What is known to be lost, which is a finding as long as its ledger is there."""
+    gaps = list(inventory.snapshot.journal_gaps)
+    for key, value in inventory.snapshot.scan(Table.GAPS):
+        try:
+            topic_id, last = parse_entry_key(key)
+            gaps.append(Gap(topic_id, unpack_gap(value), last))
+        except (error, ValueError) as problem:
+            inventory.add(FindingKind.GAP_ROW, key.hex(), problem)
+    for topic_id, first, last in gaps:
+        where = f"{inventory.label(topic_id)}, entries {render(first)} to {render(last)}"
+        topic = inventory.topics.get(topic_id)
+        if topic is None or ledger_of(last) not in topic.ledgers:
+            inventory.add(FindingKind.GAP_ROW, where, "expected their ledger, got none")
+        elif not first <= last or ledger_of(first) != ledger_of(last):
+            inventory.add(FindingKind.GAP_ROW, where, "expected them to lie in one ledger")
+        else:
+            topic.gaps[first] = last
+            inventory.add(FindingKind.GAP, where, "lost by a damaged journal")
 
 
 def check_entries(inventory: Inventory) -> None:
@@ -136,6 +158,7 @@ class _Walk:
             if not inventory.is_trimmed(topic_id, first, last):
                 inventory.add(FindingKind.BLOCK_ORPHAN, where, "expected its ledger, got none")
             return
+        self._pass_gaps(topic_id, topic, ledger, first)
         unknown = self.behind_damage == (topic_id, ledger_of(last))
         if entry_of(first) != ledger.entries and not unknown:
             expected = position(ledger_of(last), ledger.entries)
@@ -146,6 +169,20 @@ class _Walk:
         ledger.entries = entry_of(last) + 1
         ledger.bytes_total += sum(map(len, entries))
         ledger.messages += self._messages(topic_id, first, entries)
+
+    def _pass_gaps(
+        self,
+        topic_id: TopicId,
+        topic: TopicInventory | None,
+        ledger: LedgerCount,
+        first: Position,
+    ) -> None:
+        """Count what is known to be lost right before ``first``: as one message each."""
+        place = position(ledger_of(first), ledger.entries)
+        last = None if topic is None else topic.gaps.get(place)
+        if last is not None and last < first:
+            ledger.entries = entry_of(last) + 1
+            ledger.messages += last - place + 1
 
     def _skip(self, topic_id: TopicId, last: Position, ledger: LedgerCount | None) -> None:
         """Go on behind a damaged block as if it had been whole."""

@@ -17,7 +17,7 @@ from typing import Final
 
 from arneb_core.errors import ForeignDirectory, StoreDamaged, StoreLocked, StoreUnusable
 from arneb_core.store.creating import NEW_NAME
-from arneb_core.store.journal import JOURNAL_NAME
+from arneb_core.store.journal_file import JOURNAL_NAME
 from arneb_core.store.meta_pages import check_opened
 from arneb_core.store.opening import DATA_NAME, LMDB_LOCK_NAME, LOCK_NAME, sync_directory
 from arneb_core.store.pages import PageFile
@@ -65,6 +65,8 @@ class DirectoryLock:
             _flock(fd, path)
             # Another broker may have been at work until now.
             content = look_at(path, locked=True)
+            if content is Content.NOTHING:
+                _sync_names(path)
             with suppress(OSError):  # a full disk must not keep a broker from starting
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, b"%d\n" % os.getpid(), 0)
@@ -132,5 +134,19 @@ def _flock(fd: int, path: Path) -> None:
 
 
 def _make(path: Path) -> None:
-    path.mkdir(parents=True, mode=0o750)
-    sync_directory(path.parent)
+    """Make the directory and what leads to it, every name of it on disk in the one above."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o750 if each == path else 0o777, exist_ok=True)
+
+
+def _sync_names(path: Path) -> None:
+    """Put the names that lead to a new store on disk, for a store whose directory goes in a power
+    cut goes with it. Who made them, and how long ago, cannot be seen: a start may have been killed
+    in between."""
+    path = path.absolute()
+    for each in (path, *path.parents):
+        if os.path.ismount(each):
+            return
+        with suppress(PermissionError):  # what we may not even read we have not made
+            sync_directory(each.parent)

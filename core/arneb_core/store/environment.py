@@ -2,55 +2,57 @@
 
 The rule: :meth:`Store.commit` either puts all of its :class:`.Changes` on disk before it
 returns, or raises :class:`.CommitFailed` and none of them will ever be there. LMDB keeps that
-promise; this module keeps LMDB going when the disk does not.
+promise; this module keeps LMDB going when the disk does not. Where the disk fails so that neither
+can be said, :class:`.CommitInDoubt` is raised, and :meth:`Store.resolve` says it later.
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Condition, Lock
+from threading import Lock
+from time import perf_counter
 from typing import Final, Self
 
 import lmdb
 
-from arneb_core.errors import CommitFailed, StoreFailed, StoreFull, StoreUnusable
-from arneb_core.store.bodies import encode_runs
+from arneb_core.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFull, StoreUnusable
+from arneb_core.store.bodies import Encoded, encode_runs
 from arneb_core.store.changes import Changes, CommitReport, Trim
+from arneb_core.store.commit_record import merged_blocks
+from arneb_core.store.copying import copy_store
 from arneb_core.store.creating import create_store
 from arneb_core.store.directory import Content, DirectoryLock
-from arneb_core.store.journal import Journal, merged_blocks, write_journal
-from arneb_core.store.meta_pages import check_file
+from arneb_core.store.journal import RECORDS_MAX
+from arneb_core.store.journal_file import JOURNAL_BYTES
+from arneb_core.store.journal_recovery import recover_journal
+from arneb_core.store.live import LiveEnvironment
 from arneb_core.store.opening import (
     DATA_NAME,
     MAP_BYTES,
-    Tables,
     allocate_lock_file,
-    copy_environment,
     open_lmdb,
-    open_tables,
 )
-from arneb_core.store.reader_slots import ReaderSlots
-from arneb_core.store.records import pack_number, unpack_trims
-from arneb_core.store.resident import Resident
+from arneb_core.store.outcome import Attempt
+from arneb_core.store.records import unpack_trims
 from arneb_core.store.room import NO_SPACE, Room
 from arneb_core.store.schema import (
-    FORMAT_VERSION,
-    META_FORMAT,
-    META_JOURNAL,
     META_TRIMS,
     Table,
 )
-from arneb_core.store.snapshot import Snapshot, journal_number
+from arneb_core.store.snapshot import Snapshot
 from arneb_core.store.transaction import Transaction
-
-SNAPSHOTS_WAIT_S: Final = 5.0
-"""How long closing waits for snapshots of this process; they are held for a batch each."""
 
 PAGES_PER_ROW: Final = 5
 PAGE_BYTES: Final = 4096
 """For estimates: a row in a table of 10^9 rows lies under so many pages, all rewritten."""
+
+JOURNAL_ROOM_BYTES: Final = JOURNAL_BYTES + (RECORDS_MAX + 32 * PAGES_PER_ROW) * PAGE_BYTES
+"""What a takeover needs at most. What is accepted must find room, whatever comes in between."""
+
+PREPARE_AGAIN_COMMITS: Final = 256
+"""After so many, a journal that could not be made ready is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +81,18 @@ class Store:
         self, directory: DirectoryLock, env: lmdb.Environment, map_bytes: int, bytes_max: int | None
     ) -> None:
         self._directory = directory
-        self._map_bytes = map_bytes
-        self._env: lmdb.Environment | None = env
-        self._tables: Tables = {}
+        self._live = LiveEnvironment(self.path, env, map_bytes, self._opened_again)
         self._trims: list[Trim] = []
         self._committing = Lock()
-        # Guards the environment itself: it may be closed, or opened again, only while no
-        # snapshot of this process is open.
-        self._gate = Condition()
-        self._snapshots = 0
-        self._broken = False
-        self._closed = False
-        self._size_bytes = 0
-        self._journal = Journal(self.path, self._load(env))
-        self._room = Room(self.path / DATA_NAME, bytes_max, self._used_bytes, self._free_bytes)
+        self._attempt: Attempt | None = None
+        self._prepare_in = 0
+        with self._live.reading() as txn:
+            stored = Snapshot(txn, self._live.tables, self._live.resident)
+            self._trims = _trims(stored)
+            self._journal = recover_journal(self.path, stored)
+        self._room = Room(
+            self.path / DATA_NAME, bytes_max, lambda: self._live.used_bytes, self._free_bytes
+        )
 
     @classmethod
     def open(
@@ -117,11 +117,7 @@ class Store:
                 create_store(directory.path)
             allocate_lock_file(directory.path)
             env = open_lmdb(directory.path, readonly=False, map_bytes=map_bytes)
-            store = cls(directory, env, map_bytes, bytes_max)
-            if store._journal.must_be_taken_over:
-                with suppress(CommitFailed):  # on a full disk they stay where they are, and count
-                    store.commit(Changes())
-            return store
+            return cls(directory, env, map_bytes, bytes_max)
         except BaseException as error:
             if env is not None:
                 env.close()
@@ -138,38 +134,68 @@ class Store:
         """Make ``changes`` durable, all or nothing; blocks until they are.
 
         Raises :class:`StoreFull` or :class:`StoreFailed`; then nothing was changed, and the
-        next commit may succeed.
+        next commit may succeed. Raises :class:`CommitInDoubt` when nobody can tell; then
+        :meth:`resolve` is to be asked before anything else is committed.
         """
-        if not self._committing.acquire(blocking=False):
-            raise RuntimeError("two commits at once: commit() belongs to one thread")
-        try:
-            return self._commit(changes)
-        finally:
-            self._committing.release()
+        with self._alone():
+            self._live.working()
+            try:
+                return self._commit(changes)
+            except Exception as failure:
+                if not self.is_in_doubt:
+                    raise
+                try:
+                    report = self._resolve()
+                except CommitFailed:
+                    raise CommitInDoubt(str(failure)) from failure
+                if report is None:
+                    raise
+                return report
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """A commit that failed may be on disk all the same."""
+        return self._live.is_broken or self._journal.is_in_doubt
+
+    def resolve(self) -> CommitReport | None:
+        """Find out what became of the commit that was in doubt, and make it stay so: its report
+        if it is on disk, None if it is not and never will be.
+
+        Raises :class:`StoreFull` or :class:`StoreFailed` while that cannot be known.
+        """
+        with self._alone():
+            return self._resolve()
 
     def prepare_tiny(self) -> None:
         """Make ready what :meth:`commit_tiny` needs, if there is room for it now."""
-        with suppress(OSError):
+        with suppress(OSError, CommitFailed, CommitInDoubt):
+            if self._journal.due is not None:
+                self.commit(Changes())
             self._journal.prepare()
+            if self._journal.due is not None:
+                self.commit(Changes())
+            self._room.ensure(JOURNAL_ROOM_BYTES)
 
-    def commit_tiny(self, changes: Changes) -> CommitReport:
+    @property
+    def is_unsettled(self) -> bool:
+        """The journal has what LMDB lacks; commit empty :class:`Changes`."""
+        return self._journal.due is not None
+
+    def commit_tiny(self, changes: Changes) -> CommitReport | None:
         """As :meth:`commit`, for changes that are one small run of entries and nothing else: in
-        a third of the time, into the journal, if that has room.
+        a third of the time, into the journal, by one write. None: not now, and nothing of it
+        counts; have it committed by :meth:`commit`, before anything else is.
 
-        The run counts as committed. When the report is ``unsettled``, have it put into LMDB
-        soon, with another commit or an empty one.
+        The run counts as committed. The report is ``unsettled``: have it put into LMDB soon, with
+        another commit or an empty one. Raises :class:`OSError` when the write failed; then the
+        same holds as for None.
         """
-        ((topic_id, first, entries),) = changes.blocks
-        size = sum(map(len, entries))
-        if self._trims or self._broken or not self._journal.takes(size):
-            return self.commit(changes)
-        rows = len(self._journal.pending) + 1
-        try:
-            # What is accepted here must find room there, whatever comes in between.
-            self._room.ensure(rows * (size + PAGE_BYTES) + PAGES_PER_ROW * PAGE_BYTES * 32)
-            written = self._journal.append(topic_id, first, entries)
-        except OSError:
-            return self.commit(changes)
+        ((_topic, _first, entries),) = changes.blocks
+        if self._trims or self._live.is_broken or not self._journal.takes(sum(map(len, entries))):
+            return None
+        if not self._room.is_at_hand(JOURNAL_ROOM_BYTES):
+            return None
+        written = self._journal.append(changes)
         return CommitReport(1, written, 0, 0, unsettled=True)
 
     @contextmanager
@@ -177,25 +203,19 @@ class Store:
         """The store as of the last commit, for one batch of reading. Raises :class:`StoreFailed`
         when it had to be opened again and could not, or LMDB meets a page that is none."""
         # Looked at before LMDB: what is taken over in between is in both, and known by number.
-        pending = self._journal.pending.copy()
-        txn = self._begin_snapshot()
+        pending, gaps = self._journal.pending.copy(), self._journal.gaps
+        txn = self._live.begin_snapshot()
         try:
-            yield Snapshot(txn, self._tables, self._resident, pending)
+            yield Snapshot(txn, self._live.tables, self._live.resident, pending, gaps)
         except lmdb.Error as error:
             raise StoreFailed(f"cannot read the store: {error}") from error
         finally:
-            with self._gate:
-                self._slots.end(txn)
-                self._snapshots -= 1
-                self._gate.notify_all()
+            self._live.end_snapshot(txn)
 
     @property
     def size_bytes(self) -> int:
         """The used part of the data file; the last known one while that is not open."""
-        with self._gate:
-            if self._env is not None and not self._closed:
-                self._size_bytes = self._used_bytes()
-            return self._size_bytes
+        return self._live.size_bytes
 
     @property
     def free_bytes(self) -> int:
@@ -208,9 +228,9 @@ class Store:
     def statistics(self) -> StoreStatistics:
         """Costs a read transaction."""
         with self.snapshot() as snapshot:
-            info = self._live_env().info()
+            info = self._live.current().info()
             return StoreStatistics(
-                size_bytes=self._used_bytes(),
+                size_bytes=self._live.used_bytes,
                 live_bytes=snapshot.live_bytes(),
                 allocated_bytes=self._room.allocated_bytes,
                 last_transaction=info["last_txnid"],
@@ -221,13 +241,11 @@ class Store:
     def reader_check(self) -> int:
         """Free the slots of readers that died, and say how many; call it now and then, for a
         dead reader keeps its pages from being reused."""
-        with self._gate:
-            return 0 if self._env is None or self._closed else self._env.reader_check()
+        return self._live.reader_check()
 
     def readers(self) -> str:
         """LMDB's table of readers, as it prints it."""
-        with self._gate:
-            return "" if self._env is None or self._closed else self._env.readers()
+        return self._live.readers()
 
     def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
         """A consistent copy into the empty directory ``target``, while commits go on.
@@ -236,28 +254,21 @@ class Store:
         :class:`StoreFailed`.
         """
         pending = self._journal.pending.copy()
+        if self._journal.gaps:
+            raise StoreFailed("a damaged journal has to be taken over before a copy is made")
         with self.snapshot():  # keeps the environment open meanwhile
-            if pending:
-                write_journal(Path(target), pending)
-            copy_environment(self._live_env(), target, compact=compact)
-            self._resident.forget()
+            copy_store(self._live.current(), target, pending, compact=compact)
+            self._live.resident.forget()
 
     def close(self) -> None:
         """Close, after waiting a little for open snapshots. Idempotent.
 
         Needs no commit and makes none: what was committed is on disk.
         """
-        with self._gate:
-            if self._closed:
-                return
-            if not self._gate.wait_for(lambda: not self._snapshots, SNAPSHOTS_WAIT_S):
-                raise RuntimeError(f"{self._snapshots} snapshots are still open")
-            self._closed = True
-            if self._env is not None:
-                self._env.close()
-        self._room.close()
-        self._journal.close()
-        self._directory.release()
+        if self._live.close():
+            self._room.close()
+            self._journal.close()
+            self._directory.release()
 
     def __enter__(self) -> Self:
         return self
@@ -266,134 +277,114 @@ class Store:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "broken" if self._broken else "open"
-        return f"<Store {self.path} {state}, {self._snapshots} snapshots>"
+        live = self._live
+        state = "closed" if live.is_closed else "broken" if live.is_broken else "open"
+        return f"<Store {self.path} {state}, {live.snapshots} snapshots>"
 
     # Writing
 
-    def _commit(self, changes: Changes) -> CommitReport:
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._committing.acquire(blocking=False):
+            raise RuntimeError("two commits at once: commit() belongs to one thread")
+        try:
+            yield
+        finally:
+            self._committing.release()
+
+    def _commit(self, changes: Changes, *, is_asked: bool = True) -> CommitReport:
         appends = bool(changes.blocks)
-        takeover = self._journal.must_be_taken_over
-        late = merged_blocks(self._journal.pending) if takeover else []
-        encoded = encode_runs(late + changes.blocks, changes.shared)
+        due = self._journal.due
+        late = [] if due is None else self._journal.late
+        encoded = encode_runs(merged_blocks(late) + changes.blocks, changes.shared)
         bytes_written = encoded.size
         rows = len(changes.puts) + len(changes.deletes) + len(encoded.blocks)
         rows += 2 * len(encoded.bodies)
         need = bytes_written + PAGES_PER_ROW * PAGE_BYTES * (rows + 16)
         trims = self._trims + [trim for trim in changes.trims if trim not in self._trims]
-        if not (changes or trims or takeover or self._broken):
+        if not (changes or trims or due):
             return CommitReport(0, 0, 0, 0)
-        env = self._working_env()
+        env = self._live.working()
+        begun = perf_counter()
         try:
             if appends:
                 self._room.take(need)
             else:
                 self._room.spend(need)
             with env.begin(write=True, buffers=True) as txn:
-                transaction = Transaction(txn, self._tables)
+                transaction = Transaction(txn, self._live.tables)
+                for each in late:
+                    if each.puts:
+                        transaction.apply(each, Encoded())
                 transaction.apply(changes, encoded)
                 trimmed, trims_left = transaction.trim(trims) if trims else (0, [])
                 if trims_left != self._trims:
                     transaction.remember_trims(trims_left)
-                if takeover:
-                    transaction.remember_journal(self._journal.number)
+                if due is not None:
+                    transaction.remember_journal(due)
+                report = CommitReport(len(encoded.blocks), bytes_written, trimmed, len(trims_left))
+                attempt = Attempt(txn.id(), report, trims_left, due, is_asked)
+                self._attempt = attempt
         except (lmdb.Error, OSError) as error:
-            raise self._failed(env, error) from error
-        self._trims = trims_left
-        if takeover:
-            self._journal.taken_over()
-        self._resident.read(0)  # its pages stand elsewhere now
-        return CommitReport(len(encoded.blocks), bytes_written, trimmed, len(trims_left))
+            raise self._failed(error) from error
+        self._attempt = None
+        self._landed(attempt)
+        self._make_ready()
+        return replace(report, seconds=perf_counter() - begun)
 
-    # Keeping LMDB going
+    def _landed(self, attempt: Attempt) -> None:
+        """The commit is on disk."""
+        self._trims = attempt.trims_left
+        if attempt.journal is not None:
+            self._journal.told(attempt.journal)
+        self._live.resident.read(0)  # its pages stand elsewhere now
 
-    def _failed(self, env: lmdb.Environment, error: lmdb.Error | OSError) -> CommitFailed:
-        """The failure in the core's words; also find out whether LMDB has given up."""
+    def _make_ready(self) -> None:
+        """See to it that the next tiny commit can go to the journal."""
+        if not self._journal.is_wanted or self._prepare_in:
+            self._prepare_in = max(0, self._prepare_in - 1)
+            return
         try:
-            with self._gate, self._slots.reading():
-                pass
-        except lmdb.Error:
-            self._broken = True
+            self._journal.prepare()
+            if not self._room.is_at_hand(JOURNAL_ROOM_BYTES):
+                self._room.ensure(JOURNAL_ROOM_BYTES)
+        except (OSError, StoreFull):
+            self._prepare_in = PREPARE_AGAIN_COMMITS
+
+    def _resolve(self) -> CommitReport | None:
+        self._live.working()
+        if self._journal.is_in_doubt:
+            try:
+                self._journal.erase()
+            except OSError:
+                self._commit(Changes(), is_asked=False)
+        attempt, self._attempt = self._attempt, None
+        if attempt is None or not (attempt.is_there and attempt.is_asked):
+            return None
+        return attempt.report
+
+    def _failed(self, error: lmdb.Error | OSError) -> CommitFailed:
+        """The failure in the core's words; also find out whether LMDB has given up."""
+        if not self._live.notice():
+            self._attempt = None  # it failed before the write that makes it count
         code = error.code if isinstance(error, lmdb.Error) else error.errno
         if isinstance(error, lmdb.MapFullError) or code in NO_SPACE:
             return StoreFull(f"no space for the commit: {error}")
         return StoreFailed(f"the commit could not be put on disk: {error}")
 
-    def _begin_snapshot(self) -> "lmdb.Transaction[bytes]":
-        with self._gate:
-            try:
-                self._open_again_if_broken()
-                txn = self._slots.begin()
-            except lmdb.Error as error:
-                raise StoreFailed(f"cannot read the store: {error}") from error
-            self._snapshots += 1
-            return txn
-
-    def _working_env(self) -> lmdb.Environment:
-        with self._gate:
-            return self._open_again_if_broken()
-
-    def _open_again_if_broken(self) -> lmdb.Environment:
-        """The environment; opened anew if the last commit left it unusable. Holds the gate.
-
-        LMDB gives up (``MDB_PANIC``) when it could not write its meta page, for then it does
-        not know what is on disk. Opened again, it takes the newest meta page that is whole.
-        """
-        if self._closed:
-            raise RuntimeError(f"the store in {self.path} is closed")
-        if not self._broken:
-            env = self._live_env()
-            self._expect_whole(env)
-            return env
-        if not self._gate.wait_for(lambda: not self._snapshots, SNAPSHOTS_WAIT_S):
-            raise StoreFailed(f"waiting for {self._snapshots} snapshots to open the store again")
-        try:
-            if self._env is not None:
-                self._env.close()
-                self._env = None
-            env = open_lmdb(self.path, readonly=False, map_bytes=self._map_bytes)
-            self._env = env
-            self._journal.drop_through(self._load(env))
-            # The failed transaction's meta page may be on the disk although not in memory: a
-            # new transaction takes its place, before anybody builds on its absence.
-            with env.begin(write=True) as txn:
-                txn.put(META_FORMAT, pack_number(FORMAT_VERSION), db=self._tables[Table.META])
-        except (lmdb.Error, OSError, StoreUnusable) as error:
-            raise StoreFailed(f"cannot open the store again: {error}") from error
-        self._broken = False
-        return env
-
-    def _expect_whole(self, env: lmdb.Environment) -> None:
-        """Raise :class:`StoreFailed` when somebody cut the file off: LMDB reads and writes through
-        a map of it, and would end the process."""
-        data = self.path / DATA_NAME
-        try:
-            if os.stat(data).st_size < (env.info()["last_pgno"] + 1) * self._page_bytes:
-                check_file(data)  # which knows of pages that were never written
-        except (OSError, StoreUnusable) as error:
-            raise StoreFailed(f"cannot use the store: {error}") from error
-
-    def _load(self, env: lmdb.Environment) -> int:
-        """Read what the store keeps about itself; the last journal record that LMDB has."""
-        self._page_bytes = env.stat()["psize"]
-        self._slots = ReaderSlots(env)
-        self._tables = open_tables(env)
-        self._resident = Resident(self.path / DATA_NAME)
-        with self._slots.reading() as txn:
-            meta = self._tables[Table.META]
-            self._trims = unpack_trims(txn.get(META_TRIMS, b"", db=meta))
-            return journal_number(txn.get(META_JOURNAL, db=meta))
-
-    def _live_env(self) -> lmdb.Environment:
-        if self._env is None:
-            raise StoreFailed(f"the store in {self.path} could not be opened again")
-        return self._env
-
-    def _used_bytes(self) -> int:
-        env = self._live_env()
-        return (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    def _opened_again(self) -> None:
+        """LMDB's file shows what became of the last commit."""
+        attempt = self._attempt
+        if attempt is not None and attempt.is_there is None:
+            attempt.is_there = self._live.last_transaction >= attempt.transaction
+            if attempt.is_there:
+                self._landed(attempt)
 
     def _free_bytes(self) -> int:
-        with self._gate, self._slots.reading() as txn:
-            live = Snapshot(txn, self._tables, self._resident).live_bytes()
-        return self._used_bytes() - live
+        with self._live.reading() as txn:
+            live = Snapshot(txn, self._live.tables, self._live.resident).live_bytes()
+        return self._live.used_bytes - live
+
+
+def _trims(stored: Snapshot) -> list[Trim]:
+    return unpack_trims(stored.get(Table.META, META_TRIMS) or b"")

@@ -40,6 +40,11 @@ class FindingKind(Enum):
     BODY_MISSING = "reference-without-body"
     BODY_COUNT = "references-counted-wrong"
     BODY_ORPHAN = "body-without-reference"
+    JOURNAL = "journal-damaged"
+    JOURNAL_CUT_OFF = "journal-cut-off"
+    JOURNAL_KEPT = "journal-was-damaged"
+    GAP_ROW = "bad-gap"
+    GAP = "entries-lost"
     ENTRY_HEADER = "bad-entry-header"
     CURSOR_KEY = "bad-cursor-key"
     CURSOR_RECORD = "bad-cursor-record"
@@ -67,6 +72,11 @@ class Finding:
     kind: FindingKind
     where: str
     detail: str
+
+    @property
+    def is_doubt(self) -> bool:
+        """It need not be damage: a power cut leaves such a thing, and nothing promised is lost."""
+        return self.kind is FindingKind.JOURNAL_CUT_OFF
 
     def __str__(self) -> str:
         return f"{self.kind.value}: {self.where}: {self.detail}"

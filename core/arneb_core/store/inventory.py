@@ -34,6 +34,8 @@ class TopicInventory:
     subscriptions: dict[SubscriptionId, str] = field(default_factory=dict)
     ledgers: dict[int, LedgerCount] = field(default_factory=dict)
     """By id, ascending."""
+    gaps: dict[Position, Position] = field(default_factory=dict)
+    """The last entry of each gap, by its first."""
     delayed: bool = False
     """Some entry may be delayed."""
     delays: BitMap64 = field(default_factory=BitMap64)

@@ -6,41 +6,35 @@ then the page that makes them count); a record of the journal is one synchronous
 file that has all its blocks already, a third of the time. Why that is worth a second file:
 docs/decisions/0010-tiny-commits-go-to-a-journal.md.
 
-Records follow each other from the start of the file; after a takeover the next one is written
-at the start again. LMDB keeps the number of the last record that it has taken over, so older
-records behind the newest are told apart by their numbers, and half a record by its checksum.
+Records (:mod:`.commit_record`) follow each other from the start of the file; after a takeover the
+next one is written at the start again. LMDB keeps the number of the last record that it has taken
+over, so older records behind the newest are told apart by their numbers; how damage is told from
+the end is said in :mod:`.journal_file`.
 
-====== ====== ===================================================================
-offset type   field of a record
-====== ====== ===================================================================
-0      u32    CRC-32C of everything behind this field
-4      u32    bytes of the block
-8      u64    number: one more than that of the record before
-16     u32    topic id
-20     u32    zero
-24            a block, see :mod:`.block`
-====== ====== ===================================================================
+A file is good for one *epoch*: as long as every write to it has succeeded and all of it was found
+again. After that LMDB is told first that the journal is not in use, then the file is written anew,
+and then LMDB is told of the new epoch, so that a crash in between leaves nothing to be missed.
 """
 
 import os
+import secrets
 from collections.abc import Iterable
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from struct import Struct, pack_into
-from typing import Final, NamedTuple
+from typing import Final
 
-from crc32c import crc32c
-
-from arneb_core.position import ENTRY_MASK, Position, entry_of
-from arneb_core.store.block import BlockCorrupt, decode_block, encode_block
-from arneb_core.store.changes import Block
+from arneb_core.store.changes import Changes
+from arneb_core.store.commit_record import CommitRecord
+from arneb_core.store.fitting import Fitting, Gap
+from arneb_core.store.journal_file import (
+    JOURNAL_BYTES,
+    JOURNAL_NAME,
+    Reading,
+    mark,
+    slotted,
+)
 from arneb_core.store.opening import sync_directory
-from arneb_core.store.schema import TopicId
-
-JOURNAL_NAME: Final = "arneb.journal"
-
-JOURNAL_BYTES: Final = 1 << 20
-"""Small enough to be filled with zeros at the first use, so that no write allocates."""
+from arneb_core.store.records import JournalState
 
 RECORDS_MAX: Final = 256
 """Taken over together then. More would make the takeover longer, and a reader's overlay."""
@@ -48,47 +42,95 @@ RECORDS_MAX: Final = 256
 RUN_BYTES_MAX: Final = 16 * 1024
 """A larger run gains nothing: its bytes take longer than the flush that is saved."""
 
-RECORD: Final = Struct(">IIQII")
-CRC_END: Final = 4
-KEEP_GIL: Final = 0
 
-
-class Record(NamedTuple):
-    """A run that LMDB may not have yet."""
-
-    number: int
-    topic_id: TopicId
-    first: Position
-    entries: list[bytes]
+NOTHING_FOUND: Final = Reading()
 
 
 class Journal:
     """The journal of one open store. It belongs to the thread that commits; only
     :attr:`pending` may be copied by others."""
 
-    def __init__(self, directory: Path, taken_over: int) -> None:
-        """``taken_over``: the last record that LMDB has."""
+    def __init__(
+        self,
+        directory: Path,
+        state: JournalState,
+        found: Reading = NOTHING_FOUND,
+        fitting: Fitting | None = None,
+    ) -> None:
+        """``state``: what LMDB knows. ``fitting``: the records of ``found`` that have a place, and
+        what is to be committed with them, so that what is missing is known to be."""
         self._directory = directory
-        self.pending = read_journal(directory, taken_over)
+        self.state = state
+        self.pending = list(found.records) if fitting is None else fitting.records
         """What LMDB does not have, oldest first."""
-        self._number = self.pending[-1].number if self.pending else taken_over
-        self._offset = 0
+        self.gaps: tuple[Gap, ...] = () if fitting is None else tuple(fitting.gaps)
+        """What is missing between that, and is not yet a row."""
+        self._repairs = None if fitting is None else fitting.repairs
+        last = found.records[-1] if found.records else None
+        self._number = last.number if last else state.number
+        self._checksum = last.checksum if last else state.checksum
+        self._offset = found.end
         self._fd = -1
+        self._is_sound = found.is_sound
         # What was found is taken over before anything is written over it.
-        self._usable = not self.pending
+        self._usable = False
+        self.is_in_doubt = False
+        """A record that was not accepted may be in the file all the same."""
+        self._fresh: JournalState | None = None
+        self.is_wanted = False
+        """It is to be ready, or made ready again."""
 
     def __repr__(self) -> str:
-        return f"<Journal {len(self.pending)} pending, last {self._number}>"
+        state = "usable" if self._usable else "in doubt" if self.is_in_doubt else "not usable"
+        return f"<Journal {state}, {len(self.pending)} pending, last {self._number}>"
 
     @property
     def number(self) -> int:
-        """Of the last record, be it only begun: a takeover covers all up to it."""
+        """Of the last record, be it only begun."""
         return self._number
 
     @property
-    def must_be_taken_over(self) -> bool:
-        """LMDB has not got everything, or a write has failed."""
-        return bool(self.pending) or not self._usable
+    def late(self) -> list[Changes]:
+        """What a takeover commits."""
+        repairs = [] if self._repairs is None else [self._repairs]
+        return repairs + [each.changes for each in self.pending]
+
+    @property
+    def due(self) -> JournalState | None:
+        """What LMDB must be told with its next commit: that it has all of :attr:`late`, that
+        records which failed do not count, or that a new file is in use. None: nothing."""
+        if self._fresh is not None:
+            return self._fresh
+        state = self.state
+        given_up = state.in_use and not self._is_sound
+        behind = self._number > state.number  # records without a place are pending nowhere
+        if not (self.pending or self._repairs or self.is_in_doubt or given_up or behind):
+            return None
+        return replace(
+            state,
+            number=self._number,
+            checksum=self._checksum,
+            head=state.number + 1 if behind else state.head,
+            head_checksum=self.pending[0].checksum if self.pending else state.head_checksum,
+            in_use=state.in_use and self._is_sound,
+        )
+
+    def told(self, state: JournalState) -> None:
+        """LMDB has ``state``, which was :attr:`due`, and all that was :attr:`late`, durably."""
+        self.state = state
+        # A new list: whoever copies the old one meanwhile has a whole one.
+        self.pending = []
+        self.gaps = ()
+        self._repairs = None
+        self._fresh = None
+        self._offset = 0
+        self.is_in_doubt = False
+        self._usable = state.in_use and self._fd >= 0
+
+    @property
+    def is_ready(self) -> bool:
+        """It takes records, if they are small and there is room."""
+        return self._usable
 
     def takes(self, size: int) -> bool:
         """Whether a run of ``size`` bytes can go here now."""
@@ -100,43 +142,64 @@ class Journal:
         )
 
     def prepare(self) -> None:
-        """Make the file now, so that the first :meth:`append` need not. Raises :class:`OSError`."""
-        if self._fd < 0:
-            self._fd = _open(self._directory)
+        """Make the file ready, as far as that goes without LMDB: when something is :attr:`due`
+        then, it is ready when LMDB has been told. Raises :class:`OSError`."""
+        self.is_wanted = True
+        if self._usable or self._fresh is not None or self.due is not None:
+            return
+        if self.state.in_use:
+            if self._fd < 0:
+                self._fd = os.open(
+                    self._directory / JOURNAL_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_DSYNC
+                )
+            self._usable = True
+            return
+        fresh = replace(
+            self.state,
+            epoch=self.state.epoch + 1,
+            salt=secrets.randbits(32),
+            head=self._number + 1,
+            head_checksum=0,
+            in_use=True,
+        )
+        self.close()
+        write_file(self._directory, fresh)
+        self._fd = os.open(self._directory / JOURNAL_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_DSYNC)
+        self._is_sound = True
+        self._fresh = fresh
 
-    def append(self, topic_id: TopicId, first: Position, entries: list[bytes]) -> int:
+    def append(self, changes: Changes) -> int:
         """Put a run on disk; how many bytes that were. Blocks until it is there.
 
-        Raises :class:`OSError`; then nothing more is taken until the next takeover, which also
-        makes sure that a record which got there all the same does not count.
+        Raises :class:`OSError`; then the journal is in doubt, until :meth:`erase` or a takeover
+        has made sure that a record which got there all the same does not count.
         """
-        self.prepare()
-        self._number += 1
-        block = encode_block(first, entries)
-        record = bytearray(RECORD.size) + block
-        RECORD.pack_into(record, 0, 0, len(block), self._number, topic_id, 0)
-        with memoryview(record) as view:
-            pack_into(">I", record, 0, crc32c(view[CRC_END:], 0, KEEP_GIL))
-        self._usable = False
-        written = os.pwrite(self._fd, record, self._offset)
-        if written != len(record):
-            raise OSError(f"expected to write {len(record)} bytes of the journal, got {written}")
-        self._usable = True
-        self._offset += written
-        self.pending.append(Record(self._number, topic_id, first, entries))
-        return written
+        assert self._usable, f"expected a journal that takes records, got {self!r}"
+        more = changes.puts or changes.deletes or changes.prefixes or changes.trims
+        assert not more, "expected entries only: snapshots lay nothing else over LMDB"
+        state, number = self.state, self._number + 1
+        data, checksum = slotted(state, number, self._checksum, changes, self._offset)
+        assert self._offset + len(data) <= JOURNAL_BYTES, f"{len(data)} bytes are too many"
+        self._number = number
+        self._usable = self._is_sound = False
+        self.is_in_doubt = True
+        _write(self._fd, data, self._offset)
+        self._usable = self._is_sound = True
+        self.is_in_doubt = False
+        record = CommitRecord(state.epoch, number, self._checksum, changes, checksum)
+        self._checksum = checksum
+        self._offset += len(data) - len(_MARK)
+        self.pending.append(record)
+        return len(data)
 
-    def taken_over(self) -> None:
-        """LMDB has everything up to :attr:`number`, durably."""
-        # A new list: whoever copies the old one meanwhile has a whole one.
-        self.pending = []
-        self._offset = 0
-        self._usable = True
-
-    def drop_through(self, number: int) -> None:
-        """LMDB turns out to have the records up to ``number``."""
-        self.pending = [each for each in self.pending if each.number > number]
-        self._number = max(self._number, number)
+    def erase(self) -> None:
+        """Make sure, by a write, that the record in doubt is not there. Raises :class:`OSError`."""
+        assert self.is_in_doubt, f"expected a record in doubt, got {self!r}"
+        data = mark(self.state.epoch, self._number, self._checksum, self.state.salt)
+        _write(self._fd, data, self._offset)
+        self._number -= 1
+        self._usable = self._is_sound = True
+        self.is_in_doubt = False
 
     def close(self) -> None:
         """Give the file back. What is pending is found again by the next one who opens it."""
@@ -146,88 +209,30 @@ class Journal:
             self._usable = False
 
 
-def read_journal(directory: Path, taken_over: int) -> list[Record]:
-    """The records behind number ``taken_over``, oldest first.
-
-    Raises :class:`OSError` when the file is there and cannot be read.
-    """
-    found: list[Record] = []
-    try:
-        data = (directory / JOURNAL_NAME).read_bytes()
-    except FileNotFoundError:
-        return found
-    offset = 0
-    while (record := _parse(data, offset, taken_over + len(found) + 1)) is not None:
-        found.append(record)
-        offset += RECORD.size + RECORD.unpack_from(data, offset)[1]
-    return found
+_MARK: Final = mark(0, 0, 0, 0)
 
 
-def write_journal(directory: Path, records: Iterable[Record]) -> None:
-    """Write a journal file that holds ``records``, durably, for a copy of a store."""
+def write_file(directory: Path, state: JournalState, records: Iterable[CommitRecord] = ()) -> None:
+    """Write a whole journal file, durably: ``records``, which follow ``state``, and a mark."""
     data = bytearray()
-    for number, topic_id, first, entries in records:
-        block = encode_block(first, entries)
-        tail = RECORD.pack(0, len(block), number, topic_id, 0)[CRC_END:] + block
-        data += crc32c(tail).to_bytes(4, "big") + tail
-    with (directory / JOURNAL_NAME).open("xb") as file:
-        file.write(data.ljust(JOURNAL_BYTES, b"\0"))
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def runs_by_topic(records: Iterable[Record]) -> dict[TopicId, list[tuple[Position, list[bytes]]]]:
-    """The runs of each topic in log order, those that continue each other made one."""
-    topics: dict[TopicId, list[tuple[Position, list[bytes]]]] = {}
-    for _, topic_id, first, entries in records:
-        runs = topics.setdefault(topic_id, [])
-        if runs and runs[-1][0] + len(runs[-1][1]) == first:
-            runs[-1][1].extend(entries)
-        else:
-            runs.append((first, list(entries)))
-    return topics
-
-
-def merged_blocks(records: Iterable[Record]) -> list[Block]:
-    """The runs as a commit wants them."""
-    topics = runs_by_topic(records)
-    return [(topic, first, entries) for topic, runs in topics.items() for first, entries in runs]
-
-
-def _parse(data: bytes, offset: int, number: int) -> Record | None:
-    """The record at ``offset`` if it is whole and has that number."""
-    if offset + RECORD.size > len(data):
-        return None
-    crc, length, found, topic_id, zero = RECORD.unpack_from(data, offset)
-    end = offset + RECORD.size + length
-    if found != number or zero or end > len(data):
-        return None
-    with memoryview(data) as view:
-        if crc32c(view[offset + CRC_END : end]) != crc:
-            return None
+    number, checksum = state.number, state.checksum
+    for record in records:
+        number = record.number
+        made, checksum = slotted(state, number, checksum, record.changes, len(data))
+        data += made[: -len(_MARK)]
+    data += mark(state.epoch, number + 1, checksum, state.salt)
+    # Not emptied first: on a full disk its blocks might not be had again.
+    fd = os.open(directory / JOURNAL_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o640)
     try:
-        first, entries = decode_block(data[offset + RECORD.size : end])
-    except BlockCorrupt:
-        return None
-    if not entries or entry_of(first) + len(entries) - 1 > ENTRY_MASK:
-        return None
-    return Record(found, TopicId(topic_id), first, entries)
-
-
-def _open(directory: Path) -> int:
-    """The file, made full size if it is not; every write is on disk when it returns."""
-    path = directory / JOURNAL_NAME
-    flags = os.O_RDWR | os.O_CLOEXEC
-    with suppress(FileNotFoundError):
-        if path.stat().st_size == JOURNAL_BYTES:
-            return os.open(path, flags | os.O_DSYNC)
-    fd = os.open(path, flags | os.O_CREAT | os.O_TRUNC, 0o640)
-    try:
-        written = os.pwrite(fd, bytes(JOURNAL_BYTES), 0)
-        if written != JOURNAL_BYTES:
-            raise OSError(f"expected to write {JOURNAL_BYTES} bytes of the journal, got {written}")
+        _write(fd, bytes(data.ljust(JOURNAL_BYTES, b"\0")), 0)
+        os.ftruncate(fd, JOURNAL_BYTES)
         os.fsync(fd)
     finally:
         os.close(fd)
     sync_directory(directory)
-    return os.open(path, flags | os.O_DSYNC)
+
+
+def _write(fd: int, data: bytes, at: int) -> None:
+    written = os.pwrite(fd, data, at)
+    if written != len(data):
+        raise OSError(f"expected to write {len(data)} bytes of the journal, got {written}")

@@ -20,6 +20,7 @@ from arneb_core.store.schema import U32, U64, SubscriptionId, TopicId
 LEDGER_RECORD: Final = Struct(">QQIQQQ")
 CURSOR_RECORD: Final = Struct(">QQ")
 TRIM_RECORD: Final = Struct(">IQQ")
+JOURNAL_RECORD: Final = Struct(">QIQIQI?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,47 @@ class CursorRecord:
         return cls(Position(mark_delete), Position(read_position))
 
 
+@dataclass(frozen=True, slots=True)
+class JournalState:
+    """What LMDB knows of the journal; see :mod:`.journal`."""
+
+    epoch: int = 0
+    """Counts the journal files that this store has had."""
+    salt: int = 0
+    """What the checksums of its records begin with: bytes that a client sent are never a record."""
+    number: int = 0
+    """Of the last record that LMDB has taken over."""
+    checksum: int = 0
+    """Of that record."""
+    head: int = 0
+    """Of the record that the file begins with, until the next one is written over it."""
+    head_checksum: int = 0
+    """Of that record."""
+    in_use: bool = False
+    """Records behind :attr:`number` may be in the file, and nowhere else."""
+
+    def pack(self) -> bytes:
+        return JOURNAL_RECORD.pack(
+            self.epoch,
+            self.salt,
+            self.number,
+            self.checksum,
+            self.head,
+            self.head_checksum,
+            self.in_use,
+        )
+
+    @classmethod
+    def unpack(cls, value: bytes | None) -> "JournalState":
+        """``None``: a store that has had no journal yet."""
+        if value is None:
+            return cls()
+        epoch, salt, number, checksum, head, head_checksum, in_use = _unpack(
+            JOURNAL_RECORD, value, "journal record"
+        )
+        return cls(epoch, salt, number, checksum, head, head_checksum, bool(in_use))
+
+
 def pack_number(number: int) -> bytes:
     """A META number (``format``, ``next_topic_id``)."""
     return U32.pack(number)
@@ -137,14 +179,14 @@ def unpack_number(value: bytes) -> int:
     return _unpack(U32, value, "number")[0]
 
 
-def pack_long(number: int) -> bytes:
-    """A META number that may pass 32 bits (``journal``)."""
-    return U64.pack(number)
+def pack_gap(first: Position) -> bytes:
+    """A row of GAPS."""
+    return U64.pack(first)
 
 
-def unpack_long(value: bytes) -> int:
-    """Undo :func:`pack_long`."""
-    return _unpack(U64, value, "number")[0]
+def unpack_gap(value: bytes) -> Position:
+    """Undo :func:`pack_gap`."""
+    return Position(_unpack(U64, value, "gap record")[0])
 
 
 def pack_holes(holes: BitMap) -> bytes:

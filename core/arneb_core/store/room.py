@@ -82,6 +82,13 @@ class Room:
             if self._allocated - self._used_at_most < wanted:
                 self._make(need, wanted)
 
+    def is_at_hand(self, need: int) -> bool:
+        """Whether ``need`` bytes can be had without making the file larger."""
+        wanted = need + self._reserve
+        if self._allocated - self._used_at_most < wanted:
+            self._used_at_most = self._used()
+        return self._allocated - self._used_at_most >= wanted
+
     def spend(self, need: int) -> None:
         """Note that a commit without appends may have used ``need`` bytes of the reserve."""
         self._used_at_most += need

@@ -7,7 +7,8 @@ big-endian, so that LMDB's byte order is the order of topics and of the log.
 table      key                                               value
 ========== ================================================= ==============================
 META       ``format``, ``next_topic_id``, ``clean``,         u32; u32; empty;
-           ``trims``, ``journal``                            :func:`.records.pack_trims`; u64
+           ``trims``, ``journal``                            :func:`.records.pack_trims`;
+                                                             :class:`.records.JournalState`
 CATALOG    ``topic/<name>``                                  JSON, as in :mod:`.records`
            ``subscription/<topic id, 8 hex digits>/<name>``  JSON, as in :mod:`.records`
            ``frontend/<key>``                                bytes of the frontend's own
@@ -17,6 +18,7 @@ DELAYED    topic u32, bucket u32, kind u8, …                 see :class:`Delay
 ENTRIES    topic u32, position u64 of the block's last entry a block, see :mod:`.block`
 BODIES     topic u32, position u64 of the first reference    see :mod:`.bodies`
 REFERENCES as BODIES                                         u32: references that blocks hold
+GAPS       topic u32, position u64 of the gap's last entry   u64: position of its first
 ========== ================================================= ==============================
 """
 
@@ -26,7 +28,7 @@ from typing import Final, NewType
 
 from arneb_core.position import LedgerId, Position
 
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 """Raised whenever an older version could misread what this one writes."""
 
 TopicId = NewType("TopicId", int)
@@ -52,6 +54,21 @@ class Table(Enum):
     ENTRIES = b"entries"
     BODIES = b"bodies"
     REFERENCES = b"references"
+    GAPS = b"gaps"
+
+
+TABLE_NUMBERS: Final = {
+    Table.META: 1,
+    Table.CATALOG: 2,
+    Table.LEDGERS: 3,
+    Table.CURSORS: 4,
+    Table.DELAYED: 5,
+    Table.ENTRIES: 6,
+    Table.BODIES: 7,
+    Table.REFERENCES: 8,
+    Table.GAPS: 9,
+}
+"""How a commit record names a table; a number is never given to another one."""
 
 
 class CursorKind(IntEnum):
@@ -88,7 +105,7 @@ META_CLEAN: Final = b"clean"
 META_TRIMS: Final = b"trims"
 """The trims that no commit has finished yet; the store's own."""
 META_JOURNAL: Final = b"journal"
-"""The number of the last journal record whose run is in ENTRIES; see :mod:`.journal`."""
+"""Up to which record ENTRIES has what the journal has, and how to know that file again."""
 
 TOPIC_PREFIX: Final = b"topic/"
 SUBSCRIPTION_PREFIX: Final = b"subscription/"
@@ -126,6 +143,11 @@ def parse_entry_key(key: bytes) -> tuple[TopicId, Position]:
     """The topic and the last position of a block; raises ``struct.error`` on another length."""
     topic_id, last = ENTRY_KEY.unpack(key)
     return TopicId(topic_id), Position(last)
+
+
+def gap_key(topic_id: TopicId, last: Position) -> bytes:
+    """The GAPS key of the gap that ends with ``last``."""
+    return ENTRY_KEY.pack(topic_id, last)
 
 
 def ledger_key(topic_id: TopicId, ledger: LedgerId) -> bytes:

@@ -6,7 +6,7 @@ cannot be used again while it is open, so hold one for a batch, not for a sessio
 
 import os
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
@@ -23,20 +23,23 @@ from arneb_core.store.block import (
     pick_entries,
 )
 from arneb_core.store.bodies import unpack_body
-from arneb_core.store.journal import Record, read_journal, runs_by_topic, write_journal
+from arneb_core.store.commit_record import CommitRecord, merged_blocks
+from arneb_core.store.copying import copy_store
+from arneb_core.store.fitting import Fitting, Gap, fit
+from arneb_core.store.journal_file import Fault
+from arneb_core.store.journal_reader import JournalReader
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, unwrap
 from arneb_core.store.meta_pages import check_file
 from arneb_core.store.opening import (
     DATA_NAME,
     LOCK_NAME,
     Tables,
-    copy_environment,
     open_lmdb,
     open_tables,
 )
 from arneb_core.store.page_walk import PageFault
 from arneb_core.store.readers import WatchedReading
-from arneb_core.store.records import unpack_long
+from arneb_core.store.records import JournalState, unpack_gap
 from arneb_core.store.resident import Resident
 from arneb_core.store.schema import (
     META_JOURNAL,
@@ -63,30 +66,34 @@ other readers get their turn."""
 LOOK_TRIES: Final = 100
 """A read transaction's meta page is written over by the second commit that comes behind it."""
 
-JOURNAL_TRIES: Final = 100
-"""Reading it takes a millisecond, and a broker takes over no more often than every 50."""
-
 
 class Snapshot:
     """One read transaction. Use it from one thread at a time, inside its ``with`` block."""
 
-    __slots__ = ("_journaled", "_resident", "_tables", "_txn")
+    __slots__ = ("_journaled", "_resident", "_tables", "_txn", "faults", "journal_gaps")
 
     def __init__(
         self,
         txn: "lmdb.Transaction[bytes]",
         tables: Tables,
         resident: Resident,
-        pending: Sequence[Record] = (),
+        pending: Sequence[CommitRecord] = (),
+        gaps: Sequence[Gap] = (),
+        faults: Sequence[Fault] = (),
     ) -> None:
-        """``pending`` are records of the journal that LMDB may not have taken over yet."""
+        """``pending`` are records of the journal that LMDB may not have taken over yet, ``gaps``
+        what is missing between them, and ``faults`` what is wrong with the journal."""
         self._txn = txn
         self._tables = tables
         self._resident = resident
-        self._journaled: Mapping[TopicId, list[tuple[Position, list[bytes]]]] = {}
+        self.journal_gaps = gaps
+        self.faults = faults
+        self._journaled: dict[TopicId, list[tuple[Position, list[bytes]]]] = {}
         if pending:
-            has = journal_number(self.get(Table.META, META_JOURNAL))
-            self._journaled = runs_by_topic(each for each in pending if each.number > has)
+            has = JournalState.unpack(self.get(Table.META, META_JOURNAL)).number
+            late = (each.changes for each in pending if each.number > has)
+            for topic_id, first, entries in merged_blocks(late):
+                self._journaled.setdefault(topic_id, []).append((first, entries))
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The value of a key, None when there is none."""
@@ -206,6 +213,18 @@ class Snapshot:
                 last = Position(first + len(entries) - 1)
                 yield topic_id, last, bytes(encode_block(first, entries))
 
+    def gaps(self, topic_id: TopicId) -> list[tuple[Position, Position]]:
+        """First and last entry of every gap in the topic's log, in order: positions that were
+        given out, and what stood there is lost."""
+        found = {
+            (unpack_gap(value), parse_entry_key(key)[1])
+            for key, value in self.scan(Table.GAPS, topic_prefix(topic_id))
+        }
+        found.update(
+            (each.first, each.last) for each in self.journal_gaps if each.topic_id == topic_id
+        )
+        return sorted(found)
+
     def decode(self, value: bytes) -> tuple[Position, list[bytes]]:
         """A block of this snapshot; raises :class:`.BlockCorrupt`."""
         return decode_block(value, self._find)
@@ -251,11 +270,6 @@ class Snapshot:
                 return
 
 
-def journal_number(value: bytes | None) -> int:
-    """The last journal record that LMDB has, of a META row; 0 for none."""
-    return 0 if value is None else unpack_long(value)
-
-
 def cut_run(
     place: Position, entries: list[bytes], first: Position, last: Position | None
 ) -> tuple[Position, list[bytes]]:
@@ -275,45 +289,41 @@ class SnapshotEnvironment:
         self._env = env
         self._tables = tables
         self._resident = Resident(Path(env.path(), DATA_NAME))
+        self._journal = JournalReader(Path(env.path()), self._meta)
 
     @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
-        """The store as of now. Raises :class:`.StoreUnusable` when the file was cut off since it
-        was opened or the broker wants its pages back, and :class:`.StoreFailed` when LMDB meets a
-        page that is none."""
+    def snapshot(self, *, damaged_too: bool = False) -> Iterator[Snapshot]:
+        """The store as of now.
+
+        Raises :class:`.StoreUnusable` when the file was cut off since it was opened or the broker
+        wants its pages back, and :class:`.StoreFailed` when LMDB meets a page that is none. Raises
+        :class:`.StoreUnusable` when the journal is damaged, too, unless ``damaged_too``: then
+        :attr:`Snapshot.faults` says how, and the snapshot has what is whole.
+        """
         check_file(Path(self._env.path(), DATA_NAME))
-        pending = self._pending()
         try:
+            found = self._journal.read() if damaged_too else self._journal.read_whole()
             with self._env.begin() as txn:
                 reading = WatchedReading(self._resident, Path(self._env.path()), txn.id())
-                yield Snapshot(txn, self._tables, reading, pending)
+                stored = Snapshot(txn, self._tables, reading)
+                has = JournalState.unpack(stored.get(Table.META, META_JOURNAL)).number
+                records = [each for each in found.records if each.number > has]
+                fitting = fit(stored, records) if found.faults else Fitting(records)
+                yield Snapshot(
+                    txn, self._tables, reading, fitting.records, fitting.gaps, found.faults
+                )
         except lmdb.Error as error:
             raise StoreFailed(f"cannot read the store: {error}") from error
 
     def copy(self, target: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """As :meth:`.Store.copy`."""
-        pending = self._pending()
-        if pending:
-            write_journal(Path(target), pending)
-        copy_environment(self._env, target, compact=compact)
+        """As :meth:`.Store.copy`. Raises :class:`StoreUnusable` when the journal is damaged."""
+        found = self._journal.read_whole()
+        copy_store(self._env, target, found.records, compact=compact)
         self._resident.forget()
 
-    def _pending(self) -> list[Record]:
-        """What LMDB did not have a moment ago. The broker writes the journal from its start again
-        once LMDB has taken it over: then what was read may have holes, and LMDB has more now."""
-        for _ in range(JOURNAL_TRIES):
-            has = self._taken_over()
-            try:
-                pending = read_journal(Path(self._env.path()), has)
-            except OSError as error:
-                raise StoreUnusable(f"cannot read the journal: {error}") from error
-            if self._taken_over() == has:
-                return pending
-        raise StoreUnusable(f"the journal changed {JOURNAL_TRIES} times while it was read")
-
-    def _taken_over(self) -> int:
+    def _meta(self, key: bytes) -> bytes | None:
         with self._env.begin() as txn:
-            return journal_number(txn.get(META_JOURNAL, db=self._tables[Table.META]))
+            return txn.get(key, db=self._tables[Table.META])
 
     def close(self) -> None:
         """Give the reader slots back. Idempotent; every snapshot must be closed."""

@@ -22,7 +22,7 @@ from arneb_core.store.bodies import Encoded, pack_body
 from arneb_core.store.changes import Changes, Trim
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, wrap
 from arneb_core.store.opening import Tables
-from arneb_core.store.records import pack_long, pack_number, pack_trims, unpack_number
+from arneb_core.store.records import JournalState, pack_number, pack_trims, unpack_number
 from arneb_core.store.schema import META_JOURNAL, META_TRIMS, BodyKey, Table, entry_key
 
 TRIM_BLOCKS_MAX: Final = 2_000
@@ -93,9 +93,9 @@ class Transaction:
         else:
             self._txn.delete(META_TRIMS, db=meta)
 
-    def remember_journal(self, number: int) -> None:
-        """Keep the number of the last journal record whose run is here now."""
-        self._txn.put(META_JOURNAL, pack_long(number), db=self._tables[Table.META])
+    def remember_journal(self, state: JournalState) -> None:
+        """Keep what is to be known of the journal from now on."""
+        self._txn.put(META_JOURNAL, state.pack(), db=self._tables[Table.META])
 
     def _release(self, keys: list[BodyKey]) -> None:
         """Blocks that held these references are gone; what nothing refers to goes too."""

@@ -4,6 +4,7 @@ The rule: a fault is exact and repeatable. :class:`FaultyStore` fails at the sea
 of what is above it; :func:`broken_disk` fails below LMDB, for tests of the store itself.
 """
 
+import errno
 import fcntl
 import os
 import stat
@@ -13,8 +14,10 @@ from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 from arneb_core.errors import CommitFailed, StoreFailed
+from arneb_core.store import journal
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store, StoreStatistics
 from arneb_core.store.opening import DATA_NAME
@@ -111,9 +114,13 @@ class FaultyStore:
             raise Died
         return report
 
-    def commit_tiny(self, changes: Changes) -> CommitReport:
+    def commit_tiny(self, changes: Changes) -> CommitReport | None:
         """As :meth:`commit`."""
         return self.commit(changes)
+
+    def resolve(self) -> CommitReport | None:
+        """As :meth:`Store.resolve`."""
+        return self.inner.resolve()
 
     def snapshot(self) -> AbstractContextManager[Snapshot]:
         return self.inner.snapshot()
@@ -178,6 +185,27 @@ def broken_disk(directory: str | os.PathLike[str], fault: DiskFault) -> Iterator
                 _replace(fd, original)
             else:  # LMDB closed it, and the number is somebody else's now
                 os.close(original)
+
+
+@contextmanager
+def broken_journal(*, lands: bool = False, count: int = 1 << 30) -> Iterator[None]:
+    """Let the next ``count`` writes into journals fail; ``lands``: what the first of them writes
+    is there all the same."""
+    write, left, landed = journal._write, count, not lands
+
+    def failing(fd: int, data: bytes, at: int) -> None:
+        nonlocal left, landed
+        if left <= 0:
+            write(fd, data, at)
+            return
+        left -= 1
+        if not landed:
+            landed = True
+            write(fd, data, at)
+        raise OSError(errno.EIO, "told to fail")
+
+    with patch.object(journal, "_write", failing):
+        yield
 
 
 def _descriptors(file: Path) -> list[int]:

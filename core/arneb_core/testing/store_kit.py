@@ -6,11 +6,13 @@ that several edits in one commit keep their order.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from arneb_core.entry import EntryHeader, Origin, messages_in
 from arneb_core.position import AFTER_ALL, BEFORE_ALL, LedgerId, Position, ledger_of, position
-from arneb_core.store.changes import Changes
+from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.environment import Store
 from arneb_core.store.records import (
     CursorRecord,
     LedgerRecord,
@@ -183,6 +185,14 @@ class StoreModel:
             self.frontend.pop(key, None)
         else:
             self.frontend[key] = value
+
+
+def commit_small(store: Store, changes: Changes) -> CommitReport:
+    """As the engine commits a lone run: into the journal if that takes it, else into LMDB."""
+    with suppress(OSError):
+        if report := store.commit_tiny(changes):
+            return report
+    return store.commit(changes)
 
 
 def read_log(snapshot: Snapshot, topic: TopicModel) -> dict[Position, bytes]:

@@ -22,6 +22,7 @@ from arneb_core.store.records import (
     LedgerRecord,
     SubscriptionRecord,
     TopicRecord,
+    pack_gap,
     pack_holes,
     pack_mask,
     pack_number,
@@ -38,6 +39,7 @@ from arneb_core.store.schema import (
     TopicId,
     cursor_prefix,
     entry_key,
+    gap_key,
     holes_suffix,
     ledger_key,
     mask_suffix,
@@ -150,6 +152,9 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
     "short next topic id": (put(Table.META, META_NEXT_TOPIC_ID, b"\0\0\5"), Kind.META),
     "clean mark with a value": (put(Table.META, META_CLEAN, b"?"), Kind.META),
     "half a trim": (put(Table.META, META_TRIMS, pack_trims([(T, BATCH, BATCH)])[1:]), Kind.META),
+    "short gap": (put(Table.GAPS, gap_key(T, BATCH), b"\0"), Kind.GAP_ROW),
+    "short gap key": (put(Table.GAPS, b"gap", pack_gap(BATCH)), Kind.GAP_ROW),
+    "gap in no topic": (put(Table.GAPS, gap_key(TopicId(9), BATCH), pack_gap(BATCH)), Kind.GAP_ROW),
     "next topic id too low": (put(Table.META, META_NEXT_TOPIC_ID, pack_number(2)), Kind.TOPIC_ID),
     "next topic id gone": (drop(Table.META, META_NEXT_TOPIC_ID), Kind.TOPIC_ID),
     "two topics of one id": (
@@ -429,6 +434,8 @@ def test_a_table_that_cannot_be_read_is_a_finding(
 def test_every_kind_of_finding_is_tested() -> None:
     elsewhere = {Kind.DELAYED_ROW, Kind.DELAYED_PLACE, Kind.DELAYED_MISSING}  # test_delayed.py
     elsewhere.add(Kind.PAGE)  # test_pages.py
+    elsewhere |= {Kind.JOURNAL, Kind.JOURNAL_CUT_OFF, Kind.JOURNAL_KEPT}  # test_journal_damage.py
+    elsewhere |= {Kind.GAP}
     tested = {kind for _, kind in DAMAGE.values()} | {Kind.UNREADABLE} | elsewhere
     assert tested == set(FindingKind)
 

@@ -12,7 +12,7 @@ from arneb_core.store import compacting
 from arneb_core.store.changes import Changes
 from arneb_core.store.compacting import NEW_NAME, compact
 from arneb_core.store.environment import Store
-from arneb_core.testing.store_kit import StoreModel, assert_holds, entry
+from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
 
 DATA = "data.mdb"
 
@@ -40,7 +40,8 @@ def filled_and_drained(path: Path, *, journaled: bool = False) -> StoreModel:
         if journaled:
             changes = Changes()
             model.append(changes, "kept", [entry(b"in the journal")])
-            assert store.commit_tiny(changes).unsettled
+            store.prepare_tiny()
+            assert commit_small(store, changes).unsettled
     return model
 
 

@@ -219,3 +219,32 @@ from arneb_core.store.environment import Store
 Store.open(sys.argv[1]).close()
 """
     subprocess.run([sys.executable, "-c", code, tmp_path / "data"], check=True)
+
+
+@pytest.mark.parametrize("made_by", ["us", "a start that was killed"])
+def test_every_name_that_leads_to_a_new_store_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_by: str
+) -> None:
+    """Else the directory may be gone after a power cut, with all that was confirmed in it."""
+    path = tmp_path / "a" / "b" / "data"
+    if made_by != "us":
+        path.mkdir(parents=True)
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(fd: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    Store.open(path).close()
+    assert {str(each) for each in (path, *path.parents[:3])} <= set(synced)
+    synced.clear()
+    Store.open(path).close()
+    assert str(tmp_path) not in synced  # only a new one
+
+
+def test_a_relative_path_is_no_exception(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Store.open("data").close()
+    assert (tmp_path / "data" / "data.mdb").exists()

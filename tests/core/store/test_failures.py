@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.errors import CommitFailed, StoreFailed, StoreFull
+from arneb_core.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFull
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import Table
@@ -96,11 +96,19 @@ def test_a_failed_trim_is_done_later(store: Store, fault: DiskFault) -> None:
     assert_store_holds(store, model)
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for open snapshots."""
+    monkeypatch.setattr("arneb_core.store.live.SNAPSHOTS_WAIT_S", 0.0)
+
+
 @pytest.mark.parametrize("first", ["snapshot", "commit"])
-def test_the_store_is_opened_again_by_whoever_comes_first(store: Store, first: str) -> None:
+def test_the_store_is_opened_again_by_whoever_comes_first(
+    store: Store, impatient: None, first: str
+) -> None:
     """LMDB refuses everything after a failed meta page (MDB_PANIC)."""
     model = begin(store)
-    with broken_disk(store.path, DiskFault.META), pytest.raises(StoreFull):
+    with store.snapshot(), broken_disk(store.path, DiskFault.META), pytest.raises(CommitInDoubt):
         store.commit(Changes(puts=[(Table.CATALOG, KEY, b"lost")]))
     assert repr(store) == f"<Store {store.path} broken, 0 snapshots>"
     if first == "commit":
@@ -111,14 +119,11 @@ def test_the_store_is_opened_again_by_whoever_comes_first(store: Store, first: s
     assert repr(store) == f"<Store {store.path} open, 0 snapshots>"
 
 
-def test_it_is_not_opened_again_under_a_snapshot(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("arneb_core.store.environment.SNAPSHOTS_WAIT_S", 0.0)
+def test_it_is_not_opened_again_under_a_snapshot(store: Store, impatient: None) -> None:
     model = begin(store)
     lost = Changes(puts=[(Table.CATALOG, KEY, b"lost")])
     with store.snapshot() as snapshot:
-        with broken_disk(store.path, DiskFault.META), pytest.raises(StoreFull):
+        with broken_disk(store.path, DiskFault.META), pytest.raises(CommitInDoubt):
             store.commit(lost)
         with pytest.raises(StoreFailed, match="waiting for 1 snapshots"):
             store.commit(lost)
@@ -130,17 +135,13 @@ def test_it_is_not_opened_again_under_a_snapshot(
 
 def test_it_waits_for_a_snapshot_in_another_thread(store: Store) -> None:
     model = begin(store)
-    with broken_disk(store.path, DiskFault.META), store.snapshot(), pytest.raises(StoreFull):
-        store.commit(Changes(puts=[(Table.CATALOG, KEY, b"lost")]))
     opened, close = threading.Event(), threading.Event()
-    with broken_disk(store.path, DiskFault.META):
-        reader = threading.Thread(target=_hold_snapshot, args=(store, opened, close))
-        assert_store_holds(store, model)  # opened again
-        reader.start()
-        assert opened.wait(10)
-    with broken_disk(store.path, DiskFault.META), pytest.raises(StoreFull):
-        store.commit(Changes(puts=[(Table.CATALOG, KEY, b"lost")]))
+    reader = threading.Thread(target=_hold_snapshot, args=(store, opened, close))
+    reader.start()
+    assert opened.wait(10)
     threading.Timer(0.05, close.set).start()
+    with broken_disk(store.path, DiskFault.META), pytest.raises(StoreFull):  # known by then
+        store.commit(Changes(puts=[(Table.CATALOG, KEY, b"lost")]))
     changes = Changes()
     grow(model, changes, b"kept")
     store.commit(changes)
@@ -155,11 +156,11 @@ def _hold_snapshot(store: Store, opened: threading.Event, close: threading.Event
 
 
 def test_a_store_that_cannot_be_opened_again_fails_until_it_can(
-    store: Store, tmp_path: Path
+    store: Store, impatient: None, tmp_path: Path
 ) -> None:
     model = begin(store)
     size = store.size_bytes
-    with broken_disk(store.path, DiskFault.META), pytest.raises(StoreFull):
+    with store.snapshot(), broken_disk(store.path, DiskFault.META), pytest.raises(CommitInDoubt):
         store.commit(Changes(puts=[(Table.CATALOG, KEY, b"lost")]))
     data, away = store.path / "data.mdb", tmp_path / "away"
     data.rename(away)
@@ -169,10 +170,13 @@ def test_a_store_that_cannot_be_opened_again_fails_until_it_can(
             store.commit(Changes(puts=[(Table.CATALOG, KEY, b"lost")]))
         with pytest.raises(StoreFailed, match="cannot open the store again"), store.snapshot():
             pass
+        with pytest.raises(StoreFailed, match="cannot open the store again"):
+            store.resolve()
     assert store.reader_check() == 0  # housekeeping and metrics go on
     assert store.size_bytes == size
     data.rmdir()
     away.rename(data)
+    assert store.resolve() is None
     assert_store_holds(store, model)
 
 

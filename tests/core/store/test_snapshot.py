@@ -256,7 +256,7 @@ def test_closing_waits_for_snapshots(data_dir: Path) -> None:
 def test_closing_under_an_open_snapshot_is_refused(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.store.environment.SNAPSHOTS_WAIT_S", 0.0)
+    monkeypatch.setattr("arneb_core.store.live.SNAPSHOTS_WAIT_S", 0.0)
     with store.snapshot(), pytest.raises(RuntimeError, match="1 snapshots are still open"):
         store.close()
     store.commit(Changes(puts=[(Table.CATALOG, KEY, b"still open")]))

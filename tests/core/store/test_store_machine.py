@@ -1,6 +1,5 @@
 """The store against its model, through every order of commits, failures, kills and snapshots."""
 
-import os
 import shutil
 import tempfile
 from contextlib import ExitStack
@@ -14,15 +13,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from arneb_core.errors import CommitFailed
+from arneb_core.errors import CommitFailed, CommitInDoubt
 from arneb_core.store import journal, transaction
 from arneb_core.store.bodies import SHARED_BYTES_MIN, shared_entries
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
 from arneb_core.store.snapshot import Snapshot
-from arneb_core.testing.faults import DiskFault, broken_disk
-from arneb_core.testing.store_kit import StoreModel, assert_holds, entry
+from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
+from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +118,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.root = Path(root)
         self.lives = 0
         self.store = Store.open(self.root / "0")
+        self.store.prepare_tiny()
         self.model = StoreModel()
-        self.full = os.open("/dev/full", os.O_RDWR | os.O_CLOEXEC)
-        self.place.callback(os.close, self.full)
         self.snapshots = ExitStack()
         self.seen: list[tuple[Snapshot, StoreModel]] = []
 
@@ -158,7 +156,7 @@ class StoreMachine(RuleBasedStateMachine):
         names = [name for name, each in self.model.topics.items() if each.is_open]
         for _ in range(runs):
             model, changes = self.tiny(data.draw(st.sampled_from(names)), body)
-            self.store.commit_tiny(changes)
+            commit_small(self.store, changes)
             self.model = model
 
     @precondition(lambda self: any(each.is_open for each in self.model.topics.values()))
@@ -168,9 +166,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.close_snapshots()
         name = next(name for name, each in self.model.topics.items() if each.is_open)
         _, changes = self.tiny(name, b"lost")
-        broken = patch.object(self.store._journal, "_fd", self.full)
-        with broken_disk(self.store.path, fault), broken, pytest.raises(CommitFailed):
-            self.store.commit_tiny(changes)
+        self.store.prepare_tiny()
+        failed = (CommitFailed, CommitInDoubt)
+        with broken_disk(self.store.path, fault), broken_journal(), pytest.raises(failed):
+            commit_small(self.store, changes)
 
     @precondition(lambda self: len(self.seen) < 3)
     @rule()

@@ -1,0 +1,261 @@
+"""The journal's file: how records stand in it, and what is found there.
+
+The rule: nothing that is missing or damaged goes unnoticed. A record is followed by a *mark*, which
+names the number that comes next and which the next record is written over. So where the records end
+there is a mark, or a record that was cut off; anything else there is damage, and so is a whole
+record of a later number behind. LMDB knows with which record the file begins
+(:class:`.records.JournalState`), so a file that is missing, empty, shorter, of another time or of
+another store is noticed too. What cannot be noticed is a file whose last records are, byte for
+byte, what stood there before they were written.
+
+A power cut leaves each sector of a write as it was or as it was to be. Records begin and end at
+multiples of :data:`SLOT_BYTES`, so no header lies in two sectors. None ends where a sector ends, so
+the mark lies in the last of its record's sectors: a record that is whole has its mark.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from arneb_core.store.changes import Changes
+from arneb_core.store.commit_record import (
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    CommitRecord,
+    encode_record,
+    parse_record,
+    seal,
+    unseal,
+)
+from arneb_core.store.records import JournalState
+
+JOURNAL_NAME: Final = "arneb.journal"
+
+JOURNAL_BYTES: Final = 1 << 20
+"""Small enough to be filled with zeros at the first use, so that no write allocates."""
+
+SLOT_BYTES: Final = HEADER_BYTES
+SECTOR_BYTES: Final = 512
+"""The least that a disk writes whole; a multiple of it is as good."""
+
+MARK_MAGIC: Final = b"aRc\xff"
+
+READ_BYTES: Final = 4096
+"""Read at a time from a disk that cannot read all of the file."""
+
+
+class FaultKind(Enum):
+    """What may be wrong with a journal."""
+
+    MISSING = "is missing"
+    SHORT = "has the wrong size"
+    LOST = "lacks records"
+    UNREADABLE = "is damaged"
+    FOREIGN = "does not fit together"
+    CUT_OFF = "ends with a record that is cut off or damaged, which cannot be told apart"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a journal."""
+
+    kind: FaultKind
+    detail: str
+
+    @property
+    def is_certain(self) -> bool:
+        """Something is damaged. A record that is cut off is what a power cut leaves of a write
+        that nobody was told of."""
+        return self.kind is not FaultKind.CUT_OFF
+
+    def __str__(self) -> str:
+        return f"the journal {self.kind.value}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a journal file holds that LMDB does not have."""
+
+    records: tuple[CommitRecord, ...] = ()
+    """Oldest first; there may be faults between them."""
+    faults: tuple[Fault, ...] = ()
+    is_sound: bool = False
+    """The file may be written on as it is."""
+    end: int = 0
+    """Where the next record belongs, if it is sound."""
+    data: bytes = b""
+    """The file."""
+
+    @property
+    def is_damaged(self) -> bool:
+        return any(each.is_certain for each in self.faults)
+
+
+def slotted(
+    state: JournalState, number: int, before: int, changes: Changes, offset: int
+) -> tuple[bytes, int]:
+    """A record with the mark that follows it, as they are written at ``offset``, and the record's
+    checksum."""
+    epoch, salt = state.epoch, state.salt
+    record, checksum = encode_record(epoch, number, before, changes, salt, SLOT_BYTES)
+    if (offset + len(record)) % SECTOR_BYTES == 0:
+        longer = len(record) + SLOT_BYTES
+        record, checksum = encode_record(epoch, number, before, changes, salt, longer)
+    record += mark(epoch, number + 1, checksum, salt)
+    return bytes(record), checksum
+
+
+def mark(epoch: int, number: int, before: int, salt: int) -> bytes:
+    """What stands where record ``number`` will be written."""
+    return bytes(seal(MARK_MAGIC, epoch, number, before, b"", salt)[0])
+
+
+def read_journal(directory: Path, state: JournalState) -> Reading:
+    """What the file in ``directory`` holds behind ``state``; nothing when that does not want it.
+
+    Raises :class:`OSError` when the file is there and cannot be opened.
+    """
+    if not state.in_use:
+        return Reading()
+    try:
+        data = _bytes_of(directory / JOURNAL_NAME)
+    except FileNotFoundError:
+        lost = f"what it held behind record {state.number}, if anything, is lost"
+        return Reading(faults=(Fault(FaultKind.MISSING, lost),))
+    return parse_journal(data, state)
+
+
+def parse_journal(data: bytes, state: JournalState) -> Reading:
+    """What ``data``, a whole file, holds behind ``state``."""
+    walk = _Walk(data, state)
+    walk.go()
+    sound = walk.is_sound and not walk.faults
+    return Reading(tuple(walk.records), tuple(walk.faults), sound, walk.offset, data)
+
+
+class _Walk:
+    """The walk over the records, from the start of the file."""
+
+    def __init__(self, data: bytes, state: JournalState) -> None:
+        self.data = data
+        self.state = state
+        self.records: list[CommitRecord] = []
+        self.faults: list[Fault] = []
+        self.offset = 0
+        self.number = state.number
+        self.checksum = state.checksum
+        self.is_sound = True
+
+    def go(self) -> None:
+        if len(self.data) != JOURNAL_BYTES:
+            sizes = f"expected {JOURNAL_BYTES} bytes, got {len(self.data)}"
+            self.faults.append(Fault(FaultKind.SHORT, sizes))
+        while True:
+            if (found := self._record_at(self.offset)) is not None:
+                record, end = found
+                if record.number == self.number + 1 and record.before == self.checksum:
+                    self._take(record, end)
+                    continue
+            ended = self._end()
+            if (later := self._later()) is None:
+                if ended is not None:
+                    self.faults.append(ended)
+                return
+            self._jump(*later)
+
+    def _take(self, record: CommitRecord, end: int) -> None:
+        self.records.append(record)
+        self.number, self.checksum = record.number, record.checksum
+        self.offset = end
+
+    def _jump(self, record: CommitRecord, end: int) -> None:
+        """Go on with a record that does not follow the one before it."""
+        first, last = self.number + 1, record.number - 1
+        if first > last:
+            out = f"record {record.number} is whole, and not where or behind what it should be"
+            self.faults.append(Fault(FaultKind.FOREIGN, out))
+        else:
+            which = f"record {first} is" if first == last else f"records {first} to {last} are"
+            self.faults.append(Fault(FaultKind.LOST, f"{which} lost"))
+        self._take(record, end)
+
+    def _end(self) -> Fault | None:
+        """What is wrong where no record follows; None when the records may end here."""
+        state, number = self.state, self.number + 1
+        found = unseal(MARK_MAGIC, self.data, self.offset, state.salt)
+        if found is not None and found[1:4] == (state.epoch, number, self.checksum):
+            return None
+        said = self._said(self.offset)
+        head = (MAGIC, state.head_checksum, state.epoch, state.head)
+        if self.offset == 0 and state.head < number and said == head:
+            # The record that was taken over; or only the first sector of it is left, because one
+            # that was not confirmed was being written over it.
+            self.is_sound = self._record_at(0) is not None
+            return None
+        if said is not None and (said[0], *said[2:]) == (MAGIC, state.epoch, number):
+            return Fault(
+                FaultKind.CUT_OFF,
+                f"record {number}; if it was confirmed, it is lost, and so is what came behind it",
+            )
+        return Fault(
+            FaultKind.UNREADABLE,
+            f"expected record {number} or the end at byte {self.offset}, got neither; "
+            "what was there from that record on, if anything, is lost",
+        )
+
+    def _later(self) -> tuple[CommitRecord, int] | None:
+        """The next whole record from here on of a number that is still to come."""
+        for offset in self._headers():
+            said = self._said(offset)
+            if said is None or said[2] != self.state.epoch or said[3] <= self.number:
+                continue
+            if (found := self._record_at(offset)) is not None:
+                return found
+        return None
+
+    def _headers(self) -> Iterator[int]:
+        """Where headers of records may stand from here on."""
+        at = self.data.find(MAGIC, self.offset)
+        while at >= 0:
+            if at % SLOT_BYTES == 0:
+                yield at
+            at = self.data.find(MAGIC, at + 1)
+
+    def _said(self, offset: int) -> tuple[bytes, int, int, int] | None:
+        """Magic, checksum, epoch and number of a header, true or not."""
+        if offset + HEADER_BYTES > len(self.data):
+            return None
+        magic, checksum, epoch, number, _, _ = HEADER.unpack_from(self.data, offset)
+        return magic, checksum, epoch, number
+
+    def _record_at(self, offset: int) -> tuple[CommitRecord, int] | None:
+        found = parse_record(self.data, offset, self.state.salt)
+        return None if found is None or found[0].epoch != self.state.epoch else found
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The file; what the disk cannot read of it is zeros, and so is found to be damaged."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size
+        return b"".join(_piece(fd, at, size) for at in range(0, size, READ_BYTES))
+    finally:
+        os.close(fd)
+
+
+def _piece(fd: int, at: int, size: int) -> bytes:
+    wanted = min(READ_BYTES, size - at)
+    try:
+        return os.pread(fd, wanted, at).ljust(wanted, b"\0")
+    except OSError:
+        return bytes(wanted)

@@ -1,0 +1,60 @@
+"""Journal recovery: what a start makes of the journal that it finds.
+
+The rule: what is whole is served, in its place; what is lost is said in one line, and becomes a
+gap; and a damaged file is kept aside before anything is written over it.
+"""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from arneb_core.store.aside import keep_aside
+from arneb_core.store.commit_record import RecordCorrupt
+from arneb_core.store.fitting import Fitting, fit, losses
+from arneb_core.store.journal import Journal
+from arneb_core.store.journal_file import Reading, read_journal
+from arneb_core.store.records import JournalState
+from arneb_core.store.schema import META_CLEAN, META_JOURNAL, Table
+from arneb_core.store.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+
+def recover_journal(directory: Path, stored: Snapshot) -> Journal:
+    """The journal in ``directory``, beside what LMDB has.
+
+    Raises :class:`OSError` and :class:`ValueError` when it cannot be read at all.
+    """
+    state = JournalState.unpack(stored.get(Table.META, META_JOURNAL))
+    if stored.get(Table.META, META_CLEAN) is not None:
+        return _after_clean_stop(directory, state)
+    found = read_journal(directory, state)
+    fitting = fit(stored, found.records)
+    if found.is_damaged or fitting.gaps or fitting.refused:
+        report = _report(stored, found, fitting)
+        kept = keep_aside(directory, found.data, report)
+        logger.error("%s: %s; the file as it was found: %s", directory, report, kept)
+        found = replace(found, is_sound=False)
+    else:
+        for fault in found.faults:
+            logger.warning("%s: %s", directory, fault)
+    return Journal(directory, state, found, fitting)
+
+
+def _after_clean_stop(directory: Path, state: JournalState) -> Journal:
+    """LMDB has everything; the file is used again if it is what it should be."""
+    try:
+        found = read_journal(directory, state)
+    except (OSError, RecordCorrupt):
+        found = Reading()
+    return Journal(directory, state, Reading(is_sound=found.is_sound and not found.records))
+
+
+def _report(stored: Snapshot, found: Reading, fitting: Fitting) -> str:
+    """One line: what is wrong, what is lost from where to where, and what is not."""
+    parts = [str(each) for each in found.faults] or ["the journal does not fit to the data file"]
+    parts += losses(stored, fitting)
+    numbers = [each.number for each in fitting.records]
+    kept = f", the last of them {numbers[-1]}" if numbers else ""
+    parts.append(f"{len(numbers)} of its records are whole and kept{kept}")
+    return "; ".join(parts)

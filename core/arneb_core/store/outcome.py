@@ -1,0 +1,27 @@
+"""An outcome: what became of a commit that failed too late to say.
+
+The rule: an outcome is never guessed. LMDB's last write makes a commit count; when that write
+fails, the disk has it or not. Nobody is told before the file was opened again, which shows it, and
+before a further commit is durable, which makes it stay so.
+"""
+
+from dataclasses import dataclass
+
+from arneb_core.store.changes import CommitReport, Trim
+from arneb_core.store.records import JournalState
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A commit under way."""
+
+    transaction: int
+    """Its number, as LMDB counts."""
+    report: CommitReport
+    trims_left: list[Trim]
+    journal: JournalState | None
+    """What it tells LMDB of the journal."""
+    is_asked: bool
+    """Somebody waits for it; others the store makes for itself."""
+    is_there: bool | None = None
+    """None: not known yet."""

@@ -1,0 +1,338 @@
+"""A damaged journal: what is whole is served in its place, and what is lost is said."""
+
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_core.errors import StoreFailed, StoreUnusable
+from arneb_core.position import LedgerId, Position, before, position, render
+from arneb_core.store.aside import KEPT_MAX, keep_aside, kept_reports
+from arneb_core.store.changes import Changes
+from arneb_core.store.check import check
+from arneb_core.store.commit_record import MAGIC
+from arneb_core.store.environment import Store
+from arneb_core.store.findings import FindingKind
+from arneb_core.store.journal_file import JOURNAL_BYTES, JOURNAL_NAME
+from arneb_core.store.schema import META_CLEAN, Table, TopicId, gap_key, ledger_key
+from arneb_core.store.snapshot import open_snapshot_environment
+from arneb_core.testing.store_kit import StoreModel, commit_small, entry, read_log
+
+RUNS = 100
+KEPT = f"{JOURNAL_NAME}.damaged-1"
+
+
+def published(path: Path, topics: int = 1, runs: int = RUNS) -> tuple[StoreModel, list[int]]:
+    """What a killed broker leaves: runs of one entry in the journal, round the topics; and where
+    each record ends in the file."""
+    model, changes, ends = StoreModel(), Changes(), []
+    with Store.open(path) as store:
+        for index in range(topics):
+            model.create_topic(changes, f"t{index}")
+            model.subscribe(changes, f"t{index}", "amqp")
+            model.append(changes, f"t{index}", [entry(b"first")])
+        store.commit(changes)
+        store.prepare_tiny()
+        for index in range(runs):
+            changes = Changes()
+            model.append(changes, f"t{index % topics}", [entry(b"%d" % index)])
+            assert commit_small(store, changes).unsettled
+            ends.append(store._journal._offset)
+    return model, ends
+
+
+def flip(path: Path, at: int) -> None:
+    with (path / JOURNAL_NAME).open("r+b") as file:
+        file.seek(at)
+        (byte,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+def kinds(path: Path) -> list[FindingKind]:
+    return [each.kind for each in check(path)]
+
+
+def without(model: StoreModel, *places: Position, name: str = "t0") -> dict[Position, bytes]:
+    log = model.topics[name].entries()
+    return {place: body for place, body in log.items() if place not in places}
+
+
+def assert_serves(store: Store, model: StoreModel, *lost: Position) -> None:
+    """The first topic has everything in its old place, save what is lost."""
+    with store.snapshot() as snapshot:
+        assert read_log(snapshot, model.topics["t0"]) == without(model, *lost)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def test_what_stands_behind_a_damaged_record_is_served_and_the_loss_is_said(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, ends = published(data)
+    flip(data, ends[49] - 50)  # the fiftieth
+    damaged = (data / JOURNAL_NAME).read_bytes()
+    assert kinds(data) == [FindingKind.JOURNAL, FindingKind.GAP]
+    lost = position(1, 50)
+    with Store.open(data) as store:
+        (line,) = caplog.messages
+        assert line == (
+            f"{data}: the journal lacks records: record 50 is lost; topic 't0' entry 1:50 is lost; "
+            "99 of its records are whole and kept, the last of them 100; "
+            f"the file as it was found: {KEPT}"
+        )
+        assert caplog.records[0].levelno == logging.ERROR
+        assert (data / KEPT).read_bytes() == damaged
+        assert_serves(store, model, lost)
+        store.prepare_tiny()
+        assert_serves(store, model, lost)
+        with store.snapshot() as snapshot:
+            assert snapshot.gaps(TopicId(1)) == [(lost, lost)]
+            assert snapshot.rows(Table.GAPS) == 1
+        changes = Changes()
+        model.append(changes, "t0", [entry(b"later")])
+        assert commit_small(store, changes).unsettled
+        assert_serves(store, model, lost)
+    caplog.clear()
+    assert kinds(data) == [FindingKind.JOURNAL_KEPT, FindingKind.GAP]
+    with Store.open(data) as store:
+        assert_serves(store, model, lost)
+    assert not caplog.records
+    for each in data.glob(f"{KEPT}*"):
+        each.unlink()
+    assert kinds(data) == [FindingKind.GAP]
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 5_000)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def zero(path: Path) -> None:
+    path.write_bytes(bytes(JOURNAL_BYTES))
+
+
+def zero_the_end(path: Path) -> None:
+    """From where a record ends: a record that is hit may be one that was cut off."""
+    data = path.read_bytes()
+    at = data.find(MAGIC, 5_000)
+    path.write_bytes(data[:at].ljust(JOURNAL_BYTES, b"\0"))
+
+
+WRECKS: dict[str, Callable[[Path], None]] = {
+    "missing": Path.unlink,
+    "cut": cut,
+    "empty": empty,
+    "zeroed": zero,
+    "its end zeroed": zero_the_end,
+    "noise": lambda path: path.write_bytes(os.urandom(JOURNAL_BYTES)) and None,
+}
+
+
+@pytest.mark.parametrize("wreck", WRECKS)
+def test_a_journal_that_is_not_there_or_not_whole_is_noticed(
+    data: Path, wreck: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, ends = published(data)
+    WRECKS[wreck](data / JOURNAL_NAME)
+    assert FindingKind.JOURNAL in kinds(data)
+    left = {"cut": 5_000, "its end zeroed": min(end for end in ends if end >= 5_000)}
+    kept = sum(end <= left.get(wreck, 0) for end in ends)
+    lost = [position(1, index) for index in range(kept + 1, RUNS + 1)]
+    with Store.open(data) as store:
+        (line,) = caplog.messages
+        assert f"{kept} of its records are whole" in line
+        assert_serves(store, model, *lost)
+        store.prepare_tiny()
+    assert (data / KEPT).exists() is (wreck not in ("missing", "empty"))
+    assert kinds(data) == [FindingKind.JOURNAL_KEPT]
+
+
+@pytest.mark.parametrize("wreck", WRECKS)
+def test_after_a_clean_stop_the_journal_is_not_missed(
+    data: Path, wreck: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, _ = published(data)
+    with Store.open(data) as store:
+        store.commit(Changes(puts=[(Table.META, META_CLEAN, b"")]))
+    WRECKS[wreck](data / JOURNAL_NAME)
+    assert check(data) == []
+    with Store.open(data) as store:
+        assert_serves(store, model)
+        store.prepare_tiny()
+        store.commit(Changes(deletes=[(Table.META, META_CLEAN)]))
+        model.append(changes := Changes(), "t0", [entry(b"later")])
+        assert commit_small(store, changes).unsettled
+    assert not caplog.records
+    with Store.open(data) as store:
+        assert_serves(store, model)
+
+
+def test_a_record_that_is_cut_off_is_said_and_is_no_damage(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, ends = published(data)
+    flip(data, ends[-1] - 50)
+    (doubt,) = check(data)
+    assert doubt.kind is FindingKind.JOURNAL_CUT_OFF
+    assert doubt.is_doubt
+    with open_snapshot_environment(data) as environment, environment.snapshot() as snapshot:
+        assert len(read_log(snapshot, model.topics["t0"])) == RUNS
+    assert "record 100; if it was confirmed, it is lost" in caplog.messages[0]
+    caplog.clear()
+    with Store.open(data) as store:
+        (line,) = caplog.records
+        assert line.levelno == logging.WARNING
+        assert_serves(store, model, position(1, RUNS))
+        store.prepare_tiny()
+    assert check(data) == []
+    assert not (data / KEPT).exists()
+
+
+def test_whoever_else_reads_or_copies_is_told(data: Path, tmp_path: Path) -> None:
+    _, ends = published(data)
+    flip(data, ends[10])
+    target = tmp_path / "copy"
+    target.mkdir()
+    with open_snapshot_environment(data) as environment:
+        with pytest.raises(StoreUnusable, match="record 12 is lost"), environment.snapshot():
+            pass
+        with pytest.raises(StoreUnusable, match="record 12 is lost"):
+            environment.copy(target)
+    with Store.open(data) as store:
+        with pytest.raises(StoreFailed, match="taken over before a copy"):
+            store.copy(target)
+        store.commit(Changes())
+        store.copy(target)
+    assert kinds(target) == [FindingKind.GAP]
+
+
+def test_topics_have_their_own_gaps(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model, ends = published(data, topics=3)
+    for record in (4, 5, 6, 7, 11):  # topics 1, 2, 0, 1, 2 of those behind the first
+        flip(data, ends[record] - 40)
+    with Store.open(data) as store:
+        assert "records 5 to 8 are lost" in caplog.messages[0]
+        assert "topic 't1' entries 1:2 to 1:3 are lost" in caplog.messages[0]
+        store.commit(Changes())
+        with store.snapshot() as snapshot:
+            assert [
+                [(render(first), render(last)) for first, last in snapshot.gaps(TopicId(topic))]
+                for topic in (1, 2, 3)
+            ] == [[("1:3", "1:3")], [("1:2", "1:3")], [("1:2", "1:2"), ("1:4", "1:4")]]
+            lost = {
+                "t0": [position(1, 3)],
+                "t1": [position(1, 2), position(1, 3)],
+                "t2": [position(1, 2), position(1, 4)],
+            }
+            for name, places in lost.items():
+                found = read_log(snapshot, model.topics[name])
+                assert found == without(model, *places, name=name)
+
+
+def test_a_start_that_was_killed_keeps_the_file_once(data: Path) -> None:
+    _, ends = published(data)
+    flip(data, ends[10])
+    for _ in range(3):
+        Store.open(data).close()
+    assert sorted(each.name for each in data.glob("*damaged*")) == [KEPT, f"{KEPT}.txt"]
+
+
+def test_only_so_many_damaged_files_are_kept(tmp_path: Path) -> None:
+    for index in range(KEPT_MAX + 3):
+        keep_aside(tmp_path, b"%d" % index, f"report {index}")
+    reports = dict(kept_reports(tmp_path))
+    assert len(reports) == KEPT_MAX
+    first, *_, last = reports.values()
+    assert first == "report 0"
+    assert last == f"report {KEPT_MAX + 2}"
+
+
+def test_a_full_disk_keeps_nothing_aside_and_serves_all_the_same(
+    data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, ends = published(data)
+    flip(data, ends[10] - 40)
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("arneb_core.store.aside._write", full)
+    with Store.open(data) as store:
+        assert caplog.messages[0].endswith("not kept: [Errno 28] No space left on device")
+        assert_serves(store, model, position(1, 11))
+
+
+def test_a_run_whose_ledger_is_not_there_is_left_out_and_said(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model, _ = published(data, topics=2, runs=4)
+    saved = (data / JOURNAL_NAME).read_bytes()
+    copy = data.with_name("other")
+    shutil.copytree(data, copy)
+    # As if the row had been damaged: the journal is not taken over by this.
+    with Store.open(copy) as store, store._live.working().begin(write=True) as txn:
+        key = ledger_key(TopicId(2), LedgerId(1))
+        assert txn.delete(key, db=store._live.tables[Table.LEDGERS])
+    assert (copy / JOURNAL_NAME).read_bytes() == saved
+    with Store.open(copy) as store:
+        assert "topic 't1' entry 1:1 is without a place in the log" in caplog.messages[-1]
+        store.commit(Changes())
+        assert_serves(store, model)
+        with store.snapshot() as snapshot:
+            assert len(dict(snapshot.iter_blocks(TopicId(2)))) == 1
+
+
+@given(st.data())
+def test_whatever_is_damaged_what_is_not_said_to_be_lost_is_served(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    place = tmp_path_factory.mktemp("damage")
+    topics = data.draw(st.integers(1, 3))
+    model, ends = published(place / "data", topics, runs=data.draw(st.integers(1, 30)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        flip(place / "data", data.draw(st.integers(0, ends[-1] + 31)))
+    found = check(place / "data")
+    with Store.open(place / "data") as store:
+        store.prepare_tiny()
+        with store.snapshot() as snapshot:
+            for topic in model.topics.values():
+                log = read_log(snapshot, topic)
+                whole = topic.entries()
+                assert log.items() <= whole.items()
+                gaps = [
+                    Position(each)
+                    for first, last in snapshot.gaps(topic.id)
+                    for each in range(first, last + 1)
+                ]
+                end = max(log, default=before(position(1, 0)))
+                assert set(whole) - set(log) == {
+                    *gaps,
+                    *(each for each in whole if each > end),
+                }
+                assert found or log == whole
+    later = {each.kind for each in check(place / "data")}
+    assert later <= {FindingKind.GAP, FindingKind.JOURNAL_KEPT}
+    shutil.rmtree(place)
+
+
+def test_entries_that_are_missing_without_being_known_to_be_are_found(data: Path) -> None:
+    _, ends = published(data)
+    flip(data, ends[10] - 40)
+    with Store.open(data) as store:
+        store.commit(Changes())
+        store.commit(Changes(deletes=[(Table.GAPS, gap_key(TopicId(1), position(1, 11)))]))
+        with store.snapshot() as snapshot:
+            assert snapshot.gaps(TopicId(1)) == []
+    assert FindingKind.BLOCK_GAP in kinds(data)

@@ -1,0 +1,218 @@
+"""Outcomes: nobody is told that a commit failed which a crash could still bring back."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from arneb_core.errors import CommitInDoubt, StoreFailed, StoreFull
+from arneb_core.store import live
+from arneb_core.store.changes import Changes
+from arneb_core.store.environment import Store
+from arneb_core.store.opening import DATA_NAME
+from arneb_core.store.schema import Table
+from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
+from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
+
+KEY = b"frontend/key"
+
+
+@pytest.fixture
+def model(store: Store) -> StoreModel:
+    made, changes = StoreModel(), Changes()
+    made.create_topic(changes, "t")
+    made.append(changes, "t", [entry(b"first")])
+    store.commit(changes)
+    store.prepare_tiny()
+    return made
+
+
+def tiny(model: StoreModel, body: bytes = b"tiny") -> Changes:
+    changes = Changes()
+    model.append(changes, "t", [entry(body)])
+    return changes
+
+
+@contextmanager
+def killed(store: Store, place: Path) -> Iterator[Store]:
+    """What a kill at this instant leaves."""
+    shutil.copytree(store.path, place)
+    with Store.open(place) as opened:
+        yield opened
+
+
+def assert_store_holds(store: Store, model: StoreModel) -> None:
+    with store.snapshot() as snapshot:
+        assert_holds(snapshot, model)
+
+
+def untold(model: StoreModel) -> Changes:
+    """A run of which the model does not know."""
+    changes = tiny(model, b"untold")
+    model.topics["t"].ledgers[1].entries.pop()
+    return changes
+
+
+# A record that failed and is there
+
+
+@pytest.mark.parametrize("fault", DiskFault)
+def test_a_record_that_failed_is_gone_before_that_is_said(
+    store: Store, model: StoreModel, tmp_path: Path, fault: DiskFault
+) -> None:
+    """It lands in the journal, the write fails, and so does LMDB: it must not come back."""
+    commit_small(store, tiny(model))
+    with broken_disk(store.path, fault), broken_journal(lands=True, count=1):
+        with pytest.raises((StoreFailed, StoreFull)):
+            commit_small(store, untold(model))
+        assert not store.is_in_doubt
+        with killed(store, tmp_path / "killed") as after:
+            assert_store_holds(after, model)
+    assert_store_holds(store, model)
+    commit_small(store, tiny(model))
+    with killed(store, tmp_path / "later") as after:
+        assert_store_holds(after, model)
+
+
+def test_while_a_record_cannot_be_undone_nothing_is_said(
+    store: Store, model: StoreModel, tmp_path: Path
+) -> None:
+    commit_small(store, tiny(model))
+    with broken_disk(store.path, DiskFault.FULL), broken_journal(lands=True):
+        with pytest.raises(CommitInDoubt):
+            commit_small(store, untold(model))
+        assert store.is_in_doubt
+        for _ in range(2):
+            with pytest.raises((StoreFailed, StoreFull)):
+                store.resolve()
+        with killed(store, tmp_path / "killed") as after, after.snapshot() as snapshot:
+            # This is why: nobody was told, so it may be there.
+            bodies = [
+                body[40:] for _, run in snapshot.iter_blocks(model.topics["t"].id) for body in run
+            ]
+            assert bodies == [b"first", b"tiny", b"untold"]
+        assert_store_holds(store, model)
+    assert store.resolve() is None
+    assert not store.is_in_doubt
+    with killed(store, tmp_path / "resolved") as after:
+        assert_store_holds(after, model)
+    commit_small(store, tiny(model))
+    assert_store_holds(store, model)
+
+
+def test_lmdb_undoes_a_record_where_the_journal_cannot_be_written(
+    store: Store, model: StoreModel, tmp_path: Path
+) -> None:
+    """A full disk refuses the run, and has room for a row."""
+    commit_small(store, tiny(model))
+    with broken_journal(lands=True):
+        with pytest.raises(StoreFull), _no_room(store):
+            commit_small(store, untold(model))
+        assert not store.is_in_doubt
+        with killed(store, tmp_path / "killed") as after:
+            assert_store_holds(after, model)
+
+
+@contextmanager
+def _no_room(store: Store) -> Iterator[None]:
+    def take(need: int) -> None:
+        raise StoreFull("told to be full")
+
+    real = store._room.take
+    store._room.take = take  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        store._room.take = real  # type: ignore[method-assign]
+
+
+# A meta page that failed and is there
+
+
+class Meta:
+    """LMDB's descriptor for its meta page, through which writes land and fail."""
+
+    def __init__(self, store: Store) -> None:
+        self.path = store.path / DATA_NAME
+        self.before = self.path.read_bytes()[: 2 * 4096]
+
+    def put(self, pages: bytes) -> None:
+        fd = os.open(self.path, os.O_RDWR)
+        try:
+            os.pwrite(fd, pages, 0)
+        finally:
+            os.close(fd)
+
+
+def failed_and_there(store: Store, changes: Changes) -> None:
+    """A commit whose meta page is on disk although writing it failed."""
+    other = store.path.with_name("twin")
+    shutil.copytree(store.path, other)
+    with ExitStack() as stack:
+        stack.enter_context(store.snapshot())  # so that it is not opened again at once
+        with broken_disk(store.path, DiskFault.META), pytest.raises(CommitInDoubt):
+            store.commit(changes)
+        # The same transaction on the same file gives the same pages.
+        with Store.open(other) as twin:
+            twin.commit(changes)
+        meta = (other / DATA_NAME).read_bytes()[: 2 * 4096]
+        Meta(store).put(meta)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "SNAPSHOTS_WAIT_S", 0.0)
+
+
+def test_a_commit_that_is_there_after_all_succeeded(
+    store: Store, model: StoreModel, tmp_path: Path, impatient: None
+) -> None:
+    store.commit(Changes())
+    changes = tiny(model, b"there")
+    model.put(changes, KEY, b"there")
+    failed_and_there(store, changes)
+    report = store.resolve()
+    assert report is not None
+    assert report.blocks == 1
+    assert_store_holds(store, model)
+    store.commit(tiny(model))
+    with killed(store, tmp_path / "killed") as after:
+        assert_store_holds(after, model)
+
+
+def test_a_reader_may_be_who_finds_out(store: Store, model: StoreModel, impatient: None) -> None:
+    changes = tiny(model, b"there")
+    failed_and_there(store, changes)
+    assert_store_holds(store, model)
+    assert store.resolve() is not None
+    assert store.resolve() is None  # said once
+
+
+def test_what_it_took_over_is_not_taken_over_again(
+    store: Store, model: StoreModel, tmp_path: Path, impatient: None
+) -> None:
+    """The journal's records went into LMDB with the commit in doubt."""
+    commit_small(store, tiny(model))
+    commit_small(store, tiny(model))
+    changes = tiny(model, b"there")
+    failed_and_there(store, changes)
+    assert store.resolve() is not None
+    assert_store_holds(store, model)
+    commit_small(store, tiny(model))
+    store.commit(tiny(model))
+    with killed(store, tmp_path / "killed") as after:
+        assert_store_holds(after, model)
+
+
+def test_a_commit_that_is_not_there_failed(
+    store: Store, model: StoreModel, tmp_path: Path, impatient: None
+) -> None:
+    with store.snapshot(), broken_disk(store.path, DiskFault.META), pytest.raises(CommitInDoubt):
+        store.commit(Changes(puts=[(Table.CATALOG, KEY, b"untold")]))
+    assert store.resolve() is None
+    assert_store_holds(store, model)
+    with killed(store, tmp_path / "killed") as after:
+        assert_store_holds(after, model)

@@ -1,0 +1,153 @@
+"""Mistakes with the journal: losing what is in it, and saying what is not certain."""
+
+from typing import Final
+
+from tests.mutants.table import CORE, Mutant
+
+STORE: Final = "tests/core/store/"
+JOURNAL_TESTS: Final = (STORE + "test_journal.py",)
+FILE_TESTS: Final = (STORE + "test_journal_file.py",)
+DAMAGE_TESTS: Final = (STORE + "test_journal_damage.py",)
+OUTCOME_TESTS: Final = (STORE + "test_outcome.py",)
+LOST_TESTS: Final = ("tests/core/test_lost_entries.py",)
+SHORT_CUT_TESTS: Final = ("tests/core/test_short_cut.py",)
+
+JOURNAL_MUTANTS: Final = (
+    Mutant(
+        "the journal is not read after a crash",
+        CORE + "store/journal_recovery.py",
+        "    found = read_journal(directory, state)\n    fitting",
+        "    found = Reading()\n    fitting",
+        JOURNAL_TESTS,
+    ),
+    Mutant(
+        "the journal is written over before LMDB has it",
+        CORE + "store/environment.py",
+        "        env = self._live.working()\n        begun",
+        "        env = self._live.working()\n"
+        "        if due is not None:\n            self._journal.told(due)\n"
+        "        begun",
+        JOURNAL_TESTS,
+    ),
+    Mutant(
+        "a journal record counts twice",
+        CORE + "store/environment.py",
+        "                    transaction.remember_journal(due)\n",
+        "                    pass\n",
+        JOURNAL_TESTS,
+    ),
+    Mutant(
+        "what stands behind a damaged record is dropped",
+        CORE + "store/journal_file.py",
+        "            if (found := self._record_at(offset)) is not None:\n",
+        "            if (found := self._record_at(offset)) is not None and self.number < 0:\n",
+        DAMAGE_TESTS,
+    ),
+    Mutant(
+        "where records end without a mark is the end",
+        CORE + "store/journal_file.py",
+        "        return Fault(\n            FaultKind.UNREADABLE,\n",
+        "        if number:\n            return None\n"
+        "        return Fault(\n            FaultKind.UNREADABLE,\n",
+        DAMAGE_TESTS,
+    ),
+    Mutant(
+        "a record that is cut off is passed over in silence",
+        CORE + "store/journal_file.py",
+        "            return Fault(\n                FaultKind.CUT_OFF,\n",
+        "            if number:\n                return None\n"
+        "            return Fault(\n                FaultKind.CUT_OFF,\n",
+        DAMAGE_TESTS,
+    ),
+    Mutant(
+        "a journal that is missing was never there",
+        CORE + "store/journal_file.py",
+        "        return Reading(faults=(Fault(FaultKind.MISSING, lost),))\n",
+        "        return Reading(is_sound=not lost)\n",
+        DAMAGE_TESTS,
+    ),
+    Mutant(
+        "what a power cut leaves is called a loss",
+        CORE + "store/journal_file.py",
+        "        return self.kind is not FaultKind.CUT_OFF\n",
+        "        return True\n",
+        DAMAGE_TESTS,
+    ),
+    Mutant(
+        "the mark of a record may be cut off alone",
+        CORE + "store/journal_file.py",
+        "    if (offset + len(record)) % SECTOR_BYTES == 0:\n",
+        "    if False:\n",
+        FILE_TESTS,
+    ),
+    Mutant(
+        "what is lost leaves no gap",
+        CORE + "store/fitting.py",
+        "            if first > expected:\n",
+        "            if first < expected:\n",
+        DAMAGE_TESTS,
+    ),
+    Mutant(
+        "a damaged journal is written over",
+        CORE + "store/journal_recovery.py",
+        "        kept = keep_aside(directory, found.data, report)\n",
+        '        kept = ""\n',
+        DAMAGE_TESTS,
+    ),
+    Mutant(
+        "a copy of a damaged journal is made in silence",
+        CORE + "store/journal_reader.py",
+        "        if found.is_damaged:\n            what",
+        "        if not found:\n            what",
+        DAMAGE_TESTS,
+    ),
+    Mutant(
+        "positions behind lost entries are counted from the front",
+        CORE + "recovery.py",
+        "                entries = entry_of(place) + len(run)\n",
+        "                entries += len(run)\n",
+        LOST_TESTS,
+    ),
+    Mutant(
+        "consumers wait for ever for what is lost",
+        CORE + "log.py",
+        " for first, last in self._gaps if last > after\n",
+        " for first, last in self._gaps if last < after\n",
+        LOST_TESTS,
+    ),
+    Mutant(
+        "who is told of a failure may find it undone by a crash",
+        CORE + "store/environment.py",
+        "                if not self.is_in_doubt:\n                    raise\n",
+        "                if failure:\n                    raise\n",
+        OUTCOME_TESTS,
+    ),
+    Mutant(
+        "a commit that is there after all is said to have failed",
+        CORE + "store/environment.py",
+        "            attempt.is_there = self._live.last_transaction >= attempt.transaction\n",
+        "            attempt.is_there = False\n",
+        OUTCOME_TESTS,
+    ),
+    Mutant(
+        "publishers are told before the outcome is known",
+        CORE + "threads.py",
+        "            return self._resolved(doubt)\n",
+        "            return StoreFailed(str(doubt))\n",
+        SHORT_CUT_TESTS,
+    ),
+    Mutant(
+        "the loop goes on writing to a journal that failed",
+        CORE + "short_cut.py",
+        "            self._close()\n            return None\n",
+        "            return None\n",
+        SHORT_CUT_TESTS,
+    ),
+    Mutant(
+        "the loop flushes again however slow the thread finds the disk",
+        CORE + "short_cut.py",
+        "        if not isinstance(result, CommitReport) or result.seconds > FLUSHES * FAST_S:\n",
+        "        if not isinstance(result, CommitReport):\n",
+        SHORT_CUT_TESTS,
+    ),
+)
