@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import trio
 import trio.testing
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arneb_core.engine import Engine, open_engine
@@ -90,6 +90,8 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS)
+@example(steps=[("a",), ("restart",), ("set", -500), ("a",)])
+@example(steps=[("a",), ("set", -500), ("unit",), ("memory",), ("b",)])
 @settings(max_examples=60)
 def test_no_stamp_goes_backwards_inside_a_log(steps: list[tuple[str, int] | tuple[str]]) -> None:
     with TemporaryDirectory() as place:

@@ -108,6 +108,13 @@ FOUND: Final = {
         ("flow", "a", 1), ("flow", "b", 2), ("publish", [0, 1]), ("wait", 1), ("flow", "a", 1),
         ("seek", "a"), ("flow", "a", 1),
     ],
+    "the clock is set forward": [
+        ("flow", "a", 1), ("flow", "b", 1), ("publish", [5_000]), ("set clock", 4_500),
+    ],
+    "the clock is set back behind what came due": [
+        ("flow", "a", 9), ("flow", "b", 1), ("publish", [5]), ("wait", 9), ("set clock", -50),
+        ("publish", [20]), ("wait", 9), ("release", "a", 0, 1), ("wait", 20),
+    ],
 }  # fmt: skip
 """Once broke the promise."""
 
