@@ -81,4 +81,11 @@ PROMISES_MUTANTS: Final = (
         "    if False:\n",
         ("tests/pulsar_frontend/server/test_exclusive_topics.py",),
     ),
+    Mutant(
+        "a proof that was to end by a clock that was set does not",
+        "pulsar_frontend/arneb_pulsar/session/proving.py",
+        "            self.deadline = self._outlet.now + min(left_s, LOOK_S)\n",
+        "            self.deadline = self._outlet.now + left_s\n",
+        ("tests/pulsar_frontend/session/test_proving.py",),
+    ),
 )

@@ -111,7 +111,7 @@ class Deduplication:
         metadata: list[tuple[str, bytes | None]] = []
         if not self.ended:
             metadata += [(self._key(name), reach.pack()) for name, reach in reaches]
-            metadata += [(self._key(name), None) for name in self._forget(now_ms)]
+            metadata += [(self._key(name), None) for name in self._forget()]
         self._owner.core.append(self._topic, batch.entries, done, batch.messages, metadata)
 
     def _take(self, peer: "Peer", run: AppendRun, batch: _Batch) -> None:
@@ -143,7 +143,7 @@ class Deduplication:
     ) -> None:
         if error is None and not self.ended:
             for name, reach in reaches:
-                self._sequences.stored(name, reach)
+                self._sequences.stored(name, reach, trio.current_time())
         self._flying = False
         settled, self._settled = self._settled, []
         for then in settled:
@@ -155,12 +155,12 @@ class Deduplication:
         for peer, run, offset in batch.runs:
             peer.publishing.appended(run, error, Position(first + offset))
 
-    def _forget(self, now_ms: int) -> list[str]:
+    def _forget(self) -> list[str]:
         """Let producers go that have been away for long."""
         connected = {claim.name for claim in self._owner.producers.of(self._topic)}
-        outdated = list(self._sequences.outdated(connected, now_ms))
+        outdated = list(self._sequences.outdated(connected, trio.current_time()))
         for name in outdated:
-            del self._sequences.reaches[name]
+            self._sequences.forget(name)
         return outdated
 
     def _key(self, name: str) -> str:
@@ -264,7 +264,8 @@ def _load(core: Core) -> dict[int, Sequences]:
     for topic, what, value in stored(core):
         if what.startswith(SEQUENCE):
             found.setdefault(int(topic), {})[what.removeprefix(SEQUENCE)] = Reach.unpack(value)
+    now = trio.current_time()
     return {
-        topic: Sequences(dict(sorted(reaches.items(), key=lambda each: each[1].used_ms)))
+        topic: Sequences(dict(sorted(reaches.items(), key=lambda each: each[1].used_ms)), now)
         for topic, reaches in found.items()
     }

@@ -195,7 +195,7 @@ class Peer:
                 data = await self._stream.receive_some(self.publishing.receive_bytes)
             now = trio.current_time()
             if self._timer.cancelled_caught:
-                self._perform(session.handle_timer(now))
+                self._perform(session.handle_timer(now, clock_ms()))
                 self._outbox.wake()
                 continue
             if not data:

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -219,7 +218,7 @@ class Requests:
             logger.warning("refused %s: %s", peer.address, error)
             peer.tell(events.NotAuthenticated(UNAUTHENTIC))
             return
-        expires = math.inf if grant.expires_s is None else grant.expires_s - time.time()
+        expires = math.inf if grant.expires_s is None else grant.expires_s * 1000
         peer.authenticated(grant, events.Authenticated(expires))
 
     # Answered at once

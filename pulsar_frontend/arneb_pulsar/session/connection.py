@@ -117,10 +117,10 @@ class Connection:
         """When :meth:`handle_timer` must be called, unless bytes come before."""
         return min(self._keep_alive.deadline, self._proving.deadline)
 
-    def handle_timer(self, now: float) -> list[Effect]:
-        """Time passed."""
+    def handle_timer(self, now: float, clock_ms: int) -> list[Effect]:
+        """Time passed. ``clock_ms`` is the time of day, at which proofs end."""
         self._outlet.now = now
-        if self.state is ConnectionState.OPEN and (reason := self._proving.tick()):
+        if self.state is ConnectionState.OPEN and (reason := self._proving.tick(clock_ms)):
             self._close(reason)
         if self.state is not ConnectionState.CLOSED:
             match self._keep_alive.tick(now):

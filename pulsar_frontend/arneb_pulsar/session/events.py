@@ -205,9 +205,9 @@ class TopicChanged:
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """The proof holds for so long; infinity if it does not end."""
+    """The proof holds until that time of day; infinity if it does not end."""
 
-    expires_in_s: float
+    expires_ms: float
 
 
 @dataclass(frozen=True, slots=True)

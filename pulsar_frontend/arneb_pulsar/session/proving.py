@@ -1,7 +1,9 @@
 """Proving: who the client of one connection is, at first and whenever its proof ends.
 
 A client whose proof ends is asked for another by AUTH_CHALLENGE, if it can answer that, and is
-closed if it does not answer in time, or cannot. Time is the event loop's.
+closed if it does not answer in time, or cannot. A proof ends at a time of day, which is compared
+with the clock when it comes to that and once a minute: clocks are set. All other time is the
+event loop's.
 """
 
 import math
@@ -17,6 +19,9 @@ from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 ANSWER_WITHIN_S: Final = 60.0
 """What a client may take to send another proof; Pulsar's brokers look once a minute."""
 
+LOOK_S: Final = 60.0
+"""Between looks at the clock: so much later at the most a proof ends when that was set forward."""
+
 
 class Proving:
     """The proofs of one connection. ``deadline`` is when :meth:`tick` wants to be called."""
@@ -26,6 +31,7 @@ class Proving:
         self._server_version = server_version
         self._refreshes = False
         self._asked = False
+        self._expires_ms = math.inf
         self.deadline = math.inf
 
     def begin(self, command: pb.CommandConnect) -> None:
@@ -43,14 +49,19 @@ class Proving:
         self._outlet.do(Authenticate(method, response.auth_data))
 
     def held(self, event: Authenticated) -> None:
-        """The proof holds, for so long."""
+        """The proof holds; :meth:`tick` is to say how long that may go without a look."""
         self._asked = False
-        self.deadline = self._outlet.now + event.expires_in_s
+        self._expires_ms = event.expires_ms
+        self.deadline = math.inf if event.expires_ms == math.inf else self._outlet.now
 
-    def tick(self) -> str:
+    def tick(self, clock_ms: int) -> str:
         """Time passed: ask for another proof if it is due. Returns why the connection must end,
         if it must."""
         if self._outlet.now < self.deadline:
+            return ""
+        left_s = (self._expires_ms - clock_ms) / 1000
+        if left_s > 0 and not self._asked:
+            self.deadline = self._outlet.now + min(left_s, LOOK_S)
             return ""
         if self._asked or not self._refreshes:
             return "the proof of the client's identity has ended"

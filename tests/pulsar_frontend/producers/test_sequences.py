@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from arneb_pulsar.producers.sequences import (
     NEVER,
     PRODUCERS_MAX,
-    REMEMBERED_MS,
+    REMEMBERED_S,
     Reach,
     Sequences,
 )
@@ -21,13 +21,23 @@ def test_a_reach_comes_back_as_it_was_kept(highest: int, used_ms: int) -> None:
 def test_those_away_for_long_are_outdated() -> None:
     sequences = Sequences()
     assert sequences.highest("a") == NEVER
-    for now_ms, name in enumerate("abca"):
-        sequences.stored(name, Reach(5, now_ms))
+    for now, name in enumerate("abca"):
+        sequences.stored(name, Reach(5, now), now)
     assert sequences.highest("a") == 5
-    now_ms = REMEMBERED_MS + 2
-    assert list(sequences.outdated((), now_ms)) == ["b", "c"]
-    assert list(sequences.outdated("b", now_ms)) == ["c"]
-    assert not list(sequences.outdated("", REMEMBERED_MS))
+    late = REMEMBERED_S + 2
+    assert list(sequences.outdated((), late)) == ["b", "c"]
+    assert list(sequences.outdated("b", late)) == ["c"]
+    assert not list(sequences.outdated("", REMEMBERED_S))
+    sequences.forget("b")
+    assert sequences.highest("b") == NEVER and list(sequences.outdated((), late)) == ["c"]
+
+
+def test_a_clock_that_is_set_makes_nobody_outdated() -> None:
+    """They were used by a clock that said 1970, before a start and after it."""
+    sequences = Sequences({"before": Reach(5, 1)}, since=100.0)
+    sequences.stored("after", Reach(5, 2), 110.0)
+    assert not list(sequences.outdated((), 120.0))
+    assert list(sequences.outdated((), 105.0 + REMEMBERED_S)) == ["before"]
 
 
 def test_there_are_only_so_many() -> None:

@@ -11,6 +11,7 @@ from tests.pulsar_frontend.server.conftest import OpenDoor, Running
 from arneb_core.entry import HEADER_BYTES
 from arneb_core.position import Position
 from arneb_pulsar.places.policies import Policies
+from arneb_pulsar.server import deduplication
 from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.metadata import parse_metadata
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -264,3 +265,27 @@ async def _talk(
         failed = failed or isinstance(answer, pb.CommandSendError)
         if not failed:
             confirmed[name] = max(confirmed[name], sequence)
+
+
+async def test_a_clock_that_is_set_right_makes_no_duplicate_new(
+    open_door: OpenDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said 1970 when the producer went, and does not when it comes again."""
+    clock_ms = [1]
+    monkeypatch.setattr(deduplication, "clock_ms", lambda: clock_ms[0])
+    async with (
+        open_door(deduplication=True) as running,
+        connected(running.door, 2) as (client, other),
+    ):
+        await client.producer(producer_name="p")
+        await send(client, 7)
+        assert await receipts(client, 1) == [(7, False)]
+        await client.send(pb.CommandCloseProducer(producer_id=1, request_id=9))
+        await client.expect(pb.CommandSuccess)
+        clock_ms[0] = 1_700_000_000_000
+        await other.producer(producer_name="other")
+        await send(other, 1, "other")
+        await receipts(other, 1)
+        await client.producer(producer_name="p")
+        await send(client, 7)
+        assert await receipts(client, 1) == [(7, True)]

@@ -70,6 +70,7 @@ class Playbook:
 
     def __init__(self, *, connected: bool = True, config: PulsarConfig | None = None) -> None:
         self.now = 1000.0
+        self.clock_ms = CLOCK_MS
         self.session = Connection(config or PulsarConfig(), "Arneb test", self.now)
         self._reader = FrameReader()
         self._frames: list[Said] = []
@@ -91,8 +92,9 @@ class Playbook:
     def pass_time(self, seconds: float) -> "Playbook":
         """Let the timer run."""
         self.now += seconds
+        self.clock_ms += int(seconds * 1000)
         if self.now >= self.session.next_timer():
-            self._note(self.session.handle_timer(self.now))
+            self._note(self.session.handle_timer(self.now, self.clock_ms))
         return self
 
     def __lshift__(self, expected: Said | Effect) -> "Playbook":

@@ -8,7 +8,7 @@ from tests.pulsar_frontend.session.playbook import Playbook, received, said
 from arneb_pulsar.config import AuthenticationConfig, PulsarConfig
 from arneb_pulsar.session.effects import Authenticate, Close
 from arneb_pulsar.session.events import Authenticated, NotAuthenticated
-from arneb_pulsar.session.proving import ANSWER_WITHIN_S
+from arneb_pulsar.session.proving import ANSWER_WITHIN_S, LOOK_S
 from arneb_pulsar.session.transitions import ConnectionState
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
@@ -33,7 +33,8 @@ def connecting(refreshes: bool = True) -> Playbook:
 
 
 def connected(expires_in_s: float, refreshes: bool = True) -> Playbook:
-    play = connecting(refreshes) >> Authenticated(expires_in_s)
+    play = connecting(refreshes)
+    play >> Authenticated(play.clock_ms + expires_in_s * 1000)
     assert isinstance(play.heard().command, pb.CommandConnected)
     play.over()
     return play
@@ -82,7 +83,7 @@ def test_another_proof_is_asked_for_when_the_first_ends() -> None:
     play.over()
     response = pb.AuthData(auth_method_name="token", auth_data=b"later")
     play >> received(pb.CommandAuthResponse(response=response)) << Authenticate("token", b"later")
-    play >> Authenticated(100)
+    play >> Authenticated(play.clock_ms + 100_000)
     play.pass_time(99).over()
     play.pass_time(2)
     assert isinstance(play.heard().command, pb.CommandAuthChallenge)
@@ -103,6 +104,22 @@ def test_a_client_that_does_not_answer_is_closed() -> None:
 def test_a_client_that_cannot_answer_is_closed_at_once() -> None:
     play = connected(100, refreshes=False).pass_time(101)
     play.take(Close)
+
+
+def test_a_proof_ends_by_the_clock_as_it_is_then() -> None:
+    """It said 1970 when the client came, and was set right; or was set back, and the proof holds
+    on."""
+    play = connected(50 * 365 * 86_400)
+    play.pass_time(LOOK_S).over()
+    play.clock_ms += 50 * 365 * 86_400_000
+    play.pass_time(LOOK_S)
+    assert isinstance(play.heard().command, pb.CommandAuthChallenge)
+    play = connected(100)
+    play.clock_ms -= 3_600_000
+    play.pass_time(101).over()
+    play.pass_time(3_500).over()
+    play.pass_time(100)
+    assert isinstance(play.heard().command, pb.CommandAuthChallenge)
 
 
 def test_an_answer_that_nobody_asked_for_says_nothing() -> None:
