@@ -11,7 +11,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test hunt soak-damage check demo bench bench-pairs bench-pulsar bench-delayed conformance mutants clean java compiler broker-tools client-tools
+.PHONY: help run test hunt soak-attack soak-damage check demo bench bench-pairs bench-pulsar bench-delayed conformance mutants clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run          a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -25,6 +25,7 @@ help:
 	@echo "make hunt         the tests again and again with new random examples, until one fails"
 	@echo "make soak-damage  damage a store in one way after the other: no command may die of it (ARGS=--seconds 3600)"
 	@echo "make mutants      seed the known mistakes and prove that the tests notice each"
+	@echo "make soak-attack  hostile peers at every door for minutes: memory, turns, answers to others"
 	@echo "make conformance  black-box scenarios by real clients, against RabbitMQ and Arneb"
 
 run: $(VENV)/.base
@@ -68,6 +69,11 @@ bench-delayed: $(VENV)/.dev
 
 conformance: $(VENV)/.dev java broker-tools client-tools
 	$(BIN)/pytest conformance $(ARGS)
+
+# Hostile peers at every door for five minutes each, beside honest ones, with a seed of their own
+# (ARGS="60 --seed 7 --door amqp"): memory, turns and answers keep to their bounds.
+soak-attack: $(VENV)/.dev
+	$(BIN)/python -m tests.attack $(ARGS)
 
 # The known mistakes, one after the other, in a copy of the code: the tests must see each
 # (ARGS=--black-box: the scenarios of real clients must).

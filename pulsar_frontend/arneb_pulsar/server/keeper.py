@@ -49,6 +49,9 @@ COMPACTION_CHECK_S: Final = 60.0
 TOPICS_PER_TURN: Final = 100
 """Topics looked at before others get their turn: about a millisecond."""
 
+POLICIES_PER_TURN: Final = 20
+"""The same where policies are applied, which many administrators may ask for at once."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -73,9 +76,12 @@ class Keeper:
     async def policies_changed(self, namespace: str, changed: TopicName | None) -> None:
         """Have the policies of a namespace, or of one topic, hold."""
         inside = f"://{namespace}/"
-        for topic in list(self._core.topics.values()):
+        for count, topic in enumerate(list(self._core.topics.values())):
+            if count % POLICIES_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
             name = name_of(topic)
-            if inside not in topic.name or name is None:
+            gone = self._core.topics.get(topic.name) is not topic
+            if inside not in topic.name or name is None or gone:
                 continue
             if changed is None or name.base == changed:
                 self.subscribed(topic)

@@ -6,7 +6,7 @@ that no pattern keeps others waiting.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -15,9 +15,6 @@ from arneb_pulsar.session import effects, events
 
 if TYPE_CHECKING:
     from arneb_pulsar.server.peer import Peer
-
-MATCHED_AT_ONCE: Final = 100
-"""Names between two checkpoints: 0.1 ms with a usual pattern, 4 ms with the worst that is taken."""
 
 
 class Listings:
@@ -61,7 +58,8 @@ async def _chosen(pattern: TopicPattern | None, topics: Sequence[str]) -> Sequen
     if pattern is None:
         return topics
     found: list[str] = []
-    for start in range(0, len(topics), MATCHED_AT_ONCE):
-        found += pattern.choose(topics[start : start + MATCHED_AT_ONCE])
+    at_once = pattern.matched_at_once
+    for start in range(0, len(topics), at_once):
+        found += pattern.choose(topics[start : start + at_once])
         await trio.lowlevel.checkpoint()
     return found

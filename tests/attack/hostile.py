@@ -1,0 +1,99 @@
+"""A hostile peer: ten connections to one door that send all they can and read nothing.
+
+``python -m tests.attack.hostile DOOR PORT SECONDS SEED [THEME]``
+
+The rule: what it sends follows from the seed. When the broker ends a connection, as it may, another
+begins with the next theme.
+"""
+
+import os
+import random
+import selectors
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tests.attack import amqp, http, pulsar
+
+CONNECTIONS: Final = 10
+"""As many as the finding had that took 20 GiB."""
+
+STALLED_S: Final = 5.0
+"""A connection whose broker reads nothing for so long has done what it can; another follows."""
+
+Theme = Callable[[random.Random], bytes]
+
+DOORS: Final[Mapping[str, tuple[Callable[[], bytes], Mapping[str, Theme]]]] = {
+    "amqp": (amqp.opening, amqp.THEMES),
+    "pulsar": (pulsar.opening, pulsar.THEMES),
+    "http": (http.opening, http.THEMES),
+    "http-pulsar": (http.opening, http.ADMIN_THEMES),
+}
+
+
+class Flood:
+    """One connection."""
+
+    def __init__(self, port: int, opening: bytes, theme: bytes) -> None:
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.connect(("127.0.0.1", port))
+        self.socket.setblocking(False)
+        self._left = memoryview(opening + theme)
+        self._theme = theme
+        self.sent_at = time.monotonic()
+        self.bytes = 0
+
+    def go_on(self) -> bool:
+        """Send what goes; False if the broker has had enough."""
+        try:
+            sent = self.socket.send(self._left)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self.sent_at = time.monotonic()
+        self.bytes += sent
+        self._left = self._left[sent:] or memoryview(self._theme)
+        return True
+
+
+def flood(door: str, port: int, seconds: float, seed: int, only: str = "") -> tuple[int, int]:
+    """How many connections there were, and how many bytes they sent."""
+    chance = random.Random(seed)
+    opening, themes = DOORS[door]
+    names = [only] if only else list(themes)
+    ready: selectors.BaseSelector = selectors.DefaultSelector()
+    connections = 0
+    floods: list[Flood] = []
+    until = time.monotonic() + seconds
+    while (now := time.monotonic()) < until:
+        while len(ready.get_map()) < CONNECTIONS:
+            name = names[connections % len(names)]
+            one = Flood(port, opening(), themes[name](chance))
+            ready.register(one.socket, selectors.EVENT_WRITE, one)
+            floods.append(one)
+            connections += 1
+        for key, _ in ready.select(0.2):
+            one = key.data
+            if not one.go_on():
+                one.sent_at = 0.0
+        for key in list(ready.get_map().values()):
+            one = key.data
+            if now - one.sent_at > STALLED_S:
+                ready.unregister(one.socket)
+                one.socket.close()
+    return connections, sum(each.bytes for each in floods)
+
+
+def main() -> None:
+    os.nice(5)  # the broker is attacked, not the machine
+    door, port, seconds, seed, *only = sys.argv[1:]
+    connections, sent = flood(door, int(port), float(seconds), int(seed), *only)
+    print(f"{door}: {connections} connections sent {sent / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""What a hostile Pulsar client sends: every command, with the largest, deepest and most
+arguments."""
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from google.protobuf.message import Message
+from tests.pulsar_frontend.server.client import body_of
+from tests.pulsar_frontend.session.playbook import received
+
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+SPACE: Final = "public/default"
+LARGE_TOPIC: Final = "attack-large"
+"""The queue of the same name."""
+
+Theme = Callable[[random.Random], bytes]
+
+
+def frames(*commands: Message) -> bytes:
+    return received(*commands).data
+
+
+def opening() -> bytes:
+    return frames(pb.CommandConnect(client_version="x" * 10_000, protocol_version=20))
+
+
+def lists(_: random.Random) -> bytes:
+    return frames(
+        *[pb.CommandGetTopicsOfNamespace(request_id=n, namespace=SPACE) for n in range(500)]
+    )
+
+
+def patterns(chance: random.Random) -> bytes:
+    """Expressions that a matcher has to work for."""
+    texts = (".*", f"{SPACE}/(a|b)*a(a|b){{60}}", f"{SPACE}/((a*)*|(b*)*)*c", "(.*)" * 100)
+    return frames(
+        *[
+            pb.CommandGetTopicsOfNamespace(
+                request_id=number, namespace=SPACE, topics_pattern=chance.choice(texts)
+            )
+            for number in range(100)
+        ]
+    )
+
+
+def watchers(chance: random.Random) -> bytes:
+    found = []
+    for number in range(150):
+        found.append(
+            pb.CommandWatchTopicList(
+                request_id=number, watcher_id=chance.randrange(100), namespace=SPACE,
+                topics_pattern=chance.choice((".*", "x|" * 400 + "y")),
+            )
+        )  # fmt: skip
+        found.append(pb.CommandWatchTopicListClose(request_id=1, watcher_id=chance.randrange(200)))
+    return frames(*found)
+
+
+def lookups(chance: random.Random) -> bytes:
+    found = []
+    for number in range(500):
+        topic = f"attack-{chance.randrange(20)}-" + "t" * 500
+        found.append(pb.CommandLookupTopic(topic=topic, request_id=number))
+        found.append(pb.CommandPartitionedTopicMetadata(topic="x" * 5000, request_id=number))
+        found.append(pb.CommandGetSchema(request_id=number, topic=topic))
+        found.append(pb.CommandNewTxn(request_id=number))
+        found.append(pb.CommandPing())
+    return frames(*found)
+
+
+def producers(chance: random.Random) -> bytes:
+    """Come and go with much to say of themselves, and send."""
+    metadata = [pb.KeyValue(key=f"k{n}", value="v" * 1000) for n in range(50)]
+    found = b""
+    for number in range(100):
+        topic = f"non-persistent://{SPACE}/attack-{chance.randrange(20)}"
+        found += frames(
+            pb.CommandProducer(
+                topic=topic, producer_id=number, request_id=number, metadata=metadata
+            )
+        )
+        send = pb.CommandSend(producer_id=number, sequence_id=1)
+        found += received(send, body=body_of(bytes(chance.choice((1, 100_000))))).data
+        found += frames(pb.CommandCloseProducer(producer_id=number, request_id=number))
+    return found
+
+
+def subscribers(chance: random.Random) -> bytes:
+    """Every kind of subscription to a large backlog, with every request that consumers have."""
+    some = [pb.MessageIdData(ledgerId=n % 7, entryId=n, ack_set=[n] * 20) for n in range(500)]
+    found: list[Message] = []
+    for number in range(40):
+        consumer = {"consumer_id": number}
+        found += [
+            pb.CommandSubscribe(
+                topic=LARGE_TOPIC, subscription=f"attack-{chance.randrange(4)}",
+                subType=chance.randrange(4), request_id=number,
+                initialPosition=pb.CommandSubscribe.Earliest, **consumer,
+            ),
+            pb.CommandFlow(messagePermits=1_000_000_000, **consumer),
+            pb.CommandAck(ack_type=0, message_id=some, request_id=number, **consumer),
+            pb.CommandRedeliverUnacknowledgedMessages(message_ids=some, **consumer),
+            pb.CommandRedeliverUnacknowledgedMessages(**consumer),
+            pb.CommandGetLastMessageId(request_id=number, **consumer),
+            pb.CommandConsumerStats(request_id=number, **consumer),
+            pb.CommandSeek(request_id=number, message_publish_time=0, **consumer),
+            pb.CommandUnsubscribe(request_id=number, **consumer),
+            pb.CommandCloseConsumer(request_id=number, **consumer),
+        ]  # fmt: skip
+    return frames(*found)
+
+
+def schemas(chance: random.Random) -> bytes:
+    """As deep and as wide as they may be."""
+    nested: object = "string"
+    for _ in range(150):
+        nested = {"type": "array", "items": nested}
+    fields = [{"name": f"f{n}", "type": "string", "default": ""} for n in range(300)]
+    fields.append({"name": "deep", "type": nested, "default": []})
+    data = json.dumps({"type": "record", "name": "R", "fields": fields}).encode()
+    texts = (data, b"[" * 100_000, b'"\\ud800"', data[:-5])
+    return frames(
+        *[
+            pb.CommandGetOrCreateSchema(
+                request_id=number, topic=LARGE_TOPIC,
+                schema=pb.Schema(name="s", schema_data=chance.choice(texts), type=pb.Schema.Avro),
+            )
+            for number in range(20)
+        ]
+    )  # fmt: skip
+
+
+def noise(chance: random.Random) -> bytes:
+    return chance.randbytes(1000)
+
+
+THEMES: Final[Mapping[str, Theme]] = {
+    each.__name__: each
+    for each in (
+        lists, patterns, watchers, lookups, producers, subscribers, schemas, noise,
+    )
+}  # fmt: skip

@@ -1,0 +1,293 @@
+"""An attack: a broker, its canaries, the hostile peers of one door, and what was measured.
+
+The rule: what is measured is compared with bounds that have a name, and printed whether it holds
+or not.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+from typing import Any, Final, Self
+
+import pika
+from tests.attack.amqp import LARGE_QUEUE
+from tests.attack.hostile import CONNECTIONS
+
+from arneb.demo.process import READY
+from arneb.http.limits import DEFAULT_LIMITS
+from arneb.http.pages import PAGES_MAX
+from arneb_amqp.config import AmqpConfig
+from arneb_pulsar.config import PulsarConfig
+
+MIB: Final = 1024 * 1024
+
+QUEUES: Final = 3000
+LARGE_MESSAGES: Final = 50
+
+CANARY_P99_S: Final = 0.25
+CANARY_WORST_S: Final = 1.0
+TURN_P999_MS: Final = 10.0
+TURN_WORST_MS: Final = 50.0
+COLLECTION_WORST_MS: Final = 250.0
+"""A full garbage collection, which is one piece by nature: with so many queues it takes 40 to 200
+ms on the machines we have. As many turns of an attack may be so long as there were of those."""
+
+OTHERS_SHARE_MAX: Final = 0.2
+"""Of the machine's processors, for other programs. A canary that is late beside more than that says
+nothing of the broker."""
+
+MEMORY_MIB: Final = 256
+"""Above idle and the bounds that have a name, whatever the attack."""
+
+PAGE_MIB: Final = 8
+"""One page of figures of so many queues."""
+
+BOUNDS_MIB: Final[Mapping[str, float]] = {
+    "amqp": CONNECTIONS * AmqpConfig().outbox_bytes_max / MIB,
+    "pulsar": CONNECTIONS * PulsarConfig().outbox_bytes_max / MIB,
+    "http": DEFAULT_LIMITS.held_bytes_max / MIB + 2 * PAGES_MAX * PAGE_MIB,
+    "http-pulsar": DEFAULT_LIMITS.held_bytes_max / MIB + PAGES_MAX * PAGE_MIB,
+}
+"""What the settings of a door name for so many connections."""
+
+DOORS: Final = tuple(BOUNDS_MIB)
+
+
+class AttackedBroker:
+    """A broker process with all doors open, whose turns are measured."""
+
+    def __init__(self, data_dir: Path) -> None:
+        options = [f"--{door}=127.0.0.1:0" for door in DOORS]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "arneb", "serve", f"--data-dir={data_dir}", "--watch-turns",
+             *options],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.ports: dict[str, int] = {}
+        assert self._process.stdout is not None
+        while len(self.ports) < len(DOORS):
+            line = self._process.stdout.readline()
+            assert line, "the broker ended before it was ready"
+            if match := READY.match(line):
+                self.ports[match[1]] = int(match[3])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        try:
+            self._process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def cpu_s(self) -> float:
+        """Processor time that it has taken."""
+        figures = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(figures[11]) + int(figures[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory_mib(self) -> float:
+        """Memory that the kernel cannot take back."""
+        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1]) / 1024
+        raise AssertionError("expected RssAnon")
+
+    def turns(self) -> dict[str, Any]:
+        """What the watchdog has counted so far."""
+        url = f"http://127.0.0.1:{self.ports['http']}/api/turns"
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
+
+    def fill(self) -> None:
+        """Queues for whoever asks for all of them, and messages of a MiB."""
+        parameters = pika.ConnectionParameters("127.0.0.1", self.ports["amqp"])
+        connection = pika.BlockingConnection(parameters)
+        channel = connection.channel()
+        for number in range(QUEUES):
+            channel.queue_declare(f"a-queue-with-a-rather-long-name-{number:05}")
+        channel.queue_declare(LARGE_QUEUE, durable=True)
+        channel.confirm_delivery()
+        for _ in range(LARGE_MESSAGES):
+            channel.basic_publish("", LARGE_QUEUE, bytes(MIB))
+        connection.close()
+
+
+@dataclass
+class Findings:
+    """What one attack has shown."""
+
+    door: str
+    theme: str
+    seconds: float
+    idle_mib: float
+    peak_mib: float = 0.0
+    canary: dict[str, list[float]] = field(default_factory=dict)
+    turn_p999_ms: float = 0.0
+    turn_worst_ms: float = 0.0
+    others_share: float = 0.0
+    """What programs that have nothing to do with it took of the machine meanwhile."""
+    collections: int = 0
+    """Full ones."""
+    long_turns: int = 0
+    """Longer than the bound."""
+    culprits: list[str] = field(default_factory=list)
+
+    @property
+    def memory_bound_mib(self) -> float:
+        return self.idle_mib + MEMORY_MIB + BOUNDS_MIB[self.door]
+
+    def report(self) -> str:
+        lines = [
+            f"{self.door} {self.theme} for {self.seconds:g} s",
+            f"other programs took {self.others_share:.0%} of the machine",
+            f"memory: {self.idle_mib:.0f} MiB idle, {_shown(self.peak_mib, self.memory_bound_mib)}",
+            f"turns: p99.9 {_shown(self.turn_p999_ms, TURN_P999_MS)} ms",
+            f"turns: worst {_shown(self.turn_worst_ms, TURN_WORST_MS)} ms",
+            f"turns beyond that: {self.long_turns}, full garbage collections: {self.collections}",
+        ]
+        for door, times in self.canary.items():
+            lines.append(
+                f"canary {door}: {len(times)} answers, p99 "
+                f"{_shown(1000 * p99(times), 1000 * CANARY_P99_S)} ms, worst "
+                f"{_shown(1000 * max(times), 1000 * CANARY_WORST_S)} ms"
+            )
+        return "\n  ".join([*lines, *(f"long turn: {each}" for each in self.culprits)])
+
+    @property
+    def broken(self) -> list[str]:
+        """The bounds that do not hold."""
+        found = []
+        if self.peak_mib > self.memory_bound_mib:
+            found.append("memory")
+        if self.turn_p999_ms > TURN_P999_MS:
+            found.append("turns p99.9")
+        if self.long_turns > self.collections or self.turn_worst_ms > COLLECTION_WORST_MS:
+            found.append("worst turn")
+        return found + self.late
+
+    @property
+    def late(self) -> list[str]:
+        """The canaries that had to wait for too long."""
+        found = []
+        for door, times in self.canary.items():
+            if p99(times) > CANARY_P99_S:
+                found.append(f"p99 of the canary at {door}")
+            if max(times) > CANARY_WORST_S:
+                found.append(f"worst answer to the canary at {door}")
+        return found
+
+    @property
+    def says_nothing(self) -> bool:
+        """Only canaries were late, and others kept the machine busy."""
+        only_late = bool(self.late) and self.broken == self.late
+        return only_late and self.others_share > OTHERS_SHARE_MAX
+
+
+def _shown(value: float, bound: float) -> str:
+    return f"{value:.1f} (bound {bound:g})"
+
+
+def p99(times: Sequence[float]) -> float:
+    return sorted(times)[max(0, -(-len(times) * 99 // 100) - 1)]
+
+
+def attack(
+    broker: AttackedBroker, door: str, seconds: float, seed: int, theme: str = ""
+) -> Findings:
+    """Attack one door beside the canaries of all."""
+    found = Findings(door, theme, seconds, broker.memory_mib())
+    before, busy = broker.turns(), _busy_s() - _ours_s(broker)
+    began = time.monotonic()
+    watching = [sys.executable, "-m", "tests.attack.canary", json.dumps(broker.ports), str(seconds)]
+    hostile = [sys.executable, "-m", "tests.attack.hostile", door, str(broker.ports[door]),
+               str(seconds), str(seed), *([theme] if theme else [])]  # fmt: skip
+    with _sampling(broker, found):
+        canary = subprocess.Popen(watching, stdout=subprocess.PIPE, text=True)
+        peer = subprocess.Popen(hostile, stdout=subprocess.PIPE, text=True)
+        told = canary.communicate(timeout=seconds + 120)[0]
+        print(peer.communicate(timeout=seconds + 120)[0].strip())
+    assert canary.returncode == peer.returncode == 0
+    assert broker.is_alive
+    found.canary = json.loads(told)
+    elapsed_s = (time.monotonic() - began) * (os.cpu_count() or 1)
+    found.others_share = max(0.0, _busy_s() - _ours_s(broker) - busy) / elapsed_s
+    _compare(before, broker.turns(), found)
+    return found
+
+
+def _busy_s() -> float:
+    """Processor time that anybody has taken since the machine started."""
+    user, nice, system, _, _, *interrupts = (
+        Path("/proc/stat").read_text().split("\n")[0].split()[1:]
+    )
+    return sum(map(int, (user, nice, system, *interrupts[:3]))) / os.sysconf("SC_CLK_TCK")
+
+
+def _ours_s(broker: AttackedBroker) -> float:
+    """What of it the broker, the canaries and the hostile peers have taken, and we."""
+    children, own = (getrusage(who) for who in (RUSAGE_CHILDREN, RUSAGE_SELF))
+    return broker.cpu_s() + sum(each.ru_utime + each.ru_stime for each in (children, own))
+
+
+def _compare(before: Mapping[str, Any], after: Mapping[str, Any], found: Findings) -> None:
+    """Of the turns since ``before``: the counts are those of the histogram's classes."""
+    bounds = [*after["bounds_ms"], float("inf")]
+    pairs = zip(after["turns_by_bound"], before["turns_by_bound"], strict=True)
+    counts = [late - early for late, early in pairs]
+    wanted, seen = 0.999 * sum(counts), 0
+    for shorter, bound, count in zip([0.0, *bounds], bounds, counts, strict=False):
+        seen += count
+        if shorter >= TURN_WORST_MS:
+            found.long_turns += count
+        if count:
+            found.turn_worst_ms = bound
+        if not found.turn_p999_ms and seen >= wanted:
+            found.turn_p999_ms = bound
+    # The worst is known exactly if it was in this attack.
+    if after["turns"]["worst_ms"] > before["turns"]["worst_ms"]:
+        found.turn_worst_ms = after["turns"]["worst_ms"]
+    found.collections = int(after["collections"][-1]["total"] - before["collections"][-1]["total"])
+    earlier = {(each["task"], each["place"]): each["worst_ms"] for each in before["culprits"]}
+    for each in sorted(after["culprits"], key=lambda each: -each["worst_ms"])[:10]:
+        if each["worst_ms"] > earlier.get((each["task"], each["place"]), 0.0):
+            found.culprits.append(f"{each['worst_ms']:.0f} ms {each['task']} at {each['place']}")
+
+
+@contextmanager
+def _sampling(broker: AttackedBroker, found: Findings) -> Iterator[None]:
+    """Look at the broker's memory until the block is over."""
+    over = threading.Event()
+
+    def sample() -> None:
+        while not over.wait(0.02):
+            found.peak_mib = max(found.peak_mib, broker.memory_mib())
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def settle(broker: AttackedBroker) -> None:
+    """Let what the last attack left behind go."""
+    time.sleep(1.0)
+    broker.turns()

@@ -1,0 +1,35 @@
+"""Hostile peers at every door, for a few seconds: others have their turn, and memory its bound.
+
+``make soak-attack`` does the same for minutes, with other seeds.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.attack.running import DOORS, AttackedBroker, attack, settle
+
+SECONDS = 12.0
+"""In which each of ten connections has sent what it can, and for some another theme follows."""
+
+ATTEMPTS = 3
+"""If only canaries are late while other programs keep the machine busy."""
+
+SEED = 20_260_101
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedBroker]:
+    with AttackedBroker(tmp_path_factory.mktemp("attacked") / "data") as one:
+        one.fill()
+        yield one
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_hostile_peers_take_their_share_and_no_more(broker: AttackedBroker, door: str) -> None:
+    for _ in range(ATTEMPTS):
+        settle(broker)
+        found = attack(broker, door, SECONDS, SEED)
+        print(found.report())
+        if not found.says_nothing:
+            break
+    assert not found.broken, found.report()
