@@ -48,6 +48,8 @@ class Play:
                 for name in NAMES:
                     if name not in engine.topics:
                         await engine.create_topic(name, TopicSettings(durable=name != "memory"))
+                    # What nobody waits for would not stay.
+                    await engine.topic(name).subscribe("keep", initial=InitialPosition.EARLIEST)
                 if not await self._play(engine):
                     for name in NAMES:
                         stamps = await stamps_of(engine, name)
