@@ -4,13 +4,21 @@ The rule: neither a client nor an error while one is accepted ends what others u
 fails is tried again, and what goes wrong with a client ends with it.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 import trio
 
 from arneb_core.supervision import contain, supervise
+
+ACCEPT_AGAIN_S: Final = 0.1
+"""After an accept that the system refused, for want of descriptors mostly."""
+
+LOGGED_EVERY_S: Final = 1.0
+
+logger = logging.getLogger(__name__)
 
 StreamT = TypeVar("StreamT", bound=trio.abc.AsyncResource)
 
@@ -22,23 +30,45 @@ async def serve_listeners(
     handler_nursery: trio.Nursery | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
-    """Have ``serve`` serve every client that comes to ``listeners``, until cancelled. The clients'
-    tasks are in ``handler_nursery``, if there is one, and go on when this is cancelled.
+    """Have ``serve`` serve every client that comes to ``listeners``, until cancelled, and close
+    them then. The clients' tasks are in ``handler_nursery``, if there is one, and go on.
 
-    It is :func:`trio.serve_listeners`, of which each listener is a background task of its own.
+    It is :func:`trio.serve_listeners`, but for what that does when an accept fails: it closes the
+    listener and raises.
     """
-
-    async def handle(stream: StreamT) -> None:
-        await contain("serving a connection", partial(serve, stream))
-
-    async with trio.open_nursery() as accepting:
-        for listener in listeners:
-            accept: Callable[[], Awaitable[Any]] = partial(
-                trio.serve_listeners,
-                handle,
-                [listener],
-                handler_nursery=handler_nursery or accepting,
-            )
-            accepting.start_soon(supervise, "the accepting of connections", accept)
-        task_status.started()
+    try:
+        async with trio.open_nursery() as accepting:
+            for listener in listeners:
+                accept = partial(_accept, listener, serve, handler_nursery or accepting)
+                accepting.start_soon(supervise, "the accepting of connections", accept)
+            task_status.started()
+    finally:
+        with trio.CancelScope(shield=True):
+            for listener in listeners:
+                await listener.aclose()
     raise AssertionError("listeners are served until cancelled")
+
+
+async def _accept(
+    listener: trio.abc.Listener[StreamT],
+    serve: Callable[[StreamT], Awaitable[object]],
+    clients: trio.Nursery,
+) -> NoReturn:
+    logged_at = -LOGGED_EVERY_S
+    while True:
+        try:
+            stream = await listener.accept()
+        except OSError as error:
+            if trio.current_time() >= logged_at + LOGGED_EVERY_S:
+                logged_at = trio.current_time()
+                logger.error("cannot accept a connection, to try again: %s", error)
+            await trio.sleep(ACCEPT_AGAIN_S)
+        else:
+            clients.start_soon(_handle, serve, stream)
+
+
+async def _handle(serve: Callable[[StreamT], Awaitable[object]], stream: StreamT) -> None:
+    try:
+        await contain("serving a connection", partial(serve, stream))
+    finally:
+        await trio.aclose_forcefully(stream)

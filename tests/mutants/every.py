@@ -17,6 +17,7 @@ from tests.mutants.promises_table import PROMISES_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.room_table import ROOM_MUTANTS
 from tests.mutants.semantics_table import SEMANTICS_MUTANTS
+from tests.mutants.supervision_table import SUPERVISION_MUTANTS
 from tests.mutants.table import MUTANTS, Mutant
 from tests.mutants.topics_table import TOPIC_MUTANTS
 from tests.mutants.turns_table import TURNS_MUTANTS
@@ -33,6 +34,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *JOURNAL_MUTANTS,
     *PROMISES_MUTANTS,
     *PULSAR_MUTANTS,
+    *SUPERVISION_MUTANTS,
     *TOPIC_MUTANTS,
     *DOOR_MUTANTS,
     *TURNS_MUTANTS,

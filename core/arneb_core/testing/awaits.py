@@ -2,7 +2,7 @@
 
 The rule: an await that is made to raise has not done what it was to do, as far as whatever is
 awaited allows: it is told as of a cancellation, so that nobody holds a lock or a place in a queue
-that its task does not know of. Where that is refused, as by a thread at work, it raises at its end.
+that its task does not know of. A nursery has it raise by itself; a thread's work raises at its end.
 """
 
 from collections import Counter
@@ -15,7 +15,12 @@ import trio
 Place = tuple[str, ...]
 """Where a task awaits: file and line of each function on the way, those of the project only."""
 
+Abort = Callable[[Callable[[], NoReturn]], trio.lowlevel.Abort]
+
 OURS: Final = "arneb"
+
+THREAD: Final = "to_thread_run_sync"
+"""What waits for a thread."""
 
 
 class InjectedFault(Exception):
@@ -29,10 +34,10 @@ class FaultyAwaits:
     def __init__(self) -> None:
         self.runs: Counter[str] = Counter()
         """Runs begun, by task."""
-        self.failed: dict[tuple[str, Place], int] = {}
-        """Awaits that were made to raise, each with the number of the run."""
+        self.failed: set[tuple[str, Place]] = set()
+        """Awaits that were made to raise, by task."""
         self.passed: set[tuple[str, Place]] = set()
-        """Those of them at which a later run has been."""
+        """Those of them at whose line of the task's own loop it was again."""
 
     def __repr__(self) -> str:
         return f"<FaultyAwaits {len(self.failed)} failed, {len(self.passed)} passed again>"
@@ -40,24 +45,24 @@ class FaultyAwaits:
     async def attempt(self, name: str, run: Callable[[], Awaitable[object]]) -> None:
         """One run of a background task."""
         self.runs[name] += 1
-        number = self.runs[name]
 
         def is_to_fail(place: Place) -> bool:
-            here = name, place
-            if here not in self.failed:
-                self.failed[here] = number
-                return True
-            if self.failed[here] < number:
-                self.passed.add(here)
-            return False
+            # Deeper down some are come to only because others failed.
+            self.passed |= {
+                each for each in self.failed if each[0] == name and each[1][:1] == place[:1]
+            }
+            if (name, place) in self.failed:
+                return False
+            self.failed.add((name, place))
+            return True
 
         await _Driven(run(), is_to_fail)
 
     @property
     def outstanding(self) -> dict[str, list[Place]]:
-        """Awaits that were made to raise and were not come to again, by task."""
+        """Awaits that were made to raise, and whose loop did not come there again, by task."""
         found: dict[str, list[Place]] = {}
-        for name, place in self.failed.keys() - self.passed:
+        for name, place in self.failed - self.passed:
             found.setdefault(name, []).append(place)
         return found
 
@@ -79,11 +84,13 @@ class _Driven:
             except StopIteration as stop:
                 return stop.value
             is_late = False
-            if self._is_to_fail(_place_of(coroutine)):
-                if _is_undone(trap):
+            abort: Abort | None = getattr(trap, "abort_func", None)
+            # Without one it is a checkpoint that never raises: its caller may hold a lock by then.
+            if abort is not None and self._is_to_fail(_place_of(coroutine)):
+                if abort(_raise) is trio.lowlevel.Abort.SUCCEEDED:
                     resume, value = coroutine.throw, InjectedFault("told to fail")
                     continue
-                is_late = True
+                is_late = _is_in_thread(coroutine)
             try:
                 value = yield trap
                 resume = coroutine.send
@@ -94,11 +101,15 @@ class _Driven:
                     resume, value = coroutine.throw, InjectedFault("told to fail")
 
 
-def _is_undone(trap: Any) -> bool:
-    """Whatever a task waits for lets it go."""
-    abort: Callable[[Callable[[], NoReturn]], trio.lowlevel.Abort] | None
-    abort = getattr(trap, "abort_func", None)
-    return abort is None or abort(_raise) is trio.lowlevel.Abort.SUCCEEDED
+def _is_in_thread(coroutine: Any) -> bool:
+    """It waits for a thread."""
+    name = ""
+    while coroutine is not None:
+        name = getattr(coroutine, "__name__", name)
+        if name == THREAD:
+            return True
+        coroutine = getattr(coroutine, "cr_await", None)
+    return False
 
 
 def _raise() -> NoReturn:

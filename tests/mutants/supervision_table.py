@@ -1,0 +1,57 @@
+"""Mistakes with errors of our own: who goes on after one, and with what."""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+CORE: Final = "core/arneb_core/"
+TOPOLOGY: Final = "amqp_frontend/arneb_amqp/topology/"
+SUPERVISION_TESTS: Final = ("tests/core/test_supervision.py",)
+STARTING_OVER_TESTS: Final = ("tests/core/test_starting_over.py",)
+TOPOLOGY_TESTS: Final = ("tests/amqp_frontend/topology/test_failures.py",)
+
+SUPERVISION_MUTANTS: Final = (
+    Mutant(
+        "an error in a background task ends the broker",
+        CORE + "supervision.py",
+        "        except Exception as error:\n            if trio.current_time()",
+        "        except ZeroDivisionError as error:\n            if trio.current_time()",
+        SUPERVISION_TESTS,
+    ),
+    Mutant(
+        "housekeeping ends when the store takes nothing",
+        TOPOLOGY + "housekeeping.py",
+        "    except CoreError as error:\n",
+        "    except TopicBusy as error:\n",
+        TOPOLOGY_TESTS,
+    ),
+    Mutant(
+        "what a turn that failed had in hand is lost",
+        CORE + "starting_over.py",
+        "    settlement.returned(lost, count=False)\n",
+        "    settlement.returned([], count=False)\n",
+        STARTING_OVER_TESTS,
+    ),
+    Mutant(
+        "a queue whose deletion failed refuses nothing any more",
+        TOPOLOGY + "queues.py",
+        "                    self.refusing[queue.name] = refusing\n",
+        "                    pass\n",
+        TOPOLOGY_TESTS,
+    ),
+    Mutant(
+        "an exchange that delays does not come back",
+        TOPOLOGY + "delays.py",
+        'what it has kept", self.exchange)\n            self.begin()\n',
+        'what it has kept", self.exchange)\n',
+        TOPOLOGY_TESTS,
+    ),
+    Mutant(
+        "dead letters that could not be handed over are stranded",
+        CORE + "departures.py",
+        "        self._subscription.topic.engine.try_again(self._subscription)\n"
+        "        self._read(reason, positions)\n",
+        "        self._subscription.topic.engine.try_again(self._subscription)\n",
+        STARTING_OVER_TESTS,
+    ),
+)
