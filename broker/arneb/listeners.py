@@ -4,15 +4,37 @@ The rule: every port is taken before the data directory is opened, so a port in 
 refused with nothing changed, and clients that connect while the store opens simply wait.
 """
 
+import errno
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 import trio
 
 from arneb.accepting import CarefulListener, RefusalLog
 from arneb.config import Address, Listen
+
+Place = tuple[int, str]
+"""Family and address."""
+
+EVERYWHERE: Final[Mapping[str, Sequence[Place]]] = {
+    "*": ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")),
+    "::": ((socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0")),
+}
+"""What stands for every address of the machine, of both families, as in RabbitMQ."""
+
+LOOPBACKS: Final[Sequence[Place]] = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
+
+NO_IPV6: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
+"""What a system says that has no IPv6, or has it turned off."""
+
+BACKLOG: Final = 0xFFFF
+"""Clients that wait to be accepted; the system has a bound of its own."""
+
+PORT_TRIES: Final = 16
+"""Until a port that the system chose for one address is free at the others."""
 
 
 class BindFailed(Exception):
@@ -53,11 +75,78 @@ class Listeners:
 
 
 async def _bind(door: str, address: Address, log: RefusalLog) -> list[CarefulListener]:
+    """One listener for each address that ``address`` stands for, all at one port."""
     try:
-        bound = await trio.open_tcp_listeners(address.port, host=address.host)
+        places = await _places(address.host)
+        for _ in range(PORT_TRIES):
+            try:
+                return [CarefulListener(each, log) for each in _listen(places, address.port)]
+            except _PortTaken:
+                continue  # the port was free at the first address only
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     except OSError as error:
         raise BindFailed(f"cannot listen for {door} on {address}: {_reason(error)}") from error
-    return [CarefulListener(each, log) for each in bound]
+
+
+async def _places(host: str) -> list[Place]:
+    """Family and address of everything that ``host`` stands for, each once."""
+    if host in EVERYWHERE:
+        return list(EVERYWHERE[host])
+    found: dict[Place, None] = {}
+    flags = socket.AI_PASSIVE
+    for family, _, _, _, name in await trio.socket.getaddrinfo(
+        host, None, type=socket.SOCK_STREAM, flags=flags
+    ):
+        if family in (socket.AF_INET, socket.AF_INET6):
+            found[family, str(name[0])] = None
+    if host == "localhost":
+        # Whatever the hosts file says: clients try one address or the other.
+        found.update(dict.fromkeys(LOOPBACKS))
+    return list(found)
+
+
+def _listen(places: Sequence[Place], port: int) -> list[trio.SocketListener]:
+    """Listen at all of ``places``; without IPv6 on this machine, at the others."""
+    bound: list[socket.socket] = []
+    refused: OSError | None = None
+    try:
+        for family, host in places:
+            at = bound[0].getsockname()[1] if bound else port
+            try:
+                bound.append(_socket(family, host, at))
+            except OSError as error:
+                if bound and not port and error.errno == errno.EADDRINUSE:
+                    raise _PortTaken from error
+                is_missing = family == socket.AF_INET6 and error.errno in NO_IPV6
+                if not is_missing or len(places) == 1:
+                    raise
+                refused = error
+        if refused is not None and not bound:
+            raise refused
+    except BaseException:
+        for sock in bound:
+            sock.close()
+        raise
+    return [trio.SocketListener(trio.socket.from_stdlib_socket(sock)) for sock in bound]
+
+
+def _socket(family: int, host: str, port: int) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # Beside one for IPv4: what one socket takes for both is the system's to choose.
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind((host, port))
+        sock.listen(BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+class _PortTaken(Exception):
+    """The system's choice of a port is not free at another address."""
 
 
 def _reason(error: OSError) -> str:
