@@ -88,4 +88,11 @@ PROMISES_MUTANTS: Final = (
         "            self.deadline = self._outlet.now + left_s\n",
         ("tests/pulsar_frontend/session/test_proving.py",),
     ),
+    Mutant(
+        "a partition comes back while its topic goes",
+        PULSAR_SERVER + "topics.py",
+        "        if not create or topic.base in self._leaving:\n",
+        "        if not create:\n",
+        PULSAR_GOING_TESTS,
+    ),
 )

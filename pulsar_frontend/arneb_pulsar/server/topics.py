@@ -27,6 +27,8 @@ class Topics:
     def __init__(self, core: Core, registry: Registry) -> None:
         self._core = core
         self._registry = registry
+        self._leaving: set[TopicName] = set()
+        """Partitioned topics that are being removed: no partition of theirs is to be made anew."""
 
     def exists(self, topic: TopicName) -> bool:
         """There is such a topic, plain or partitioned."""
@@ -39,7 +41,7 @@ class Topics:
             return
         if not self._registry.has_namespace(topic.namespace):
             raise TopicNotFound(NO_NAMESPACE.format(topic.namespace))
-        if not create:
+        if not create or topic.base in self._leaving:
             raise TopicNotFound(f"Topic {topic} not found")
         partitions = self._registry.partitions(topic.base)
         if topic.base is topic or not partitions:
@@ -149,9 +151,13 @@ class Topics:
         before stays so."""
         if not self._registry.partitions(topic):
             raise TopicNotFound(f"Partitioned Topic not found: {topic}")
-        for each in self.parts(topic):
-            await self.drop(each, only_if=only_if)
-        await self._registry.drop_partitioned(topic, kept)
+        self._leaving.add(topic)
+        try:
+            for each in self.parts(topic):
+                await self.drop(each, only_if=only_if)
+            await self._registry.drop_partitioned(topic, kept)
+        finally:
+            self._leaving.discard(topic)
 
     def parts(self, topic: TopicName) -> list[TopicName]:
         """The partitions of a partitioned topic that are there; of a plain one, itself."""

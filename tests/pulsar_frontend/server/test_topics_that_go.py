@@ -179,3 +179,30 @@ async def test_a_consumer_that_came_meanwhile_is_not_put_out_by_an_unsubscribe(
         refused = await first.expect(CommandError)
         assert refused.error == pb.MetadataError
         assert len(topic_of(running).subscriptions["s"].consumers) == 2
+
+
+async def test_no_partition_comes_back_while_its_topic_goes(open_door: OpenDoor) -> None:
+    """Its clients ask for it as soon as they are told that it has gone."""
+    async with open_door() as running, connected(running.door) as (client,):
+        admin = Admin(running)
+        await admin("PUT", "/t/partitions", 2)
+        answers: list[object] = []
+
+        async def delete() -> None:
+            answers.append((await admin("DELETE", "/t/partitions", force="true"))[0])
+
+        running.store.hold()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(delete)
+            await trio.testing.wait_all_tasks_blocked()
+            changes: list[tuple[str, bool]] = []
+            running.core.watch_topics(lambda name, came: changes.append((name, came)))
+            running.store.release()
+            while not changes:
+                await trio.lowlevel.checkpoint()
+            assert changes[0] == (name_of("t-partition-0"), False)
+            running.store.hold()
+            answer = await client.producer("t-partition-0")
+            assert isinstance(answer, CommandError) and answer.error == pb.TopicNotFound
+            running.store.release()
+        assert answers == [204] and not running.core.topics
