@@ -178,7 +178,6 @@ class TurnWatchdog(trio.abc.Instrument):
     # Inside.
 
     def _put_down(self, task: str, ms: float) -> None:
-        task = task.removeprefix("<").partition(" ")[0]
         # Not the list itself, to which the thread may add meanwhile.
         seen = Counter(self._places[:]).most_common(1)
         place = seen[0][0] if seen else UNSEEN

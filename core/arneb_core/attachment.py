@@ -158,6 +158,11 @@ class Consumer(Protocol):
         ``masks`` these messages. Without an heir that is an acknowledgement."""
         ...
 
+    async def give_back(self, *, count: bool) -> None:
+        """Give what is in flight back in turns, the first first, if that is very much; nothing new
+        comes meanwhile. Whoever leaves calls this before :meth:`detach`."""
+        ...
+
     def release_all(self, *, count: bool) -> None:
         """Give everything in flight back (Pulsar's redeliver without ids, AMQP's recover)."""
         ...

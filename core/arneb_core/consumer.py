@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from arneb_core.callbacks import call
 from arneb_core.dispatch import Receiver
 from arneb_core.errors import NotAllowed
+from arneb_core.giving_back import give_back
 from arneb_core.interface import (
     ConsumerSpec,
     Deliveries,
@@ -237,6 +238,10 @@ class LogConsumer:
             if held:
                 self._take_mask(place, held)
                 departures.reject_messages(Departure.REJECTED, place, held)
+
+    async def give_back(self, *, count: bool) -> None:
+        """Give back in turns; see the interface."""
+        await give_back(self, count=count)
 
     def release_all(self, *, count: bool) -> None:
         """Give everything in flight back."""

@@ -25,6 +25,7 @@ from arneb_core.dispatch import (
 from arneb_core.entry import messages_in
 from arneb_core.interface import Deliveries, Window
 from arneb_core.position import BEFORE_ALL, Position
+from arneb_core.redeliveries import RedeliveryCounts
 
 if TYPE_CHECKING:
     from arneb_core.consumer import LogConsumer
@@ -55,7 +56,7 @@ class HandOut:
         self._suspect_until = suspect_until
         self._returned = BitMap64()
         self._unseen = BitMap64()
-        self._counts: dict[Position, int] = {}
+        self._counts = RedeliveryCounts()
         self.divided: dict[Position, int] = {}
         """Batches that went out message by message: the messages in flight anywhere."""
         self.sizes: dict[Position, int] = {}
@@ -131,8 +132,7 @@ class HandOut:
         """These came back; they count as seen, and with ``count`` as rejected once more."""
         self._returned.update(positions)
         if count:
-            for place in positions:
-                self._counts[place] = self._counts.get(place, 0) + 1
+            self._counts.raise_(positions)
 
     def vouch(self, positions: Sequence[Position]) -> None:
         """Nobody can have seen these, whatever was written down before the start."""
@@ -141,7 +141,7 @@ class HandOut:
 
     def redelivery_count(self, place: Position) -> int:
         """How often the entry was rejected."""
-        return self._counts.get(place, 0)
+        return self._counts.get(place)
 
     def forget_counts(self) -> None:
         self._counts.clear()
@@ -151,8 +151,7 @@ class HandOut:
         if self.weights is not None:
             self.weights.settled(positions)
         if self._counts:
-            for place in positions:
-                self._counts.pop(place, None)
+            self._counts.forget(positions)
         if self._returned:
             self._returned.difference_update(BitMap64(positions))
         if self.divided:
@@ -167,14 +166,16 @@ class HandOut:
         if self._returned:
             self._returned.remove_range(0, place + 1)
         if self._counts:
-            self._counts = {each: n for each, n in self._counts.items() if each > place}
+            self._counts.forget_through(place)
         if self.divided:
             self.settled([each for each in self.divided if each <= place])
 
     def settled_all_but(self, positions: Sequence[Position]) -> None:
         """As :meth:`settled`, for everything but ``positions``."""
         past = self.past(positions)
-        self._returned, self._counts = past.returned, dict(past.counts)
+        self._returned = past.returned
+        self._counts.clear()
+        self._counts.update(past.counts)
         if self.weights is not None:
             self.weights.emptied()
         for place in self.divided.keys() - set(positions):
@@ -182,8 +183,7 @@ class HandOut:
 
     def past(self, positions: Sequence[Position]) -> Past:
         """What is remembered of ``positions``."""
-        counts = self._counts
-        known = {each: counts[each] for each in positions if each in counts} if counts else {}
+        known = self._counts.of(positions) if self._counts else {}
         return Past(self._returned & BitMap64(positions), known)
 
     def remember(self, past: Past) -> None:
@@ -371,7 +371,7 @@ class HandOut:
         redelivered = self._seen_before(positions)
         counts = None
         if self._counts:
-            counts = {each: self._counts[each] for each in positions if each in self._counts}
+            counts = self._counts.of(positions)
         if self.weights is not None:
             self.weights.left(positions, entries)
         run = Deliveries(positions, entries, redelivered, counts or None, masks)

@@ -173,7 +173,7 @@ class SubscriptionModel:
         parts = {place for consumer in self.consumers.values() for place in consumer.masks}
         assert handout.divided.keys() == handout.sizes.keys() == parts
         assert set(handout._returned) <= unsettled
-        assert handout._counts == self.counts
+        assert handout._counts.items() == self.counts
         assert set(replay._places) <= {place for place, _ in self.ready}
         assert not handout.broken
         assert not (subscription._reader.fetch.failure or replay.fetch.failure)

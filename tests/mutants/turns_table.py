@@ -119,4 +119,32 @@ TURNS_MUTANTS: Final = (
         "            return removed\n",
         ("tests/amqp_frontend/topology/test_turns.py",),
     ),
+    Mutant(
+        "all that is unanswered means what comes later too",
+        SESSION + "channel.py",
+        "                raise Pause(Ack(item.channel, DeliveryTag(tag))) from None\n",
+        "                raise Pause(item) from None\n",
+        ("tests/amqp_frontend/session/test_many_answers.py",),
+    ),
+    Mutant(
+        "millions of answers are one turn",
+        SESSION + "delivering.py",
+        "        if part is not None:\n            self._host.work_left = 0\n        return part\n",
+        "        return None\n",
+        ("tests/amqp_frontend/session/test_many_answers.py",),
+    ),
+    Mutant(
+        "a consumer that leaves gives millions back in one turn",
+        "core/arneb_core/giving_back.py",
+        "        await trio.lowlevel.checkpoint()\n",
+        "",
+        ("tests/core/test_giving_back.py",),
+    ),
+    Mutant(
+        "forgetting counts looks at all of them",
+        "core/arneb_core/redeliveries.py",
+        "            self.forget([each for each in chunk if each <= place])\n",
+        "            self.forget([each for each in self.items() if each <= place])\n",
+        ("tests/core/test_redeliveries.py",),
+    ),
 )

@@ -38,7 +38,7 @@ from arneb_amqp.session.reply_to import is_reply_queue
 from arneb_amqp.session.stream import Reading
 from arneb_amqp.session.unacked import ConsumerId, attached_again, consumer_of
 from arneb_amqp.topology.arguments import QueueType
-from arneb_amqp.topology.attachments import Attachment, Consumption
+from arneb_amqp.topology.attachments import Attachment, Consumption, give_back
 from arneb_amqp.topology.counting import counted
 from arneb_amqp.topology.gate import Gate
 from arneb_amqp.topology.queue import ConnectionId
@@ -365,6 +365,7 @@ class Bridge:
         ]
         if not present:
             return
+        await give_back(map(self._attached.get, present))
         async with self._topology.changing():
             for id_ in present:
                 attachment = self._attached.pop(id_, None)
@@ -374,8 +375,6 @@ class Bridge:
 
     async def _end(self, _: EndConnection) -> None:
         await self.end()
-
-    # Helpers.
 
     def _done(self, token: Token, error: CommitFailed | None) -> None:
         self._receiver.committed(token, None if error is None else in_amqp(error))

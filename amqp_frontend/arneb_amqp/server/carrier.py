@@ -4,9 +4,9 @@ The rule: orders are carried out at once; a request has to be waited for, and ev
 it waits too. So at most one task carries requests, and while it does nobody else takes effects.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeGuard
 
 import trio
 
@@ -26,11 +26,32 @@ from arneb_amqp.session.effects import (
     Request,
     Wake,
 )
+from arneb_amqp.session.unacked import Settled
 from arneb_core.supervision import contain
 
 _AFTER_PUBLISHES: Final = (Perform, Get, Leave, EndConnection)
 """Requests that wait until what was published before them is in its queues, as in RabbitMQ: a
 client counts, gets, purges or deletes it at once, and whoever closes may tell others to look."""
+
+
+PLACES_PER_TURN: Final = 8_192
+"""What is answered of many deliveries in one turn: some 2 ms."""
+
+Answering = Acknowledge | Reject | Release
+
+
+def _is_large(effect: Effect) -> TypeGuard[Answering]:
+    return isinstance(effect, Answering) and len(effect.settled.places) > PLACES_PER_TURN
+
+
+def in_pieces(effect: Answering) -> Iterator[Answering]:
+    """The same answers in their order, few enough of them at a time."""
+    settled = effect.settled
+    kind = type(effect)
+    for first in range(0, len(settled.places), PLACES_PER_TURN):
+        yield kind(Settled(settled.consumer, settled.places[first : first + PLACES_PER_TURN]))
+    if settled.masks:
+        yield kind(Settled(settled.consumer, [], settled.masks))
 
 
 class Carried(Protocol):
@@ -91,21 +112,21 @@ class Carrier:
             self._nursery.start_soon(contain, "carrying on", carry_on)
 
     def order(self) -> list[Effect]:
-        """Carry out effects up to the first request; the rest, for :meth:`carry_out`. Not while
-        another task does that: see :meth:`finished`."""
+        """Carry out effects up to the first that takes long; the rest, for :meth:`carry_out`. Not
+        while another task does that: see :meth:`finished`."""
         assert not self._busy, "at most one task carries effects out"
         effects = self._session.take_effects()
         while effects:
             for index, effect in enumerate(effects):
-                if isinstance(effect, Request):
+                if isinstance(effect, Request) or _is_large(effect):
                     return effects[index:]
                 self._order_one(effect)
             effects = self._session.take_effects()
         return effects
 
     async def carry_out(self, effects: list[Effect]) -> None:
-        """Carry out effects, the first of which is a request, and all that they bring about; and
-        have the session handle the rest of what came, turn by turn."""
+        """Carry out effects, the first of which takes long, and all that they bring about; and have
+        the session handle the rest of what came, turn by turn."""
         self._busy = True
         try:
             while effects or self._session.has_more:
@@ -122,6 +143,10 @@ class Carrier:
                             await self._all_kept()
                         event = await self._bridge.perform(effect)
                         self._session.handle(event, *self._instants())
+                    elif _is_large(effect):
+                        for piece in in_pieces(effect):
+                            self._order_one(piece)
+                            await trio.lowlevel.checkpoint()
                     else:
                         self._order_one(effect)
                 effects = self._session.take_effects()

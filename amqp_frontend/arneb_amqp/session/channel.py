@@ -26,6 +26,7 @@ from arneb_amqp.session.delivering import ChannelConsumer, Deliverer
 from arneb_amqp.session.effects import Cancel, Get, Wake
 from arneb_amqp.session.events import Pulled
 from arneb_amqp.session.host import Host
+from arneb_amqp.session.pauses import Pause
 from arneb_amqp.session.publishing import Publisher
 from arneb_amqp.session.replies import close_channel, make
 from arneb_amqp.session.reply_to import ReplyTo
@@ -33,7 +34,7 @@ from arneb_amqp.session.stream import Reading, StreamReader
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.session.transitions import ChannelInput, ChannelState, next_channel_state
 from arneb_amqp.wire.access import Access
-from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.items import Ack, AckRun, Publish, PublishRun
 from arneb_amqp.wire.tables import Table
 
@@ -80,7 +81,12 @@ class Channel:
         if self.state is not ChannelState.OPEN:
             return
         if item.multiple:
-            self.deliverer.acknowledge_through(item.tag, self.publisher.transaction)
+            # All is what is unanswered now, and not what comes while others have their turn.
+            tag = item.tag or self.deliverer.unacked.last
+            try:
+                self.deliverer.acknowledge_through(tag, self.publisher.transaction)
+            except Pause:
+                raise Pause(Ack(item.channel, DeliveryTag(tag))) from None
         else:
             self.deliverer.acknowledge((item.tag,), self.publisher.transaction)
 
@@ -209,6 +215,9 @@ class Channel:
         self._host.ask(Get(getter, queue, no_ack), pulled)
 
     def _nack(self, method: Basic.Nack) -> None:
+        if method.multiple and not method.delivery_tag:
+            # All that is unanswered now; after a pause it is this method that comes again.
+            method.delivery_tag = self.deliverer.unacked.last
         self.deliverer.reject(
             method.delivery_tag, self.publisher.transaction,
             multiple=method.multiple, requeue=method.requeue,

@@ -16,6 +16,7 @@ from arneb_amqp.session.answers import Patience, timed_out
 from arneb_amqp.session.effects import Consume, Leave, Reject, Release, Wake
 from arneb_amqp.session.events import Pulled
 from arneb_amqp.session.host import Host
+from arneb_amqp.session.pauses import Pause
 from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo
 from arneb_amqp.session.stream import StreamReader
 from arneb_amqp.session.taking_apart import taken_apart
@@ -27,6 +28,9 @@ from arneb_amqp.wire.tables import Table
 from arneb_core.entry import Origin
 from arneb_core.interface import Deliveries, Window
 from arneb_core.position import Position
+
+ANSWERS_PER_TURN: Final = 40_000
+"""What one method answers of many deliveries before others have their turn: some 2 ms."""
 
 _ORIGIN: Final = itemgetter(1)
 _AMQP: Final = bytes((Origin.AMQP,))
@@ -168,7 +172,8 @@ class Deliverer:
         ids = (*(consumer.id for consumer in self.consumers.values()), *self._getters.values())
         for consumer in list(self.consumers.values()):
             self.remove(consumer)
-        owners = {settled.consumer for settled in self.unacked.take_all()}
+        owners = self.unacked.owners()
+        self.unacked.clear()
         return Leave(tuple(sorted({*ids, *owners})))
 
     def deliver(self, consumer: ChannelConsumer, owner: ConsumerId, run: Deliveries) -> None:
@@ -241,19 +246,25 @@ class Deliverer:
         if transaction is not None:
             self._settle(self._tags_through(tag), transaction, Answer.ACKNOWLEDGE)
             return
-        groups, unknown = self.unacked.take_through(tag)
+        part = self._part_through(tag)
+        groups, unknown = self.unacked.take_through(tag if part is None else part)
         if unknown is not None:
             raise unknown_tag(unknown)
         for settled in groups:
             self._host.agenda.acknowledge(settled)
         if self._orphans:
             self._answered(groups)
+        if part is not None:
+            raise Pause
 
     def reject(
         self, tag: int, transaction: Transaction | None, *, multiple: bool, requeue: bool
     ) -> None:
         """The client does not want these deliveries: back to the queue, or away."""
-        tags = self._tags_through(tag) if multiple else [tag]
+        part = None
+        if multiple and transaction is None:
+            part = self._part_through(tag)
+        tags = self._tags_through(tag if part is None else part) if multiple else [tag]
         if transaction is not None:
             self._settle(tags, transaction, Answer.RELEASE if requeue else Answer.REJECT)
             return
@@ -264,6 +275,17 @@ class Deliverer:
         for settled in groups:
             self._host.agenda.emit(Release(settled) if requeue else Reject(settled))
         self._answered(groups)
+        if part is not None:
+            raise Pause
+
+    def _part_through(self, tag: int) -> int | None:
+        """How far one turn may go of all up to ``tag``; None = all the way."""
+        if tag and tag not in self.unacked:
+            return None
+        part = self.unacked.part_through(tag, ANSWERS_PER_TURN)
+        if part is not None:
+            self._host.work_left = 0
+        return part
 
     def check_answers(self, now: float, timeout_s: float) -> None:
         """Raise 406 when a delivery has waited for its answer for too long."""

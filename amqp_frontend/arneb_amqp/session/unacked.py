@@ -10,7 +10,7 @@ single message inside a batch.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Final, NewType
 
 from arneb_core.position import Position
@@ -73,10 +73,11 @@ class Unacked:
 
     Invariant: every tag in ``_places`` is below ``next_tag``, and none is below ``_low``.
     ``_owners`` is None while all of them belong to ``_owner``; else it has the same keys as
-    ``_places``. The keys of ``_masks`` are among those of ``_places``.
+    ``_places``. The keys of ``_masks`` are among those of ``_places``. The keys of ``_places``
+    ascend unless ``_undone``.
     """
 
-    __slots__ = ("_low", "_masks", "_owner", "_owners", "_places", "next_tag")
+    __slots__ = ("_low", "_masks", "_owner", "_owners", "_places", "_undone", "next_tag")
 
     def __init__(self) -> None:
         self.next_tag = 1
@@ -85,6 +86,7 @@ class Unacked:
         self._owner = NOBODY
         self._owners: dict[int, ConsumerId] | None = None
         self._masks: dict[int, int] = {}
+        self._undone = False
 
     def __len__(self) -> int:
         return len(self._places)
@@ -180,6 +182,30 @@ class Unacked:
             return sorted(self._places)
         return [each for each in range(self._low, tag + 1) if each in self._places]
 
+    def part_through(self, tag: int, limit: int) -> int | None:
+        """A tag below ``tag`` up to which there are about ``limit``; None when no more than that
+        are meant, or when answers were undone and the tags are in no order."""
+        if len(self._places) <= limit or self._undone:
+            return None
+        found = next(islice(self._places, limit, None))
+        return found if found < tag else None
+
+    @property
+    def last(self) -> int:
+        """The last tag that is unanswered; 0 when there is none, or the tags are in no order."""
+        return 0 if self._undone else next(reversed(self._places), 0)
+
+    def owners(self) -> set[ConsumerId]:
+        """Whose deliveries there are."""
+        if not self._places:
+            return set()
+        return {self._owner} if self._owners is None else set(self._owners.values())
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._places, self._owners, self._masks = {}, None, {}
+        self._low = self.next_tag
+
     def snapshot(self, tags: Iterable[int]) -> list[Pending]:
         """What :meth:`restore` needs to undo taking ``tags``; a tag not there ends it."""
         pending = []
@@ -192,6 +218,7 @@ class Unacked:
 
     def restore(self, pending: Iterable[Pending]) -> None:
         """Put back what was taken (a transaction's acks, when it is rolled back)."""
+        self._undone = True
         if self._owners is None:
             self._owners = dict.fromkeys(self._places, self._owner)
         for each in pending:

@@ -6,6 +6,7 @@ client owes answers for its deliveries, because ``basic.cancel`` gives nothing b
 counted as a consumer of the queue.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -179,6 +180,15 @@ class Attachments:
         if queue.auto_delete and not queue.consumer_count and self._queues.has(queue):
             with suppress(TopicBusy):  # a Pulsar client joined meanwhile
                 await self._queues.delete(queue, only_if=lambda _: not queue.consumer_count)
+
+
+async def give_back(leaving: Iterable[Attachment | None]) -> None:
+    """What is in flight at those that leave goes back in turns, if it is very much. That is for
+    before the topology's lock is taken; :meth:`Attachments.detach` comes then."""
+    for attachment in leaving:
+        if attachment is not None:
+            is_quorum = attachment.queue.type is QueueType.QUORUM
+            await attachment.consumer.give_back(count=is_quorum)
 
 
 def _windows(queue: Queue, wanted: Consumption) -> tuple[Window, ...]:
