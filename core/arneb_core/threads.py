@@ -84,12 +84,17 @@ class Writer:
 
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:
-            changes, then = work
-            result = self._result(changes)
-            if result is None:
+            if not self._commit(*work):
                 return
+            del work  # or what was committed would stay in memory until there is more
+
+    def _commit(self, changes: Changes, then: Then) -> bool:
+        """Commit and tell; False when nothing more can be committed by this process."""
+        result = self._result(changes)
+        if result is not None:
             with suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(then, result)
+        return result is not None
 
     def _result(self, changes: Changes) -> CommitResult | None:
         """How the commit went; None if nobody will ever know in this process."""
@@ -161,19 +166,22 @@ class Reader:
 
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:
-            what, job, then = work
-            found: object
-            try:
-                with self._store.snapshot() as snapshot:
-                    found = job(snapshot)
-            except StoreFailed as error:
-                found = error
-            except Exception as error:
-                if not isinstance(error, ValueError):
-                    logger.exception("reading failed unexpectedly")
-                found = StoreFailed(f"cannot read {what}: {error}")
-            with suppress(trio.RunFinishedError):
-                self._token.run_sync_soon(self._answer, then, found)
+            self._read(*work)
+            del work  # or what was read, and who asked, would stay in memory until there is more
+
+    def _read(self, what: str, job: Job[Any], then: Callable[[Any], None]) -> None:
+        found: object
+        try:
+            with self._store.snapshot() as snapshot:
+                found = job(snapshot)
+        except StoreFailed as error:
+            found = error
+        except Exception as error:
+            if not isinstance(error, ValueError):
+                logger.exception("reading failed unexpectedly")
+            found = StoreFailed(f"cannot read {what}: {error}")
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._answer, then, found)
 
     def _answer(self, then: Callable[[object], None], found: object) -> None:
         self.requests_open -= 1

@@ -135,9 +135,13 @@ class Upkeep:
             await self._stuck.wait()
             await trio.sleep(READ_RETRY_S)
             self._stuck = trio.Event()
-            unreadable, self._unreadable = self._unreadable, {}
-            for subscription in unreadable:
-                call(subscription.retry)
+            self._retry()
+
+    def _retry(self) -> None:
+        # Not in the loop: its frame would hold them while it waits, though they are removed.
+        unreadable, self._unreadable = self._unreadable, {}
+        for subscription in unreadable:
+            call(subscription.retry)
 
     async def watch_readers(self, readers: ReaderWatch) -> NoReturn:
         """Notice whoever keeps the store's pages from being used again, and say who it is."""

@@ -58,10 +58,11 @@ MUTANTS: Final = (
     Mutant(
         "confirm before fsync",
         CORE + "threads.py",
-        "            result = self._result(changes)\n",
-        "            self._token.run_sync_soon(then, CommitReport(0, 0, 0, 0))\n"
-        "            self._result(changes)\n"
-        "            continue\n",
+        "        result = self._result(changes)\n        if result is not None:\n",
+        "        result = CommitReport(0, 0, 0, 0)\n"
+        "        self._token.run_sync_soon(then, result)\n"
+        "        self._result(changes)\n"
+        "        if result is None:\n",
         ENGINE_TESTS,
     ),
     Mutant(

@@ -33,11 +33,16 @@ class Flusher:
             if not self._flushes:
                 self._parked = trio.lowlevel.current_task()
                 await trio.lowlevel.wait_task_rescheduled(self._abort)
-            flushes, self._flushes = self._flushes, {}
-            for flush in flushes:
-                call(flush)
+            self._flush()
             if self._flushes:
                 await trio.lowlevel.checkpoint()
+
+    def _flush(self) -> None:
+        # Not in run(): its frame would hold the last connections while it waits, with all that
+        # they had in flight, though they are long closed.
+        flushes, self._flushes = self._flushes, {}
+        for flush in flushes:
+            call(flush)
 
     def _abort(self, _: object) -> trio.lowlevel.Abort:
         self._parked = None

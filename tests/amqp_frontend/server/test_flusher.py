@@ -1,5 +1,7 @@
 """The flusher: each once, soon, and one task for all."""
 
+import weakref
+
 import trio
 
 from arneb_amqp.server.flusher import Flusher
@@ -43,4 +45,23 @@ async def test_what_is_added_while_it_works_is_called_too() -> None:
         flusher.add(first)
         await trio.testing.wait_all_tasks_blocked()
         assert calls == ["first", "last"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_was_flushed_is_not_held_while_nothing_is_to_be_done() -> None:
+    """The last connection that wrote something, with all that it had in flight, would stay."""
+
+    class Connection:
+        def flush(self) -> None:
+            pass
+
+    flusher = Flusher()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.run)
+        connection = Connection()
+        alive = weakref.ref(connection)
+        flusher.add(connection.flush)
+        del connection
+        await trio.testing.wait_all_tasks_blocked()
+        assert alive() is None
         nursery.cancel_scope.cancel()
