@@ -11,7 +11,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test hunt soak-attack soak-damage check demo bench bench-pairs bench-pulsar bench-delayed conformance mutants clean java compiler broker-tools client-tools
+.PHONY: help run test hunt soak-attack soak-damage soak-journal check demo bench bench-pairs bench-pulsar bench-delayed conformance mutants clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run          a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -24,6 +24,7 @@ help:
 	@echo "make bench-delayed  ten million delayed messages on ten subscriptions: memory, index, rates"
 	@echo "make hunt         the tests again and again with new random examples, until one fails"
 	@echo "make soak-damage  damage a store in one way after the other: no command may die of it (ARGS=--seconds 3600)"
+	@echo "make soak-journal  kill a broker, damage its journal, start it again: 200 times"
 	@echo "make mutants      seed the known mistakes and prove that the tests notice each"
 	@echo "make soak-attack  hostile peers at every door for minutes: memory, turns, answers to others"
 	@echo "make conformance  black-box scenarios by real clients, against RabbitMQ and Arneb"
@@ -79,6 +80,10 @@ soak-attack: $(VENV)/.dev
 # (ARGS=--black-box: the scenarios of real clients must).
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants.run $(ARGS)
+
+# A failure prints the seed; ARGS="--seed N" repeats its dice.
+soak-journal: $(VENV)/.dev
+	$(BIN)/python -m tests.crash.damaged --kills $(or $(KILLS),200) $(ARGS)
 
 clean:
 	rm -rf $(VENV) .clients .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

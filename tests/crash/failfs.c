@@ -132,13 +132,22 @@ static void remember(int fd, size_t size, off64_t at) {
     unflushed = piece;
 }
 
+/* Of what was being written some sectors are there, in no order. */
+static void write_some_sectors(int fd, const char *data, size_t size, off64_t at) {
+    for (size_t done = 0; done < size;) {
+        size_t part = SECTOR - (size_t)(at + (off64_t)done) % SECTOR;
+        if (part > size - done) part = size - done;
+        if (rand() % 2) real_pwrite()(fd, data + done, part, at + (off64_t)done);
+        done += part;
+    }
+}
+
 static void before_write(int fd, const void *data, size_t size, off64_t at) {
     if (!control || !control->cut_after || !concerns(fd)) return;
     pthread_mutex_lock(&lock);
     int is_flushed = fcntl(fd, F_GETFL) & O_DSYNC;
     if (is_cut_now()) {
-        size_t sectors = is_flushed && data ? (size_t)rand() % (size / SECTOR + 1) : 0;
-        if (sectors) real_pwrite()(fd, data, sectors * SECTOR, at);
+        if (is_flushed && data) write_some_sectors(fd, data, size, at);
         cut_power();
     }
     if (!is_flushed) remember(fd, size, at);
