@@ -5,13 +5,27 @@ a stack, numbers that are none or have more digits than any of ours, halves of c
 """
 
 import json
+import re
+from itertools import accumulate
 from typing import Any, Final, NoReturn
 
 DIGITS_MAX: Final = 100
 """Of one number. Python's own bound of 4,300 is not there in every release, and what is below it
 takes time with the square of its length."""
 
+NESTED_MAX: Final = 100
+"""Brackets within one another. Whoever reads them deeper and deeper must not come to where the
+interpreter's own stack ends: what else happens to run there, as callbacks of the collector, fails.
+"""
+
 SHOWN_CHARACTERS: Final = 40
+
+
+STRINGS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+"""One that does not end is taken to the end, so that every character is looked at once."""
+
+BRACKETS: Final = re.compile(r"[\[\]{}]")
+STEPS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 class InvalidJson(ValueError):
@@ -21,15 +35,16 @@ class InvalidJson(ValueError):
 def parse_json(data: bytes | str) -> Any:
     """The value that ``data`` stands for. Raises :class:`InvalidJson`."""
     try:
-        value = json.loads(data, parse_int=_whole, parse_float=_real, parse_constant=_no_number)
-    except RecursionError as error:
-        raise InvalidJson("expected JSON, got too many brackets within one another") from error
+        text = data if isinstance(data, str) else data.decode("utf-8-sig")
+        if _is_too_deep(text):
+            raise InvalidJson(f"expected at most {NESTED_MAX} brackets within one another")
+        value = json.loads(text, parse_int=_whole, parse_float=_real, parse_constant=_no_number)
     except InvalidJson:
         raise
     except ValueError as error:
         raise InvalidJson(f"expected JSON, got {_shown(data)}: {error}") from error
-    # Only an escape can make half a character: the text itself is UTF-8.
-    if ("\\u" in data if isinstance(data, str) else b"\\u" in data) and _has_half(value):
+    # Only an escape can make half a character of bytes: they are UTF-8.
+    if ("\\u" in text or isinstance(data, str)) and _has_half(value):
         raise InvalidJson("expected characters, got half of one: a surrogate that stands alone")
     return value
 
@@ -41,6 +56,14 @@ def is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _is_too_deep(text: str) -> bool:
+    """Are there too many brackets within one another?"""
+    if text.count("[") + text.count("{") <= NESTED_MAX:
+        return False
+    steps = map(STEPS.__getitem__, BRACKETS.findall(STRINGS.sub("", text)))
+    return any(depth > NESTED_MAX for depth in accumulate(steps))
 
 
 def _has_half(value: object) -> bool:

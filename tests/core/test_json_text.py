@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.json_text import DIGITS_MAX, InvalidJson, parse_json
+from arneb_core.json_text import DIGITS_MAX, NESTED_MAX, InvalidJson, parse_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -36,13 +36,25 @@ def test_whatever_is_read_can_be_shown(data: bytes | str) -> None:
     [
         "[" * 100_000, '{"a":' * 100_000, "1" * 5000, "-" + "1" * (DIGITS_MAX + 1), "1e999",
         "-1e999", "NaN", "Infinity", '"\\ud800"', '{"\\udfff": 1}', '[{"a": ["\\ud800x"]}]', "",
-        "\ud800",
+        "\ud800", "[" * 101 + '"' + '\\"' * 500_000,
     ],
     ids=lambda text: ascii(text[:12]),
 )  # fmt: skip
 def test_what_no_other_reader_would_take_is_refused(text: str) -> None:
     with pytest.raises(InvalidJson, match="expected"):
         parse_json(text)
+
+
+def test_brackets_count_where_they_are_brackets() -> None:
+    value: object = "[" * 1000 + '"\\'
+    for _ in range(NESTED_MAX):
+        value = [value]
+    assert parse_json(json.dumps(value)) == value
+    assert parse_json("[" + "[]," * 1000 + "{}]") == [[]] * 1000 + [{}]
+    with pytest.raises(InvalidJson, match="brackets"):
+        parse_json(json.dumps([value]))
+    with pytest.raises(InvalidJson, match="expected JSON"):
+        parse_json(json.dumps([1]).encode("utf-16"))
 
 
 def test_two_halves_of_a_character_are_one() -> None:
