@@ -159,7 +159,7 @@ SEMANTICS_MUTANTS: Final = (
     Mutant(
         "what is unanswered is lost with its channel",
         AMQP + "session/delivering.py",
-        "        owners = {settled.consumer for settled in self.unacked.take_all()}\n",
+        "        owners = self.unacked.owners()\n        self.unacked.clear()\n",
         "        groups = self.unacked.take_all()\n"
         "        for settled in groups:\n"
         "            self._host.agenda.acknowledge(settled)\n"

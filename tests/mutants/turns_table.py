@@ -94,8 +94,9 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "nobody else has a turn between two of a session's",
         "amqp_frontend/arneb_amqp/server/carrier.py",
+        "                    self._connection.flush()\n"
         "                    await trio.lowlevel.checkpoint()\n",
-        "",
+        "                    self._connection.flush()\n",
         SERVER_TESTS,
     ),
     Mutant(
