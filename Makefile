@@ -69,7 +69,7 @@ bench-delayed: $(VENV)/.dev
 	$(BIN)/python -m bench.delayed $(ARGS)
 
 conformance: $(VENV)/.dev java broker-tools client-tools
-	$(BIN)/pytest conformance $(ARGS)
+	$(BIN)/python -m conformance $(ARGS)
 
 # Hostile peers at every door for five minutes each, beside honest ones, with a seed of their own
 # (ARGS="60 --seed 7 --door amqp"): memory, turns and answers keep to their bounds.

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from _pytest.terminal import TerminalReporter
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 if str(REPOSITORY) not in sys.path:
@@ -44,6 +45,27 @@ class Target:
     def is_rabbitmq(self) -> bool:
         """For the few places of ``DIFFERENCES.md``."""
         return self.name == "rabbitmq"
+
+
+class _FailuresAtOnce:
+    """Says what has failed when it fails, for the whole takes its time."""
+
+    def __init__(self, terminal: TerminalReporter) -> None:
+        self._terminal = terminal
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._terminal.write_line("")  # behind the letters of those before
+            self._terminal.write_line(f"FAILED {report.nodeid} ({report.when})", red=True)
+            self._terminal.write_line(report.longreprtext)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if isinstance(terminal, TerminalReporter):
+        config.pluginmanager.register(_FailuresAtOnce(terminal))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -14,6 +14,7 @@ from pamqp import base, body, commands, frame, header
 QUEUE = "bystander"
 VICTIM = "victim"
 BYSTANDER_PAUSE_S = 0.002
+SETTLED_WITHIN_S = 60.0
 RABBITMQ_PART = 0.05
 """RabbitMQ holds a refused connection for seconds before it closes it."""
 
@@ -106,7 +107,7 @@ class Bystander:
 
     async def settle(self) -> None:
         """Wait until everything published has come back and is confirmed."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SETTLED_WITHIN_S):
             while min(len(self.got), self.confirmed) < self.client.published:
                 await self.client.round_trip()
 

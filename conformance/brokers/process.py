@@ -5,6 +5,7 @@ command line, a port, a process id, and what ``/proc`` says about it.
 """
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -13,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 POLL_S = 0.01
 TERMINATE_WITHIN_S = 15.0
@@ -153,12 +154,36 @@ def read_memory(pid: int) -> Memory:
 
 
 def free_port() -> int:
-    """A loopback port that was free a moment ago, for programs that cannot choose one."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """A loopback port that was free a moment ago, for programs that cannot choose one.
+
+    None is given twice, and none that the kernel gives to outgoing connections: one of those takes
+    the port of a broker that is down for a moment, and the broker does not come back.
+    """
+    for port in random.sample(_PORTS, len(_PORTS)):
+        if port in _given:
+            continue
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        _given.add(port)
         return port
+    raise BrokerFailed(f"expected a free port among {_PORTS}")
+
+
+def _ports() -> range:
+    """Below those of outgoing connections."""
+    try:
+        lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:
+        lowest = 32_768
+    return range(max(lowest // 2, 1_024), lowest)
+
+
+_PORTS: Final = _ports()
+_given: Final[set[int]] = set()
 
 
 def speaks_amqp(address: Address, timeout_s: float = 1.0) -> bool:

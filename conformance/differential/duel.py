@@ -34,6 +34,10 @@ PATIENCE_S: Final = 2.0
 """How long an unequal observation may stay unequal: a flush and a monitor's notice are
 milliseconds, on a busy machine some tens of them."""
 
+LAST_PATIENCE_S: Final = 20.0
+"""How long it may when nothing explains it, and a confirm may be missing: before two brokers are
+said to differ, the slower one has its time. Costs nothing while they do not."""
+
 CALM_S: Final = (SHORT + 130) / 1000
 """How long a program in which messages expire must have been the same: some timers are late."""
 
@@ -143,24 +147,32 @@ def _play(report: Report, step: Step, players: tuple[Player, Player], care: Care
         return True
     for player in players:
         player.play(step, tag)
-    said = _settled(players, care, care.calm_s(step))
+    said = _settled(players, care, care.calm_s(step), PATIENCE_S)
     report.lines.append(Line(step, tag, said))
+    if said[0] != said[1] and not _is_explained(report, said, care):
+        said = _settled(players, care, care.calm_s(step), LAST_PATIENCE_S)
+        report.lines[-1] = Line(step, tag, said)
     if said[0] == said[1]:
         for player in players:
             player.next_step()
         return True
-    undecided = shared_out_otherwise(said)
-    if _gives_back(report.lines[-1]):
-        undecided = undecided or came_back_in_another_order(said)
-    if care.quorum and any(_gives_back(line) for line in report.lines):
-        undecided = undecided or came_back_otherwise(said)
-    if care.quorum and _ends_connection(report.lines[-1]):
-        undecided = undecided or went_round_a_dying_connection(said)
-    if any(line.step.args.get("global_") for line in report.lines):
-        undecided = undecided or raced_for_a_window(said)
-    undecided = undecided or broke_down(said)
-    report.verdict = Verdict.UNDECIDED if undecided else Verdict.DIFFERENT
+    explained = _is_explained(report, said, care)
+    report.verdict = Verdict.UNDECIDED if explained else Verdict.DIFFERENT
     return False
+
+
+def _is_explained(report: Report, said: tuple[Evened, Evened], care: Care) -> bool:
+    """What the brokers have said at the last step differs in what either may do."""
+    explained = shared_out_otherwise(said)
+    if _gives_back(report.lines[-1]):
+        explained = explained or came_back_in_another_order(said)
+    if care.quorum and any(_gives_back(line) for line in report.lines):
+        explained = explained or came_back_otherwise(said)
+    if care.quorum and _ends_connection(report.lines[-1]):
+        explained = explained or went_round_a_dying_connection(said)
+    if any(line.step.args.get("global_") for line in report.lines):
+        explained = explained or raced_for_a_window(said)
+    return explained or broke_down(said)
 
 
 def _begins_with_got(step: Step, player: Player) -> bool:
@@ -187,9 +199,12 @@ def _gives_back(line: Line) -> bool:
     return bool(line.step.args.get("requeue")) or ends or refused
 
 
-def _settled(players: tuple[Player, Player], care: Care, calm_s: float) -> tuple[Evened, Evened]:
+def _settled(
+    players: tuple[Player, Player], care: Care, calm_s: float, patience_s: float
+) -> tuple[Evened, Evened]:
     """What both have said when they say the same and no more. ``calm_s``: for so long."""
-    end = time.monotonic() + PATIENCE_S + calm_s
+    end = time.monotonic() + patience_s + calm_s
+    last_end = end - patience_s + LAST_PATIENCE_S
     equal, same_since, before = 0, time.monotonic(), None
     while True:
         for player in players:
@@ -208,8 +223,9 @@ def _settled(players: tuple[Player, Player], care: Care, calm_s: float) -> tuple
         if first != before:
             before, same_since, end = first, time.monotonic(), max(end, time.monotonic() + calm_s)
         equal = equal + 1 if first == second and not any(p.waiting for p in players) else 0
-        late = time.monotonic() > end
-        if late and any(player.waiting for player in players):
+        waiting = any(player.waiting for player in players)
+        late = time.monotonic() > (last_end if waiting else end)
+        if late and waiting:
             raise TimeoutError("a confirm is missing")
         calm = time.monotonic() - same_since >= (calm_s if _any_ready(first) else 0)
         if (equal >= QUIET_ROUNDS and calm) or late:

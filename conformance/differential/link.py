@@ -20,7 +20,7 @@ FRAME_HEAD: Final = struct.Struct(">BHI")
 FRAME_MAX: Final = 131072
 FRAME_OVERHEAD: Final = 8
 CHUNK: Final = 1 << 18
-ANSWER_WITHIN_S: Final = 10.0
+ANSWER_WITHIN_S: Final = 30.0
 CAPABILITIES: Final = {
     "consumer_cancel_notify": True,
     "authentication_failure_close": True,

@@ -9,6 +9,7 @@ before everything older is.
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final
+from warnings import catch_warnings
 
 from conformance.brokers.process import Address
 from conformance.differential.link import Event, Link
@@ -190,7 +191,9 @@ class Player:
 
     def _recover_async(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
         self.unacked[step.on] = []
-        link.send(number, commands.Basic.RecoverAsync(args["requeue"]))
+        with catch_warnings(action="ignore"):  # pamqp warns of methods that AMQP deprecates
+            method = commands.Basic.RecoverAsync(args["requeue"])
+        link.send(number, method)
 
     def _confirm_select(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
         method = commands.Confirm.Select(**args)

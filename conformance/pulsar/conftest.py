@@ -26,6 +26,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 _numbers = itertools.count(1)
 
+ANSWER_WITHIN_S = 30
+"""For one answer. Pulsar needs seconds for the first of each kind, and more on a busy machine."""
+
 Connect = Callable[..., pulsar.Client]
 Named = Callable[[str], str]
 Mortal = Callable[..., Arneb]
@@ -156,7 +159,7 @@ def connect(pulsar_url: str) -> Iterator[Connect]:
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 
     def open_client(**options: Any) -> pulsar.Client:
-        options = {"operation_timeout_seconds": 5, "logger": quiet} | options
+        options = {"operation_timeout_seconds": ANSWER_WITHIN_S, "logger": quiet} | options
         opened.append(pulsar.Client(pulsar_url, **options))
         return opened[-1]
 

@@ -10,8 +10,8 @@ import pytest
 WITHIN_MS = 30_000
 """For what must come; machines are busy."""
 
-FIRST_MS = 1_000
-"""For the first of what may come."""
+FIRST_MS = 3_000
+"""For the first of what may come; a client that was sent away comes back in its own time."""
 
 TURN_MS = 20
 """For each of several consumers, before the next is asked."""
@@ -19,8 +19,12 @@ TURN_MS = 20
 SILENCE_MS = 300
 """For what must not come."""
 
-ACKS_SENT_S = 0.3
-"""The client gathers acknowledgements for 100 ms; other commands overtake them."""
+GAP_MS = 1_000
+"""For the next of what comes together: a Java process may stop for a while to look for garbage."""
+
+ACKS_SENT_S = 0.6
+"""The client gathers acknowledgements for 100 ms, and more on a busy machine; other commands
+overtake them."""
 
 
 def numbers(count: int, first: int = 0) -> list[bytes]:
@@ -79,7 +83,7 @@ def drain(consumer: pulsar.Consumer, *, acknowledge: bool = True) -> list[bytes]
     while True:
         try:
             # After a seek the client may take a while to come back.
-            message = consumer.receive(SILENCE_MS if found else FIRST_MS)
+            message = consumer.receive(GAP_MS if found else FIRST_MS)
         except pulsar.Timeout:
             return found
         found.append(message.data())

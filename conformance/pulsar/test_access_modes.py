@@ -13,7 +13,7 @@ EXCLUSIVE = pulsar.ProducerAccessMode.Exclusive
 WAIT = pulsar.ProducerAccessMode.WaitForExclusive
 FENCE = pulsar.ProducerAccessMode.ExclusiveWithFencing
 
-WITHIN_S = 10.0
+WITHIN_S = 30.0
 SILENCE_S = 0.5
 
 

@@ -26,7 +26,7 @@ def play(pulsar_url: str) -> Callable[[Scenario], None]:
     @asynccontextmanager
     async def connected() -> AsyncIterator[pulsar.asyncio.Client]:
         quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        client = pulsar.asyncio.Client(pulsar_url, operation_timeout_seconds=5, logger=quiet)
+        client = pulsar.asyncio.Client(pulsar_url, operation_timeout_seconds=30, logger=quiet)
         try:
             yield client
         finally:

@@ -18,7 +18,7 @@ from conformance.pulsar.helpers import (
 )
 
 EARLIEST = pulsar.InitialPosition.Earliest
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 
 
 def wait_for(condition: object, what: str) -> None:

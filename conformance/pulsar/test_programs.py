@@ -26,7 +26,7 @@ BATCH_MESSAGES = 4
 BATCH = b"".join(struct.pack(">I", 2) + b"\x18\x00" for _ in range(BATCH_MESSAGES))
 NUM_MESSAGES_IN_BATCH = 11
 
-WITHIN_S = 10.0
+WITHIN_S = 30.0
 SILENCE_S = 0.15
 
 Delivery = tuple[int, int, int]

@@ -30,7 +30,7 @@ def assert_works(client: pulsar.Client, topic: str) -> None:
 
 def test_lookups_may_go_by_http(doors: Doors, admin: Admin, topic: str) -> None:
     assert doors.admin
-    client = pulsar.Client(doors.admin, operation_timeout_seconds=5, logger=QUIET)
+    client = pulsar.Client(doors.admin, operation_timeout_seconds=30, logger=QUIET)
     assert client.get_service_info().service_url == doors.admin
     assert_works(client, topic)
     admin.put(f"{local(topic)}-parted/partitions", 3)
@@ -41,7 +41,7 @@ def test_lookups_may_go_by_http(doors: Doors, admin: Admin, topic: str) -> None:
 
 def test_one_address_of_several_is_enough(pulsar_url: str, topic: str) -> None:
     address = pulsar_url.removeprefix("pulsar://")
-    client = pulsar.Client(f"{nowhere()},{address}", operation_timeout_seconds=10, logger=QUIET)
+    client = pulsar.Client(f"{nowhere()},{address}", operation_timeout_seconds=30, logger=QUIET)
     assert_works(client, topic)
     client.close()
 
@@ -66,7 +66,7 @@ class Provider(pulsar.ServiceInfoProvider):  # type: ignore[misc]
 
 def test_a_provider_says_where_the_broker_is(pulsar_url: str, topic: str) -> None:
     provider = Provider(pulsar_url)
-    client = pulsar.Client(provider, operation_timeout_seconds=5, logger=QUIET)
+    client = pulsar.Client(provider, operation_timeout_seconds=30, logger=QUIET)
     assert client.get_service_info().service_url == pulsar_url
     assert_works(client, topic)
     client.close()
@@ -91,7 +91,7 @@ def test_another_cluster_takes_over(pulsar_url: str, topic: str) -> None:
         [pulsar.ServiceInfo(nowhere()), pulsar.ServiceInfo(pulsar_url)],
         check_interval_ms=CHECKS_MS,
     )
-    client = pulsar.Client(choice, operation_timeout_seconds=5, logger=QUIET)
+    client = pulsar.Client(choice, operation_timeout_seconds=30, logger=QUIET)
     end = time.monotonic() + WITHIN_MS / 1000
     while client.get_service_info().service_url != pulsar_url:
         assert time.monotonic() < end

@@ -18,7 +18,7 @@ from pamqp import base, body, commands, frame, header, heartbeat
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 FRAME_HEAD: Final = struct.Struct(">BHI")
-CALL_WITHIN_S: Final = 10.0
+CALL_WITHIN_S: Final = 30.0
 PERSISTENT: Final = 2
 
 

@@ -53,10 +53,17 @@ class Recovering:
                 remaining[0](self.channel)
                 del remaining[0]
             except ChannelClosedByBroker as error:
-                # What was exclusive may not be gone yet: try again, as clients do.
-                if error.reply_code != 405 or time.monotonic() > end:
+                if error.reply_code not in (404, 405) or time.monotonic() > end:
                     raise
-                self.channel = self.connection.channel()
+                # What was exclusive may not be gone yet: try again, as clients do. And what goes
+                # with its consumers may go behind us, who have declared it: once more from the
+                # beginning, as Java's client does it with a handler for that.
+                if error.reply_code == 404:
+                    self.connection.close()
+                    self._open()
+                    remaining = list(self.steps)
+                else:
+                    self.channel = self.connection.channel()
 
     def _open(self) -> None:
         self.connection = self._connect(**self._parameters)

@@ -1,0 +1,38 @@
+"""The lanes of ``make conformance``: nothing is left out, and a failure is told and counted."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from conformance.__main__ import HERE, LANES, NOTHING_CHOSEN
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def test_every_scenario_is_in_one_lane() -> None:
+    with_tests = {path.relative_to(HERE).parts[0] for path in HERE.rglob("test_*.py")}
+    in_lanes = [folder for folders in LANES.values() for folder in folders]
+    assert sorted(in_lanes) == sorted(with_tests)
+
+
+def test_a_failure_is_told_when_it_happens_and_counts(tmp_path: Path) -> None:
+    """Played by the real plugin, in a folder of its own."""
+    (tmp_path / "test_it.py").write_text(
+        "def test_good(): pass\ndef test_bad(): assert 1 == 2\ndef test_late(): pass\n"
+    )
+    plugins = ["-p", "conformance.conftest", "-p", "no:cacheprovider"]
+    options = ["-q", "--no-summary", *plugins, "--rootdir"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(tmp_path), str(tmp_path)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    lines = ran.stdout.splitlines()
+    told = next(number for number, line in enumerate(lines) if line.startswith("FAILED "))
+    assert "test_it.py::test_bad" in lines[told]
+    assert any("assert 1 == 2" in line for line in lines[told:])
+    assert "1 failed, 2 passed" in lines[-1]
+    assert ran.returncode not in (0, NOTHING_CHOSEN)
