@@ -137,6 +137,13 @@ JOURNAL_MUTANTS: Final = (
         SHORT_CUT_TESTS,
     ),
     Mutant(
+        "a new data directory may be gone after a power cut",
+        CORE + "store/directory.py",
+        "                _sync_names(path)\n",
+        "                pass\n",
+        (STORE + "test_directory.py",),
+    ),
+    Mutant(
         "the loop goes on writing to a journal that failed",
         CORE + "short_cut.py",
         "            self._close()\n            return None\n",

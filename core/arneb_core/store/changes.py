@@ -37,6 +37,11 @@ class Changes:
     """Entries that stand in several ``blocks``, the very same objects, and are to be kept once;
     says nothing of what is written, only of how."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Entries and nothing else."""
+        return not (self.puts or self.deletes or self.prefixes or self.trims or self.shared)
+
     def __bool__(self) -> bool:
         return bool(self.blocks or self.puts or self.deletes or self.prefixes or self.trims)
 

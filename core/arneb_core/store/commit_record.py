@@ -33,13 +33,13 @@ number   u64, once more: so the last sector of a record is never what stood ther
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from struct import Struct, error, pack_into
+from struct import Struct, error
 from typing import Final
 
 from crc32c import crc32c
 
 from arneb_core.position import Position
-from arneb_core.store.block import BlockCorrupt, decode_block
+from arneb_core.store.block import BlockCorrupt, decode_block, encode_block
 from arneb_core.store.bodies import encode_runs
 from arneb_core.store.changes import Block, Changes
 from arneb_core.store.records import TRIM_RECORD, pack_trims, unpack_trims
@@ -57,11 +57,15 @@ MAGIC: Final = b"aRc\x01"
 
 HEADER: Final = Struct(">4sIQQII")
 HEADER_BYTES: Final = HEADER.size
-CRC_OFFSET: Final = 4
-CRC_END: Final = 8
-assert HEADER_BYTES == 32
+CHECKED: Final = Struct(">QQII")
+"""The part of the header that the checksum covers."""
+
+CRC_END: Final = HEADER_BYTES - CHECKED.size
+assert (HEADER_BYTES, CRC_END) == (32, 8)
 
 COUNTS: Final = Struct(">6I")
+ONE_BLOCK: Final = COUNTS.pack(0, 1, 0, 0, 0, 0)
+FEW_ENTRIES: Final = 16
 BLOCK_ITEM: Final = Struct(">II")
 KEY_ITEM: Final = Struct(">BI")
 PUT_ITEM: Final = Struct(">B?II")
@@ -91,24 +95,23 @@ class CommitRecord:
 
 def encode_record(
     epoch: int, number: int, before: int, changes: Changes, salt: int = 0, align: int = 1
-) -> tuple[bytearray, int]:
+) -> tuple[bytes, int]:
     """The record, filled up to a multiple of ``align``, and its checksum."""
     packed = _pack_changes(changes)
-    filler = bytes(-(HEADER_BYTES + len(packed) + NUMBER.size) % align)
-    body = b"".join((packed, filler, NUMBER.pack(number)))
+    filler = bytes(-(HEADER_BYTES + sum(map(len, packed)) + NUMBER.size) % align)
+    body = b"".join((*packed, filler, NUMBER.pack(number)))
     return seal(MAGIC, epoch, number, before, body, salt)
 
 
 def seal(
     magic: bytes, epoch: int, number: int, before: int, body: bytes, salt: int
-) -> tuple[bytearray, int]:
+) -> tuple[bytes, int]:
     """A header with its body, and the checksum of both."""
-    made = bytearray(HEADER.pack(magic, 0, epoch, number, before, len(body)))
-    made += body
-    with memoryview(made) as view:
-        checksum = crc32c(view[CRC_END:], salt, KEEP_GIL)
-    pack_into(">I", made, CRC_OFFSET, checksum)
-    return made, checksum
+    head = CHECKED.pack(epoch, number, before, len(body))
+    checksum = crc32c(head, salt, KEEP_GIL)
+    if body:
+        checksum = crc32c(body, checksum, KEEP_GIL)
+    return b"".join((magic, LENGTH.pack(checksum), head, body)), checksum
 
 
 def parse_record(data: bytes, offset: int = 0, salt: int = 0) -> tuple[CommitRecord, int] | None:
@@ -154,7 +157,12 @@ def merged_blocks(commits: Iterable[Changes]) -> list[Block]:
     return [(topic, first, entries) for topic, runs in topics.items() for first, entries in runs]
 
 
-def _pack_changes(changes: Changes) -> bytes:
+def _pack_changes(changes: Changes) -> list[bytes | bytearray]:
+    if len(changes.blocks) == 1 and changes.is_plain:  # what the journal takes, and in a hurry
+        ((topic_id, first, entries),) = changes.blocks
+        if len(entries) <= FEW_ENTRIES:
+            block = encode_block(first, entries)
+            return [ONE_BLOCK, BLOCK_ITEM.pack(topic_id, len(block)), block]
     encoded = encode_runs(changes.blocks, changes.shared)
     parts: list[bytes | bytearray] = [
         COUNTS.pack(
@@ -179,7 +187,7 @@ def _pack_changes(changes: Changes) -> bytes:
         parts += (KEY_ITEM.pack(TABLE_NUMBERS[table], len(key)), key)
     if changes.trims:
         parts.append(pack_trims(changes.trims))
-    return b"".join(parts)
+    return parts
 
 
 def _unpack_changes(body: bytes, number: int) -> Changes:

@@ -106,13 +106,12 @@ def slotted(
     if (offset + len(record)) % SECTOR_BYTES == 0:
         longer = len(record) + SLOT_BYTES
         record, checksum = encode_record(epoch, number, before, changes, salt, longer)
-    record += mark(epoch, number + 1, checksum, salt)
-    return bytes(record), checksum
+    return record + mark(epoch, number + 1, checksum, salt), checksum
 
 
 def mark(epoch: int, number: int, before: int, salt: int) -> bytes:
     """What stands where record ``number`` will be written."""
-    return bytes(seal(MARK_MAGIC, epoch, number, before, b"", salt)[0])
+    return seal(MARK_MAGIC, epoch, number, before, b"", salt)[0]
 
 
 def read_journal(directory: Path, state: JournalState) -> Reading:

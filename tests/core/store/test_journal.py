@@ -79,6 +79,23 @@ def test_records_of_an_earlier_round_do_not_come_back(
         assert_holds(snapshot, model)
 
 
+def test_an_entry_that_stands_twice_in_a_run_is_taken_too(store: Store, model: StoreModel) -> None:
+    """It would be kept once, beside the blocks, if LMDB had got it at once."""
+    twice = entry(bytes(5_000))
+    changes = Changes()
+    model.append(changes, "t", [twice, twice])
+    changes.shared.append(twice)
+    assert commit_small(store, changes).unsettled
+    with Store.open(_killed(store)) as after, after.snapshot() as snapshot:
+        assert_holds(snapshot, model)
+
+
+def _killed(store: Store) -> Path:
+    place = store.path.with_name("killed")
+    shutil.copytree(store.path, place)
+    return place
+
+
 def test_a_full_journal_is_taken_over(store: Store, model: StoreModel) -> None:
     reports = [commit_small(store, tiny(model)) for _ in range(RECORDS_MAX + 2)]
     assert [index for index, each in enumerate(reports) if not each.unsettled] == [RECORDS_MAX]
