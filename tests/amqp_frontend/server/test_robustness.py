@@ -223,8 +223,12 @@ def test_what_comes_while_a_connection_opens_is_acknowledged_at_once_and_then_no
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whose kernel gathers small writes would wait 40 ms with ``connection.open`` in its hands."""
-    calls = []
-    monkeypatch.setattr(Link, "acknowledge_now", calls.append)
+    calls: list[Link] = []
+
+    def acknowledge_now(link: Link) -> None:
+        calls.append(link)
+
+    monkeypatch.setattr(Link, "acknowledge_now", acknowledge_now)
     with RawClient(broker.port) as client:
         client.open()
         opening = len(calls)
