@@ -2,8 +2,9 @@
 
 The rule: each lane is one run of pytest with brokers of its own, so lanes share nothing but the
 machine. Most scenarios wait (for a client's patience, for a time to live, for a Java process to
-start), and two lanes of them wait at the same time. What is fetched by Maven, which keeps one
-store for all, is in one lane. Failures are told when they happen, and once more at the end.
+start), and lanes wait at the same time; other people's suites are half of it all. What is fetched
+by Maven, which keeps one store for all, is in one lane. Failures are told when they happen, and
+once more at the end.
 """
 
 import os
@@ -18,8 +19,10 @@ from typing import Final
 
 HERE: Final = Path(__file__).parent
 LANES: Final = {
-    "amqp": ("amqp", "celery", "suites"),
+    "amqp": ("amqp", "celery"),
     "pulsar": ("pulsar", "clients", "differential", "bad_input"),
+    "suites": ("suites/test_suites.py",),
+    "aiopika": ("suites/test_suite_of_aio_pika.py",),
 }
 NOTHING_CHOSEN: Final = 5
 """What pytest ends with when the arguments choose none of a lane's scenarios."""
@@ -28,7 +31,7 @@ NOTHING_CHOSEN: Final = 5
 class Lane:
     """One run of pytest, and what it says."""
 
-    def __init__(self, name: str, folders: Sequence[str], arguments: Sequence[str]) -> None:
+    def __init__(self, name: str, parts: Sequence[str], arguments: Sequence[str]) -> None:
         self.name = name
         self.failed: list[str] = []
         self.last = ""
@@ -37,7 +40,7 @@ class Lane:
         self._began = time.monotonic()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-summary"]
-            + [str(HERE / folder) for folder in folders]
+            + [str(HERE / part) for part in parts]
             + list(arguments),
             cwd=HERE.parent,
             env=os.environ | {"PYTHONUNBUFFERED": "1", "COLUMNS": "90"},
@@ -57,7 +60,7 @@ class Lane:
             if line.startswith("FAILED "):
                 self.failed.append(line.split()[1])
             with terminal:
-                print(f"{self.name:>6} | {line}", end="", flush=True)
+                print(f"{self.name:>7} | {line}", end="", flush=True)
         self.status = self._process.wait()
         self.took_s = time.monotonic() - self._began
 
@@ -75,7 +78,7 @@ class Lane:
 def main(arguments: Sequence[str]) -> int:
     """Run all lanes; 1 when something failed, 5 when there was nothing to run."""
     terminal = Lock()
-    lanes = [Lane(name, folders, arguments) for name, folders in LANES.items()]
+    lanes = [Lane(name, parts, arguments) for name, parts in LANES.items()]
     followers = [Thread(target=lane.follow, args=(terminal,)) for lane in lanes]
     for follower in followers:
         follower.start()

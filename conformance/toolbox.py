@@ -6,6 +6,7 @@ the environment that runs the scenarios. A toolchain that is not there is a fail
 what to install, not a skip.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -63,11 +64,14 @@ def made_once(name: str, sources: Iterable[Path], make: Callable[[Path], None]) 
     for source in sorted(sources):
         digest.update(source.read_bytes())
     place = CLIENTS / f"{name}-{digest.hexdigest()[:12]}"
-    if not (place / ".made").exists():
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        make(place)
-        (place / ".made").touch()
+    CLIENTS.mkdir(exist_ok=True)
+    with (CLIENTS / f"{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another lane may want the same
+        if not (place / ".made").exists():
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir(parents=True)
+            make(place)
+            (place / ".made").touch()
     return place
 
 

@@ -152,6 +152,6 @@ def amqp091_go(broker: Target) -> str:
     return passed(command, failed, place / "source", url)
 
 
-@pytest.mark.parametrize("suite", [py_amqp, kombu, aio_pika, aiormq, amqp091_go])
+@pytest.mark.parametrize("suite", [py_amqp, kombu, aiormq, amqp091_go])
 def test_own_suite(suite: Callable[[Target], str], secured_broker: Target) -> None:
     print(suite(secured_broker)[-500:])
