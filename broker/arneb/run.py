@@ -140,13 +140,6 @@ async def _serve_doors(core: Engine, config: Config, listeners: Listeners, say: 
     if (passwords := shared.proofs.passwords) is not None:
         for line in shut_out(config, passwords.shut_out):
             say(line)
-    watching = nullcontext() if shared.watchdog is None else shared.watchdog.watching()
-    with watching:
-        await _open_doors(shared, say)
-
-
-async def _open_doors(shared: Shared, say: Say) -> None:
-    listeners = shared.listeners
     async with trio.open_nursery() as nursery:
         await shared.alarms.look()
         nursery.start_soon(_end_if_broken, shared.core, say)

@@ -261,14 +261,15 @@ class Deliverer:
         self, tag: int, transaction: Transaction | None, *, multiple: bool, requeue: bool
     ) -> None:
         """The client does not want these deliveries: back to the queue, or away."""
-        part = None
-        if multiple and transaction is None:
-            part = self._part_through(tag)
-        tags = self._tags_through(tag if part is None else part) if multiple else [tag]
         if transaction is not None:
+            tags = self._tags_through(tag) if multiple else [tag]
             self._settle(tags, transaction, Answer.RELEASE if requeue else Answer.REJECT)
             return
-        groups, unknown = self.unacked.take(tags)
+        part = self._part_through(tag) if multiple else None
+        if multiple:
+            groups, unknown = self.unacked.take_through(tag if part is None else part)
+        else:
+            groups, unknown = self.unacked.take([tag])
         if unknown is not None:
             raise unknown_tag(unknown)
         self._check_no_stream(groups)

@@ -56,6 +56,8 @@ def test_many_are_answered_in_turns_and_in_order(method: object, kind: type[Rele
         answered += effect.settled.places
     play.effects.clear()
     assert answered[: MANY - 1] == places(0, MANY - 1)
+    # No part looks at the tags of the parts before it.
+    assert play.session._channels[ChannelId(1)].deliverer.unacked._low >= MANY
 
 
 def test_an_unknown_tag_answers_nothing_however_many_there_are() -> None:
