@@ -21,11 +21,17 @@ interpreter's own stack ends: what else happens to run there, as callbacks of th
 SHOWN_CHARACTERS: Final = 40
 
 
-STRINGS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+BRACKETS_MAX: Final = 40_000
+"""All together: no document that anybody sends has so many, and to follow more takes too long."""
+
+STRINGS_LOOKED_FOR: Final = 64 * 1024
+"""In longer texts brackets count within strings too, if there are too many within one another."""
+
+STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 """One that does not end is taken to the end, so that every character is looked at once."""
 
-BRACKETS: Final = re.compile(r"[\[\]{}]")
-STEPS: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
+OTHERS: Final = bytes(set(range(256)).difference(b"[]{}"))
+STEPS: Final = {each: 1 if each in b"[{" else -1 for each in b"[]{}"}
 
 
 class InvalidJson(ValueError):
@@ -36,7 +42,7 @@ def parse_json(data: bytes | str) -> Any:
     """The value that ``data`` stands for. Raises :class:`InvalidJson`."""
     try:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
-        if _is_too_deep(text):
+        if _is_too_deep(text.encode("utf-8", "surrogatepass")):
             raise InvalidJson(f"expected at most {NESTED_MAX} brackets within one another")
         value = json.loads(text, parse_int=_whole, parse_float=_real, parse_constant=_no_number)
     except InvalidJson:
@@ -44,7 +50,7 @@ def parse_json(data: bytes | str) -> Any:
     except ValueError as error:
         raise InvalidJson(f"expected JSON, got {_shown(data)}: {error}") from error
     # Only an escape can make half a character of bytes: they are UTF-8.
-    if ("\\u" in text or isinstance(data, str)) and _has_half(value):
+    if ("\\ud" in text or "\\uD" in text or isinstance(data, str)) and _has_half(value):
         raise InvalidJson("expected characters, got half of one: a surrogate that stands alone")
     return value
 
@@ -58,28 +64,23 @@ def is_text(value: str) -> bool:
     return True
 
 
-def _is_too_deep(text: str) -> bool:
-    """Are there too many brackets within one another?"""
-    if text.count("[") + text.count("{") <= NESTED_MAX:
-        return False
-    steps = map(STEPS.__getitem__, BRACKETS.findall(STRINGS.sub("", text)))
-    return any(depth > NESTED_MAX for depth in accumulate(steps))
+def _is_too_deep(data: bytes) -> bool:
+    """Are there too many brackets within one another, or too many at all?"""
+    brackets = data.translate(None, OTHERS)
+    if len(brackets) > BRACKETS_MAX:
+        return True
+    if _depth(brackets) > NESTED_MAX and len(data) <= STRINGS_LOOKED_FOR:
+        brackets = STRINGS.sub(b"", data).translate(None, OTHERS)
+    return _depth(brackets) > NESTED_MAX
+
+
+def _depth(brackets: bytes) -> int:
+    return max(accumulate(map(STEPS.__getitem__, brackets)), default=0)
 
 
 def _has_half(value: object) -> bool:
     """Is there a lone surrogate in a document?"""
-    left = [value]
-    while left:
-        each = left.pop()
-        if isinstance(each, str):
-            if not is_text(each):
-                return True
-        elif isinstance(each, list):
-            left += each
-        elif isinstance(each, dict):
-            left += each
-            left += each.values()
-    return False
+    return not is_text(json.dumps(value, ensure_ascii=False))
 
 
 def _whole(digits: str) -> int:

@@ -76,7 +76,7 @@ def test_where_only_certificates_count_nobody_comes_without_one(tmp_path: Path) 
 def serving(tmp_path: Path, text: str) -> Iterator[tuple[list[str], dict[str, str]]]:
     """A broker's first lines and its HTTP ports."""
     ports = "".join(f'{each}.listen = "127.0.0.1:0"\n' for each in ("http", "http_pulsar"))
-    others = 'amqp.listen = "off"\npulsar.listen = "off"\n'
+    others = 'data_dir = "data"\namqp.listen = "off"\npulsar.listen = "off"\n'
     (tmp_path / "arneb.toml").write_text(ports + others + text)
     command = [sys.executable, "-m", "arneb", "serve", "--config", str(tmp_path / "arneb.toml")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

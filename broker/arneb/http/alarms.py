@@ -5,6 +5,7 @@ the file, on the command line and here.
 """
 
 from dataclasses import asdict
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -13,6 +14,9 @@ from starlette.routing import Route
 from arneb.alarms import Alarms
 from arneb.settings import ConfigInvalid
 from arneb_core.json_text import InvalidJson, parse_json
+
+BODY_BYTES_MAX: Final = 16 * 1024
+"""The whole table takes a few hundred bytes."""
 
 
 def alarm_routes(alarms: Alarms) -> list[Route]:
@@ -23,7 +27,10 @@ def alarm_routes(alarms: Alarms) -> list[Route]:
 
     async def move(request: Request) -> Response:
         try:
-            wanted = parse_json(await request.body())
+            body = await request.body()
+            if len(body) > BODY_BYTES_MAX:
+                raise InvalidJson(f"expected at most {BODY_BYTES_MAX} bytes, got {len(body)}")
+            wanted = parse_json(body)
             if not isinstance(wanted, dict):
                 raise ConfigInvalid("expected an object of watermarks by name")
             await alarms.move(wanted)
