@@ -10,6 +10,7 @@ from conformance.conftest import Target
 from conformance.wire.amqp import PROTOCOL_HEADER, AmqpClient, Delivery
 from conformance.wire.running import run
 from pamqp import base, body, commands, frame, header
+from pamqp.exceptions import UnmarshalingException
 
 QUEUE = "bystander"
 VICTIM = "victim"
@@ -76,7 +77,13 @@ def check_answer(answer: bytes) -> None:
         if len(answer) < size + 8:
             return
         assert answer[size + 7] == 0xCE, f"expected a frame end, got {answer[:64]!r}"
-        frame.unmarshal(answer[: size + 8])
+        try:
+            frame.unmarshal(answer[: size + 8])
+        except UnmarshalingException as error:
+            # An error text quotes a broken name as the bytes that came, as RabbitMQ's do, and
+            # those need not be UTF-8. Some seeds draw one.
+            if "codec can't decode" not in str(error):
+                raise
         answer = answer[size + 8 :]
 
 
