@@ -11,7 +11,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test hunt soak-attack soak-damage soak-journal check demo bench bench-pairs bench-pulsar bench-delayed conformance mutants clean java compiler broker-tools client-tools
+.PHONY: help soak-room run test hunt soak-attack soak-damage soak-journal check demo bench bench-pairs bench-pulsar bench-delayed conformance mutants clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run          a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -25,6 +25,7 @@ help:
 	@echo "make hunt         the tests again and again with new random examples, until one fails"
 	@echo "make soak-damage  damage a store in one way after the other: no command may die of it (ARGS=--seconds 3600)"
 	@echo "make soak-journal  kill a broker, damage its journal, start it again: 200 times"
+	@echo "make soak-room    fill, drain and fill again a broker on 64 MiB of tmpfs and of ext4 (as root)"
 	@echo "make mutants      seed the known mistakes and prove that the tests notice each"
 	@echo "make soak-attack  hostile peers at every door for minutes: memory, turns, answers to others"
 	@echo "make conformance  black-box scenarios by real clients, against RabbitMQ and Arneb"
@@ -55,6 +56,10 @@ check: $(VENV)/.dev
 
 demo: $(VENV)/.dev java
 	$(BIN)/python -m arneb.demo
+
+# Mounts the file systems that it fills. ARGS="--rounds 10 --seed 1 --on tmpfs ext4 --mib 64".
+soak-room: $(VENV)/.dev
+	$(SUDO) $(BIN)/python -m tests.crash.room_soak $(ARGS)
 
 bench: $(VENV)/.dev broker-tools
 	$(BIN)/python -m bench $(ARGS)

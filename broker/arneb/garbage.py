@@ -7,6 +7,7 @@ die frozen (a queue, a channel) are found by a thaw, one collection of everythin
 much has left that it is worth while, and never takes more than a small share of the time.
 """
 
+import ctypes
 import gc
 import logging
 import time
@@ -33,6 +34,10 @@ OBJECTS_PER_TASK: Final = 1_000
 thaw too few keeps memory and a thaw too many only costs time."""
 
 OBJECTS_PER_TOPIC: Final = 100
+
+GROWN: Final = 2
+"""A thaw is worth while, too, when somebody has left and so many times as much is frozen as the
+last thaw found alive: one connection may have had two thousand channels."""
 
 THAW_AFTER_S: Final = 600.0
 """A thaw comes at the latest then, if anything was frozen since the last one: who comes and goes
@@ -66,6 +71,9 @@ class GarbageSchedule:
         self._thawed_at = clock()
         self._thaw_s = 0.0
         self._frozen_since = False
+        self._survived = 0
+        """What the last thaw found alive; 0 = there was none yet."""
+        self._left = False
         self.thaws_total = 0
 
     def __repr__(self) -> str:
@@ -81,6 +89,7 @@ class GarbageSchedule:
             while True:
                 await trio.sleep(LOOK_S)
                 self.look()
+                await self.give_back()
         finally:
             gc.callbacks.remove(self._collected)
             gc.set_threshold(*before)
@@ -92,12 +101,21 @@ class GarbageSchedule:
         self._seen = living
         self._lost += max(0, seen.tasks - living.tasks) * OBJECTS_PER_TASK
         self._lost += max(0, seen.topics - living.topics) * OBJECTS_PER_TOPIC
+        self._left = self._left or living.tasks < seen.tasks or living.topics < seen.topics
         since_s = self._clock() - self._thawed_at
         if since_s < self._thaw_s / TIME_SHARE:
             return
         is_due = self._frozen_since and since_s >= THAW_AFTER_S
-        if is_due or self._lost > WORTH_SHARE * gc.get_freeze_count():
+        frozen = gc.get_freeze_count()
+        has_grown = self._lost > 0 and 0 < GROWN * self._survived < frozen
+        if is_due or has_grown or self._lost > WORTH_SHARE * frozen:
             self._thaw()
+
+    async def give_back(self) -> None:
+        """When somebody has left, return what that made free."""
+        if self._left:
+            self._left = False
+            await trio.to_thread.run_sync(give_back)
 
     def _thaw(self) -> None:
         began = self._clock()
@@ -107,6 +125,7 @@ class GarbageSchedule:
         self._thawed_at = self._clock()
         self._thaw_s = self._thawed_at - began
         self._lost, self._frozen_since = 0, False
+        self._survived = gc.get_freeze_count()
         self.thaws_total += 1
         logger.debug("thawed %d objects in %.0f ms", found, self._thaw_s * 1000)
 
@@ -115,3 +134,14 @@ class GarbageSchedule:
         if phase == "stop" and info["generation"] == 2:
             gc.freeze()
             self._frozen_since = True
+
+
+def give_back() -> None:
+    """Have the C library return what it keeps for later; tens of MiB when many have left. Blocks
+    for some milliseconds. Other libraries than glibc have no such function, and need none."""
+    trim = getattr(_LIBC, "malloc_trim", None)
+    if trim is not None:
+        trim(ctypes.c_size_t(0))
+
+
+_LIBC: Final = ctypes.CDLL(None)

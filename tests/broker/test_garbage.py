@@ -9,6 +9,7 @@ import trio
 
 from arneb.garbage import (
     FULL_EVERY,
+    GROWN,
     LOOK_S,
     OBJECTS_PER_TASK,
     THAW_AFTER_S,
@@ -105,6 +106,52 @@ def test_little_that_left_is_not_worth_a_thaw(schedule: GarbageSchedule, broker:
     broker.living = Living(0, 0)
     schedule.look()
     assert schedule.thaws_total == 1
+
+
+async def test_one_that_left_with_most_of_what_there_is_is_worth_a_thaw(
+    schedule: GarbageSchedule, broker: Broker
+) -> None:
+    """A connection may have had two thousand channels, or two million messages."""
+    async with trio.open_nursery() as nursery:
+        await run(schedule, nursery)
+        survived = gc.get_freeze_count()
+        broker.living = Living(100, 0)
+        schedule.look()
+        things = [Thing() for _ in range(GROWN * survived)]
+        gone = weakref.ref(things[0])
+        gc.collect()
+        things.clear()
+        thaws = schedule.thaws_total
+        broker.now += 100
+        schedule.look()
+        assert schedule.thaws_total == thaws, "nobody has left"
+        broker.living = Living(99, 0)
+        schedule.look()
+        assert (schedule.thaws_total, gone()) == (thaws + 1, None)
+        broker.living = Living(98, 0)
+        broker.now += 100
+        schedule.look()
+        assert schedule.thaws_total == thaws + 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_c_library_gives_back_what_they_left_when_they_have(
+    schedule: GarbageSchedule, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[float] = []
+    monkeypatch.setattr("arneb.garbage.give_back", lambda: calls.append(broker.now))
+    for living, expected in [
+        (Living(10, 10), 0),
+        (Living(10, 10), 0),
+        (Living(9, 10), 1),
+        (Living(9, 10), 1),
+        (Living(9, 0), 2),
+        (Living(12, 3), 2),
+    ]:
+        broker.living = living
+        schedule.look()
+        await schedule.give_back()
+        assert len(calls) == expected
 
 
 def test_queues_that_left_are_worth_a_thaw_too(schedule: GarbageSchedule, broker: Broker) -> None:
