@@ -107,7 +107,9 @@ class GarbageSchedule:
             return
         is_due = self._frozen_since and since_s >= THAW_AFTER_S
         frozen = gc.get_freeze_count()
-        has_grown = self._lost > 0 and 0 < GROWN * self._survived < frozen
+        # Not while more are leaving: what they leave would be found only by the thaw after.
+        all_left = self._lost > 0 and living.tasks >= seen.tasks
+        has_grown = all_left and 0 < GROWN * self._survived < frozen
         if is_due or has_grown or self._lost > WORTH_SHARE * frozen:
             self._thaw()
 

@@ -125,11 +125,15 @@ async def test_one_that_left_with_most_of_what_there_is_is_worth_a_thaw(
         broker.now += 100
         schedule.look()
         assert schedule.thaws_total == thaws, "nobody has left"
-        broker.living = Living(99, 0)
+        for left in (99, 98):
+            broker.living = Living(left, 0)
+            schedule.look()
+            assert schedule.thaws_total == thaws, "others are leaving"
         schedule.look()
         assert (schedule.thaws_total, gone()) == (thaws + 1, None)
-        broker.living = Living(98, 0)
+        broker.living = Living(97, 0)
         broker.now += 100
+        schedule.look()
         schedule.look()
         assert schedule.thaws_total == thaws + 1
         nursery.cancel_scope.cancel()
