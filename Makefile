@@ -11,24 +11,26 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help soak-room run test hunt soak-attack soak-damage soak-journal check demo bench bench-pairs bench-pulsar bench-delayed conformance mutants clean java compiler broker-tools client-tools
+.PHONY: help run test hunt check demo bench bench-pairs bench-pulsar bench-delayed conformance mutants \
+	soak-attack soak-crash soak-damage soak-journal soak-room clean java compiler broker-tools client-tools
 
 help:
-	@echo "make run          a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
-	@echo "make test         all tests"
-	@echo "make check        format, lint, types, import rules, generated code, tidiness"
-	@echo "make demo         10,000 orders, a SIGKILL, three kinds of client, nothing lost: under a minute"
-	@echo "make bench        measure against RabbitMQ on this machine, results in bench/results/"
+	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
+	@echo "make test           all tests"
+	@echo "make check          format, lint, types, import rules, generated code, tidiness"
+	@echo "make demo           10,000 orders, a SIGKILL, three kinds of client, nothing lost: under a minute"
+	@echo "make conformance    black-box scenarios by real clients, against RabbitMQ, Apache Pulsar and Arneb"
+	@echo "make bench          measure against RabbitMQ on this machine, results in bench/results/"
 	@echo "make bench-pairs    CPU a message beside another commit: ARGS=REVISION"
-	@echo "make bench-pulsar  the same beside Apache Pulsar standalone, with its own client"
+	@echo "make bench-pulsar   the same beside Apache Pulsar standalone, with its own client"
 	@echo "make bench-delayed  ten million delayed messages on ten subscriptions: memory, index, rates"
-	@echo "make hunt         the tests again and again with new random examples, until one fails"
-	@echo "make soak-damage  damage a store in one way after the other: no command may die of it (ARGS=--seconds 3600)"
-	@echo "make soak-journal  kill a broker, damage its journal, start it again: 200 times"
-	@echo "make soak-room    fill, drain and fill again a broker on 64 MiB of tmpfs and of ext4 (as root)"
-	@echo "make mutants      seed the known mistakes and prove that the tests notice each"
-	@echo "make soak-attack  hostile peers at every door for minutes: memory, turns, answers to others"
-	@echo "make conformance  black-box scenarios by real clients, against RabbitMQ and Arneb"
+	@echo "make mutants        seed the known mistakes and prove that the tests notice each"
+	@echo "make hunt           the tests again and again with new random examples, until one fails"
+	@echo "make soak-crash     SIGKILLs and power cuts under load, also with a wall clock that is set"
+	@echo "make soak-journal   kill a broker, damage its journal, start it again"
+	@echo "make soak-damage    damage a store in one way after the other: no command may die of it"
+	@echo "make soak-room      fill, drain and fill again a broker on 64 MiB of tmpfs and of ext4 (as root)"
+	@echo "make soak-attack    hostile peers at every door: memory, turns, answers to others"
 
 run: $(VENV)/.base
 	$(BIN)/arneb serve
@@ -43,9 +45,6 @@ hunt: $(VENV)/.dev
 			tests/pulsar_frontend tests/spark_connector $(ARGS) || exit 1; \
 	done
 
-soak-damage: $(VENV)/.dev
-	$(BIN)/python -m tests.damage.soak $(ARGS)
-
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
@@ -56,10 +55,6 @@ check: $(VENV)/.dev
 
 demo: $(VENV)/.dev java
 	$(BIN)/python -m arneb.demo
-
-# Mounts the file systems that it fills. ARGS="--rounds 10 --seed 1 --on tmpfs ext4 --mib 64".
-soak-room: $(VENV)/.dev
-	$(SUDO) $(BIN)/python -m tests.crash.room_soak $(ARGS)
 
 bench: $(VENV)/.dev broker-tools
 	$(BIN)/python -m bench $(ARGS)
@@ -76,19 +71,31 @@ bench-delayed: $(VENV)/.dev
 conformance: $(VENV)/.dev java broker-tools client-tools
 	$(BIN)/python -m conformance $(ARGS)
 
-# Hostile peers at every door for five minutes each, beside honest ones, with a seed of their own
-# (ARGS="60 --seed 7 --door amqp"): memory, turns and answers keep to their bounds.
-soak-attack: $(VENV)/.dev
-	$(BIN)/python -m tests.attack $(ARGS)
-
 # The known mistakes, one after the other, in a copy of the code: the tests must see each
 # (ARGS=--black-box: the scenarios of real clients must).
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants.run $(ARGS)
 
-# A failure prints the seed; ARGS="--seed N" repeats its dice.
-soak-journal: $(VENV)/.dev
+# Each soak prints its seed and figures, takes options (ARGS="--help" lists them), and has a short
+# form among the tests.
+soak-crash: $(VENV)/.dev compiler
+	$(BIN)/python -m tests.crash.sigkill --kills $(or $(KILLS),300)
+	$(BIN)/python -m tests.crash.mixed --kills $(or $(KILLS),300)
+	$(BIN)/python -m tests.crash.mixed --kills $(or $(KILLS),300) --set-clock
+
+soak-journal: $(VENV)/.dev compiler
 	$(BIN)/python -m tests.crash.damaged --kills $(or $(KILLS),200) $(ARGS)
+
+soak-damage: $(VENV)/.dev
+	$(BIN)/python -m tests.damage.soak $(ARGS)
+
+# Mounts the file systems that it fills. ARGS="--rounds 10 --seed 1 --on tmpfs ext4 --mib 64".
+soak-room: $(VENV)/.dev
+	$(SUDO) $(BIN)/python -m tests.crash.room_soak $(ARGS)
+
+# Seconds a door, a seed and doors by choice: ARGS="60 --seed 7 --door amqp".
+soak-attack: $(VENV)/.dev
+	$(BIN)/python -m tests.attack $(ARGS)
 
 clean:
 	rm -rf $(VENV) .clients .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
