@@ -1,4 +1,5 @@
-"""The command line: ``arneb serve``, ``check``, ``compact-store``, ``topics`` and ``alarms``.
+"""The command line: ``arneb serve``, ``check``, ``salvage``, ``compact-store``, ``topics``
+and ``alarms``.
 
 The rule: an error that the user can cause is one line on standard error and exit status 2.
 Each command has a module of its own, imported when it is called, so ``arneb --help`` does
@@ -23,6 +24,7 @@ COMMANDS: Final = {
     "alarms": "Show alarms of a running broker; move their watermarks.",
     "check": "Verify every structure of a data directory.",
     "compact-store": "Give free room in a data directory back to the file system.",
+    "salvage": "Write what is whole in a damaged data directory into a new one.",
     "serve": "Run a broker.",
     "topics": "List topics with their backlog.",
 }

@@ -9,21 +9,27 @@ from typing import Final
 
 from tests.damage.commands import copy_of, run
 from tests.damage.damages import Damage, damages
+from tests.damage.saved import Log, assert_saved, read_everything
 from tests.damage.stored import make_everything
 
 COMMANDS: Final = ("check", "topics", "serve")
 
 
-def suffer(directory: Path, damage: Damage, commands: tuple[str, ...]) -> str:
+def suffer(directory: Path, damage: Damage, original: Log) -> str:
     """What the commands say of a damaged copy, in one line; raises when one may not."""
     said = []
-    for command in commands:
+    for command in COMMANDS:
         with copy_of(directory) as copy:
             damage.apply(copy / "data.mdb")
             status, _, err = run(command, copy)
             said.append(f"{command} {status}")
             reason = err.strip().splitlines()[-1:] if status == 2 else []
             said += [each[:160] for each in reason]
+    with copy_of(directory) as copy:
+        damage.apply(copy / "data.mdb")
+        before = {each.name: each.read_bytes() for each in copy.iterdir()}
+        said.append(assert_saved(copy, copy.with_name("out"), original))
+        assert {each.name: each.read_bytes() for each in copy.iterdir()} == before
     return f"{damage}: " + ", ".join(said)
 
 
@@ -37,8 +43,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name, "data")
         make_everything(directory)
+        original = read_everything(directory)
         for number, damage in enumerate(damages(directory / "data.mdb", options.seed), 1):
-            print(number, suffer(directory, damage, COMMANDS), flush=True)
+            print(number, suffer(directory, damage, original), flush=True)
             if time.monotonic() > until:
                 break
 

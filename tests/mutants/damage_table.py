@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.table import CORE, Mutant
 
 READER_TESTS: Final = ("tests/core/store/test_readers.py",)
+SALVAGE_TESTS: Final = ("tests/damage/test_damage.py",)
 PAGE_TESTS: Final = ("tests/core/store/test_pages.py",)
 
 DAMAGE_MUTANTS: Final = (
@@ -64,5 +65,12 @@ DAMAGE_MUTANTS: Final = (
         "        self._since = {slot: self._since.get(slot, now) for slot in slots}\n",
         "        self._since = dict.fromkeys(slots, now)\n",
         READER_TESTS,
+    ),
+    Mutant(
+        "what no page leads to is not salvaged",
+        CORE + "store/salvage_scan.py",
+        "    if found.damaged or not found.knows_free_pages:\n",
+        "    if found.meta is None:\n",
+        SALVAGE_TESTS,
     ),
 )

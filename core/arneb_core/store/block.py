@@ -144,6 +144,23 @@ def pick_entries(
         yield _entry(value, at, lengths[index], find)
 
 
+def block_bytes(head: bytes) -> int:
+    """How long a block is, by its header and the lengths of its entries. Raises
+    :class:`BlockCorrupt`."""
+    _, count = block_span(head)
+    body = HEADER_BYTES + LENGTH_BYTES * count
+    if len(head) < body:
+        raise BlockCorrupt(f"expected the lengths of {count} entries, got {len(head)} bytes")
+    lengths = unpack_from(f">{count}I", head, HEADER_BYTES)
+    return body + (sum(lengths) if head[0] == BLOCK_FORMAT else sum(map(_stored, lengths)))
+
+
+def check_block(value: bytes) -> None:
+    """Raise :class:`BlockCorrupt` unless ``value`` is byte for byte a block as it was encoded;
+    what it refers to stands elsewhere."""
+    _checked(value)
+
+
 def block_references(value: bytes) -> list[BodyKey]:
     """The references in a block, one for each. Raises as :func:`decode_block`."""
     if value[:1] != SHARED_BYTE:
@@ -155,6 +172,30 @@ def block_references(value: bytes) -> list[BodyKey]:
             found.append(BodyKey(value[at : at + BODY_KEY_BYTES]))
         at += _stored(length)
     return found
+
+
+def whole_parts(
+    value: bytes, find: FindBody
+) -> list[tuple[Position, list[bytes], list[BodyKey | None]]]:
+    """The runs of a block that remain without the entries whose body is lost, each with the keys of
+    those that it refers to. Raises :class:`BlockCorrupt` when the block itself is damaged."""
+    first, lengths, at = _checked(value)
+    parts: list[tuple[Position, list[bytes], list[BodyKey | None]]] = []
+    goes_on = False
+    for place, length in enumerate(lengths, first):
+        key = BodyKey(value[at : at + BODY_KEY_BYTES]) if length & REFERENCE else None
+        try:
+            entry = _entry(value, at, length, find)
+        except BodyLost:
+            goes_on = False
+        else:
+            if not goes_on:
+                parts.append((Position(place), [], []))
+            parts[-1][1].append(entry)
+            parts[-1][2].append(key)
+            goes_on = True
+        at += _stored(length)
+    return parts
 
 
 def _stored(length: int) -> int:

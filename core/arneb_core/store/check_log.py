@@ -88,7 +88,7 @@ def check_gaps(inventory: Inventory) -> None:
             inventory.add(FindingKind.GAP_ROW, where, "expected them to lie in one ledger")
         else:
             topic.gaps[first] = last
-            inventory.add(FindingKind.GAP, where, "lost by a damaged journal")
+            inventory.add(FindingKind.GAP, where, "lost")
 
 
 def check_entries(inventory: Inventory) -> None:
@@ -107,6 +107,7 @@ def check_entries(inventory: Inventory) -> None:
         walk.block(topic_id, last, value)
     for topic_id, topic in inventory.topics.items():
         for ledger, count in topic.ledgers.items():
+            walk.pass_last_gap(topic, ledger, count)
             if (topic_id, ledger) not in walk.damaged:
                 _check_counts(inventory, f"{inventory.label(topic_id)}, ledger {ledger}", count)
 
@@ -169,6 +170,13 @@ class _Walk:
         ledger.entries = entry_of(last) + 1
         ledger.bytes_total += sum(map(len, entries))
         ledger.messages += self._messages(topic_id, first, entries)
+
+    def pass_last_gap(self, topic: TopicInventory, number: int, ledger: LedgerCount) -> None:
+        """Count what is known to be lost at the end of a ledger."""
+        place = position(number, ledger.entries)
+        if last := topic.gaps.get(place):
+            ledger.entries = entry_of(last) + 1
+            ledger.messages += last - place + 1
 
     def _pass_gaps(
         self,

@@ -1,0 +1,37 @@
+"""``arneb salvage``: what is whole in a damaged data directory, as a new one."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from arneb.cli import Refused
+from arneb.visible import visible
+
+MISSING_STATUS = 1
+
+
+@click.command(short_help="Write what is whole in a damaged data directory into a new one.")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+def salvage(directory: Path, target: Path) -> None:
+    """Look through the damaged store in DIR page by page, and write every whole block that can
+    still be found into a new store in OUT, with all that is left beside. DIR is only read, and no
+    broker may have it.
+
+    Exit status 0: nothing is missing. 1: what is, one thing a line. 2: nothing was written.
+    """
+    from arneb_core.errors import StoreUnusable
+    from arneb_core.store.salvaging import salvage as salvage_store
+
+    try:
+        report = salvage_store(directory, target)
+    except StoreUnusable as error:
+        raise Refused(str(error)) from error
+    for line in report.missing:
+        click.echo(visible(f"missing: {line}"))
+    done = f"{target}: {report.topics:,} topics with {report.entries:,} entries"
+    if report.missing:
+        click.echo(visible(f"{done}; {report.lost_entries:,} entries are known to be missing"))
+        sys.exit(MISSING_STATUS)
+    click.echo(visible(f"{done}; nothing is missing"))

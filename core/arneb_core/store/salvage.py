@@ -1,0 +1,376 @@
+"""The salvage: whatever is whole in a damaged store, as a new store.
+
+The rule: nothing is believed that cannot be checked, the damaged directory is only read, and what
+is missing is said. Where something is doubtful messages may come twice, but are not left out: a
+cursor of which there is only an old row, or none, goes back.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from struct import error
+from typing import Final
+
+from arneb_core.entry import HEADER_BYTES, messages_in
+from arneb_core.position import (
+    BEFORE_ALL,
+    FIRST_LEDGER,
+    LedgerId,
+    Position,
+    position,
+    render,
+)
+from arneb_core.store.block import (
+    BlockCorrupt,
+    block_references,
+    decode_block,
+    encode_block,
+    encode_shared_block,
+    whole_parts,
+)
+from arneb_core.store.bodies import unpack_body
+from arneb_core.store.delayed_rows import pack_through
+from arneb_core.store.journal_file import read_journal
+from arneb_core.store.records import (
+    JournalState,
+    LedgerRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    pack_gap,
+    pack_number,
+    unpack_number,
+    unpack_trims,
+)
+from arneb_core.store.salvage_scan import Place, Remains
+from arneb_core.store.salvaged_cursor import SalvagedCursor
+from arneb_core.store.salvaged_log import FoundBlock, SalvagedLog, put_together
+from arneb_core.store.schema import (
+    FRONTEND_PREFIX,
+    META_JOURNAL,
+    META_NEXT_TOPIC_ID,
+    META_TRIMS,
+    SUBSCRIPTION_PREFIX,
+    TOPIC_PREFIX,
+    BodyKey,
+    CursorKind,
+    SubscriptionId,
+    Table,
+    TopicId,
+    cursor_prefix,
+    entry_key,
+    gap_key,
+    ledger_key,
+    parse_cursor_key,
+    parse_entry_key,
+    parse_ledger_key,
+    parse_subscription_key,
+    subscription_key,
+    through_key,
+    topic_key,
+)
+
+NAMELESS: Final = "persistent://public/default/salvaged-topic-%d"
+"""Of a topic whose name is lost."""
+
+HOMELESS: Final = "persistent://public/default/salvaged-messages"
+"""Has the messages of which it is lost whose they are."""
+
+KEPT_FOR_EVER: Final = -1
+CHUNK_BITS: Final = 16
+
+Row = tuple[Table, bytes, bytes]
+
+
+class Salvage:
+    """What is to be written of one damaged store. Made in one go; then it is only read."""
+
+    def __init__(self, remains: Remains, directory: Path, now_ms: int | None = None) -> None:
+        self._remains = remains
+        self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        self._values: list[Place | bytes] = []
+        self.missing: list[str] = [str(fault) for fault in remains.faults]
+        """What is not there any more, or may not be; one line each."""
+        self.topics: dict[TopicId, tuple[str, TopicRecord]] = {}
+        self._subscriptions: dict[
+            TopicId, dict[SubscriptionId, tuple[str, SubscriptionRecord]]
+        ] = {}
+        self._frontend: dict[bytes, bytes] = {}
+        self.logs: dict[TopicId, SalvagedLog] = {}
+        self.references: Counter[BodyKey] = Counter()
+        if remains.meta is None:
+            self.missing.append("both meta pages: nothing says what was current and what was old")
+        self._bodies = self._find_bodies()
+        self._read_catalog()
+        self._cursors = self._read_cursors()
+        blocks = self._find_blocks()
+        self._take_journal(directory, blocks)
+        self._name_nameless(blocks)
+        self._make_logs(blocks)
+        self._house_homeless()
+        self._tell_losses()
+
+    # The catalog
+
+    def _read_catalog(self) -> None:
+        ids: set[TopicId] = set()
+        subscriptions: list[tuple[TopicId, str, SubscriptionRecord]] = []
+        for key, value in self._remains.rows(Table.CATALOG):
+            try:
+                if key.startswith(TOPIC_PREFIX):
+                    name, record = key[len(TOPIC_PREFIX) :].decode(), TopicRecord.unpack(value)
+                    if record.id >= 1 and record.id not in ids:
+                        ids.add(record.id)
+                        self.topics[record.id] = name, record
+                elif key.startswith(SUBSCRIPTION_PREFIX):
+                    topic_id, name = parse_subscription_key(key)
+                    subscriptions.append((topic_id, name, SubscriptionRecord.unpack(value)))
+                elif key.startswith(FRONTEND_PREFIX):
+                    self._frontend.setdefault(key, value)
+            except ValueError as problem:
+                shown = key.decode("utf-8", "backslashreplace")
+                self.missing.append(f"row {shown!r} of the catalog: {problem}")
+        for topic_id, name, subscription in subscriptions:
+            known = self._subscriptions.setdefault(topic_id, {})
+            if subscription.id >= 1 and name not in {each for each, _ in known.values()}:
+                known.setdefault(subscription.id, (name, subscription))
+
+    def _name_nameless(self, blocks: dict[TopicId, list[FoundBlock]]) -> None:
+        """Topics of which there are messages, but no row of the catalog."""
+        if Table.CATALOG not in self._remains.damaged:
+            return
+        for topic_id in sorted({*blocks, *self._subscriptions} - self.topics.keys()):
+            name = NAMELESS % topic_id
+            self.topics[topic_id] = name, _kept_for_ever(topic_id)
+            self.missing.append(f"the name of topic {topic_id}, which is called {name!r} now")
+
+    # The log
+
+    def _find_bodies(self) -> dict[BodyKey, Place]:
+        found: dict[BodyKey, Place] = {}
+        remains = self._remains
+        for key, place in remains.live[Table.BODIES].items():
+            found[BodyKey(key)] = place
+        for key, places in remains.strays[Table.BODIES].items():
+            found.setdefault(BodyKey(key), places[0])
+        return found
+
+    def body(self, key: BodyKey) -> bytes:
+        """An entry that blocks share. Raises :class:`.BlockCorrupt` when it is lost."""
+        place = self._bodies.get(key)
+        return unpack_body(key, None if place is None else self._remains.read(place))
+
+    def _find_blocks(self) -> dict[TopicId, list[FoundBlock]]:
+        remains = self._remains
+        trims = []
+        for key, value in remains.rows(Table.META):
+            if key == META_TRIMS:
+                with suppress(ValueError):
+                    trims = unpack_trims(value)
+        places = {key: [place] for key, place in remains.live[Table.ENTRIES].items()}
+        for key, strays in remains.strays[Table.ENTRIES].items():
+            places.setdefault(key, []).extend(strays)
+        found: dict[TopicId, list[FoundBlock]] = {}
+        for key in sorted(places):
+            with suppress(error):
+                topic_id, last = parse_entry_key(key)
+                for place in places[key]:
+                    blocks = self._blocks_of(remains.read(place), place)
+                    if blocks and all(block.last <= last for block in blocks):
+                        found.setdefault(topic_id, []).extend(
+                            block
+                            for block in blocks
+                            if not any(
+                                topic_id == topic and low <= block.first and block.last <= high
+                                for topic, low, high in trims
+                            )
+                        )
+                        break
+        return found
+
+    def _blocks_of(self, value: bytes, place: Place | None) -> list[FoundBlock]:
+        """The block as it is, or what is left of it when bodies are missing; nothing when it is
+        damaged."""
+        with suppress(BlockCorrupt):
+            first, entries = decode_block(value, self.body)
+            return [self._note(first, entries, value if place is None else place)]
+        with suppress(BlockCorrupt):
+            return [
+                self._note(first, entries, bytes(encode_shared_block(first, entries, keys)))
+                for first, entries, keys in whole_parts(value, self.body)
+            ]
+        return []
+
+    def _note(self, first: Position, entries: list[bytes], value: Place | bytes) -> FoundBlock:
+        self._values.append(value)
+        messages = sum(messages_in(each) if len(each) >= HEADER_BYTES else 1 for each in entries)
+        size = sum(map(len, entries))
+        return FoundBlock(first, len(entries), messages, size, len(self._values) - 1)
+
+    def value(self, block: FoundBlock) -> bytes:
+        """The block as it is to be written."""
+        value = self._values[block.value]
+        return self._remains.read(value) if isinstance(value, Place) else value
+
+    def _take_journal(self, directory: Path, blocks: dict[TopicId, list[FoundBlock]]) -> None:
+        """The runs that LMDB did not have yet."""
+        row = next((v for k, v in self._remains.rows(Table.META) if k == META_JOURNAL), None)
+        if row is None:
+            if Table.META in self._remains.damaged:
+                self.missing.append(
+                    "what the journal had: the row that tells how to read it is lost"
+                )
+            return
+        try:
+            reading = read_journal(directory, JournalState.unpack(row))
+        except (OSError, ValueError) as problem:
+            self.missing.append(f"what the journal had: {problem}")
+            return
+        self.missing += [f"journal: {fault}" for fault in reading.faults]
+        for record in reading.records:
+            for topic_id, first, entries in record.changes.blocks:
+                value = bytes(encode_block(first, entries))
+                blocks.setdefault(topic_id, []).append(self._note(first, entries, value))
+
+    def _make_logs(self, blocks: dict[TopicId, list[FoundBlock]]) -> None:
+        records: dict[TopicId, dict[LedgerId, LedgerRecord]] = {}
+        for key, value in self._remains.rows(Table.LEDGERS):
+            with suppress(ValueError, error):
+                topic_id, ledger = parse_ledger_key(key)
+                records.setdefault(topic_id, {}).setdefault(ledger, LedgerRecord.unpack(value))
+        for topic_id in self.topics:
+            known = [
+                rows.last_known for (owner, _), rows in self._cursors.items() if owner == topic_id
+            ]
+            self.logs[topic_id] = put_together(
+                records.get(topic_id, {}),
+                blocks.get(topic_id, []),
+                up_to=max(known, default=BEFORE_ALL),
+                any_ledger=Table.LEDGERS in self._remains.damaged,
+                now_ms=self._now_ms,
+            )
+
+    def _house_homeless(self) -> None:
+        """Blocks whose row is lost go where they are missing, if that is one place; else into a
+        topic of their own."""
+        left: list[tuple[Position, list[bytes]]] = []
+        found = [
+            block
+            for place in self._remains.homeless
+            for block in self._blocks_of(self._remains.read(place), place)
+        ]
+        # A topic of which nothing is known could be whose they are, too.
+        certain = self._remains.knows_free_pages and not self._remains.damaged & {
+            Table.CATALOG,
+            Table.LEDGERS,
+        }
+        for block in sorted(found):
+            homes = [log for log in self.logs.values() if log.misses(block.first, block.last)]
+            if len(homes) == 1 and certain:
+                homes[0].fill(block)
+            elif homes:
+                left.append((block.first, decode_block(self.value(block), self.body)[1]))
+        if not left:
+            return
+        topic_id = TopicId(max(self.topics, default=0) + 1)
+        self.topics[topic_id] = HOMELESS, _kept_for_ever(topic_id)
+        found, end = [], 0
+        for _, entries in sorted(left, key=lambda run: run[0]):
+            first = position(FIRST_LEDGER, end)
+            found.append(self._note(first, entries, bytes(encode_block(first, entries))))
+            end += len(entries)
+        self.logs[topic_id] = put_together(
+            {}, found, up_to=BEFORE_ALL, any_ledger=True, now_ms=self._now_ms
+        )
+        self.missing.append(f"of which topic {end} entries are; {HOMELESS!r} has them now")
+
+    def _tell_losses(self) -> None:
+        for topic_id, log in self.logs.items():
+            name = self.topics[topic_id][0]
+            for first, last in log.gaps:
+                self.missing.append(f"topic {name!r}: entries {render(first)} to {render(last)}")
+            for (owner, number), rows in self._cursors.items():
+                known = self._subscriptions.get(topic_id, {}).get(number)
+                if owner == topic_id and known is not None and not rows.is_live:
+                    self.missing.append(
+                        f"topic {name!r}, subscription {known[0]!r}: where it stood; it begins "
+                        f"behind {render(log.floored(rows.place.mark_delete))}"
+                    )
+
+    # The cursors
+
+    def _read_cursors(self) -> dict[tuple[TopicId, SubscriptionId], SalvagedCursor]:
+        found = {
+            (topic_id, number): SalvagedCursor()
+            for topic_id, each in self._subscriptions.items()
+            for number in each
+        }
+        remains = self._remains
+        for key, place in remains.live[Table.CURSORS].items():
+            with suppress(ValueError, error):
+                topic_id, number, kind, low = parse_cursor_key(key)
+                if rows := found.get((topic_id, number)):
+                    rows.take(kind, low, remains.read(place))
+        for key, places in remains.strays[Table.CURSORS].items():
+            with suppress(ValueError, error):
+                topic_id, number, kind, _ = parse_cursor_key(key)
+                rows = found.get((topic_id, number))
+                if rows is not None and not rows.is_live and kind is CursorKind.PLACE:
+                    rows.take_old([remains.read(each) for each in places])
+        return found
+
+    # What is written
+
+    @property
+    def has_rows(self) -> bool:
+        """There is something beside topics."""
+        return bool(self._frontend)
+
+    def rows(self) -> Iterator[Row]:
+        """Everything but blocks and bodies."""
+        next_id = max([*self.topics, *self._ids_given_out()], default=0) + 1
+        yield Table.META, META_NEXT_TOPIC_ID, pack_number(next_id)
+        for key, value in self._frontend.items():
+            yield Table.CATALOG, key, value
+        for topic_id, (name, record) in self.topics.items():
+            yield Table.CATALOG, topic_key(name), record.pack()
+            if record.delayed:
+                # The index is made anew, out of the log.
+                yield Table.DELAYED, through_key(topic_id), pack_through(BEFORE_ALL)
+            log = self.logs[topic_id]
+            for ledger, counted in log.ledgers.items():
+                yield Table.LEDGERS, ledger_key(topic_id, ledger), counted.pack()
+            for first, last in log.gaps:
+                yield Table.GAPS, gap_key(topic_id, last), pack_gap(first)
+            for number, (subscription, kept) in self._subscriptions.get(topic_id, {}).items():
+                yield Table.CATALOG, subscription_key(topic_id, subscription), kept.pack()
+                prefix = cursor_prefix(topic_id, number)
+                for suffix, value in self._cursors[topic_id, number].rows(log, self._messages_at):
+                    yield Table.CURSORS, prefix + suffix, value
+
+    def blocks(self) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values of ENTRIES."""
+        for topic_id, log in self.logs.items():
+            for block in log.blocks:
+                value = self.value(block)
+                self.references.update(block_references(value))
+                yield entry_key(topic_id, block.last), value
+
+    def _ids_given_out(self) -> Iterator[int]:
+        for key, value in self._remains.rows(Table.META):
+            if key == META_NEXT_TOPIC_ID:
+                with suppress(ValueError):
+                    yield unpack_number(value) - 1
+
+    def _messages_at(self, log: SalvagedLog, place: Position) -> int:
+        """How many messages the entry has; 0 when it is lost."""
+        block = log.block_at(place)
+        if block is None:
+            return 0
+        entry = decode_block(self.value(block), self.body)[1][place - block.first]
+        return messages_in(entry) if len(entry) >= HEADER_BYTES else 1
+
+
+def _kept_for_ever(topic_id: TopicId) -> TopicRecord:
+    return TopicRecord(topic_id, retention_ms=KEPT_FOR_EVER, retention_bytes=KEPT_FOR_EVER)

@@ -1,0 +1,77 @@
+"""What a salvage must have saved, whatever the damage was.
+
+The rule: the new store opens, serves, and has no findings but the entries that are known to be
+lost; and every entry in it is one that was in the old store, in the same place of the same topic
+(but for those whose topic is lost, which stand in topics of their own).
+"""
+
+from pathlib import Path
+
+from tests.damage.commands import run
+
+from arneb_core.errors import StoreUnusable
+from arneb_core.position import Position
+from arneb_core.store.block import block_span
+from arneb_core.store.check import check
+from arneb_core.store.findings import FindingKind
+from arneb_core.store.records import TopicRecord
+from arneb_core.store.salvaging import salvage
+from arneb_core.store.schema import TOPIC_PREFIX, Table
+from arneb_core.store.snapshot import open_snapshot_environment
+
+Log = dict[tuple[str, Position], bytes]
+
+OF_THEIR_OWN = "persistent://public/default/salvaged-"
+
+
+def read_everything(directory: Path) -> Log:
+    """Every entry of a store, by topic and position."""
+    log: Log = {}
+    with open_snapshot_environment(directory) as environment, environment.snapshot() as snapshot:
+        for key, value in snapshot.scan(Table.CATALOG, TOPIC_PREFIX):
+            name, record = key[len(TOPIC_PREFIX) :].decode(), TopicRecord.unpack(value)
+            for first, entries in snapshot.iter_blocks(record.id):
+                log |= {(name, Position(place)): each for place, each in enumerate(entries, first)}
+    return log
+
+
+def entries_in_journal(directory: Path) -> int:
+    """How many entries LMDB does not have yet."""
+    with open_snapshot_environment(directory) as environment, environment.snapshot() as snapshot:
+        return sum(block_span(value)[1] for _, _, value in snapshot.journaled_blocks())
+
+
+def assert_saved(damaged: Path, target: Path, original: Log) -> str:
+    """Salvage ``damaged`` into ``target`` by the command; what was said of it in one line."""
+    status, _, err = run("salvage", damaged, target)
+    if status == 2:
+        assert not target.exists()
+        return f"salvage 2 {err.strip()[:160]}"
+    said = _assert_sound(target, original, all_is_there=status == 0)
+    assert run("serve", target)[0] == 0
+    assert run("topics", target)[0] == 0
+    return f"salvage {status}, {said}"
+
+
+def salvage_here(damaged: Path, target: Path, original: Log) -> str:
+    """The same in this process, without serving it."""
+    try:
+        report = salvage(damaged, target)
+    except StoreUnusable as error:
+        assert not target.exists()
+        return str(error)
+    return _assert_sound(target, original, all_is_there=not report.missing)
+
+
+def _assert_sound(target: Path, original: Log, *, all_is_there: bool) -> str:
+    findings = check(target)
+    unexpected = [each for each in findings if each.kind is not FindingKind.GAP]
+    assert not unexpected, unexpected[:5]
+    found = read_everything(target)
+    for (name, place), entry in found.items():
+        if not name.startswith(OF_THEIR_OWN):
+            assert original[name, place] == entry, (name, place)
+    if all_is_there:
+        assert found == original
+        assert not findings
+    return f"{len(found)} of {len(original)} entries"
