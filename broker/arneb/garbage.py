@@ -39,6 +39,9 @@ GROWN: Final = 2
 """A thaw is worth while, too, when somebody has left and so many times as much is frozen as the
 last thaw found alive: one connection may have had two thousand channels."""
 
+AGAIN_AFTER_S: Final = 10.0
+"""After such a thaw another one comes, for what was still being taken apart."""
+
 THAW_AFTER_S: Final = 600.0
 """A thaw comes at the latest then, if anything was frozen since the last one: who comes and goes
 between two looks is not seen."""
@@ -74,6 +77,7 @@ class GarbageSchedule:
         self._survived = 0
         """What the last thaw found alive; 0 = there was none yet."""
         self._left = False
+        self._again = False
         self.thaws_total = 0
 
     def __repr__(self) -> str:
@@ -110,8 +114,10 @@ class GarbageSchedule:
         # Not while more are leaving: what they leave would be found only by the thaw after.
         all_left = self._lost > 0 and living.tasks >= seen.tasks
         has_grown = all_left and 0 < GROWN * self._survived < frozen
-        if is_due or has_grown or self._lost > WORTH_SHARE * frozen:
+        is_again = self._again and since_s >= AGAIN_AFTER_S
+        if is_due or has_grown or is_again or self._lost > WORTH_SHARE * frozen:
             self._thaw()
+            self._again = has_grown
 
     async def give_back(self) -> None:
         """When somebody has left, return what that made free."""
@@ -128,6 +134,7 @@ class GarbageSchedule:
         self._thaw_s = self._thawed_at - began
         self._lost, self._frozen_since = 0, False
         self._survived = gc.get_freeze_count()
+        self._left = self._left or self.thaws_total > 0
         self.thaws_total += 1
         logger.debug("thawed %d objects in %.0f ms", found, self._thaw_s * 1000)
 

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from arneb.garbage import (
+    AGAIN_AFTER_S,
     FULL_EVERY,
     GROWN,
     LOOK_S,
@@ -131,6 +132,10 @@ async def test_one_that_left_with_most_of_what_there_is_is_worth_a_thaw(
             assert schedule.thaws_total == thaws, "others are leaving"
         schedule.look()
         assert (schedule.thaws_total, gone()) == (thaws + 1, None)
+        broker.now += AGAIN_AFTER_S
+        schedule.look()
+        assert schedule.thaws_total == thaws + 2, "once more for what was being taken apart"
+        thaws += 1
         broker.living = Living(97, 0)
         broker.now += 100
         schedule.look()

@@ -4,6 +4,7 @@ from typing import Final
 
 from tests.mutants.table import CORE, Mutant
 
+BROKER: Final = "broker/arneb/"
 LAST_LEDGER_TESTS: Final = ("tests/core/test_last_ledger.py",)
 
 ROOM_MUTANTS: Final = (
@@ -34,5 +35,37 @@ ROOM_MUTANTS: Final = (
         "            min(each.mark_delete for each in self._subscriptions.values()),\n",
         "            self._slowest,\n",
         LAST_LEDGER_TESTS,
+    ),
+    Mutant(
+        "the disk alarm does not see what the store can use again",
+        BROKER + "watermarks.py",
+        "disk.f_bavail * disk.f_frsize + room_inside()",
+        "disk.f_bavail * disk.f_frsize",
+        ("tests/broker/test_alarms.py",),
+    ),
+    Mutant(
+        "strangers get the last descriptors",
+        BROKER + "accepting.py",
+        "            if not self._is_reserved(stream.socket.fileno()):\n",
+        "            if stream.socket.fileno() >= 0:\n",
+        ("tests/broker/test_accepting.py",),
+    ),
+    Mutant(
+        "the data file is opened anew to grow",
+        CORE + "store/room.py",
+        "            os.posix_fallocate(self._fd, self._allocated, size - self._allocated)\n",
+        "            fd = os.dup(self._fd)\n"
+        "            os.posix_fallocate(fd, self._allocated, size - self._allocated)\n"
+        "            os.close(fd)\n",
+        ("tests/core/store/test_failures.py",),
+    ),
+    Mutant(
+        "the flusher holds the last connections while it waits",
+        "amqp_frontend/arneb_amqp/server/flusher.py",
+        "            self._flush()\n",
+        "            flushes, self._flushes = self._flushes, {}\n"
+        "            for flush in flushes:\n"
+        "                call(flush)\n",
+        ("tests/amqp_frontend/server/test_flusher.py",),
     ),
 )
