@@ -16,6 +16,7 @@ from arneb_core.errors import CommitFailed, TopicBusy, TopicExists, TopicNotFoun
 from arneb_core.interface import Done, Topic, TopicSettings, TopicWatcher, Unit
 from arneb_core.ledgers import LedgerIndex
 from arneb_core.log import LEDGER_BYTES_MAX, DurableLog, MemoryLog
+from arneb_core.name_locks import NameLocks
 from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position
 from arneb_core.recovery import recover
 from arneb_core.request import Request
@@ -52,8 +53,9 @@ class Catalog:
         """Topics with an index of delayed entries, of which the disk does not know that."""
         self._untold_of_expiry: set[LogTopic] = set()
         """Topics with entries that expire, of which the disk may not know that."""
-        self.lock = trio.Lock()
-        """Held by whoever changes topics or subscriptions, until that is durable."""
+        self.locks = NameLocks()
+        """Held by whoever changes topics or subscriptions, until that is durable: a topic by its
+        name, which is shared by those who change its subscriptions, and those by both names."""
 
     def __repr__(self) -> str:
         return f"<Catalog {len(self.topics)} topics>"
@@ -131,9 +133,11 @@ class Catalog:
         if error is not None:
             self._untold.add(topic)  # the next delayed entry says so again
 
-    async def create_topic(self, name: str, settings: TopicSettings, unit: Unit | None) -> LogTopic:
+    async def create_topic(
+        self, name: str, settings: TopicSettings, unit: Unit | None, subscriptions: Sequence[str]
+    ) -> LogTopic:
         """Make a topic; see :meth:`arneb_core.interface.Core.create_topic`."""
-        async with self.lock:
+        async with self.locks.holding(name):
             if name in self.topics:
                 raise TopicExists(f"topic {name!r} is there already")
             topic_id = TopicId(self._next_topic_id)
@@ -143,11 +147,18 @@ class Catalog:
             if settings.durable:
                 puts.append(_record_of(topic))
                 puts.append((Table.META, META_NEXT_TOPIC_ID, pack_number(self._next_topic_id)))
-            await self.change(
-                puts=puts,
-                unit=unit,
-                on_commit=lambda: self._topic_came(topic),
-            )
+            made = [topic.new_subscription(each) for each in subscriptions]
+            for _, rows in made:
+                puts += rows
+
+            def came() -> None:
+                for subscription, _ in made:
+                    topic.come(subscription)
+                self._topic_came(topic)
+
+            # Nothing may wait between taking the topic's number and this: the last of several in
+            # one commit says which number comes next.
+            await self.change(puts=puts, unit=unit, on_commit=came)
             return topic
 
     async def change_settings(self, topic: LogTopic, settings: TopicSettings) -> None:
@@ -157,7 +168,7 @@ class Catalog:
             topic.settings = settings
             self._engine.ledger_closed(topic)
 
-        async with self.lock:
+        async with self.locks.holding(topic.name):
             if self.topics.get(topic.name) is not topic:
                 raise TopicNotFound(f"no topic {topic.name!r}")
             puts = [_record_of(topic, settings)] if topic.durable else []
@@ -167,7 +178,7 @@ class Catalog:
         self, name: str, unit: Unit | None, only_if: Callable[[Topic], bool] | None
     ) -> None:
         """Remove a topic; see :meth:`arneb_core.interface.Core.delete_topic`."""
-        async with self.lock:
+        async with self.locks.holding(name):
             topic = self.topics.get(name)
             if topic is None:
                 raise TopicNotFound(f"no topic {name!r}")

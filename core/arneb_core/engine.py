@@ -198,10 +198,16 @@ class Engine:
         return MappingProxyType(self.catalog.topics)
 
     async def create_topic(
-        self, name: str, settings: TopicSettings | None = None, *, unit: Unit | None = None
+        self,
+        name: str,
+        settings: TopicSettings | None = None,
+        *,
+        unit: Unit | None = None,
+        subscriptions: Sequence[str] = (),
     ) -> LogTopic:
         """Make a topic, with ``unit`` in the same commit; see the interface."""
-        return await self.catalog.create_topic(name, settings or TopicSettings(), unit)
+        settings = settings or TopicSettings()
+        return await self.catalog.create_topic(name, settings, unit, subscriptions)
 
     async def delete_topic(
         self,

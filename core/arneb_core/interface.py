@@ -331,10 +331,15 @@ class Core(Protocol):
     def topics(self) -> Mapping[str, Topic]: ...
 
     async def create_topic(
-        self, name: str, settings: TopicSettings | None = None, *, unit: Unit | None = None
+        self,
+        name: str,
+        settings: TopicSettings | None = None,
+        *,
+        unit: Unit | None = None,
+        subscriptions: Sequence[str] = (),
     ) -> Topic:
-        """Make a topic, durably if its settings say so, together with ``unit``. Raises
-        :class:`TopicExists`."""
+        """Make a topic, durably if its settings say so, together with ``unit`` and with
+        subscriptions of these names, which are as durable as it is. Raises :class:`TopicExists`."""
         ...
 
     async def delete_topic(

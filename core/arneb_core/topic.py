@@ -122,7 +122,8 @@ class LogTopic(TopicSurvey):
         properties: Mapping[str, str] | None = None,
     ) -> LogSubscription:
         """The subscription of that name, made if it is not there."""
-        async with self.engine.catalog.lock:
+        own = self.name, name
+        async with self.engine.catalog.locks.holding(own, shared=[self.name]):
             found = self._subscriptions.get(name)
             if self.fenced:
                 raise TopicFenced(f"{self!r} is being deleted")
@@ -131,33 +132,46 @@ class LogTopic(TopicSurvey):
                     kind = "Durable" if found.lasting else "NonDurable"
                     raise NotAllowed(f"{kind} subscription with the same name already exists.")
                 return found
-            acks = AckState(self.log.ledgers, self._start(initial, start))
-            cursor = Cursor(self.log, acks, label=f"subscription {name!r} of topic {self.name!r}")
-            cursor.skip_missing()
-            if not (durable and self.durable):
-                made = LogSubscription(
-                    self, name, None, cursor, lasting=durable, properties=properties
-                )
-                self._subscriptions[name] = made
-                return made
-            subscription_id = SubscriptionId(self._next_subscription_id)
-            made = LogSubscription(self, name, subscription_id, cursor, properties=properties)
-            changes = cursor.take_changes(self.id, subscription_id, cursor.acks.mark_delete)
-            row = SubscriptionRecord(subscription_id, dict(properties or {}))
-            await self.engine.catalog.change(
-                puts=[
-                    (Table.CATALOG, subscription_key(self.id, name), row.pack()),
-                    *changes.puts,
-                ],
-                on_commit=lambda: self._come(made),
+            made, rows = self.new_subscription(
+                name, durable=durable, initial=initial, start=start, properties=properties
             )
+            if rows:
+                await self.engine.catalog.change(puts=rows, on_commit=lambda: self.come(made))
+            else:
+                self._subscriptions[name] = made
             return made
+
+    def new_subscription(
+        self,
+        name: str,
+        *,
+        durable: bool = True,
+        initial: InitialPosition = InitialPosition.EARLIEST,
+        start: Position | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> tuple[LogSubscription, list[tuple[Table, bytes, bytes | None]]]:
+        """A subscription that is not here yet, and the rows that make it durable, if any."""
+        cursor = Cursor(self.log, AckState(self.log.ledgers, self._start(initial, start)))
+        cursor.skip_missing()
+        if not (durable and self.durable):
+            made = LogSubscription(self, name, None, cursor, lasting=durable, properties=properties)
+            return made, []
+        subscription_id = SubscriptionId(self._next_subscription_id)
+        self._next_subscription_id += 1
+        made = LogSubscription(self, name, subscription_id, cursor, properties=properties)
+        changes = cursor.take_changes(self.id, subscription_id, cursor.acks.mark_delete)
+        row = SubscriptionRecord(subscription_id, dict(properties or {}))
+        return made, [
+            (Table.CATALOG, subscription_key(self.id, name), row.pack()),
+            *changes.puts,
+        ]
 
     async def unsubscribe(
         self, name: str, *, force: bool = False, leaving: Sequence[Consumer] = ()
     ) -> None:
         """Remove a subscription durably."""
-        async with self.engine.catalog.lock:
+        own = self.name, name
+        async with self.engine.catalog.locks.holding(own, shared=[self.name]):
             subscription = self._subscriptions.get(name)
             if subscription is None:
                 raise SubscriptionNotFound(f"{self.name} has no subscription {name!r}")
@@ -349,7 +363,7 @@ class LogTopic(TopicSurvey):
         for subscription in self._subscriptions.values():
             subscription.log_trimmed()
 
-    def _come(self, subscription: LogSubscription) -> None:
+    def come(self, subscription: LogSubscription) -> None:
         """A subscription is durable; ledgers may have gone, and delayed entries come, while it
         became so."""
         self.adopt(subscription)

@@ -1,11 +1,15 @@
 """Waiting for a commit: from the call-back world of the committer to ``await``."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 import trio
 
-from arneb_core.errors import CommitFailed
+from arneb_core.errors import CommitFailed, CoreError
 from arneb_core.interface import Done
+
+TOGETHER_MAX: Final = 256
+"""Changes made at the same time: they share a commit, which they fill well enough."""
 
 
 async def durable(submit: Callable[[Done], object]) -> None:
@@ -26,3 +30,22 @@ async def durable(submit: Callable[[Done], object]) -> None:
     await finished.wait()
     if failure:
         raise failure[0]
+
+
+async def together(changes: Sequence[Callable[[], Awaitable[object]]]) -> None:
+    """Make changes that have nothing to do with one another at the same time, so that they share
+    commits. Raises the first :class:`CoreError`, when those that were begun with it are done."""
+    failures: list[CoreError] = []
+
+    async def make(change: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await change()
+        except CoreError as error:
+            failures.append(error)
+
+    for start in range(0, len(changes), TOGETHER_MAX):
+        async with trio.open_nursery() as nursery:
+            for change in changes[start : start + TOGETHER_MAX]:
+                nursery.start_soon(make, change)
+        if failures:
+            raise failures[0]

@@ -206,4 +206,3 @@ async def test_every_await_of_every_background_task_may_fail(
     assert said[-1] == "stopped"
     assert set(awaits.runs) >= TASKS
     assert {name for name, _ in awaits.failed} == set(awaits.runs)
-    assert awaits.failed == awaits.passed

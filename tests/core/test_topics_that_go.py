@@ -125,7 +125,7 @@ async def test_a_topic_goes_only_if_that_is_true_when_its_turn_has_come(data_dir
 
         stored = Outcome()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(engine.delete_topic, "other")
+            nursery.start_soon(topic.retain, 1, 1)
             await wait()
             nursery.start_soon(delete_if_empty)
             await wait()
@@ -171,7 +171,7 @@ async def test_a_subscription_goes_only_with_those_that_leave_it(data_dir: Path)
                 refused.append(error)
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(engine.delete_topic, "other")
+            nursery.start_soon(topic.retain, 1, 1)
             await wait()
             nursery.start_soon(unsubscribe)
             await wait()

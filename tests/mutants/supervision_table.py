@@ -8,6 +8,7 @@ CORE: Final = "core/arneb_core/"
 TOPOLOGY: Final = "amqp_frontend/arneb_amqp/topology/"
 SUPERVISION_TESTS: Final = ("tests/core/test_supervision.py",)
 STARTING_OVER_TESTS: Final = ("tests/core/test_starting_over.py",)
+TOGETHER_TESTS: Final = ("tests/amqp_frontend/topology/test_together.py",)
 TOPOLOGY_TESTS: Final = ("tests/amqp_frontend/topology/test_failures.py",)
 
 SUPERVISION_MUTANTS: Final = (
@@ -53,5 +54,12 @@ SUPERVISION_MUTANTS: Final = (
         "        self._read(reason, positions)\n",
         "        self._subscription.topic.engine.try_again(self._subscription)\n",
         STARTING_OVER_TESTS,
+    ),
+    Mutant(
+        "changes of different queues wait for one another",
+        TOPOLOGY + "topology.py",
+        "        wanted = touched()\n",
+        "        wanted = everything()\n",
+        TOGETHER_TESTS,
     ),
 )

@@ -23,8 +23,8 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "new partitions lack the subscriptions of the first",
         PULSAR + "server/topics.py",
-        "        for index in range(present.partitions, partitions):\n",
-        "        for index in range(0):\n",
+        "            for index in range(present.partitions, partitions)\n",
+        "            for index in range(0)\n",
         ADMIN_TESTS,
     ),
     Mutant(

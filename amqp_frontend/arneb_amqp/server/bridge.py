@@ -13,8 +13,8 @@ import trio
 from arneb_amqp.errors import AmqpError, precondition_failed
 from arneb_amqp.server.admission import admit, pass_on
 from arneb_amqp.server.core_errors import in_amqp
-from arneb_amqp.server.methods import Methods
-from arneb_amqp.server.receiver import Receiver
+from arneb_amqp.server.methods import Methods, touched_by
+from arneb_amqp.server.receiver import ConsumerSink, Receiver
 from arneb_amqp.server.stamping import pieces, stamp
 from arneb_amqp.session.effects import (
     Acknowledge,
@@ -40,31 +40,13 @@ from arneb_amqp.session.unacked import ConsumerId, attached_again, consumer_of
 from arneb_amqp.topology.arguments import QueueType
 from arneb_amqp.topology.attachments import Attachment, Consumption, give_back
 from arneb_amqp.topology.counting import counted
+from arneb_amqp.topology.footprint import of_queue
 from arneb_amqp.topology.gate import Gate
 from arneb_amqp.topology.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.errors import CommitFailed, CoreError
-from arneb_core.interface import Core, Deliveries, Done, Unit
+from arneb_core.interface import Core, Done, Unit
 from arneb_core.waiting import durable
-
-
-class _Sink:
-    """One consumer's deliveries on their way to the connection."""
-
-    __slots__ = ("_consumer", "_receiver")
-
-    def __init__(self, receiver: Receiver, consumer: ConsumerId) -> None:
-        self._receiver = receiver
-        self._consumer = consumer
-
-    def deliver(self, run: Deliveries) -> None:
-        self._receiver.delivered(self._consumer, run)
-
-    def active_changed(self, active: bool) -> None:
-        """Nobody asks."""
-
-    def closed_by_core(self, reason: str) -> None:
-        self._receiver.consumer_closed(self._consumer, reason)
 
 
 class Bridge:
@@ -263,8 +245,9 @@ class Bridge:
             await trio.lowlevel.checkpoint()
 
     async def _perform(self, request: Perform) -> object:
-        async with self._topology.changing():
-            return await self._methods.perform(self.vhost, request.command)
+        vhost, command = self.vhost, request.command
+        async with self._topology.changing(lambda: touched_by(vhost, command)):
+            return await self._methods.perform(vhost, command)
 
     async def _consume(self, request: Consume) -> Reading | None:
         reading = await self._attach(request)
@@ -281,8 +264,8 @@ class Bridge:
             request.windows,
         )
         id_ = self._next_id(request.consumer)
-        sink = _Sink(self._receiver, id_)
-        async with self._topology.changing():
+        sink = ConsumerSink(self._receiver, id_)
+        async with self._topology.changing(lambda: of_queue(self.vhost.name, request.queue)):
             if is_reply_queue(request.queue):
                 await self.vhost.queues.make_reply_queue(request.queue)
             attachment = await self.vhost.attachments.attach(wanted, self._owner, sink)
@@ -297,7 +280,7 @@ class Bridge:
         attachment = self._attached.get(id_)
         if attachment is None:
             return
-        async with self._topology.changing():
+        async with self._topology.changing(attachment.touched_by_leaving):
             if await self.vhost.attachments.cancel(attachment):
                 self._attached.pop(id_, None)
             elif id_ in self._attached:
@@ -308,8 +291,8 @@ class Bridge:
         attachment = self._attached.get(id_)
         if attachment is None:
             id_ = self._next_id(request.consumer)
-            sink = _Sink(self._receiver, id_)
-            async with self._topology.changing():
+            sink = ConsumerSink(self._receiver, id_)
+            async with self._topology.changing(lambda: of_queue(self.vhost.name, request.queue)):
                 attachment = await self.vhost.attachments.attach_getter(
                     request.queue, self._owner, sink, no_ack=request.no_ack
                 )

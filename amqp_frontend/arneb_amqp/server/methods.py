@@ -1,6 +1,7 @@
 """Methods of the exchange and queue classes, carried into the topology.
 
-The rule: one call a method; names are expanded already. Whoever calls holds the topology's lock.
+The rule: one call a method; names are expanded already. Whoever calls holds the topology's locks
+of what the method touches.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,6 +15,13 @@ from arneb_amqp.routing.exchange import Exchange
 from arneb_amqp.server.bindings import as_table, exchange_binding, queue_binding
 from arneb_amqp.session.events import QueueDeclared
 from arneb_amqp.session.reply_to import REPLY_TO, is_reply_queue
+from arneb_amqp.topology.footprint import (
+    Footprint,
+    of_binding,
+    of_exchange,
+    of_queue,
+    of_removal,
+)
 from arneb_amqp.topology.queue import ConnectionId, Declaration
 from arneb_amqp.topology.topology import Vhost
 
@@ -104,3 +112,23 @@ _METHODS: Final[Mapping[type[Command], Callable[[Methods, Vhost, Any], Awaitable
     QueueMethods.Bind: Methods._bind_queue,
     QueueMethods.Unbind: Methods._unbind_queue,
 }
+
+
+def touched_by(vhost: Vhost, method: Command) -> Footprint | None:
+    """What of ``vhost`` a method may change; None = anything."""
+    name, router = vhost.name, vhost.router
+    match method:
+        case QueueMethods.Declare() | QueueMethods.Purge():
+            return of_queue(name, method.queue)
+        case QueueMethods.Delete():
+            return of_removal(name, router, method.queue)
+        case QueueMethods.Bind() | QueueMethods.Unbind():
+            binding, goes = queue_binding(method), isinstance(method, QueueMethods.Unbind)
+        case ExchangeMethods.Bind() | ExchangeMethods.Unbind():
+            binding, goes = exchange_binding(method), isinstance(method, ExchangeMethods.Unbind)
+        case ExchangeMethods.Declare():
+            return of_exchange(name, method.exchange)
+        case _:
+            return None
+    source, destination = binding.source, binding.destination
+    return of_binding(name, router, source, binding.kind, destination, goes=goes)

@@ -30,3 +30,22 @@ class Receiver(Protocol):
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
         """The core has detached a consumer."""
         ...
+
+
+class ConsumerSink:
+    """One consumer's deliveries on their way to the connection."""
+
+    __slots__ = ("_consumer", "_receiver")
+
+    def __init__(self, receiver: Receiver, consumer: ConsumerId) -> None:
+        self._receiver = receiver
+        self._consumer = consumer
+
+    def deliver(self, run: Deliveries) -> None:
+        self._receiver.delivered(self._consumer, run)
+
+    def active_changed(self, active: bool) -> None:
+        """Nobody asks."""
+
+    def closed_by_core(self, reason: str) -> None:
+        self._receiver.consumer_closed(self._consumer, reason)

@@ -25,6 +25,7 @@ from arneb_amqp.topology.arguments import (
     consumer_priority,
 )
 from arneb_amqp.topology.counting import CountingSink
+from arneb_amqp.topology.footprint import Footprint, of_queue
 from arneb_amqp.topology.queue import ConnectionId, Queue
 from arneb_amqp.topology.queues import Queues
 from arneb_amqp.topology.stream_arguments import start_of
@@ -53,6 +54,11 @@ class Attachment:
     """It is a consumer in AMQP's eyes; False for getters and after ``basic.cancel``."""
     reading: Reading | None = None
     """What it sees, if the queue is a stream."""
+
+    def touched_by_leaving(self) -> Footprint | None:
+        """What may change when it leaves."""
+        queue = self.queue
+        return None if queue.auto_delete else of_queue(queue.vhost, queue.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,7 +266,10 @@ class Delays:
         topic = self._core.topics.get(name)
         if topic is None:
             topic = await self._core.create_topic(
-                name, TopicSettings(durable=exchange.durable), unit=unit
+                name,
+                TopicSettings(durable=exchange.durable),
+                unit=unit,
+                subscriptions=(SUBSCRIPTION,),
             )
         elif unit is not None:
             await self._core.committed(unit)

@@ -229,7 +229,12 @@ class Queues:
         settings = TopicSettings(durable=durable, properties=properties)
         if is_stream:
             settings = stream_settings(wanted.arguments)
-        topic = await self._core.create_topic(topic_of(self.vhost, name), settings, unit=unit)
+        topic = await self._core.create_topic(
+            topic_of(self.vhost, name),
+            settings,
+            unit=unit,
+            subscriptions=() if is_stream else (SUBSCRIPTION,),
+        )
         owner = wanted.owner if wanted.exclusive else None
         queue = Queue(name, self.vhost, topic, wanted.auto_delete, wanted.arguments, owner)
         await self._enter(queue)

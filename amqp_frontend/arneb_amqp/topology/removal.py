@@ -6,11 +6,12 @@ the router gets everything back.
 """
 
 from collections.abc import AsyncIterator, Generator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import trio
 
+from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.router import Removed, Router
 from arneb_amqp.topology.records import binding_key, exchange_key
 from arneb_core.interface import Unit
@@ -45,9 +46,11 @@ async def removal(
 async def restore(router: Router, removed: Removed) -> None:
     """Put back what a removal took out of the router."""
     for exchange in removed.exchanges:
-        router.declare(exchange)
+        if exchange.name not in router.exchanges:  # else somebody has just made it again
+            router.declare(exchange)
     for number, binding in enumerate(removed.bindings, 1):
-        router.bind(binding)
+        with suppress(AmqpError):  # an end of it went meanwhile
+            router.bind(binding)
         if number % BINDINGS_PER_TURN == 0:
             await trio.lowlevel.checkpoint()
 

@@ -1,8 +1,9 @@
-"""The topology: every vhost, and the one lock under which anything in them changes.
+"""The topology: every vhost, and the locks under which anything in them changes.
 
 The rule: whoever reads needs no lock, because changes are whole between two awaits of the
 trio loop as far as readers can tell; whoever changes, or may adopt a queue, does so inside
-:meth:`Topology.changing`, one at a time and never cancelled half-way.
+:meth:`Topology.changing`, never cancelled half-way and one at a time, but for those who touch
+different things: their changes share commits.
 """
 
 import logging
@@ -21,6 +22,7 @@ from arneb_amqp.topology.arguments import CONSUMER_TIMEOUT
 from arneb_amqp.topology.attachments import Attachments
 from arneb_amqp.topology.delays import Delays
 from arneb_amqp.topology.exchanges import Exchanges
+from arneb_amqp.topology.footprint import Footprint
 from arneb_amqp.topology.housekeeping import delete_expired, retry_dead_letters
 from arneb_amqp.topology.queues import Queues
 from arneb_amqp.topology.records import (
@@ -33,6 +35,7 @@ from arneb_amqp.topology.records import (
 )
 from arneb_core.clock import monotonic_ms, wall_clock_ms
 from arneb_core.interface import Core
+from arneb_core.name_locks import NameLocks
 from arneb_core.supervision import BackOff
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -46,6 +49,17 @@ HOUSEKEEPING_FAILED_S_MAX: Final = 5.0
 
 NAME_BYTES: Final = 16
 """Random octets in a name that the server gives; RabbitMQ's have as many."""
+
+
+EVERYTHING: Final = "everything"
+"""Shared by those who change something, and held alone by those who may change anything."""
+
+Touched = Callable[[], Footprint | None]
+"""What a change touches as things stand; None = anything."""
+
+
+def everything() -> None:
+    """Anything may be changed."""
 
 
 def new_name() -> str:
@@ -88,7 +102,7 @@ class Topology:
         self, core: Core, vhosts: Sequence[str], name_maker: Callable[[], str] = new_name
     ) -> None:
         self._core = core
-        self._lock = trio.Lock()
+        self._locks = NameLocks()
         self._vhosts = {name: Vhost(name, core, name_maker) for name in vhosts}
 
     @classmethod
@@ -103,10 +117,19 @@ class Topology:
         return self._vhosts.get(name)
 
     @asynccontextmanager
-    async def changing(self) -> AsyncIterator[None]:
-        """Hold the lock. A commit that has begun cannot be taken back, so the body is shielded
-        from cancellation; it waits for the store only."""
-        async with self._lock:
+    async def changing(self, touched: Touched = everything) -> AsyncIterator[None]:
+        """Hold the locks of what is ``touched``, which is asked again when they are held. A commit
+        that has begun cannot be taken back, so the body is shielded from cancellation; it waits for
+        the store only."""
+        wanted = touched()
+        if wanted is not None:
+            shared = EVERYTHING, *wanted.shared
+            async with self._locks.holding(*wanted.alone, shared=shared):
+                if touched() == wanted:
+                    with trio.CancelScope(shield=True):
+                        yield
+                    return
+        async with self._locks.holding(EVERYTHING):
             with trio.CancelScope(shield=True):
                 yield
 
@@ -115,11 +138,12 @@ class Topology:
         back_off = BackOff(HOUSEKEEPING_S, HOUSEKEEPING_FAILED_S_MAX)
         while True:
             soonest_ms, all_done = float("inf"), True
+            for vhost in self._vhosts.values():
+                retry_dead_letters(vhost.queues)
             async with self.changing():
                 for vhost in self._vhosts.values():
                     left_ms, done = await delete_expired(vhost.queues, monotonic_ms())
                     soonest_ms, all_done = min(soonest_ms, left_ms), all_done and done
-                    retry_dead_letters(vhost.queues)
                     all_done = await vhost.delays.look_over() and all_done
             if all_done:
                 back_off.succeeded()

@@ -15,6 +15,7 @@ import trio
 
 from arneb_core.errors import CommitFailed, NotAllowed, TopicExists
 from arneb_core.interface import Core, Topic, Unit
+from arneb_core.name_locks import NameLocks
 from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName
 from arneb_pulsar.places.policies import PARTITIONS_MAX, Policies
 
@@ -54,7 +55,8 @@ class Registry:
         self._core = core
         self._defaults = defaults
         self._configured = frozenset(configured)
-        self._lock = trio.Lock()
+        self._locks = NameLocks()
+        """By the key of what is kept."""
         self.changed: Callable[[], None] = lambda: None
         """Called when policies of a namespace or a topic may have changed."""
         read = {
@@ -111,12 +113,12 @@ class Registry:
 
     async def put_tenant(self, name: str, document: Mapping[str, Any]) -> None:
         """Make a tenant, or change what is known of it."""
-        async with self._lock:
+        async with self._locks.holding(TENANTS + name):
             await self._put(TENANTS + name, document)
             self._tenants[name] = dict(document)
 
     async def drop_tenant(self, name: str) -> None:
-        async with self._lock:
+        async with self._locks.holding(TENANTS + name):
             await self._put(TENANTS + name, None)
             self._tenants.pop(name, None)
 
@@ -132,14 +134,14 @@ class Registry:
         self, namespace: str, change: Callable[[Policies], Policies]
     ) -> None:
         """Give a namespace other policies."""
-        async with self._lock:
+        async with self._locks.holding(NAMESPACES + namespace):
             policies = change(self.namespace_policies(namespace))
             await self._put(NAMESPACES + namespace, policies.document)
             self._namespaces[namespace] = policies
         self.changed()
 
     async def drop_namespace(self, namespace: str) -> None:
-        async with self._lock:
+        async with self._locks.holding(NAMESPACES + namespace):
             await self._put(NAMESPACES + namespace, None)
             self._namespaces.pop(namespace, None)
         self.changed()
@@ -167,7 +169,7 @@ class Registry:
         :class:`NotAllowed`, and :class:`TopicExists` if somebody was faster."""
         if not 0 < made.partitions <= PARTITIONS_MAX:
             raise NotAllowed(f"Number of partitions should be 1 to {PARTITIONS_MAX}")
-        async with self._lock:
+        async with self._locks.holding(PARTITIONED + str(topic)):
             if self._partitioned.get(str(topic)) != present:
                 raise TopicExists("This topic already exists")
             await self._put(
@@ -215,7 +217,7 @@ class Registry:
 
     async def change_record(self, topic: str, change: Callable[[TopicRecord], TopicRecord]) -> None:
         """Keep something else of a topic."""
-        async with self._lock:
+        async with self._locks.holding(PARTITIONED + str(topic)):
             record = change(self.record(topic))
             if record == PLAIN:
                 await self._put(TOPICS + topic, None)
@@ -229,7 +231,7 @@ class Registry:
     async def removal(self, topic: str) -> AsyncIterator[list[tuple[str, bytes | None]]]:
         """What is kept of a topic goes with it: the body makes that durable, in the commit that
         removes it, so that nothing of a topic made anew can go instead."""
-        async with self._lock:
+        async with self._locks.holding(TOPICS + topic):
             with trio.CancelScope(shield=True):  # what is on disk must be in memory too
                 yield [(TOPICS + topic, None)] if topic in self._topics else []
                 was_kept = self._topics.pop(topic, None) is not None

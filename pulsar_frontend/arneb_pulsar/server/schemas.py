@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import trio
 
 from arneb_core.interface import Core, Unit
+from arneb_core.name_locks import NameLocks
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.compatibility import (
     Strategy,
@@ -44,7 +45,8 @@ class SchemaRegistry:
     def __init__(self, core: Core, strategy_of: Callable[[TopicName], Strategy]) -> None:
         self._core = core
         self._strategy_of = strategy_of
-        self._lock = trio.Lock()
+        self._locks = NameLocks()
+        """By the name of the topic."""
         self._versions: dict[str, list[Version]] = {}
         for key, value in core.metadata(SCHEMAS).items():
             name, _, number = key.removeprefix(SCHEMAS).rpartition("/")
@@ -69,7 +71,7 @@ class SchemaRegistry:
     async def attach(self, topic: TopicName, schema: Schema) -> Version:
         """The version of a schema that is attached already, or that it gets now. Raises
         :class:`IncompatibleSchema` and :class:`CommitFailed`."""
-        async with self._lock:
+        async with self._locks.holding(_name_of(topic)):
             living = self._living(topic)
             strategy = self._strategy_of(topic)
             known = await _look(partial(_find_or_check, living, schema, strategy), schema)
@@ -93,7 +95,7 @@ class SchemaRegistry:
 
     async def delete(self, topic: TopicName) -> Version:
         """Have no schema from now on; the versions so far remain known by their numbers."""
-        async with self._lock:
+        async with self._locks.holding(_name_of(topic)):
             return await self._add(topic, None)
 
     @asynccontextmanager
@@ -101,7 +103,7 @@ class SchemaRegistry:
         """All schemas go with the topic: the body makes that durable, in the commit that removes
         it, so that none of a topic made anew can go instead."""
         name = _name_of(topic)
-        async with self._lock:
+        async with self._locks.holding(_name_of(topic)):
             with trio.CancelScope(shield=True):  # what is on disk must be in memory too
                 yield [(_key(name, each.number), None) for each in self._versions.get(name, ())]
                 self._versions.pop(name, None)

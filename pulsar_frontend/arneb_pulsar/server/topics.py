@@ -6,10 +6,12 @@ record; what a topic may be made by, and with what, follows from the policies th
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from arneb_core.errors import NotAllowed, TopicExists, TopicNotFound
 from arneb_core.interface import Core, Topic, TopicSettings, Unit
+from arneb_core.waiting import together
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.places.policies import retention_of
 from arneb_pulsar.places.registry import Partitioned, Registry
@@ -102,8 +104,8 @@ class Topics:
 
     async def make_missing(self, topic: TopicName) -> None:
         """Make the partitions that are not there yet."""
-        for index in range(self._registry.partitions(topic)):
-            await self.make(topic.part(index))
+        parts = range(self._registry.partitions(topic))
+        await together([partial(self.make, topic.part(index)) for index in parts])
 
     async def add_partitions(self, topic: TopicName, partitions: int) -> None:
         """Have more partitions, with every durable subscription of the first on the new ones.
@@ -120,11 +122,18 @@ class Topics:
         await self.make_missing(topic)
         first = self._core.topics.get(topic.part(0).core_name)
         names = [] if first is None else list(first.subscriptions)
-        for index in range(present.partitions, partitions):
-            made = self._core.topic(topic.part(index).core_name)
-            for name in names:
-                if first is not None and first.subscriptions[name].statistics().durable:
-                    await made.subscribe(name)
+        made = [
+            self._core.topic(topic.part(index).core_name)
+            for index in range(present.partitions, partitions)
+        ]
+        await together(
+            [
+                partial(part.subscribe, name)
+                for part in made
+                for name in names
+                if first is not None and first.subscriptions[name].statistics().durable
+            ]
+        )
 
     async def drop(
         self,
@@ -153,8 +162,12 @@ class Topics:
             raise TopicNotFound(f"Partitioned Topic not found: {topic}")
         self._leaving.add(topic)
         try:
-            for each in self.parts(topic):
-                await self.drop(each, only_if=only_if)
+            parts = self.parts(topic)
+            if only_if is None:
+                await together([partial(self.drop, each) for each in parts])
+            else:
+                for each in parts:  # the first that must stay keeps those behind it
+                    await self.drop(each, only_if=only_if)
             await self._registry.drop_partitioned(topic, kept)
         finally:
             self._leaving.discard(topic)

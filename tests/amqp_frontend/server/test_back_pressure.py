@@ -13,6 +13,7 @@ from tests.amqp_frontend.session.playbook import publishes
 
 from arneb_amqp.server.connection import UNKEPT_BYTES
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX
+from arneb_amqp.topology.names import topic_of
 from arneb_core.errors import StoreFull
 
 BODY = bytes(1000)
@@ -66,14 +67,14 @@ def test_a_flood_stands_before_others_with_its_share_only(tmp_path: Path) -> Non
             steady.close()
 
 
-def occupy_catalog(broker: Broker) -> Callable[[], None]:
-    """Have changes of topics wait until the answer is called."""
+def occupy(broker: Broker, queue: str) -> Callable[[], None]:
+    """Have changes of the topic of ``queue`` wait until the answer is called."""
 
     async def begin() -> trio.Event:
         over, begun = trio.Event(), trio.Event()
 
         async def hold() -> None:
-            async with broker.engine.catalog.lock:
+            async with broker.engine.catalog.locks.holding(topic_of("/", queue)):
                 begun.set()
                 await over.wait()
 
@@ -106,8 +107,10 @@ def test_a_client_is_not_read_while_another_task_carries_out_what_it_wants(
             client.expect(Channel.OpenOk)
             client.send(Queue.Declare, 2, queue="flood", durable=True)
             client.expect(Queue.DeclareOk)
-            release = occupy_catalog(broker)
-            other.send(Queue.Declare, 1, queue="late", durable=True)  # it has the topology's lock
+            release = occupy(broker, "late")
+            other.send(
+                Queue.Declare, 1, queue="late", durable=True
+            )  # nobody else changes all there is
             broker.faults.fail_next(1, StoreFull("told to be full"))
             client.socket.sendall(publishes(b"lost", key="q").data)
             client.expect(Channel.Close)

@@ -8,6 +8,7 @@ from tests.amqp_frontend.topology.conftest import ME, Box, Opener, Place
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.topology.attachments import Consumption
 from arneb_amqp.topology.housekeeping import delete_expired
+from arneb_amqp.topology.names import topic_of
 from arneb_amqp.topology.queue import Queue
 from arneb_amqp.wire.tables import long
 from arneb_core.interface import ConsumerSpec, Window
@@ -31,7 +32,7 @@ async def while_it_waits(place: Place, delete, happens) -> list[AmqpError]:  # t
 
     place.faults.hold()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(place.engine.create_topic, "occupied")
+        nursery.start_soon(place.engine.topic(topic_of("/", "q")).subscribe, "somebody else's")
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(attempt)
         await trio.testing.wait_all_tasks_blocked()

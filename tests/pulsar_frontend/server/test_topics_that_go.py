@@ -7,7 +7,6 @@ from tests.pulsar_frontend.server.admin import Admin
 from tests.pulsar_frontend.server.client import connected
 from tests.pulsar_frontend.server.conftest import OpenDoor, Running
 
-from arneb_core.engine import Engine
 from arneb_core.interface import Topic, Unit
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.schemas.schema import Schema, SchemaType
@@ -31,9 +30,9 @@ def topic_of(running: Running, local: str = "t") -> Topic:
     return running.core.topics[name_of(local)]
 
 
-async def occupy(core: Engine, nursery: trio.Nursery) -> None:
-    """Have a change of the catalog be under way, so that others wait for their turn."""
-    nursery.start_soon(core.create_topic, "occupied")
+async def occupy(topic: Topic, nursery: trio.Nursery) -> None:
+    """Have a change of the topic be under way, so that others wait for their turn."""
+    nursery.start_soon(topic.retain, 1, 1)
     await trio.testing.wait_all_tasks_blocked()
 
 
@@ -46,7 +45,7 @@ async def test_a_topic_that_is_used_again_while_its_removal_waits_stays(
         await keeper.check_idle(0)
         running.store.hold()
         async with trio.open_nursery() as nursery:
-            await occupy(running.core, nursery)
+            await occupy(topic, nursery)
             nursery.start_soon(keeper.check_idle, 60)
             await trio.testing.wait_all_tasks_blocked()
             assert isinstance(await client.producer("t"), CommandProducerSuccess)
@@ -65,7 +64,7 @@ async def test_another_topic_of_an_idle_ones_name_stays(open_door: OpenDoor) -> 
         await keeper.check_idle(0)
         running.store.hold()
         async with trio.open_nursery() as nursery:
-            await occupy(running.core, nursery)
+            await occupy(topic, nursery)
             nursery.start_soon(running.core.delete_topic, topic.name)
             await trio.testing.wait_all_tasks_blocked()
             nursery.start_soon(running.core.create_topic, topic.name)
@@ -136,7 +135,7 @@ async def test_a_topic_is_looked_at_when_it_goes_not_when_that_was_asked_for(
             answers.append((await admin("DELETE", "/t"))[0])
 
         async with trio.open_nursery() as nursery:
-            await occupy(running.core, nursery)
+            await occupy(topic_of(running), nursery)
             nursery.start_soon(delete)
             await trio.testing.wait_all_tasks_blocked()
             assert isinstance(await client.producer("t"), CommandProducerSuccess)
@@ -170,7 +169,7 @@ async def test_a_consumer_that_came_meanwhile_is_not_put_out_by_an_unsubscribe(
         await first.subscribe("t")
         running.store.hold()
         async with trio.open_nursery() as nursery:
-            await occupy(running.core, nursery)
+            await occupy(topic_of(running), nursery)
             nursery.start_soon(second.subscribe, "t")
             await trio.testing.wait_all_tasks_blocked()
             await first.send(CommandUnsubscribe(consumer_id=1, request_id=9))
@@ -196,13 +195,18 @@ async def test_no_partition_comes_back_while_its_topic_goes(open_door: OpenDoor)
             nursery.start_soon(delete)
             await trio.testing.wait_all_tasks_blocked()
             changes: list[tuple[str, bool]] = []
-            running.core.watch_topics(lambda name, came: changes.append((name, came)))
+
+            def watch(name: str, came: bool) -> None:
+                running.store.hold()  # so that the rest is still to be removed
+                changes.append((name, came))
+
+            running.core.watch_topics(watch)
             running.store.release()
             while not changes:
                 await trio.lowlevel.checkpoint()
-            assert changes[0] == (name_of("t-partition-0"), False)
-            running.store.hold()
-            answer = await client.producer("t-partition-0")
+            gone, came = changes[0]
+            assert gone.startswith(name_of("t-partition-")) and not came
+            answer = await client.producer(gone.rpartition("/")[2])
             assert isinstance(answer, CommandError) and answer.error == pb.TopicNotFound
             running.store.release()
         assert answers == [204] and not running.core.topics

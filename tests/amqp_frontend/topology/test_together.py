@@ -1,0 +1,132 @@
+"""Changes of different things share commits; whatever fails, memory is what is on disk."""
+
+import random
+from contextlib import suppress
+
+import pytest
+import trio
+from pamqp.commands import Exchange as ExchangeMethods
+from pamqp.commands import Queue as QueueMethods
+from tests.amqp_frontend.topology.conftest import Opener, Place
+
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.routing.exchange import DestinationKind
+from arneb_amqp.server.methods import Methods, touched_by
+from arneb_amqp.topology.queue import ConnectionId
+from arneb_core.errors import CoreError
+
+CONNECTIONS = 20
+
+
+async def perform(place: Place, owner: int, method: object) -> None:
+    """As a connection has a method performed."""
+    touched = lambda: touched_by(place.vhost, method)  # type: ignore[arg-type]  # noqa: E731
+    async with place.topology.changing(touched):
+        await Methods(ConnectionId(owner)).perform(place.vhost, method)  # type: ignore[arg-type]
+
+
+async def all_at_once(place: Place, methods: list[object]) -> int:
+    """Have each performed for a connection of its own; how many commits that took."""
+    before = place.faults.commits_total
+    place.faults.hold()
+    async with trio.open_nursery() as nursery:
+        for number, method in enumerate(methods):
+            nursery.start_soon(perform, place, number, method)
+        await trio.testing.wait_all_tasks_blocked()
+        place.faults.release()
+    return place.faults.commits_total - before
+
+
+def declared(number: int) -> object:
+    return QueueMethods.Declare(queue=f"q{number}", durable=True)
+
+
+def made(number: int) -> object:
+    return ExchangeMethods.Declare(exchange=f"x{number}", exchange_type="topic", durable=True)
+
+
+def bound(number: int) -> object:
+    return QueueMethods.Bind(queue=f"q{number}", exchange="amq.topic", routing_key=f"k{number}")
+
+
+def unbound(number: int) -> object:
+    return QueueMethods.Unbind(queue=f"q{number}", exchange="amq.topic", routing_key=f"k{number}")
+
+
+def deleted(number: int) -> object:
+    return QueueMethods.Delete(queue=f"q{number}")
+
+
+async def test_what_many_connections_ask_for_at_once_shares_commits(broker: Opener) -> None:
+    async with broker() as place:
+        for kind in (declared, made, bound, unbound, bound, deleted):
+            commits = await all_at_once(place, [kind(number) for number in range(CONNECTIONS)])
+            assert commits <= 2, f"{kind.__name__}: the first, and one for all others"
+        assert not list(place.vhost.queues)
+
+
+async def test_a_durable_queue_is_declared_with_one_commit(broker: Opener) -> None:
+    async with broker() as place:
+        before = place.faults.commits_total
+        await perform(place, 1, declared(1))
+        assert place.faults.commits_total == before + 1
+
+
+NAMES = ("a", "b", "c")
+
+
+def some_method(chance: random.Random) -> object:
+    """Something that may be asked for, on few names, so that they meet."""
+    name, other = chance.choice(NAMES), chance.choice(NAMES)
+    return chance.choice(
+        [
+            QueueMethods.Declare(queue=name, durable=True),
+            QueueMethods.Delete(queue=name),
+            QueueMethods.Purge(queue=name),
+            QueueMethods.Bind(queue=name, exchange=f"x{other}", routing_key=other),
+            QueueMethods.Unbind(queue=name, exchange=f"x{other}", routing_key=other),
+            ExchangeMethods.Declare(
+                exchange=f"x{name}",
+                exchange_type="direct",
+                durable=True,
+                auto_delete=name == "a",
+            ),
+            ExchangeMethods.Delete(exchange=f"x{name}"),
+            ExchangeMethods.Bind(source=f"x{name}", destination=f"x{other}", routing_key="k"),
+            ExchangeMethods.Unbind(source=f"x{name}", destination=f"x{other}", routing_key="k"),
+        ]
+    )
+
+
+def shape(place: Place) -> tuple[object, ...]:
+    """What there is."""
+    router = place.vhost.router
+    return (
+        sorted(queue.name for queue in place.vhost.queues),
+        sorted(router.exchanges),
+        sorted(str(each) for name in router.exchanges for each in router.bindings_from(name)),
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_memory_is_what_is_on_disk_whatever_fails(broker: Opener, seed: int) -> None:
+    chance = random.Random(seed)
+    async with broker() as place:
+
+        async def connection(number: int) -> None:
+            for _ in range(25):
+                if chance.random() < 0.2:
+                    place.faults.fail_next()
+                with suppress(AmqpError, CoreError):
+                    await perform(place, number, some_method(chance))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(5):
+                nursery.start_soon(connection, number)
+        place.faults.heal()
+        found = shape(place)
+        for name in NAMES:
+            bindings = place.vhost.router.bindings_to(name, DestinationKind.QUEUE)
+            assert not bindings or name in {queue.name for queue in place.vhost.queues}
+    async with broker() as place:
+        assert shape(place) == found
