@@ -2,6 +2,7 @@
 
 import io
 import json
+from contextlib import suppress
 from typing import Any
 
 import fastavro
@@ -63,8 +64,10 @@ def test_what_is_said_to_be_readable_is_read(reader: Any, writer: Any) -> None:
     written = io.BytesIO()
     fastavro.schemaless_writer(written, writer, generate_one(writer))
     written.seek(0)
-    # Bytes may be read as text, if they are some; these are any.
-    fastavro.schemaless_reader(written, writer, reader, handle_unicode_errors="replace")
+    # Bytes may be read as text if they are text; these are random, and where fastavro promotes them
+    # it takes no heed of how errors are to be handled.
+    with suppress(UnicodeDecodeError):
+        fastavro.schemaless_reader(written, writer, reader, handle_unicode_errors="replace")
 
 
 def record(*fields: dict[str, Any], name: str = "R") -> Any:
