@@ -3,6 +3,7 @@
 import pika
 import pulsar
 import pytest
+from conformance.pulsar.admin import Admin, Refused
 from conformance.pulsar.conftest import Named
 from conformance.pulsar.helpers import (
     WITHIN_MS,
@@ -14,6 +15,7 @@ from conformance.pulsar.helpers import (
     take,
 )
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import UnroutableError
 
 EARLIEST = pulsar.InitialPosition.Earliest
 SHARED = pulsar.ConsumerType.Shared
@@ -186,6 +188,33 @@ def test_a_queue_cannot_lose_its_place_through_pulsar(
         consumer.unsubscribe()
     consumer.close()
     assert [body for _, _, body in get(channel, queue)] == [b"x"]
+
+
+def test_a_queue_whose_topic_is_deleted_through_pulsar_is_deleted(
+    channel: BlockingChannel, queue: str, admin: Admin
+) -> None:
+    """By the admin API, which refuses that while it is consumed from unless it is forced to."""
+    channel.queue_bind(queue, "amq.topic", f"{queue}.#")
+    cancelled: list[str] = []
+    channel.add_on_cancel_callback(lambda frame: cancelled.append(frame.method.consumer_tag))
+    tag = channel.basic_consume(queue, lambda *_: None)
+    with pytest.raises(Refused) as refused:
+        admin.delete(queue)
+    assert refused.value.status == 412
+    channel.confirm_delivery()
+    channel.basic_publish("amq.topic", f"{queue}.1", b"x", mandatory=True)
+    admin.delete(queue, force="true")
+    while not cancelled:
+        channel.connection.process_data_events(1)
+    assert cancelled == [tag]
+    for exchange, key in (("", queue), ("amq.topic", f"{queue}.1")):
+        with pytest.raises(UnroutableError):
+            channel.basic_publish(exchange, key, b"x", mandatory=True)
+    assert channel.queue_declare(queue, durable=True).method.message_count == 0
+    with pytest.raises(UnroutableError):
+        channel.basic_publish("amq.topic", f"{queue}.1", b"x", mandatory=True)
+    channel.basic_publish("", queue, b"anew", mandatory=True)
+    assert [body for _, _, body in get(channel, queue)] == [b"anew"]
 
 
 def test_an_exclusive_queue_is_its_connections_own(

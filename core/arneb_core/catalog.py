@@ -5,6 +5,7 @@ whoever finds a topic here may rely on it, and nobody sees one that a crash coul
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import trio
@@ -13,7 +14,7 @@ from arneb_core.callbacks import call
 from arneb_core.cursor import Cursor
 from arneb_core.delayed.restoring import first_row, new_index, restore_index
 from arneb_core.errors import CommitFailed, TopicBusy, TopicExists, TopicNotFound
-from arneb_core.interface import Done, Topic, TopicSettings, TopicWatcher, Unit
+from arneb_core.interface import Companion, Done, Topic, TopicSettings, TopicWatcher, Unit
 from arneb_core.ledgers import LedgerIndex
 from arneb_core.log import LEDGER_BYTES_MAX, DurableLog, MemoryLog
 from arneb_core.name_locks import NameLocks
@@ -48,6 +49,7 @@ class Catalog:
         self.topics: dict[str, LogTopic] = {}
         self.metadata: dict[str, bytes] = {}
         self.watchers: list[TopicWatcher] = []
+        self.companions: list[Companion] = []
         self._next_topic_id = 1
         self._untold: set[LogTopic] = set()
         """Topics with an index of delayed entries, of which the disk does not know that."""
@@ -175,17 +177,45 @@ class Catalog:
             await self.change(puts=puts, on_commit=changed)
 
     async def delete_topic(
-        self, name: str, unit: Unit | None, only_if: Callable[[Topic], bool] | None
+        self,
+        name: str,
+        unit: Unit | None,
+        only_if: Callable[[Topic], bool] | None,
+        *,
+        as_owner: bool,
     ) -> None:
         """Remove a topic; see :meth:`arneb_core.interface.Core.delete_topic`."""
+        if as_owner:
+            await self._delete_topic(name, unit, only_if, takes_along=True)
+            return
+        # Companions are not disturbed for what is refused anyway.
+        self._topic_to_delete(name, only_if)
+        unit = unit or Unit()
+        async with AsyncExitStack() as stack:
+            for companion in self.companions:
+                await stack.enter_async_context(companion(name, unit))
+            await self._delete_topic(name, unit, only_if, takes_along=False)
+
+    def _topic_to_delete(self, name: str, only_if: Callable[[Topic], bool] | None) -> LogTopic:
+        topic = self.topics.get(name)
+        if topic is None:
+            raise TopicNotFound(f"no topic {name!r}")
+        if only_if is not None and not only_if(topic):
+            raise TopicBusy(f"{topic!r} is in use")
+        return topic
+
+    async def _delete_topic(
+        self,
+        name: str,
+        unit: Unit | None,
+        only_if: Callable[[Topic], bool] | None,
+        *,
+        takes_along: bool,
+    ) -> None:
         async with self.locks.holding(name):
-            topic = self.topics.get(name)
-            if topic is None:
-                raise TopicNotFound(f"no topic {name!r}")
             # From here to the fence nothing may wait: what was true must stay so.
-            if only_if is not None and not only_if(topic):
-                raise TopicBusy(f"{topic!r} is in use")
-            topic.fence()
+            topic = self._topic_to_delete(name, only_if)
+            topic.fence(takes_along=takes_along)
             deletes: list[tuple[Table, bytes]] = []
             prefixes: list[tuple[Table, bytes]] = []
             trims: list[Trim] = []

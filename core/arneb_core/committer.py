@@ -229,14 +229,15 @@ class Committer:
 
     def _without_fenced(self, requests: list[Request]) -> list[Request]:
         """Those that do not append where nothing comes any more; the others are told so."""
-        gone = {each.deletes_topic for each in requests}
+        going = {each.deletes_topic for each in requests if each.deletes_topic is not None}
+        takes_along = all(each.takes_along for each in going)
         kept: list[Request] = []
         for request in requests:
-            if not request.passes_over_gone:
-                fenced = [each for each in request.topics if each.gone or each in gone]
-                if fenced:
+            if not (takes_along and request.passes_over_gone):
+                topic = request.barred_from(going)
+                if topic is not None:
                     self.waiting_bytes -= request.size
-                    request.fail(TopicFenced(f"{fenced[0]!r} is being deleted, or has gone"))
+                    request.fail(TopicFenced(f"{topic!r} is being deleted, or has gone"))
                     continue
             kept.append(request)
         return kept

@@ -31,7 +31,15 @@ from arneb_core.errors import (
     TopicNotFound,
     describe,
 )
-from arneb_core.interface import Appended, Done, Topic, TopicSettings, TopicWatcher, Unit
+from arneb_core.interface import (
+    Appended,
+    Companion,
+    Done,
+    Topic,
+    TopicSettings,
+    TopicWatcher,
+    Unit,
+)
 from arneb_core.lasting import keep_nursery
 from arneb_core.log import MemoryLog
 from arneb_core.position import Position
@@ -55,7 +63,7 @@ from arneb_core.tail_cache import CacheBudget
 from arneb_core.threads import CommittingStore, Reader, Writer
 from arneb_core.topic import LogTopic
 from arneb_core.turns import DISPATCH_ENTRIES_MAX
-from arneb_core.units import request_of
+from arneb_core.units import is_refused, request_of
 from arneb_core.upkeep import Upkeep
 from arneb_core.waiting import durable
 
@@ -118,7 +126,7 @@ class Engine:
     ) -> None:
         """One run into one topic; see the interface."""
         assert isinstance(topic, LogTopic), "topics come from this engine"
-        if topic.fenced and not passes_over_gone:
+        if topic.fenced and topic.refuses(passes_over_gone):
             fenced = TopicFenced(f"{topic!r} is being deleted, or has gone")
             self._completed.append(lambda: done(fenced, Position(0)))
         elif isinstance(topic.log, MemoryLog) and not topic.appends_held_up:
@@ -152,7 +160,7 @@ class Engine:
 
     def commit(self, unit: Unit, done: Done) -> bool:
         """Commit a unit atomically; see the interface."""
-        if not unit.passes_over_gone and any(topic.fenced for topic, _ in unit.appends):
+        if is_refused(unit):
             self.tell(done, TopicFenced(f"a topic of {unit!r:.200} is being deleted, or has gone"))
             return False
         request = self.request(unit, lambda error, firsts: done(error))
@@ -215,9 +223,14 @@ class Engine:
         *,
         unit: Unit | None = None,
         only_if: Callable[[Topic], bool] | None = None,
+        as_owner: bool = False,
     ) -> None:
         """Remove a topic with all that it holds; see the interface."""
-        await self.catalog.delete_topic(name, unit, only_if)
+        await self.catalog.delete_topic(name, unit, only_if, as_owner=as_owner)
+
+    def accompany_deletions(self, companion: Companion) -> None:
+        """Have ``companion`` take part when a topic is deleted; see the interface."""
+        self.catalog.companions.append(companion)
 
     def watch_topics(self, watcher: TopicWatcher) -> None:
         """Have ``watcher`` told of topics that come and go."""

@@ -10,6 +10,7 @@ consumers with permits (:meth:`Subscription.attach`), acknowledges, and redelive
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -246,8 +247,8 @@ class Unit:
     """As :attr:`acks`, for single messages of divided batches: of those that the consumer has in
     flight, the ones in the mask."""
     passes_over_gone: bool = False
-    """What is appended to a topic that is deleted meanwhile goes with it, which is a success, as
-    AMQP wants it. Otherwise the unit fails with :class:`TopicFenced`."""
+    """What is appended to a topic whose owner deletes it meanwhile goes with it, which is a
+    success, as AMQP wants it. Otherwise the unit fails with :class:`TopicFenced`."""
 
 
 Done = Callable[[CommitFailed | None], None]
@@ -264,6 +265,10 @@ ACK_DURABLE_WITHIN_MS = 100
 
 TopicWatcher = Callable[[str, bool], None]
 """Called with a topic's name, and whether it came or went; it must not block or raise."""
+
+Companion = Callable[[str, Unit], AbstractAsyncContextManager[None]]
+"""Entered with the name of a topic that somebody is about to delete, and the unit that does so:
+adds what goes with the topic, and takes back in memory what it did if the block raises."""
 
 
 class Core(Protocol):
@@ -348,12 +353,19 @@ class Core(Protocol):
         *,
         unit: Unit | None = None,
         only_if: Callable[[Topic], bool] | None = None,
+        as_owner: bool = False,
     ) -> None:
-        """Detach its consumers and remove it with all entries, together with ``unit``.
+        """Detach its consumers and remove it with all entries, together with ``unit`` and, unless
+        it is the owner who deletes it, with what companions have that goes with it.
 
         With ``only_if`` it is removed only if that says so at the very moment from which on nobody
         can append or attach; else :class:`TopicBusy` is raised, or what ``only_if`` raises.
         Raises :class:`TopicNotFound`."""
+        ...
+
+    def accompany_deletions(self, companion: "Companion") -> None:
+        """Have ``companion`` take part whenever somebody else deletes a topic from now on, so that
+        what goes with it goes in the same commit."""
         ...
 
     def watch_topics(self, watcher: "TopicWatcher") -> None:

@@ -4,7 +4,7 @@ The rule: it is told once, and what of it is not for the disk takes place betwee
 the telling, or never.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,14 @@ class Request:
     def topics(self) -> "list[LogTopic]":
         """Where it appends."""
         return [*(topic for topic, _, _ in self.appends), *self.in_memory]
+
+    def barred_from(self, going: "Collection[LogTopic]") -> "LogTopic | None":
+        """One of its topics to which nothing comes any more, as it has gone or is one of those
+        ``going``."""
+        for topic in self.topics:
+            if (topic.gone or topic in going) and topic.refuses(self.passes_over_gone):
+                return topic
+        return None
 
     def share(self) -> None:
         """Have large entries that are in several of the appends kept once, and count once."""

@@ -73,6 +73,8 @@ class LogTopic(TopicSurvey):
         self.log = log
         self.fenced = False
         """It is being deleted, or has gone: no new consumers, and no entries."""
+        self.takes_along = True
+        """What still comes for it when it goes may go with it: its owner deletes it."""
         self.gone = False
         """It is deleted: what is still on its way to it never comes."""
         self.appends_held_up = 0
@@ -248,15 +250,19 @@ class LogTopic(TopicSurvey):
             except Exception as error:
                 self.engine.turn_failed(subscription, error)
 
-    def fence(self) -> None:
+    def refuses(self, passes_over_gone: bool) -> bool:
+        """It is fenced; whether an append to it fails, or goes with it."""
+        return not (passes_over_gone and self.takes_along)
+
+    def fence(self, *, takes_along: bool) -> None:
         """The topic is being deleted: its consumers leave and nobody else comes."""
-        self.fenced = True
+        self.fenced, self.takes_along = True, takes_along
         for subscription in list(self._subscriptions.values()):
             subscription.fence()
 
     def unfence(self) -> None:
         """The deletion failed."""
-        self.fenced = False
+        self.fenced, self.takes_along = False, True
         for subscription in self._subscriptions.values():
             subscription.unfence()
 

@@ -64,6 +64,16 @@ def request_of(
     return request
 
 
+def is_refused(unit: Unit) -> bool:
+    """Something of ``unit`` is for a topic to which nothing comes any more."""
+    for topic, _ in unit.appends:
+        if topic.fenced:
+            assert isinstance(topic, LogTopic), "topics come from this engine"
+            if topic.refuses(unit.passes_over_gone):
+                return True
+    return False
+
+
 def _in_order(steps: list[Callable[[], object]]) -> None:
     for step in steps:
         step()

@@ -3,6 +3,7 @@ uses them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,11 @@ async def test_an_append_to_a_topic_that_is_going_fails(data_dir: Path, *, durab
         assert engine.topic("other").messages == 1, "a unit takes place whole or not at all"
 
 
-async def test_amqp_may_have_what_comes_for_a_deleted_queue_go_with_it(data_dir: Path) -> None:
+@pytest.mark.parametrize("as_owner", [True, False])
+async def test_only_the_owner_of_a_topic_has_what_comes_for_it_go_with_it(
+    data_dir: Path, *, as_owner: bool
+) -> None:
+    """A queue that is deleted over AMQP; what somebody else deletes takes nothing along."""
     async with faulty_engine(data_dir) as (engine, faulty):
         topic = await engine.create_topic("q")
         other = await engine.create_topic("other")
@@ -72,15 +77,19 @@ async def test_amqp_may_have_what_comes_for_a_deleted_queue_go_with_it(data_dir:
         await wait()
         engine.append(topic, [ENTRY], told[0], passes_over_gone=True)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(engine.delete_topic, "q")
+            nursery.start_soon(partial(engine.delete_topic, "q", as_owner=as_owner))
             await wait()
             engine.append(topic, [ENTRY], told[1], passes_over_gone=True)
             both = Unit([(topic, [ENTRY]), (other, [ENTRY])], passes_over_gone=True)
             engine.commit(both, told[2])
             faulty.release()
         engine.append(topic, [ENTRY], told[3], passes_over_gone=True)
-        assert [await each.wait() for each in told] == [None] * 4
-        assert other.messages == 2
+        errors = [await each.wait() for each in told]
+        if as_owner:
+            assert errors == [None] * 4
+        else:
+            assert [type(each) for each in errors] == [TopicFenced] * 4
+        assert other.messages == 1 + as_owner, "a unit takes place whole or not at all"
 
 
 async def test_appends_to_a_topic_whose_deletion_failed_go_on(data_dir: Path) -> None:
@@ -92,7 +101,7 @@ async def test_appends_to_a_topic_whose_deletion_failed_go_on(data_dir: Path) ->
 
             async def delete() -> None:
                 with pytest.raises(StoreFailed):
-                    await engine.delete_topic("q")
+                    await engine.delete_topic("q", as_owner=True)
 
             nursery.start_soon(delete)
             await wait()
@@ -136,6 +145,42 @@ async def test_a_topic_goes_only_if_that_is_true_when_its_turn_has_come(data_dir
         assert topic.messages == 1
         await engine.delete_topic("q", only_if=lambda found: found.messages == 1)
         assert "q" not in engine.topics
+
+
+async def test_what_goes_with_a_topic_goes_in_the_same_commit(data_dir: Path) -> None:
+    """And nothing of it when the commit fails; companions are not asked by the owner, nor for what
+    is refused at once."""
+    async with faulty_engine(data_dir) as (engine, faulty):
+        heard: list[str] = []
+
+        @asynccontextmanager
+        async def companion(name: str, unit: Unit) -> AsyncIterator[None]:
+            heard.append(f"{name} goes")
+            unit.metadata.append((f"amqp/queue/{name}", None))
+            try:
+                yield
+            except StoreFailed:
+                heard.append(f"{name} stays")
+                raise
+
+        engine.accompany_deletions(companion)
+        for name in ("q", "own"):
+            row = (f"amqp/queue/{name}", b"x")
+            await engine.create_topic(name, unit=Unit(metadata=[row]))
+        with pytest.raises(TopicBusy):
+            await engine.delete_topic("q", only_if=lambda topic: False)
+        await engine.delete_topic("own", as_owner=True)
+        assert not heard
+        faulty.fail_next()
+        with pytest.raises(StoreFailed):
+            await engine.delete_topic("q")
+        assert heard == ["q goes", "q stays"] and "amqp/queue/q" in engine.metadata("amqp/")
+        before = engine.statistics().commits_total
+        await engine.delete_topic("q")
+        assert engine.statistics().commits_total == before + 1
+        assert list(engine.metadata("amqp/")) == ["amqp/queue/own"]
+    async with open_engine(data_dir) as engine:
+        assert not engine.topics and list(engine.metadata("amqp/")) == ["amqp/queue/own"]
 
 
 async def test_what_waits_for_its_commit_is_incoming(data_dir: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from tests.mutants.table import CORE, Mutant
 
+AMQP_TOPOLOGY: Final = "amqp_frontend/arneb_amqp/topology/"
 PULSAR_SERVER: Final = "pulsar_frontend/arneb_pulsar/server/"
 GOING_TESTS: Final = ("tests/core/test_topics_that_go.py",)
 PULSAR_GOING_TESTS: Final = ("tests/pulsar_frontend/server/test_topics_that_go.py",)
@@ -94,5 +95,47 @@ PROMISES_MUTANTS: Final = (
         "        if not create or topic.base in self._leaving:\n",
         "        if not create:\n",
         PULSAR_GOING_TESTS,
+    ),
+    Mutant(
+        "a queue stays though somebody else deleted its topic",
+        AMQP_TOPOLOGY + "topology.py",
+        "        core.accompany_deletions(self._going_with)\n",
+        "",
+        QUEUE_GOING_TESTS,
+    ),
+    Mutant(
+        "what was on its way to a topic that somebody else deletes is confirmed",
+        CORE + "topic.py",
+        "        return not (passes_over_gone and self.takes_along)\n",
+        "        return not passes_over_gone\n",
+        (*GOING_TESTS, *QUEUE_GOING_TESTS),
+    ),
+    Mutant(
+        "what waited behind a request while its queue went by another door is confirmed",
+        AMQP_TOPOLOGY + "queues.py",
+        "        return name in self._lost_lately and self.topic(name) is None\n",
+        "        return False\n",
+        ("tests/amqp_frontend/server/test_queues_that_go.py",),
+    ),
+    Mutant(
+        "a queue that lost its topic deletes another one of that name",
+        AMQP_TOPOLOGY + "queues.py",
+        "            if self.foreign_topic(queue.name) is queue.topic:\n",
+        "            if True:\n",
+        QUEUE_GOING_TESTS,
+    ),
+    Mutant(
+        "bindings to a queue without a topic come back",
+        AMQP_TOPOLOGY + "queues.py",
+        "                unit.metadata.append((QueueRecord(self.vhost, name).key, None))\n",
+        "                unit.metadata = [(QueueRecord(self.vhost, name).key, None)]\n",
+        QUEUE_GOING_TESTS,
+    ),
+    Mutant(
+        "a queue goes because it is idle",
+        PULSAR_SERVER + "keeper.py",
+        "        if self._door.producers.of(topic) or AMQP_SUBSCRIPTION in topic.subscriptions:\n",
+        "        if self._door.producers.of(topic):\n",
+        ("tests/pulsar_frontend/server/test_keeper.py",),
     ),
 )

@@ -35,7 +35,8 @@ def admit(effect: Append, core: Core, queues: Queues, receiver: Receiver) -> Non
 
 
 def pass_on(names: Iterable[str], entries: Sequence[bytes], queues: Queues, gate: Gate) -> bool:
-    """Let ``entries`` into the queues of these names, where there is room: whether there was."""
+    """Let ``entries`` into the queues of these names, where there is room: whether there was. A
+    queue that was deleted has room for everything, unless it lost its topic by another door."""
     taken = True
     for name in names:
         refusing = queues.refusing.get(name)
@@ -44,4 +45,6 @@ def pass_on(names: Iterable[str], entries: Sequence[bytes], queues: Queues, gate
                 taken &= gate.offer(refusing, entry)
         elif (topic := queues.topic(name)) is not None:
             gate.appends.setdefault(topic, []).extend(entries)
+        else:
+            taken &= not queues.lost(name)
     return taken

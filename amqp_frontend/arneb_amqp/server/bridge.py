@@ -106,7 +106,9 @@ class Bridge:
         present = [topic for topic in topics if topic is not None]
         if effect.expiring:
             self.vhost.queues.expect_expiry(effect.queues)
-        if not present:
+        if len(present) < len(topics) and any(map(self.vhost.queues.lost, effect.queues)):
+            self._receiver.committed(token, None, refused=True)
+        elif not present:
             self._receiver.committed(token, None)
         elif len(present) == 1:
             # One entry is one message here, and saying so saves the core a look into each.

@@ -261,7 +261,7 @@ class Delays:
         if exchange.name in self._keepers:
             # Of one that was deleted while the store took nothing. Nothing of that is to come.
             with suppress(TopicNotFound):
-                await self._core.delete_topic(name)
+                await self._core.delete_topic(name, as_owner=True)
             del self._keepers[exchange.name]
         topic = self._core.topics.get(name)
         if topic is None:
@@ -284,7 +284,7 @@ class Delays:
         for name in list(self._core.topics):
             exchange = self._exchange_of(name)
             if exchange is not None and exchange not in self._keepers:
-                await self._core.delete_topic(name)
+                await self._core.delete_topic(name, as_owner=True)
         for keeper in self._keepers.values():
             keeper.begin()
 
@@ -301,7 +301,7 @@ class Delays:
                     all_done = False
                 continue
             try:
-                await self._core.delete_topic(keeper.topic.name)
+                await self._core.delete_topic(keeper.topic.name, as_owner=True)
             except TopicNotFound:
                 LOGGER.warning("the topic of exchange %r was gone already", name)
             except CoreError as error:

@@ -1,12 +1,13 @@
 """Queues of one vhost: a queue is a topic with one Shared subscription.
 
 The rule: whoever changes which queues there are holds the topology's lock; everything else
-only reads. A queue whose topic a Pulsar client made, or deleted, is noticed when somebody
-names it: the topic decides, the record follows.
+only reads. A queue whose topic a Pulsar client made is noticed when somebody names it; one whose
+topic somebody else deletes goes in the same commit (:meth:`Queues.going_with`).
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from arneb_amqp.errors import (
@@ -22,18 +23,21 @@ from arneb_amqp.session.reply_to import is_reply_queue
 from arneb_amqp.topology import arguments as queue_arguments
 from arneb_amqp.topology.arguments import QueueType, inequivalent, queue_type
 from arneb_amqp.topology.keeping import keeping_of
-from arneb_amqp.topology.names import topic_of
+from arneb_amqp.topology.names import queue_of, topic_of
 from arneb_amqp.topology.queue import SUBSCRIPTION, ConnectionId, Declaration, Queue
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.topology.removal import removal
 from arneb_amqp.topology.stream_arguments import stream_settings
 from arneb_core.clock import monotonic_ms
-from arneb_core.errors import TopicNotFound
 from arneb_core.interface import EXCLUSIVE, Core, InitialPosition, Topic, TopicSettings, Unit
 
 LOGGER: Final = logging.getLogger(__name__)
 
 RESERVED_PREFIX: Final = "amq."
+
+LOST_MAX: Final = 10_000
+"""Names of queues that went by another door. Needed for as long as a publish may wait behind
+another request of its connection, which is a commit or a few."""
 
 OF_ONE_CONNECTION: Final = {EXCLUSIVE: "amqp"}
 """The properties of topics of exclusive queues, and of those where answers for one channel go."""
@@ -54,6 +58,10 @@ class Queues:
         self._queues: dict[str, Queue] = {}
         self.refusing: dict[str, Queue] = {}
         """Those that refuse a publish when they are full."""
+        self._lost_lately: dict[str, None] = {}
+        """Queues, and topics that could have been some, that went by another door."""
+        self._lost: dict[str, None] = {}
+        """While the broker starts: queues that something is left of, but no topic."""
         self.topic_of_delayed: Callable[[str], Topic | None] = lambda exchange: None
         """Where an exchange that delays keeps messages."""
 
@@ -64,6 +72,11 @@ class Queues:
         """The integer argument of that queue; None when it or the queue is not there."""
         queue = self._queues.get(name)
         return None if queue is None else queue_arguments.number(queue.arguments, argument)
+
+    def lost(self, name: str) -> bool:
+        """There is no such queue any more, because somebody deleted its topic by another door:
+        what was on its way to it was not deleted by anybody."""
+        return name in self._lost_lately and self.topic(name) is None
 
     def topic(self, name: str) -> Topic | None:
         """Where messages for the queue are appended; None when it went meanwhile."""
@@ -166,22 +179,48 @@ class Queues:
         """Remove it with its messages and bindings; returns how many messages were ready. Raises
         as :meth:`.Core.delete_topic` if ``only_if`` does not hold."""
         count = 0 if queue.type is QueueType.STREAM else queue.message_count
+        async with self._leaving(queue) as unit:
+            if self.foreign_topic(queue.name) is queue.topic:
+                await self._core.delete_topic(
+                    queue.topic.name, unit=unit, only_if=only_if, as_owner=True
+                )
+            else:  # it has gone; one of that name is somebody else's
+                await self._core.committed(unit)
+        return count
+
+    @asynccontextmanager
+    async def going_with(self, topic: str, unit: Unit) -> AsyncIterator[None]:
+        """Somebody else deletes the topic of that name in the block, with ``unit``: the queue that
+        it is goes in the same commit, as if it were deleted here."""
+        name = queue_of(self.vhost, topic) or ""
+        queue = self._queues.get(name)
+        if queue is None or queue.topic.name != topic:
+            yield
+        else:
+            async with self._leaving(queue) as with_queue:
+                unit.metadata += with_queue.metadata
+                yield
+            LOGGER.warning("%s went with its topic, which was not deleted over AMQP", queue)
+        if len(self._lost_lately) >= LOST_MAX:
+            del self._lost_lately[next(iter(self._lost_lately))]
+        self._lost_lately[name] = None
+
+    @asynccontextmanager
+    async def _leaving(self, queue: Queue) -> AsyncIterator[Unit]:
+        """Take the queue out, with what the block is to commit; back if that fails."""
         self._queues.pop(queue.name, None)
         refusing = self.refusing.pop(queue.name, None)
         steps = self._router.removing_queue(queue.name)
         async with removal(self._router, self.vhost, steps) as unit:
             unit.metadata.append((queue.record.key, None))
             try:
-                await self._core.delete_topic(queue.topic.name, unit=unit, only_if=only_if)
-            except TopicNotFound:
-                await self._core.committed(unit)
+                yield unit
             except Exception:
                 self._queues[queue.name] = queue
                 if refusing is not None:
                     self.refusing[queue.name] = refusing
                 self._router.add_queue(queue.name)
                 raise
-        return count
 
     async def delete_exclusive(self, owner: ConnectionId) -> None:
         """The connection is gone and its queues go with it."""
@@ -192,16 +231,30 @@ class Queues:
     async def restore(self, record: QueueRecord) -> None:
         """Take up a queue that was declared before the broker started. What it asks for counts
         from :meth:`begin` on, for its dead letters must find every binding."""
-        topic = self._core.topics.get(topic_of(self.vhost, record.name))
+        topic = self.foreign_topic(record.name)
         if topic is None:
-            LOGGER.warning("the topic of queue %r is gone; forgetting the queue", record.name)
-            await self._core.committed(Unit(metadata=[(record.key, None)]))
+            self._lost[record.name] = None
+            self._router.add_queue(record.name)
             return
         queue = Queue(record.name, self.vhost, topic, record.auto_delete, record.arguments)
         await self._enter(queue, begin=False)
 
-    def begin(self) -> None:
-        """All that was declared before is here."""
+    async def restore_destination(self, name: str) -> None:
+        """A binding that was made before the broker started leads to that queue."""
+        if name not in self._lost and await self._find(name) is None:
+            self._lost[name] = None
+            self._router.add_queue(name)
+
+    async def begin(self) -> None:
+        """All that was declared before is here. Queues without a topic are forgotten, bindings and
+        all, as if they were deleted now: versions before this one could leave such."""
+        lost, self._lost = self._lost, {}
+        for name in lost:
+            LOGGER.warning("the topic of queue %r is gone; forgetting the queue", name)
+            steps = self._router.removing_queue(name)
+            async with removal(self._router, self.vhost, steps) as unit:
+                unit.metadata.append((QueueRecord(self.vhost, name).key, None))
+                await self._core.committed(unit)
         for queue in self:
             self._apply_arguments(queue)
 
@@ -244,6 +297,7 @@ class Queues:
         if not queue.is_complete:
             await queue.topic.subscribe(SUBSCRIPTION, initial=InitialPosition.EARLIEST)
         self._queues[queue.name] = queue
+        self._lost_lately.pop(queue.name, None)
         if begin:
             self._apply_arguments(queue)
         self._router.add_queue(queue.name)

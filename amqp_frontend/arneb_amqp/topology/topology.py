@@ -8,7 +8,8 @@ different things: their changes share commits.
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from secrets import token_urlsafe
 from typing import Final, NoReturn, Self
 
@@ -22,8 +23,9 @@ from arneb_amqp.topology.arguments import CONSUMER_TIMEOUT
 from arneb_amqp.topology.attachments import Attachments
 from arneb_amqp.topology.delays import Delays
 from arneb_amqp.topology.exchanges import Exchanges
-from arneb_amqp.topology.footprint import Footprint
+from arneb_amqp.topology.footprint import Footprint, of_removal
 from arneb_amqp.topology.housekeeping import delete_expired, retry_dead_letters
+from arneb_amqp.topology.names import queue_of
 from arneb_amqp.topology.queues import Queues
 from arneb_amqp.topology.records import (
     BINDINGS,
@@ -34,7 +36,7 @@ from arneb_amqp.topology.records import (
     decode_queue,
 )
 from arneb_core.clock import monotonic_ms, wall_clock_ms
-from arneb_core.interface import Core
+from arneb_core.interface import Core, Unit
 from arneb_core.name_locks import NameLocks
 from arneb_core.supervision import BackOff
 
@@ -104,6 +106,7 @@ class Topology:
         self._core = core
         self._locks = NameLocks()
         self._vhosts = {name: Vhost(name, core, name_maker) for name in vhosts}
+        core.accompany_deletions(self._going_with)
 
     @classmethod
     async def open(cls, core: Core, vhosts: Sequence[str]) -> Self:
@@ -132,6 +135,18 @@ class Topology:
         async with self._locks.holding(EVERYTHING):
             with trio.CancelScope(shield=True):
                 yield
+
+    @asynccontextmanager
+    async def _going_with(self, topic: str, unit: Unit) -> AsyncIterator[None]:
+        """Somebody else deletes that topic: the queue that it is goes with it. The lock is held in
+        any case, for the queue may be coming to be now."""
+        vhosts = [each for each in self._vhosts.values() if queue_of(each.name, topic) is not None]
+        async with AsyncExitStack() as stack:
+            if vhosts:
+                await stack.enter_async_context(self.changing(partial(_touched, topic, vhosts)))
+            for vhost in vhosts:
+                await stack.enter_async_context(vhost.queues.going_with(topic, unit))
+            yield
 
     async def keep_house(self) -> NoReturn:
         """Remove queues that have expired, and try dead letters again, for ever."""
@@ -169,10 +184,19 @@ class Topology:
             vhost = self._vhosts[vhost_name]
             try:
                 if binding.kind is DestinationKind.QUEUE:
-                    await vhost.queues.find(binding.destination)
+                    await vhost.queues.restore_destination(binding.destination)
                 vhost.router.bind(binding)
             except AmqpError as error:
                 LOGGER.warning("leaving out %s: %s", binding, error)
         for vhost in self._vhosts.values():
-            vhost.queues.begin()
+            await vhost.queues.begin()
             await vhost.delays.begin()
+
+
+def _touched(topic: str, vhosts: Sequence[Vhost]) -> Footprint | None:
+    """What a queue takes along that goes with its topic. Two vhosts may have one namespace."""
+    vhost, *others = vhosts
+    queue = queue_of(vhost.name, topic)
+    if others or queue is None:
+        return None
+    return of_removal(vhost.name, vhost.router, queue)

@@ -2,7 +2,7 @@
 
 The rule: what can hold by itself is handed to the core (how long messages live and stay); what
 has to be looked at, backlogs and idle topics, is looked at from time to time. The subscription of
-an AMQP queue is the queue's: nothing is taken from it here.
+an AMQP queue is the queue's: nothing is taken from it here, and its topic is never idle.
 """
 
 import logging
@@ -235,7 +235,7 @@ class Keeper:
         return found is topic and not topic.has_incoming and self._is_idle(topic, rule)
 
     def _is_idle(self, topic: Topic, rule: InactiveTopics) -> bool:
-        if self._door.producers.of(topic):
+        if self._door.producers.of(topic) or AMQP_SUBSCRIPTION in topic.subscriptions:
             return False
         subscriptions = [each for each in topic.subscriptions.values() if each.name != COMPACTION]
         if rule.mode is InactiveMode.NO_SUBSCRIPTIONS:

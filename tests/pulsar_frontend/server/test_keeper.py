@@ -213,8 +213,10 @@ async def test_what_is_too_much_is_evicted(open_door: OpenDoor, kind: str) -> No
 async def test_idle_topics_go(open_door: OpenDoor) -> None:
     async with open_door() as running, connected(running.door) as (client,):
         admin, keeper = Admin(running), running.door.keeper
-        for name in ("idle", "kept", "read", "written"):
+        for name in ("idle", "kept", "read", "written", "adopted"):
             await admin("PUT", f"/{name}")
+        # An AMQP client named it, so it is a queue, which never goes by itself.
+        await topic_of(running, "adopted").subscribe("amqp")
         await running.core.create_topic("persistent://public/default/queue")
         await admin("PUT", "/read/subscription/s")
         await client.producer("written")
@@ -228,16 +230,16 @@ async def test_idle_topics_go(open_door: OpenDoor) -> None:
         await keeper.check_idle(59)
         assert "idle" in names()
         await keeper.check_idle(60)
-        assert names() == {"kept", "read", "written", "queue"}
+        assert names() == {"kept", "read", "written", "queue", "adopted"}
         await keeper.check_idle(119)
         assert "kept" in names()
         await keeper.check_idle(120)
-        assert names() == {"read", "written", "queue"}
+        assert names() == {"read", "written", "queue", "adopted"}
         caught_up = {"inactiveTopicDeleteMode": "delete_when_subscriptions_caught_up"}
         await admin("POST", f"{NAMESPACE}/inactiveTopicPolicies", caught_up)
         await keeper.check_idle(200)
         await keeper.check_idle(260)
-        assert names() == {"written", "queue"}
+        assert names() == {"written", "queue", "adopted"}
 
 
 async def test_a_terminated_topic_ends(open_door: OpenDoor) -> None:

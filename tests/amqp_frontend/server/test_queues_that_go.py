@@ -1,0 +1,118 @@
+"""Queues whose topic somebody deletes who does not speak AMQP: what AMQP's clients see of that."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio.testing
+from pika.exceptions import UnroutableError
+from tests.amqp_frontend.topology.conftest import ME
+
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.server.bridge import Bridge
+from arneb_amqp.session.effects import Append, Token
+from arneb_amqp.session.unacked import ConsumerId
+from arneb_amqp.topology.queue import Declaration
+from arneb_amqp.topology.topology import Topology
+from arneb_core.engine import open_engine
+from arneb_core.interface import Deliveries
+from arneb_core.testing.engine_kit import make_entry
+
+PREFIX = "persistent://public/default/"
+
+
+@pytest.fixture
+def channel(broker: Any) -> Any:
+    connection = broker.connect()
+    yield connection.channel()
+    if connection.is_open:
+        connection.close()
+
+
+def wait(channel: Any, until: Any) -> None:
+    for _ in range(200):
+        if until():
+            return
+        channel.connection.process_data_events(0.1)
+    raise AssertionError("it never happened")
+
+
+def test_consumers_are_cancelled_and_publishers_are_told(broker: Any, channel: Any) -> None:
+    """At once: nobody names the queue in between."""
+    channel.queue_declare("gone", durable=True)
+    channel.queue_declare("other", durable=True)
+    channel.queue_bind("gone", "amq.topic", "gone.*")
+    cancelled: list[str] = []
+    channel.add_on_cancel_callback(lambda frame: cancelled.append(frame.method.consumer_tag))
+    tag = channel.basic_consume("gone", lambda *_: None)
+    broker.call(broker.engine.delete_topic, PREFIX + "gone")
+    wait(channel, lambda: cancelled == [tag])
+    channel.confirm_delivery()
+    for exchange, key in (("", "gone"), ("amq.topic", "gone.x")):
+        with pytest.raises(UnroutableError):
+            channel.basic_publish(exchange, key, b"x", mandatory=True)
+    channel.basic_publish("", "other", b"x", mandatory=True)
+    assert channel.queue_declare("gone", durable=True).method.message_count == 0
+    channel.basic_publish("", "gone", b"x", mandatory=True)
+    assert channel.queue_declare("gone", durable=True).method.message_count == 1
+    with pytest.raises(UnroutableError):
+        channel.basic_publish("amq.topic", "gone.x", b"x", mandatory=True)
+
+
+@dataclass
+class Told:
+    """A receiver that remembers how publishes ended."""
+
+    ends: list[tuple[AmqpError | None, bool]] = field(default_factory=list)
+
+    def committed(self, token: Token, failure: AmqpError | None, *, refused: bool = False) -> None:
+        self.ends.append((failure, refused))
+
+    def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
+        raise AssertionError("nobody consumes")
+
+    async def deliveries_made(self) -> None:
+        """Nobody asks."""
+
+    def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
+        raise AssertionError("nobody consumes")
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize("queues", [("q",), ("other", "q")])
+async def test_what_waited_behind_another_request_while_its_queue_went_is_not_confirmed(
+    tmp_path: Path, queues: tuple[str, ...], *, declared: bool
+) -> None:
+    """It was routed before, and is handed to the core after; over AMQP nobody deleted anything."""
+    async with open_engine(tmp_path / "data") as engine:
+        topology, told = await Topology.open(engine, ["/"]), Told()
+        bridge = Bridge(topology, engine, ME, told)
+        vhost = bridge.open_vhost("/")
+        assert vhost is not None
+
+        async def declare(name: str) -> None:
+            async with topology.changing():
+                await vhost.queues.declare(Declaration(ME, name, durable=True))
+
+        async def publish() -> tuple[AmqpError | None, bool]:
+            bridge.append(Append(queues, [make_entry(b"x")], Token(1)))
+            await trio.testing.wait_all_tasks_blocked()
+            while not told.ends:
+                await engine.create_topic("a commit more")
+                await engine.delete_topic("a commit more")
+            return told.ends.pop()
+
+        await declare("other")
+        if declared:
+            await declare("q")
+        else:
+            await engine.create_topic(PREFIX + "q")
+        await engine.delete_topic(PREFIX + "q")
+        assert await publish() == (None, True)
+        assert engine.topic(PREFIX + "other").messages == 0
+        await declare("q")
+        async with topology.changing():
+            await vhost.queues.delete_by_name("q", ME, if_unused=False, if_empty=False)
+        assert await publish() == (None, False), "it was deleted over AMQP, with all that it has"
