@@ -9,7 +9,15 @@ from dataclasses import replace
 from typing import Final
 
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.translation import EXCHANGE, event_time_ms, from_strings, take_text, to_strings
+from arneb_amqp.translation import (
+    EXCHANGE,
+    OTHER_HEADERS,
+    event_time_ms,
+    from_strings,
+    split_headers,
+    take_text,
+    to_strings,
+)
 from arneb_amqp.wire.constants import FRAME_BYTES_MAX_DEFAULT, ChannelId
 from arneb_amqp.wire.content import compose, is_body, payload_of, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
@@ -43,14 +51,18 @@ class AmqpCodec:
         if not is_body(entry, start):
             raise ValueError(f"expected AMQP content at octet {start}")
         try:
-            properties = decode_properties(properties_of(entry, start))
+            raw, headers = split_headers(properties_of(entry, start))
+            properties = decode_properties(raw)
         except AmqpError as problem:
             raise ValueError(f"expected a property list: {problem}") from problem
+        strings = to_strings(split_route(route), properties)
+        if headers:
+            strings[OTHER_HEADERS] = headers
         return [
             Message(
                 value=payload_of(entry, start),
                 key=routing_key_of(route) or None,
-                properties=to_strings(split_route(route), properties),
+                properties=strings,
                 publish_time_ms=header.publish_time_ms,
                 event_time_ms=event_time_ms(properties.timestamp),
             )

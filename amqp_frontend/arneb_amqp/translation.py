@@ -13,9 +13,17 @@ from typing import Final
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.header_text import PLAIN, field_of, text_of
-from arneb_amqp.wire.properties import DELIVERY_MODE_PERSISTENT, Properties
+from arneb_amqp.wire.properties import DELIVERY_MODE_PERSISTENT, Properties, without_headers
 from arneb_amqp.wire.route import Route
-from arneb_amqp.wire.tables import Field, array, decode_table, encode_table, long, longstr
+from arneb_amqp.wire.tables import (
+    Field,
+    array,
+    check_table,
+    decode_table,
+    encode_table,
+    long,
+    longstr,
+)
 from arneb_core.codec import Message
 
 RESERVED: Final = "amqp."
@@ -40,6 +48,11 @@ _TEXTS: Final = (
     "message_id", "type", "user_id", "app_id", "cluster_id",
 )  # fmt: skip
 _NAME_BYTES_MAX: Final = 255
+
+HEADER_FIELDS_MAX: Final = 8_000
+"""With more fields, those in tables and arrays among them, headers travel together and unread, as
+:data:`OTHER_HEADERS`: a content header has room for 100,000, whose texts take 0.2 s."""
+
 _EVENT_TIME_MS_MAX: Final = (1 << 63) - 1
 
 
@@ -83,6 +96,19 @@ def _headers_to_strings(headers: Mapping[str, Field] | None) -> dict[str, str]:
     if others or headers == {}:
         strings[OTHER_HEADERS] = b64encode(encode_table(others)).decode()
     return strings
+
+
+def split_headers(raw: bytes) -> tuple[bytes, str]:
+    """A property list without its headers, and those as :data:`OTHER_HEADERS` holds them, if they
+    have too many fields to become properties; else ``raw`` and nothing."""
+    if len(raw) <= HEADER_FIELDS_MAX:  # A field has an octet at least.
+        return raw, ""
+    rest, table = without_headers(raw)
+    spans: list[int] = []
+    check_table(table, 0, len(table), spans)
+    if len(spans) <= 2 * HEADER_FIELDS_MAX:
+        return raw, ""
+    return rest, b64encode(table).decode()
 
 
 def from_strings(strings: dict[str, str], message: Message) -> Properties:

@@ -208,6 +208,31 @@ def test_a_header_whose_text_was_changed_is_a_string() -> None:
     assert found.headers == {"retries": longstr("many")}
 
 
+@pytest.mark.parametrize(
+    "nested",
+    [array([Field(FieldType.VOID, None)] * 9_000), array([array([])] * 9_000)],
+    ids=["fields", "tables"],
+)
+def test_very_many_fields_travel_unread_and_come_back_equal(nested: Field) -> None:
+    wanted = Properties(
+        content_type="a", content_encoding="b", headers={"n": nested, "o": longstr("p")}, type="c"
+    )
+    (message,) = CODEC.decode(entry(Route("", "k"), wanted, b""))
+    assert message.properties.keys() == {
+        "amqp.headers", "amqp.content_type", "amqp.content_encoding", "amqp.type",
+        "amqp.delivery_mode",
+    }  # fmt: skip
+    assert parts(encode_message(message, "q"))[1] == wanted
+
+
+def test_many_fields_are_still_real_properties() -> None:
+    nested = array([Field(FieldType.VOID, None)] * 7_000)
+    wanted = Properties(headers={"n": nested, "o": longstr("p" * 5_000)})
+    (message,) = CODEC.decode(entry(Route("", "k"), wanted, b""))
+    assert message.properties["o"] == "p" * 5_000
+    assert message.properties["n"].startswith('[["void",null],')
+
+
 def test_headers_stop_where_the_frame_is_full() -> None:
     strings = {f"n{at:03}": "x" * 1000 for at in range(200)}
     _, found, _ = foreign(Message(b"", properties=strings))

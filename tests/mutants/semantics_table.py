@@ -111,9 +111,9 @@ SEMANTICS_MUTANTS: Final = (
     Mutant(
         "every message of a shared subscription comes twice",
         PULSAR + "session/consuming.py",
-        "            self._outlet.send(consumer.messages(event.run, checked=checked))\n",
+        "            self._outlet.deliver(consumer.messages(event.run, checked=checked))\n",
         "            for _ in range(2 if consumer.shares else 1):\n"
-        "                self._outlet.send(consumer.messages(event.run, checked=checked))\n",
+        "                self._outlet.deliver(consumer.messages(event.run, checked=checked))\n",
         ("tests/pulsar_frontend/session/test_consuming.py",),
     ),
     Mutant(

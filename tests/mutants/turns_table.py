@@ -13,7 +13,37 @@ READER_TESTS: Final = ("tests/amqp_frontend/wire/test_fast.py",)
 SERVER_TESTS: Final = ("tests/amqp_frontend/server/test_turns.py",)
 HASH_TESTS: Final = ("tests/amqp_frontend/routing/test_consistent_hash.py",)
 
+TRANSLATING_TESTS: Final = ("tests/pulsar_frontend/session/test_translating.py",)
+
 TURNS_MUTANTS: Final = (
+    Mutant(
+        "a run from AMQP is translated in one turn",
+        "pulsar_frontend/arneb_pulsar/session/outlet.py",
+        "            elif units <= 0:\n",
+        "            elif units <= -(10**12):\n",
+        TRANSLATING_TESTS,
+    ),
+    Mutant(
+        "what is said behind a translation overtakes it",
+        "pulsar_frontend/arneb_pulsar/session/outlet.py",
+        "        if self._behind:\n            self._behind.append(frames)\n",
+        "        if not self:\n            self._behind.append(frames)\n",
+        TRANSLATING_TESTS,
+    ),
+    Mutant(
+        "a run's translation goes on whatever it costs",
+        "pulsar_frontend/arneb_pulsar/session/translating.py",
+        "(units > 0 or not entries)",
+        "(units > 0 or entries is not None)",
+        TRANSLATING_TESTS,
+    ),
+    Mutant(
+        "headers of a hundred thousand fields are translated one by one",
+        "amqp_frontend/arneb_amqp/translation.py",
+        "    if len(spans) <= 2 * HEADER_FIELDS_MAX:\n",
+        "    if len(spans) >= 0:\n",
+        ("tests/amqp_frontend/test_codec.py",),
+    ),
     Mutant(
         "every topic pattern is walked word by word",
         ROUTING + "topic.py",

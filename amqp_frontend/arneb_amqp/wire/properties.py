@@ -84,6 +84,7 @@ class Properties:
 
 _FLAGS: Final = tuple((flag.value, flag.name.lower()) for flag in PropertyFlag if flag.name)
 _OCTETS: Final = frozenset({"delivery_mode", "priority"})
+_FLAG_WORD: Final = Struct(">H")
 _SIZE: Final = Struct(">I")
 _TIMESTAMP: Final = Struct(">Q")
 
@@ -227,6 +228,25 @@ def priority_of(data: bytes) -> int:
     if flags & PropertyFlag.HEADERS:
         at = _table_end(data, at)
     return data[at + 1 if flags & PropertyFlag.DELIVERY_MODE else at]
+
+
+def without_headers(data: bytes) -> tuple[bytes, bytes]:
+    """The list ``data`` without its header table, and that table's fields, empty if it has none.
+
+    Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when what is read is malformed.
+    """
+    flags, at = _flags_of(data), 2
+    if not flags & PropertyFlag.HEADERS:
+        return data, b""
+    try:
+        for flag in (PropertyFlag.CONTENT_TYPE, PropertyFlag.CONTENT_ENCODING):
+            if flags & flag:
+                at += 1 + data[at]
+        end = _table_end(data, at)
+    except (IndexError, error):
+        raise _malformed(data) from None
+    rest = _FLAG_WORD.pack(flags & ~PropertyFlag.HEADERS) + data[2:at] + data[end:]
+    return rest, data[at + _SIZE.size : end]
 
 
 def _read(name: str, data: bytes, at: int) -> tuple[object, int]:

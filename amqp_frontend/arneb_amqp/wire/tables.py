@@ -138,7 +138,8 @@ def check_table(data: bytes, start: int, end: int, free: list[int]) -> None:
     """Check the fields in ``data[start:end]`` as :func:`decode_table` does, building nothing.
 
     Appended to ``free`` are the start and the end of every value, in order: octets there may
-    be any others, and the table would be as well formed, with the same names and types.
+    be any others, and the table would be as well formed, with the same names and types. A table or
+    an array has an empty span before those of its fields.
     """
     try:
         _check(data, start, end, free, 0, named=True)
@@ -208,6 +209,7 @@ def _check(data: bytes, at: int, stop: int, free: list[int], depth: int, *, name
             start = at + 4
             at = _size(data, at, stop)
             if letter in (_LETTER_TABLE, _LETTER_ARRAY):
+                free += (start, start)
                 _check(data, start, at, free, depth + 1, named=letter == _LETTER_TABLE)
             else:
                 free += (start, at)

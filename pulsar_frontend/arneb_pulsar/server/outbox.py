@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
 import trio
 
@@ -13,20 +13,31 @@ PIECE_WITHIN_S: Final = 60.0
 """A client that takes no piece for so long does not read at all; two keep-alive intervals."""
 
 
+class Speaking(Protocol):
+    """Who has something to say: a session, as its outbox knows it."""
+
+    @property
+    def has_unsaid(self) -> bool:
+        """There is more than the last call gave."""
+        ...
+
+    def data_to_send(self) -> list[bytes]:
+        """The frames that wait, as far as a turn goes."""
+        ...
+
+
 class Outbox:
     """Sends what the session has to say.
 
-    ``take`` gives all frames that wait; past ``full_bytes`` the outbox is full. Invariant:
+    Past ``full_bytes`` the outbox is full. Invariant:
     ``_sending_bytes`` is what was taken and is not yet sent; ``_busy`` while something is due or
     underway.
     """
 
-    def __init__(
-        self, stream: trio.abc.SendStream, take: Callable[[], list[bytes]], full_bytes: int
-    ) -> None:
+    def __init__(self, stream: trio.abc.SendStream, session: Speaking, full_bytes: int) -> None:
         self._stream = stream
         self._full_bytes = full_bytes
-        self._take = take
+        self._session = session
         self._woken = trio.Event()
         self._flushed = trio.Event()
         self._busy = False
@@ -69,7 +80,14 @@ class Outbox:
                 await self._flush()
 
     async def _flush(self) -> None:
-        data = b"".join(self._take())
+        await self._flush_some()
+        while self._session.has_unsaid:
+            # Others first: what there is to say takes as long as it may at once.
+            await trio.lowlevel.checkpoint()
+            await self._flush_some()
+
+    async def _flush_some(self) -> None:
+        data = b"".join(self._session.data_to_send())
         self._sending_bytes = len(data)
         self._torn = True  # until all is sent: a cancellation may leave half a frame behind
         for start in range(0, len(data), PIECE_BYTES):

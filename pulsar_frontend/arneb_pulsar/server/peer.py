@@ -65,7 +65,7 @@ class Peer:
         self.receivers: dict[ConsumerKey, Receiver] = {}
         self._stream = stream
         self._session = Connection(door.config, door.server_version, trio.current_time())
-        self._outbox = Outbox(stream, self._session.data_to_send, door.config.outbox_bytes_max)
+        self._outbox = Outbox(stream, self._session, door.config.outbox_bytes_max)
         self._requests = Requests(self)
         self._scope = trio.CancelScope()
         self._heard = trio.Event()

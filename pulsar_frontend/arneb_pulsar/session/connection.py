@@ -110,8 +110,14 @@ class Connection:
         return self._outlet.take_effects()
 
     def data_to_send(self) -> list[bytes]:
-        """Everything for the peer since the last call; the caller must send it."""
+        """What is to be said to the peer since the last call; the caller must send it, and call
+        again after a while if :attr:`has_unsaid`."""
         return self._outlet.take_frames()
+
+    @property
+    def has_unsaid(self) -> bool:
+        """``data_to_send`` did not give all, for to translate it would take too long at once."""
+        return self._outlet.has_untranslated
 
     def next_timer(self) -> float:
         """When :meth:`handle_timer` must be called, unless bytes come before."""

@@ -3,7 +3,7 @@
 from arneb_core.interface import Deliveries, SubscriptionType
 from arneb_pulsar.session.effects import ConsumerKey
 from arneb_pulsar.session.transitions import CONSUMER_MOVES, ConsumerInput, ConsumerState
-from arneb_pulsar.session.translating import with_pulsar_bodies, without_checksums
+from arneb_pulsar.session.translating import TranslatedRun, is_foreign, without_checksums
 from arneb_pulsar.wire.deliveries import MessageFrames
 
 DETACHED_STATES = frozenset(
@@ -78,7 +78,8 @@ class Consumer:
         """What is sent from now on belongs to ``epoch``; clients drop what is older."""
         self.frames = MessageFrames(self.consumer_id, self.partition, epoch)
 
-    def messages(self, run: Deliveries, *, checked: bool) -> bytes:
+    def messages(self, run: Deliveries, *, checked: bool) -> bytes | TranslatedRun:
         """The MESSAGE frames of a run, with checksums if they are to be ``checked``."""
-        run = with_pulsar_bodies(run)
+        if is_foreign(run):
+            return TranslatedRun(run, self.frames, checked=checked)
         return self.frames.pack(run if checked else without_checksums(run))

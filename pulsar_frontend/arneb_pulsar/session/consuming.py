@@ -198,7 +198,7 @@ class Consuming:
         consumer = self._by_key.get(event.key)
         if consumer is not None and not consumer.is_detached:
             checked = self._outlet.client.reads_checksums
-            self._outlet.send(consumer.messages(event.run, checked=checked))
+            self._outlet.deliver(consumer.messages(event.run, checked=checked))
 
     def redeliver(self, command: CommandRedeliverUnacknowledgedMessages) -> None:
         """REDELIVER_UNACKNOWLEDGED_MESSAGES; there is no answer to it."""

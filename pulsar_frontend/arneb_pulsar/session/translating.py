@@ -1,4 +1,9 @@
-"""Entries of other origins, as Pulsar consumers get them."""
+"""Entries of other origins, as Pulsar consumers get them.
+
+The rule: a run that has any is translated when it is written, and no further at once than a turn
+goes. To the consumer it makes no difference: what waits for its socket has the same order, and
+the same epoch, as if it had been translated when it was delivered.
+"""
 
 from dataclasses import replace
 from operator import itemgetter
@@ -8,7 +13,8 @@ from arneb_core.codec import Message, codecs
 from arneb_core.entry import HEADER_BYTES, Origin, read_header
 from arneb_core.interface import Deliveries
 from arneb_pulsar.codec import encode_messages
-from arneb_pulsar.wire.checksum import without_checksum
+from arneb_pulsar.wire.checksum import metadata_bytes, without_checksum
+from arneb_pulsar.wire.deliveries import MessageFrames
 
 ORIGIN: Final = itemgetter(1)
 """The origin in an entry's header; see :mod:`arneb_core.entry`."""
@@ -20,15 +26,57 @@ UNREADABLE: Final = "arneb-unreadable"
 entry's body as it is kept. It must be delivered all the same: a message is never skipped."""
 
 
-def with_pulsar_bodies(run: Deliveries) -> Deliveries:
-    """``run`` with every body in Pulsar's form; itself if they all are already."""
-    if set(map(ORIGIN, run.entries)) == ONLY_PULSAR:
-        return run
-    entries = [
-        entry if entry[1] == Origin.PULSAR else entry[:HEADER_BYTES] + translate(entry)
-        for entry in run.entries
-    ]
-    return replace(run, entries=entries)
+MESSAGE_UNITS: Final = 32
+"""What one message costs at least, in microseconds or so."""
+
+METADATA_BYTES_A_UNIT: Final = 8
+"""So many bytes of properties are written in a microsecond, from nested tables too."""
+
+
+def is_foreign(run: Deliveries) -> bool:
+    """Some entry of ``run`` must be translated."""
+    return set(map(ORIGIN, run.entries)) != ONLY_PULSAR
+
+
+class TranslatedRun:
+    """The MESSAGE frames of a run that has entries of other origins.
+
+    Invariant: ``_at`` entries are translated, and ``waiting_bytes`` is the size of the others.
+    """
+
+    __slots__ = ("_at", "_checked", "_frames", "_run", "waiting_bytes")
+
+    def __init__(self, run: Deliveries, frames: MessageFrames, *, checked: bool) -> None:
+        self._run = run
+        self._frames = frames
+        self._checked = checked
+        self._at = 0
+        self.waiting_bytes = sum(map(len, run.entries))
+
+    def __repr__(self) -> str:
+        return f"<TranslatedRun {self._at} of {len(self._run.entries)}>"
+
+    @property
+    def has_more(self) -> bool:
+        """Something is not translated yet."""
+        return self._at < len(self._run.entries)
+
+    def take(self, units: int) -> tuple[bytes, int]:
+        """The next frames, one at least, and what is left of ``units``."""
+        run, start = self._run, self._at
+        entries: list[bytes] = []
+        while self.has_more and (units > 0 or not entries):
+            entry = run.entries[self._at]
+            self._at += 1
+            self.waiting_bytes -= len(entry)
+            units -= 1
+            if entry[1] != Origin.PULSAR:
+                body = translate(entry)
+                entry = entry[:HEADER_BYTES] + body
+                units -= MESSAGE_UNITS + metadata_bytes(body) // METADATA_BYTES_A_UNIT
+            entries.append(entry)
+        part = replace(run, positions=run.positions[start : self._at], entries=entries)
+        return self._frames.pack(part if self._checked else without_checksums(part)), units
 
 
 def without_checksums(run: Deliveries) -> Deliveries:

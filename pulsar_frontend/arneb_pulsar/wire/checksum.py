@@ -56,6 +56,12 @@ def split_body(body: bytes, offset: int = 0) -> tuple[bytes, int]:
     return body[start:end], end
 
 
+def metadata_bytes(body: bytes) -> int:
+    """The size of the metadata of a body that :func:`join_body` made."""
+    size: int = SIZE.unpack_from(body, COVERED_OFFSET)[0]
+    return size
+
+
 def without_checksum(body: bytes) -> bytes:
     """The body as clients of old send and read it."""
     return body[COVERED_OFFSET:] if body[:2] == MAGIC else body

@@ -123,7 +123,10 @@ class Playbook:
 
     def _note(self, effects: list[Effect]) -> None:
         self._effects += effects
-        for data in self.session.data_to_send():
+        frames = self.session.data_to_send()
+        while self.session.has_unsaid:
+            frames += self.session.data_to_send()
+        for data in frames:
             for command, payload in zip(*self._reader.receive(data), strict=True):
                 envelope = BaseCommand.FromString(command)
                 self._frames.append(Said(getattr(envelope, FIELD_OF[envelope.type]), payload))
