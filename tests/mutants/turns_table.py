@@ -31,6 +31,20 @@ TURNS_MUTANTS: Final = (
         TRANSLATING_TESTS,
     ),
     Mutant(
+        "everybody has a long turn in every pass",
+        "core/arneb_core/long_turns.py",
+        "            self._left -= 1\n",
+        "",
+        ("tests/core/test_long_turns.py",),
+    ),
+    Mutant(
+        "whoever asked last for a long turn has it first",
+        "core/arneb_core/long_turns.py",
+        "popitem(last=False)",
+        "popitem(last=True)",
+        ("tests/core/test_long_turns.py",),
+    ),
+    Mutant(
         "a run's translation goes on whatever it costs",
         "pulsar_frontend/arneb_pulsar/session/translating.py",
         "(units > 0 or not entries)",

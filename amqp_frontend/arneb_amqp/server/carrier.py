@@ -27,6 +27,7 @@ from arneb_amqp.session.effects import (
     Wake,
 )
 from arneb_amqp.session.unacked import Settled
+from arneb_core.long_turns import LongTurns
 from arneb_core.supervision import contain
 
 _AFTER_PUBLISHES: Final = (Perform, Get, Leave, EndConnection)
@@ -88,12 +89,14 @@ class Carrier:
         connection: Carried,
         nursery: trio.Nursery,
         instants: Callable[[], tuple[float, int]],
+        long_turns: LongTurns,
     ) -> None:
         self._session = session
         self._bridge = bridge
         self._connection = connection
         self._nursery = nursery
         self._instants = instants
+        self._long_turns = long_turns
         self._busy = False
         self._idle: trio.Event | None = None
         self._kept: trio.Event | None = None
@@ -132,7 +135,7 @@ class Carrier:
             while effects or self._session.has_more:
                 if not effects:
                     self._connection.flush()
-                    await trio.lowlevel.checkpoint()
+                    await self._long_turns.next()
                     self._session.go_on(*self._instants())
                 for effect in effects:
                     if isinstance(effect, Request):
@@ -146,7 +149,7 @@ class Carrier:
                     elif _is_large(effect):
                         for piece in in_pieces(effect):
                             self._order_one(piece)
-                            await trio.lowlevel.checkpoint()
+                            await self._long_turns.next()
                     else:
                         self._order_one(effect)
                 effects = self._session.take_effects()

@@ -16,7 +16,7 @@ import trio
 from arneb_amqp.errors import AmqpError, internal_error
 from arneb_amqp.server.bridge import Bridge
 from arneb_amqp.server.carrier import Carrier
-from arneb_amqp.server.link import Link
+from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
 from arneb_amqp.server.services import Services
 from arneb_amqp.session.connection import ConnectionSession
 from arneb_amqp.session.effects import Disconnect, Token
@@ -29,6 +29,7 @@ from arneb_amqp.topology.topology import new_name
 from arneb_core.clock import wall_clock_ms
 from arneb_core.errors import SubscriptionFenced
 from arneb_core.interface import Deliveries
+from arneb_core.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES
 from arneb_core.shortages import Short
 from arneb_core.supervision import contain
 
@@ -73,7 +74,9 @@ class Connection:
         self.session = ConnectionSession(around, trio.current_time())
         self._state = self.session.state
         self.link = Link(sock, services.nursery, self._low, self._drained)
-        self._carrier = Carrier(self.session, self.bridge, self, services.nursery, _instants)
+        self._carrier = Carrier(
+            self.session, self.bridge, self, services.nursery, _instants, services.long_turns
+        )
         self._parked: trio.Event | None = None
         self._pressed: trio.Event | None = None
         self._roomy: trio.Event | None = None
@@ -288,12 +291,19 @@ class Connection:
 
     async def _converse(self) -> None:
         link, session, carrier, core = self.link, self.session, self._carrier, self._core
+        long_turns, piece = self._services.long_turns, FIRST_READ_BYTES
         while not self._disconnecting:
+            if piece > FIRST_READ_BYTES:
+                await long_turns.begin()
             self._its_turn = True
-            data = await link.receive()
+            data = await link.receive(piece)
             if not data:
                 return
             self._its_turn = False
+            size = len(data)
+            if piece == FIRST_READ_BYTES and size > SHORT_READ_BYTES:
+                await long_turns.begin()
+            piece = RECEIVE_BYTES_MAX if size >= FIRST_READ_BYTES else FIRST_READ_BYTES
             if session.vhost is None:
                 link.acknowledge_now()
             session.receive_data(data, *_instants())
@@ -311,7 +321,7 @@ class Connection:
                 await self._unblocked()
             if core.crowded:
                 await core.room()
-            self._since_mark += len(data)
+            self._since_mark += size
             if self._since_mark > UNKEPT_BYTES:
                 await self._catch_up()
             if link.waiting_bytes > self._max:

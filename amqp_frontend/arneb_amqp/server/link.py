@@ -54,12 +54,12 @@ class Link:
         """Nothing can be sent any more."""
         return self._broken
 
-    async def receive(self) -> bytes:
-        """The next bytes; empty when the peer has closed or the connection broke."""
+    async def receive(self, size: int = RECEIVE_BYTES_MAX) -> bytes:
+        """At most ``size`` bytes; empty when the peer has closed or the connection broke."""
         while True:
             try:
                 await trio.lowlevel.wait_readable(self._socket)
-                return self._socket.recv(RECEIVE_BYTES_MAX)
+                return self._socket.recv(size)
             except BlockingIOError:
                 continue
             except (OSError, trio.ClosedResourceError):

@@ -21,6 +21,7 @@ from arneb_amqp.topology.topology import Topology
 from arneb_core.interface import Core
 from arneb_core.lasting import keep_nursery
 from arneb_core.listening import serve_listeners
+from arneb_core.long_turns import LongTurns
 from arneb_core.shortages import Shortages
 from arneb_core.supervision import supervise
 
@@ -82,14 +83,16 @@ async def serve_amqp(
     """
     settings = config or AmqpConfig()
     topology = await Topology.open(core, settings.vhosts)
-    flusher, timers = Flusher(), Timers()
+    flusher, timers, long_turns = Flusher(), Timers(), LongTurns()
     async with trio.open_nursery() as outer:
         nursery: trio.Nursery = await outer.start(keep_nursery)
         nursery.start_soon(supervise, "the flusher", flusher.run)
+        nursery.start_soon(supervise, "giving AMQP's long turns out", long_turns.run)
         nursery.start_soon(supervise, "the look at AMQP's timers", timers.run)
         nursery.start_soon(supervise, "the look after AMQP's queues", topology.keep_house)
+        short = shortages or Shortages()
         server = Server(
-            Services(core, topology, settings, flusher, timers, nursery, shortages or Shortages())
+            Services(core, topology, settings, flusher, timers, nursery, short, long_turns)
         )
         try:
             await serve_listeners(

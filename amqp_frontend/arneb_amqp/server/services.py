@@ -12,6 +12,7 @@ from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.topology.topology import Topology
 from arneb_core.interface import Core
+from arneb_core.long_turns import LongTurns
 from arneb_core.shortages import Shortages
 
 
@@ -26,3 +27,4 @@ class Services:
     timers: Timers
     nursery: trio.Nursery
     shortages: Shortages
+    long_turns: LongTurns

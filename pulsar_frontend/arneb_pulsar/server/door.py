@@ -9,6 +9,7 @@ import trio
 from arneb_core.entry import Origin
 from arneb_core.errors import NotAllowed, SubscriptionNotFound
 from arneb_core.interface import EXCLUSIVE, Core, InitialPosition, Subscription, Topic
+from arneb_core.long_turns import LongTurns
 from arneb_core.position import Position
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.identity.files import read_proofs
@@ -66,6 +67,7 @@ class Door:
         self.compactor = Compactor(core)
         self.watchers = Watchers(core)
         self.keeper = Keeper(self)
+        self.long_turns = LongTurns()
         self.showing = trio.Lock()
         """Whoever shows a message to an administrator: one is in memory at a time."""
         self.kept = False

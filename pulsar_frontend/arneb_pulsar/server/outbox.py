@@ -6,6 +6,8 @@ from typing import Final, NoReturn, Protocol
 
 import trio
 
+from arneb_core.long_turns import LongTurns
+
 PIECE_BYTES: Final = 256 * 1024
 """Written at once, so that a slow but living client makes visible progress."""
 
@@ -34,10 +36,17 @@ class Outbox:
     underway.
     """
 
-    def __init__(self, stream: trio.abc.SendStream, session: Speaking, full_bytes: int) -> None:
+    def __init__(
+        self,
+        stream: trio.abc.SendStream,
+        session: Speaking,
+        full_bytes: int,
+        long_turns: LongTurns,
+    ) -> None:
         self._stream = stream
         self._full_bytes = full_bytes
         self._session = session
+        self._long_turns = long_turns
         self._woken = trio.Event()
         self._flushed = trio.Event()
         self._busy = False
@@ -83,7 +92,7 @@ class Outbox:
         await self._flush_some()
         while self._session.has_unsaid:
             # Others first: what there is to say takes as long as it may at once.
-            await trio.lowlevel.checkpoint()
+            await self._long_turns.next()
             await self._flush_some()
 
     async def _flush_some(self) -> None:

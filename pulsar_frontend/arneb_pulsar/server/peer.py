@@ -14,6 +14,7 @@ import trio
 
 from arneb_core.errors import CoreError
 from arneb_core.interface import Subscription, Topic
+from arneb_core.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES
 from arneb_pulsar.identity.certificates import Certificate
 from arneb_pulsar.identity.grants import Grant
 from arneb_pulsar.server.attaching import Attaching
@@ -65,7 +66,7 @@ class Peer:
         self.receivers: dict[ConsumerKey, Receiver] = {}
         self._stream = stream
         self._session = Connection(door.config, door.server_version, trio.current_time())
-        self._outbox = Outbox(stream, self._session, door.config.outbox_bytes_max)
+        self._outbox = Outbox(stream, self._session, door.config.outbox_bytes_max, door.long_turns)
         self._requests = Requests(self)
         self._scope = trio.CancelScope()
         self._heard = trio.Event()
@@ -189,10 +190,14 @@ class Peer:
 
     async def _read(self) -> None:
         """Until the client closes or must be closed."""
-        session = self._session
+        session, asks = self._session, False
         while not self._closing:
+            if asks:
+                await self._my_turn()
+            most = self.publishing.receive_bytes
+            piece = most if asks else min(most, FIRST_READ_BYTES)
             with trio.move_on_at(session.next_timer()) as self._timer:
-                data = await self._stream.receive_some(self.publishing.receive_bytes)
+                data = await self._stream.receive_some(piece)
             now = trio.current_time()
             if self._timer.cancelled_caught:
                 self._perform(session.handle_timer(now, clock_ms()))
@@ -202,6 +207,10 @@ class Peer:
                 return
             self._heard.set()
             self._heard = trio.Event()
+            if not asks and len(data) > SHORT_READ_BYTES:
+                await self._my_turn()
+                now = trio.current_time()
+            asks = len(data) >= FIRST_READ_BYTES
             self._perform(session.receive_data(bytes(data), now, clock_ms()))
             self._outbox.wake()
             if self._must_pause():
@@ -209,11 +218,18 @@ class Peer:
             if session.has_more:
                 await self._go_on()
 
+    async def _my_turn(self) -> None:
+        """Wait until others have had theirs; the client, who is not read, may well live."""
+        self._paused = True
+        await self.door.long_turns.begin()
+        self._paused = False
+        self._session.resumed(trio.current_time())
+
     async def _go_on(self) -> None:
         """Work off what has been read, one request after the other."""
         while self._session.has_more and not self._closing:
             # Others first: an answer may take as long as a hundred messages.
-            await trio.lowlevel.checkpoint()
+            await self.door.long_turns.next()
             self._perform(self._session.go_on(trio.current_time(), clock_ms()))
             self._outbox.wake()
             if self._must_pause():

@@ -9,6 +9,7 @@ import trio
 
 from arneb_core.interface import Core
 from arneb_core.listening import serve_listeners
+from arneb_core.supervision import supervise
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.identity.certificates import Certificate
 from arneb_pulsar.server.door import Door
@@ -88,6 +89,7 @@ async def _serve(
         if not door.kept:
             door.kept = True
             connections.start_soon(door.keeper.run)
+            connections.start_soon(supervise, "giving Pulsar's long turns out", door.long_turns.run)
         await serve_listeners(
             accepted, listeners, handler_nursery=connections, task_status=task_status
         )

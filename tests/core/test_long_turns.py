@@ -1,0 +1,107 @@
+"""Long turns: so many a pass, in the order in which they were asked for."""
+
+from collections import Counter
+
+import trio
+import trio.testing
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arneb_core.long_turns import LONG_TURNS_MAX, LongTurns
+
+
+class Passes(trio.abc.Instrument):
+    """Counts the passes of the loop."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def after_io_wait(self, timeout: float) -> None:
+        self.number += 1
+
+
+async def busy(
+    turns: LongTurns, count: int, name: int, passes: Passes, log: list[tuple[int, int]]
+) -> None:
+    await turns.begin()
+    log.append((passes.number, name))
+    for _ in range(count - 1):
+        await turns.next()
+        log.append((passes.number, name))
+
+
+def play(counts: list[int], bystander_turns: int = 0) -> tuple[list[tuple[int, int]], list[int]]:
+    """When who had a turn, and in which passes somebody who does not ask was served."""
+    passes, log, served = Passes(), [], []
+
+    async def bystander() -> None:
+        for _ in range(bystander_turns):
+            await trio.lowlevel.checkpoint()
+            served.append(passes.number)
+
+    async def main() -> None:
+        turns = LongTurns()
+        async with trio.open_nursery() as outer:
+            outer.start_soon(turns.run)
+            await trio.testing.wait_all_tasks_blocked()
+            async with trio.open_nursery() as nursery:
+                for name, count in enumerate(counts):
+                    nursery.start_soon(busy, turns, count, name, passes, log)
+                nursery.start_soon(bystander)
+            outer.cancel_scope.cancel()
+
+    trio.run(main, instruments=[passes])
+    return log, served
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=60))
+def test_only_so_many_begin_in_a_pass_and_all_are_served(counts: list[int]) -> None:
+    log, _ = play(counts)
+    assert Counter(name for _, name in log) == dict(enumerate(counts))
+    assert max(Counter(number for number, _ in log).values()) <= 2 * LONG_TURNS_MAX
+
+
+def test_a_thousand_busy_ones_share_the_passes_in_their_order() -> None:
+    log, served = play([3] * 1000, bystander_turns=400)
+    passes = Counter(number for number, _ in log)
+    assert max(passes.values()) <= 2 * LONG_TURNS_MAX
+    assert len(passes) <= 3000 / LONG_TURNS_MAX + 10, "none was given away"
+    assert len(log) == 3000
+    # Inside a pass trio's order is none.
+    first_round = {name for _, name in log[: 1000 + 2 * LONG_TURNS_MAX]}
+    assert len(first_round) == 1000, "nobody has a second turn before everybody had one"
+    assert len(set(served)) == 400, "who does not ask is served in every pass"
+
+
+def test_who_is_alone_never_waits() -> None:
+    log, _ = play([100])
+    numbers = [number for number, _ in log]
+    assert numbers == list(range(numbers[0], numbers[0] + 100))
+
+
+async def test_who_is_cancelled_waits_no_more_and_takes_no_turn() -> None:
+    turns, had = LongTurns(), []
+
+    async def ask(name: int) -> None:
+        await turns.begin()
+        had.append(name)
+
+    async with trio.open_nursery() as outer:
+        outer.start_soon(turns.run)
+        await trio.testing.wait_all_tasks_blocked()
+        async with trio.open_nursery() as nursery:
+            for name in range(5 * LONG_TURNS_MAX):
+                nursery.start_soon(ask, name)
+            await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        assert len(had) <= 2 * LONG_TURNS_MAX
+        await ask(-1)
+        outer.cancel_scope.cancel()
+    assert had[-1] == -1
+
+
+async def test_without_somebody_who_gives_turns_out_nobody_waits() -> None:
+    turns = LongTurns()
+    for _ in range(10 * LONG_TURNS_MAX):
+        await turns.begin()
