@@ -169,22 +169,18 @@ class Committer:
     def start(self) -> None:
         """Start a commit if none is under way and there is something to commit."""
         try:
-            if self.breakage.error is None:
-                self._start_waiting()
+            while self._flight is None and self.breakage.error is None:
+                take_cursors = bool(self._receipts) or self._flush_cursors
+                if not (self._waiting or take_cursors or self._must_trim or self._settle_due):
+                    break
+                result = self._start(take_cursors)
+                if result is None:
+                    break
+                self._finish(result)
         except Exception as error:
             self.breakage.happened(error)
         if self.breakage.error is not None:
             self._refuse_waiting()
-
-    def _start_waiting(self) -> None:
-        while self._flight is None:
-            take_cursors = bool(self._receipts) or self._flush_cursors
-            if not (self._waiting or take_cursors or self._must_trim or self._settle_due):
-                return
-            result = self._start(take_cursors)
-            if result is None:
-                return
-            self._finish(result)
 
     def _start(self, take_cursors: bool) -> CommitResult | None:
         """Start a commit; its result if it was made on the spot."""
@@ -220,12 +216,14 @@ class Committer:
         waiting = self._waiting
         taken: list[Request] = []
         entries = size = 0
+        passes_over_gone = True
         while waiting and entries < COMMIT_ENTRIES_MAX and size < COMMIT_BYTES_MAX:
             request = waiting.popleft()
             entries += request.entries
             size += request.size
+            passes_over_gone = passes_over_gone and request.passes_over_gone
             taken.append(request)
-        return self._without_fenced(taken)
+        return taken if passes_over_gone else self._without_fenced(taken)
 
     def _without_fenced(self, requests: list[Request]) -> list[Request]:
         """Those that do not append where nothing comes any more; the others are told so."""

@@ -23,10 +23,10 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "the journal is written over before LMDB has it",
         CORE + "store/environment.py",
-        "        env = self._live.working()\n        begun",
-        "        env = self._live.working()\n"
+        "        begun = perf_counter()\n        try:\n            if appends",
+        "        begun = perf_counter()\n"
         "        if due is not None:\n            self._journal.told(due)\n"
-        "        begun",
+        "        try:\n            if appends",
         JOURNAL_TESTS,
     ),
     Mutant(

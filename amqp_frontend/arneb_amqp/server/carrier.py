@@ -39,10 +39,11 @@ PLACES_PER_TURN: Final = 8_192
 """What is answered of many deliveries in one turn: some 2 ms."""
 
 Answering = Acknowledge | Reject | Release
+_ANSWERING: Final = (Acknowledge, Reject, Release)
 
 
 def _is_large(effect: Effect) -> TypeGuard[Answering]:
-    return isinstance(effect, Answering) and len(effect.settled.places) > PLACES_PER_TURN
+    return isinstance(effect, _ANSWERING) and len(effect.settled.places) > PLACES_PER_TURN
 
 
 def in_pieces(effect: Answering) -> Iterator[Answering]:

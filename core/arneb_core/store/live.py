@@ -39,6 +39,7 @@ class LiveEnvironment:
     ) -> None:
         """``opened`` is called when it was opened again, before anybody uses it."""
         self._path = path
+        self._data = os.fspath(path / DATA_NAME)
         self._map_bytes = map_bytes
         self._env: lmdb.Environment | None = env
         self._opened = opened
@@ -170,10 +171,9 @@ class LiveEnvironment:
     def _expect_whole(self, env: lmdb.Environment) -> None:
         """Raise :class:`StoreFailed` when somebody cut the file off: LMDB reads and writes through
         a map of it, and would end the process."""
-        data = self._path / DATA_NAME
         try:
-            if os.stat(data).st_size < (env.info()["last_pgno"] + 1) * self._page_bytes:
-                check_file(data)  # which knows of pages that were never written
+            if os.stat(self._data).st_size < (env.info()["last_pgno"] + 1) * self._page_bytes:
+                check_file(Path(self._data))  # which knows of pages that were never written
         except (OSError, StoreUnusable) as error:
             raise StoreFailed(f"cannot use the store: {error}") from error
 
