@@ -257,9 +257,9 @@ class Committer:
         messages: dict[LogTopic, int | None] = {}
         shared: set[LogTopic] = set()
         deleted = {each.deletes_topic for each in flight.requests}
+        keep_order(flight.requests)
         for request in flight.requests:
             offsets: list[tuple[LogTopic, int]] = []
-            keep_order(request)
             for topic, entries, count in request.appends:
                 if topic.gone or topic in deleted:
                     # The topic goes with this commit or has gone: what was published to it

@@ -86,13 +86,15 @@ class Request:
         """It is on disk: have the rest of it take place, and say so."""
         if self.on_commit is not None:
             self.on_commit()
-        self._finish(None, firsts)
+        if self.in_memory:
+            self._let_others_come()
+        call(self.told, None, firsts)
 
     def fail(self, error: CommitFailed) -> None:
         """Nothing of it is on disk."""
-        self._finish(error, [])
+        self._let_others_come()
+        call(self.told, error, [])
 
-    def _finish(self, error: CommitFailed | None, firsts: list[Position]) -> None:
+    def _let_others_come(self) -> None:
         for topic in self.in_memory:
             topic.appends_held_up -= 1
-        call(self.told, error, firsts)

@@ -6,7 +6,7 @@ caught up. What they are to wait for counts by the clock all the same; what they
 counts from the stamp, so that it is not up before it has begun.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -28,16 +28,18 @@ def stamp_of(entry: bytes) -> int:
     return stamp_ms
 
 
-def keep_order(request: "Request") -> None:
-    """What ``request`` appends is about to be placed: have it follow what its logs have."""
+def keep_order(requests: Iterable["Request"]) -> None:
+    """What ``requests`` append is about to be placed in their order: have it follow what is in its
+    logs."""
     unpack = STAMP.unpack_from
-    for topic, entries, _ in request.appends:
-        if entries and unpack(entries[0], STAMP_OFFSET)[0] < topic.log.stamped_ms:
-            _stamp_again(request)
-            break
-    for topic, entries, _ in request.appends:
-        if entries:
-            topic.log.stamped_ms = unpack(entries[-1], STAMP_OFFSET)[0]
+    for request in requests:
+        for topic, entries, _ in request.appends:
+            if entries and unpack(entries[0], STAMP_OFFSET)[0] < topic.log.stamped_ms:
+                _stamp_again(request)
+                break
+        for topic, entries, _ in request.appends:
+            if entries:
+                topic.log.stamped_ms = unpack(entries[-1], STAMP_OFFSET)[0]
 
 
 def _stamp_again(request: "Request") -> None:

@@ -122,9 +122,12 @@ class Carrier:
         effects = self._session.take_effects()
         while effects:
             for index, effect in enumerate(effects):
-                if isinstance(effect, Request) or _is_large(effect):
+                if isinstance(effect, Append):  # as most are
+                    self._bridge.append(effect)
+                elif isinstance(effect, Request) or _is_large(effect):
                     return effects[index:]
-                self._order_one(effect)
+                else:
+                    self._order_one(effect)
             effects = self._session.take_effects()
         return effects
 

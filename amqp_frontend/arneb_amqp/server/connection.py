@@ -140,11 +140,12 @@ class Connection:
                 self._pressed.set()
             if failure is not None:
                 self._carrier.act()
-            if not agenda.is_waiting:
+            is_waiting = agenda.is_waiting
+            if not is_waiting:
                 self._carrier.all_kept()
             if self._goes_behind_deliveries():
                 return
-            if agenda.is_waiting:
+            if is_waiting:
                 # More of this connection's commits may end in this turn: one confirm for all.
                 self._services.flusher.add(self.flush)
                 return

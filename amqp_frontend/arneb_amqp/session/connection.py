@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from pamqp.commands import Basic
 from pamqp.commands import Channel as ChannelMethods
 
 from arneb_amqp.errors import (
@@ -63,6 +64,11 @@ small messages that go one way is one run and costs less."""
 
 ACKS_PER_WORK: Final = 4
 """Acks handled in a microsecond."""
+
+METHOD_WORK: Final = 30
+"""What most methods cost more than an answer to a delivery."""
+
+_ANSWERS: Final = (Basic.Reject, Basic.Nack)
 
 BASIC_ACK: Final = (CLASS_BASIC, 80)
 
@@ -338,6 +344,8 @@ class ConnectionSession(Lifecycle):
     def _method(self, item: Method) -> None:
         channel, method = item.channel, item.method
         self.current = channel, method_ids(method)
+        if not isinstance(method, _ANSWERS):
+            self.work_left -= METHOD_WORK
         if channel == CHANNEL_ZERO:
             self.handle_method(method)
         elif self.state is not ConnectionState.OPEN:
@@ -380,10 +388,10 @@ _Handler = Callable[[ConnectionSession, Any], None]
 
 _HANDLERS: Final[Mapping[type[Item], tuple[_Handler, int]]] = {
     PublishRun: (ConnectionSession._publish_run, 10),
-    Publish: (ConnectionSession._publish, 20),
+    Publish: (ConnectionSession._publish, 10),
     AckRun: (ConnectionSession._ack_run, 10),
     Ack: (ConnectionSession._ack, 10),
-    Method: (ConnectionSession._method, 40),
+    Method: (ConnectionSession._method, 10),
     Heartbeat: (ConnectionSession._heartbeat, 1),
     Broken: (ConnectionSession._broken, 40),
 }
