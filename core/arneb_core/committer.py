@@ -216,14 +216,15 @@ class Committer:
         waiting = self._waiting
         taken: list[Request] = []
         entries = size = 0
-        passes_over_gone = True
+        may_be_barred = False
         while waiting and entries < COMMIT_ENTRIES_MAX and size < COMMIT_BYTES_MAX:
             request = waiting.popleft()
             entries += request.entries
             size += request.size
-            passes_over_gone = passes_over_gone and request.passes_over_gone
+            if not request.passes_over_gone or request.deletes_topic is not None:
+                may_be_barred = True
             taken.append(request)
-        return taken if passes_over_gone else self._without_fenced(taken)
+        return self._without_fenced(taken) if may_be_barred else taken
 
     def _without_fenced(self, requests: list[Request]) -> list[Request]:
         """Those that do not append where nothing comes any more; the others are told so."""

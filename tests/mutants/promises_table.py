@@ -20,15 +20,15 @@ PROMISES_MUTANTS: Final = (
     Mutant(
         "what is published to a topic that goes in the same commit is confirmed",
         CORE + "committer.py",
-        "            if not request.passes_over_gone:\n",
+        "            if not (takes_along and request.passes_over_gone):\n",
         "            if False:\n",
         GOING_TESTS,
     ),
     Mutant(
         "a topic that is being deleted takes what is published",
         CORE + "engine.py",
-        "        if topic.fenced and not passes_over_gone:\n",
-        "        if topic.gone and not passes_over_gone:\n",
+        "        if topic.fenced and topic.refuses(passes_over_gone):\n",
+        "        if topic.gone and topic.refuses(passes_over_gone):\n",
         GOING_TESTS,
     ),
     Mutant(

@@ -139,7 +139,7 @@ TURNS_MUTANTS: Final = (
         "nobody else has a turn between two of a session's",
         "amqp_frontend/arneb_amqp/server/carrier.py",
         "                    self._connection.flush()\n"
-        "                    await trio.lowlevel.checkpoint()\n",
+        "                    await self._long_turns.next()\n",
         "                    self._connection.flush()\n",
         SERVER_TESTS,
     ),
