@@ -1,9 +1,10 @@
 """The grouped hand-out: entries that mean nothing without one another go to one consumer.
 
 The rule: as long as something of a group is in flight at a consumer, the rest of it goes there and
-nowhere else, and in order; what cannot go there now waits in the replay set, or set aside where
-priorities count, so that others get on. Shared subscriptions come here only while there are groups;
-on all other types everything that has one key, or everything there is, goes to one consumer anyway.
+nowhere else, and in order; what cannot go there now waits in the replay set and is set aside
+there, so that others get on, those behind it included. Shared subscriptions come here only while
+there are groups; on all other types everything that has one key, or everything there is, goes to
+one consumer anyway.
 
 Source: Pulsar ``SharedConsumerAssignor``, which keeps chunks of a message together.
 """
@@ -15,6 +16,7 @@ from arneb_core.departures import Departures
 from arneb_core.dispatch import Receiver
 from arneb_core.dispatch.held_keys import HeldKeys
 from arneb_core.entry import FLAGS_OFFSET, HINT, HINT_OFFSET, EntryFlag
+from arneb_core.expiry import NEVER, expires_ms
 from arneb_core.handout import HandOut
 from arneb_core.position import Position
 from arneb_core.priorities import PrioritySource
@@ -58,6 +60,8 @@ class GroupedHandOut:
         self._held = HeldKeys()
         self._aside: dict[int, list[Position]] = {}
         """By group, what was set aside because its consumer had no room."""
+        self._expires_ms = NEVER
+        """When the first of that expires."""
         self.is_active = False
         """Some group is in flight, or may be at hand."""
 
@@ -80,12 +84,12 @@ class GroupedHandOut:
     def hand_out(self) -> int:
         """Do one thing that can be done now; how many entries it was about, 0 = nothing."""
         replay = self._subscription.settlement.replay
-        if isinstance(replay, PrioritySource):
-            self._bring_back(replay)
+        self._bring_back(replay)
         taken = self._hand_out_of(replay) if replay else 0
-        if taken is None and replay:
+        held_up = isinstance(replay, ReplaySet) and not replay.has_ready
+        if taken is None and not held_up:
             return 0  # what goes first is being read
-        if not taken and isinstance(replay, ReplaySet) and len(replay) < LOOK_AHEAD_MAX:
+        if not taken and isinstance(replay, ReplaySet) and replay.aside < LOOK_AHEAD_MAX:
             taken = self._hand_out_of(self._next_new())
         taken = taken or 0
         if not taken and not self._held.holders:
@@ -93,16 +97,21 @@ class GroupedHandOut:
         return taken
 
     def end(self) -> None:
-        """The last consumer left."""
+        """The last consumer left, or something expired: nothing is set aside any more."""
         replay = self._subscription.settlement.replay
-        if isinstance(replay, PrioritySource):
-            for positions in self._aside.values():
-                replay.bring_back(positions)
+        for positions in self._aside.values():
+            replay.bring_back(positions)
         self._aside.clear()
+        self._expires_ms = NEVER
 
-    def _bring_back(self, replay: PrioritySource) -> None:
+    def _bring_back(self, replay: ReplaySet | PrioritySource) -> None:
         """What was set aside may go if its group is nowhere any more, or where there is room. To
         try the others as well would be to do the same again and again."""
+        if (
+            self._expires_ms < NEVER
+            and self._expires_ms <= self._subscription.topic.engine.now_ms()
+        ):
+            self.end()
         holders = self._held.holders
         for group in list(self._aside):
             receiver = holders.get(group)
@@ -110,6 +119,7 @@ class GroupedHandOut:
                 replay.bring_back(self._aside.pop(group))
 
     def _end(self) -> None:
+        self.end()
         self.is_active = False
         for consumer in self._handout.consumers.values():
             consumer.keys = None
@@ -130,21 +140,32 @@ class GroupedHandOut:
             if not positions:
                 return self._departures.take_expired(source) or 0
         looked_at, held_up = self._share(positions, entries)
-        if isinstance(source, PrioritySource):
-            source.take(positions[:looked_at])
-            source.set_aside(held_up)
-            for place, group in held_up.items():
-                self._aside.setdefault(group, []).append(place)
-            return looked_at
+        for place, group in held_up.items():
+            self._aside.setdefault(group, []).append(place)
+        if held_up and self._subscription.is_expiring:
+            self._expect_expiry(
+                [e for p, e in zip(positions, entries, strict=True) if p in held_up]
+            )
         if isinstance(source, ReplaySet):
             given = [place for place in positions[:looked_at] if place not in held_up]
             if given:
                 source.take(given)
-            return len(given)
-        if looked_at:
+            source.set_aside(held_up)
+        elif looked_at:
             source.take(positions[:looked_at])
-            self._subscription.settlement.replay.add(held_up)
+            replay = self._subscription.settlement.replay
+            if isinstance(replay, ReplaySet):
+                replay.add(held_up)
+            replay.set_aside(held_up)
         return looked_at
+
+    def _expect_expiry(self, entries: list[bytes]) -> None:
+        """These are set aside, and are looked at again when the first of them expires."""
+        ttl_ms = self._departures.limits.message_ttl_ms
+        soonest_ms = min(expires_ms(entry, ttl_ms) for entry in entries)
+        if soonest_ms < self._expires_ms:
+            self._expires_ms = soonest_ms
+            self._subscription.topic.engine.wake_at(self._subscription, soonest_ms)
 
     def _share(
         self, positions: list[Position], entries: list[bytes]

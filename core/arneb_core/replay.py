@@ -39,6 +39,8 @@ class ReplaySet:
         self.kept_bytes = 0
         """What of that came by :meth:`keep`, at most."""
         self._run_max = REPLAY_RUN_MIN
+        self._aside = BitMap64()
+        """Replays that cannot go now, and must not keep back those behind them."""
 
     def __repr__(self) -> str:
         return f"<ReplaySet {len(self._places)} entries>"
@@ -69,11 +71,25 @@ class ReplaySet:
             self._fetched[place] = entry
             self.kept_bytes += len(entry)
 
+    def set_aside(self, positions: Iterable[Position]) -> None:
+        """:meth:`peek` passes over these until :meth:`bring_back`."""
+        self._aside.update(positions)
+
+    def bring_back(self, positions: Iterable[Position]) -> None:
+        """Those of ``positions`` that are still here may go again."""
+        self._aside.difference_update(BitMap64(positions))
+
+    @property
+    def aside(self) -> int:
+        """How many are set aside."""
+        return self._aside.intersection_cardinality(self._places) if self._aside else 0
+
     def discard(self, positions: Iterable[Position]) -> None:
         """``positions`` were acknowledged, or handed out."""
         if self._places:
             self._places.difference_update(BitMap64(positions))
             if not self._places:
+                self._aside.clear()
                 self.let_go()
 
     def discard_through(self, place: Position) -> None:
@@ -86,6 +102,7 @@ class ReplaySet:
     def clear(self) -> None:
         """Forget everything."""
         self._places.clear()
+        self._aside.clear()
         self.let_go()
 
     def let_go(self) -> None:
@@ -95,15 +112,15 @@ class ReplaySet:
         self.fetch.forget()
 
     def peek(self) -> tuple[list[Position], list[bytes]] | None:
-        """The lowest replays whose entries are at hand; None while they are being read, or when
-        they could not be.
+        """The lowest replays that are not set aside and whose entries are at hand; None while they
+        are being read, or when they could not be.
 
         Replays whose entries the log no longer has are dropped.
         """
-        while self._places and self.fetch.is_free:
+        while (ready := self._ready) and self.fetch.is_free:
             positions: list[Position] = []
             entries: list[bytes] = []
-            for number in self._places[: self._run_max]:
+            for number in ready[: self._run_max]:
                 place = Position(number)
                 entry = self._fetched.get(place)
                 if entry is None:
@@ -115,8 +132,17 @@ class ReplaySet:
                 entries.append(entry)
             if positions:
                 return positions, entries
-            self._fetch(Position(self._places[0]))
+            self._fetch(Position(ready[0]))
         return None
+
+    @property
+    def has_ready(self) -> bool:
+        """Some are not set aside."""
+        return bool(self._ready)
+
+    @property
+    def _ready(self) -> BitMap64:
+        return self._places - self._aside if self._aside else self._places
 
     def find(self, place: Position) -> bytes | None:
         """The entry of the replay at ``place``; None while it is being read, or when it could not
@@ -140,7 +166,11 @@ class ReplaySet:
     def _fetch(self, place: Position) -> None:
         following = self._log.after(before(place))
         if following != place:
-            self.discard_through(place if following is None else before(following))
+            # Lower ones may be here all the same, and wait for something else.
+            end = place if following is None else before(following)
+            self._places.remove_range(place, end + 1)
+            if not self._places:
+                self.let_go()
             return
         self.fetch.ask(place, REPLAY_READ_BYTES, lambda runs: self._read(place, runs))
 

@@ -12,10 +12,18 @@ from hypothesis import strategies as st
 
 from arneb_core.engine import Engine, open_engine
 from arneb_core.entry import EntryFlag, EntryHeader, Origin
+from arneb_core.fetch import Fetch
 from arneb_core.grouped import groups_of
-from arneb_core.interface import ConsumerSpec, Deliveries, InitialPosition, SubscriptionType
+from arneb_core.interface import (
+    ConsumerSpec,
+    Deliveries,
+    InitialPosition,
+    Limits,
+    SubscriptionType,
+)
 from arneb_core.position import Position
 from arneb_core.priorities import PrioritySource
+from arneb_core.replay import ReplaySet
 from arneb_core.subscription import LogSubscription
 from arneb_core.testing.engine_kit import RecordingSink, append, attach, make_entry, quiet
 
@@ -96,6 +104,57 @@ async def test_groups_are_found_in_a_log_that_is_opened(data_dir: Path) -> None:
 
 
 @pytest.mark.real_time
+@pytest.mark.parametrize("cold", [False, True])
+async def test_what_came_back_does_not_wait_behind_a_group_that_waits(
+    data_dir: Path, *, cold: bool
+) -> None:
+    """However much the consumer of a group has no room for."""
+    async with open_engine(data_dir) as engine:
+        subscription, consumers, sinks = await begin(engine, 1, 20)
+        chunks = [chunk(1, b"a%d" % number) for number in range(30)]
+        await append(engine, "t", [*chunks, *(make_entry(b"%d" % each) for each in range(20))])
+        await quiet(engine)
+        others = [b"%d" % number for number in range(20)]
+        assert bodies(sinks) == [[b"a0"], others]
+        if cold:
+            engine.topic("t").log.tail.clear()
+        consumers[1].release(sinks[1].positions, count=True)
+        consumers[1].flow(25)
+        with trio.fail_after(10):
+            await quiet(engine)
+        assert subscription.dispatch() == 0, "there is nothing to do"
+        assert sinks[1].bodies == [*others, *others]
+        consumers[0].flow(2)
+        await quiet(engine)
+        assert sinks[0].bodies == [b"a0", b"a1", b"a2"]
+        consumers[0].detach()
+        await quiet(engine)
+        assert sinks[1].bodies[40:] == [b"a%d" % number for number in range(5)]
+        consumers[1].flow(100)
+        await quiet(engine)
+        assert sinks[1].bodies[40:] == [b"a%d" % number for number in range(30)]
+
+
+@pytest.mark.real_time
+async def test_what_waits_for_its_group_expires_in_time(data_dir: Path) -> None:
+    now_ms = 1_000_000
+    async with open_engine(data_dir, now_ms=lambda: now_ms) as engine:
+        subscription, _, sinks = await begin(engine, 1, 20)
+        subscription.limit(Limits(message_ttl_ms=1_000), None)
+        stamped = EntryHeader(
+            Origin.PULSAR, publish_time_ms=now_ms, flags=EntryFlag.GROUPED, hint=1
+        )
+        await append(engine, "t", [stamped.pack() + b"a%d" % number for number in range(12)])
+        await quiet(engine)
+        assert bodies(sinks) == [[b"a0"], []] and subscription.ready_messages == 11
+        now_ms += 1_000
+        subscription.wake()
+        with trio.fail_after(10):
+            await quiet(engine)
+        assert subscription.ready_messages == 0
+
+
+@pytest.mark.real_time
 async def test_a_group_that_waits_does_not_keep_a_queue_with_priorities_busy(
     data_dir: Path,
 ) -> None:
@@ -144,6 +203,24 @@ async def test_what_is_set_aside_is_there_for_who_comes_next(data_dir: Path) -> 
         _, sink = attach(subscription, unlimited=True, message_level=True)
         await quiet(engine)
         assert sink.bodies == [b"0", b"1", b"3", b"4"]
+
+
+async def test_a_replay_that_the_log_has_no_more_takes_no_lower_one_along(data_dir: Path) -> None:
+    """A gap in the middle of a log: what is set aside before it is still there."""
+    async with open_engine(data_dir) as engine:
+        topic = await engine.create_topic("t")
+        first = await append(engine, "t", [make_entry(b"a")])
+        fetch = Fetch(topic.log, lambda: None, lambda fetch: None)
+        replay = ReplaySet(topic.log, fetch)
+        missing = Position(first + 5)
+        replay.add([first, missing])
+        replay.set_aside([first])
+        assert replay.peek() is None and replay.has_ready is False
+        assert list(replay.places) == [first]
+        replay.bring_back([first])
+        if replay.peek() is None:
+            await quiet(engine)  # it is being read
+        assert replay.peek() == ([first], [make_entry(b"a")])
 
 
 class Machine:
@@ -195,9 +272,12 @@ class Machine:
         free = {n for n, each in self.consumers.items() if each.receiver.room > 0}  # type: ignore[attr-defined]
         out = {p for each in self.held.values() for p in each}
         replay = self.subscription._replay
-        waiting = replay.aside if isinstance(replay, PrioritySource) else len(replay.places)
-        if waiting < 4:
-            for place in self.unacked - out:
+        # What came back is looked at in any case, what is new only if few wait for their consumers.
+        looked_at = self.unacked - out
+        if not isinstance(replay, PrioritySource) and replay.aside >= 4:
+            looked_at &= {Position(each) for each in replay.places}
+        if not isinstance(replay, PrioritySource) or replay.aside < 4:
+            for place in looked_at:
                 holders = {
                     n for n, each in self.held.items() for p in each
                     if self.groups[p] and self.groups[p] == self.groups[place]
@@ -291,5 +371,10 @@ async def run_program(directory: Path, program: list[tuple], highest: int) -> No
 @given(st.lists(STEPS, max_size=30), st.sampled_from([0, 2]))
 def test_groups_agree_with_their_model(program: list[tuple], highest: int) -> None:
     note(f"{program}")
-    with TemporaryDirectory() as directory, patch("arneb_core.grouped.LOOK_AHEAD_MAX", 4):
+    with (
+        TemporaryDirectory() as directory,
+        patch("arneb_core.grouped.LOOK_AHEAD_MAX", 4),
+        patch("arneb_core.replay.REPLAY_RUN_MIN", 2),
+        patch("arneb_core.replay.REPLAY_RUN_MAX", 3),
+    ):
         trio.run(run_program, Path(directory, "data"), program, highest)

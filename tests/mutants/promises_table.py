@@ -138,4 +138,25 @@ PROMISES_MUTANTS: Final = (
         "        if self._door.producers.of(topic):\n",
         ("tests/pulsar_frontend/server/test_keeper.py",),
     ),
+    Mutant(
+        "what is new waits behind a group that waits",
+        CORE + "grouped.py",
+        "        if taken is None and not held_up:\n",
+        "        if taken is None and replay:\n",
+        ("tests/core/test_groups.py",),
+    ),
+    Mutant(
+        "what waits for its group does not expire",
+        CORE + "grouped.py",
+        "        if soonest_ms < self._expires_ms:\n",
+        "        if False:\n",
+        ("tests/core/test_groups.py",),
+    ),
+    Mutant(
+        "a replay that the log has no more takes lower ones along",
+        CORE + "replay.py",
+        "            self._places.remove_range(place, end + 1)\n",
+        "            self._places.remove_range(0, end + 1)\n",
+        ("tests/core/test_groups.py",),
+    ),
 )
