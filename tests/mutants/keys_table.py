@@ -179,7 +179,7 @@ KEYS_MUTANTS: Final = (
     Mutant(
         "a group that waits stops everybody",
         CORE + "grouped.py",
-        " and len(replay) < LOOK_AHEAD_MAX:\n",
+        " and replay.aside < LOOK_AHEAD_MAX:\n",
         " and not replay:\n",
         GROUP_TESTS,
     ),

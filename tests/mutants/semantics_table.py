@@ -97,8 +97,8 @@ SEMANTICS_MUTANTS: Final = (
     Mutant(
         "what came back goes out in the opposite order",
         CORE + "replay.py",
-        "            for number in self._places[: self._run_max]:\n",
-        "            for number in sorted(self._places[: self._run_max], reverse=True):\n",
+        "            for number in ready[: self._run_max]:\n",
+        "            for number in sorted(ready[: self._run_max], reverse=True):\n",
         ENGINE_TESTS,
     ),
     Mutant(
