@@ -24,7 +24,7 @@ SHORT_READ_BYTES: Final = 4 * 1024
 
 FIRST_READ_BYTES: Final = 16 * 1024
 """What is read of a client that sent less before, so that little waits in memory for its turn. Who
-fills it asks from then on before it is read, and is read in large pieces."""
+fills it asks before it is read, and is read in large pieces, until it sends little again."""
 
 
 class LongTurns:

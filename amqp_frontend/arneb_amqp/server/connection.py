@@ -304,7 +304,11 @@ class Connection:
             size = len(data)
             if piece == FIRST_READ_BYTES and size > SHORT_READ_BYTES:
                 await long_turns.begin()
-            piece = RECEIVE_BYTES_MAX if size >= FIRST_READ_BYTES else FIRST_READ_BYTES
+            if size >= FIRST_READ_BYTES:
+                piece = RECEIVE_BYTES_MAX
+            elif size <= SHORT_READ_BYTES:
+                # Not sooner: what comes in batches would be cut in two, each with its commit.
+                piece = FIRST_READ_BYTES
             if session.vhost is None:
                 link.acknowledge_now()
             session.receive_data(data, *_instants())

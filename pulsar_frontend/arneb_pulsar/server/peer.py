@@ -210,7 +210,8 @@ class Peer:
             if not asks and len(data) > SHORT_READ_BYTES:
                 await self._my_turn()
                 now = trio.current_time()
-            asks = len(data) >= FIRST_READ_BYTES
+            # Not small again before little comes: a batch would be cut in two.
+            asks = len(data) > (SHORT_READ_BYTES if asks else FIRST_READ_BYTES - 1)
             self._perform(session.receive_data(bytes(data), now, clock_ms()))
             self._outbox.wake()
             if self._must_pause():
