@@ -6,6 +6,7 @@ or not.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -94,6 +95,14 @@ class AttackedBroker:
     @property
     def is_alive(self) -> bool:
         return self._process.poll() is None
+
+    def pause(self) -> None:
+        """Have it stand still: whatever comes gathers in the kernel."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Undo :meth:`pause`."""
+        self._process.send_signal(signal.SIGCONT)
 
     def cpu_s(self) -> float:
         """Processor time that it has taken."""

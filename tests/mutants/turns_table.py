@@ -45,6 +45,27 @@ TURNS_MUTANTS: Final = (
         ("tests/core/test_long_turns.py",),
     ),
     Mutant(
+        "the cache of routes counts routes only",
+        SESSION + "routes.py",
+        "        self._targets += targets\n",
+        "",
+        ("tests/amqp_frontend/session/test_publishing.py",),
+    ),
+    Mutant(
+        "a dead letter is searched a way for without end",
+        ROUTING + "router.py",
+        "        return finished(_bounded(steps, exchange))\n",
+        "        return finished(steps)\n",
+        ("tests/amqp_frontend/routing/test_router.py",),
+    ),
+    Mutant(
+        "a large batch is opened for every message of it",
+        SESSION + "taking_apart.py",
+        "            is_large = messages_in(entry) > LARGE_BATCH\n",
+        "            is_large = False\n",
+        ("tests/amqp_frontend/session/test_taking_apart.py",),
+    ),
+    Mutant(
         "a run's translation goes on whatever it costs",
         "pulsar_frontend/arneb_pulsar/session/translating.py",
         "(units > 0 or not entries)",

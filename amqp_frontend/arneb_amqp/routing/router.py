@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from arneb_amqp.errors import command_invalid, exchange_in_words, not_found
+from arneb_amqp.errors import command_invalid, exchange_in_words, not_found, precondition_failed
 from arneb_amqp.routing.delayed import DELAYED_MESSAGE, DelayedMessage, delay_ms_of
 from arneb_amqp.routing.exchange import (
     DEFAULT_EXCHANGE,
@@ -41,6 +41,10 @@ PREDECLARED: Final = (
     Exchange("amq.rabbitmq.trace", "topic", durable=True, internal=True),
 )
 """What every vhost has; 3.1.3 and RabbitMQ's trace."""
+
+STEPS_AT_ONCE_MAX: Final = 100
+"""Steps of a search that nobody waits for, as of a dead letter: 0.2 s of everybody's time, in which
+400,000 destinations are found. Only hostile bindings come near it."""
 
 STEP_WORK: Final = 2048
 """The work of one step of a search: destinations found, each of which costs half a microsecond
@@ -243,11 +247,12 @@ class Router:
         headers: Mapping[str, Field] | None = None,
         extra_keys: Iterable[str] = (),
     ) -> RouteResult:
-        """Where a message goes; ``extra_keys`` are those of CC and BCC.
+        """Where a message goes, found in one turn; ``extra_keys`` are those of CC and BCC.
 
-        Raises 404 when there is no such exchange.
+        Raises 404 when there is no such exchange, and 406 after :data:`STEPS_AT_ONCE_MAX`.
         """
-        return finished(self.search(exchange, routing_key, headers, extra_keys))
+        steps = self.search(exchange, routing_key, headers, extra_keys)
+        return finished(_bounded(steps, exchange))
 
     def search(
         self,
@@ -337,6 +342,19 @@ class Router:
         exchange = self._exchanges.get(name)
         if exchange is not None and exchange.auto_delete and name not in self._from:
             yield from self._delete(name, removal)
+
+
+def _bounded(
+    steps: Generator[None, None, RouteResult], exchange: str
+) -> Generator[None, None, RouteResult]:
+    for _ in range(STEPS_AT_ONCE_MAX):
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: RouteResult = end.value
+            return found
+        yield
+    raise precondition_failed(f"routing by exchange '{exchange}' took too long")
 
 
 def finished(steps: Generator[None, None, _Found]) -> _Found:

@@ -6,6 +6,7 @@ entry's header. A publish costs one lookup by bytes, and a run of publishes cost
 The cache is shared by all connections of a vhost.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +25,13 @@ _TRANSIENT: Final = int(EntryFlag.TRANSIENT)
 
 ROUTES_MAX: Final = 20_000
 """Routing keys may be unique to each message, so the cache is emptied when it is this large."""
+
+ROUTE_TARGETS_MAX: Final = 200_000
+"""Queues in all routes of the cache, which is emptied with so many too: 20,000 keys that lead to
+10,000 queues each would take 1.6 GB."""
+
+SEARCHES_MAX: Final = 10_000
+"""Searches kept for whoever began them. The oldest goes first: its client may have left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +66,32 @@ class CachedRoute:
 
 
 class Routes:
-    """The routes of one vhost."""
+    """The routes of one vhost.
+
+    Invariant: ``_targets`` is the number of queues in ``_routes``.
+    """
 
     def __init__(self, router: Router) -> None:
         self.router = router
         self._generation = router.generation
         self._routes: dict[bytes, CachedRoute] = {}
+        self._targets = 0
         self._searches: dict[bytes, Search] = {}
+
+    def __repr__(self) -> str:
+        return f"<Routes, {len(self._routes)} to {self._targets} queues>"
+
+    @property
+    def remembered(self) -> Mapping[bytes, CachedRoute]:
+        """The routes that need not be searched again."""
+        return self._routes
 
     def find(self, raw: bytes) -> CachedRoute:
         """The route named by ``raw``. Raises 404 for an exchange that is not there and 403 for
         one that must not be published to, and :class:`.StillSearching` when it takes long."""
         if self._generation != self.router.generation:
             self._generation = self.router.generation
-            self._routes.clear()
+            self._forget()
             self._searches.clear()
         route = self._routes.get(raw)
         return self._resolve(raw) if route is None else route
@@ -87,6 +107,8 @@ class Routes:
             search = Search(self.router, name, routing_key)
             if not search.step():
                 # Whoever publishes next by this route finds it, or searches too.
+                if len(self._searches) >= SEARCHES_MAX:
+                    del self._searches[next(iter(self._searches))]
                 self._searches[raw] = search
                 raise StillSearching(search)
         result = search.result
@@ -97,7 +119,13 @@ class Routes:
         if name == DEFAULT_EXCHANGE and not result.queues:
             # A Pulsar client may make a topic of that name at any time, unseen by the router.
             return route
-        if len(self._routes) >= ROUTES_MAX:
-            self._routes.clear()
+        targets = len(result.queues)
+        if len(self._routes) >= ROUTES_MAX or self._targets + targets > ROUTE_TARGETS_MAX:
+            self._forget()
         self._routes[raw] = route
+        self._targets += targets
         return route
+
+    def _forget(self) -> None:
+        self._routes.clear()
+        self._targets = 0

@@ -3,6 +3,8 @@
 The rule: what cannot be read goes out as it was kept, and says so in a header.
 """
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from arneb_amqp.codec import encode_message
@@ -13,6 +15,18 @@ from arneb_core.position import Position
 
 UNREADABLE: Final = "arneb-unreadable"
 """The header of a message that could not be translated; its value is the origin."""
+
+LARGE_BATCH: Final = 32
+"""A batch with more messages is remembered once it was opened: a consumer with a prefetch of one
+gets it message by message, and to open one of 100,000 each time would take a second each."""
+
+OPENED_MAX: Final = 2
+"""Of which so many are remembered, for they may be as large as what a batch may unpack to."""
+
+
+@lru_cache(OPENED_MAX)
+def _opened(entry: bytes) -> Sequence[Message]:
+    return codecs()[Origin(entry[1])].decode(entry)
 
 
 def taken_apart(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes], dict[int, int]]:
@@ -32,8 +46,10 @@ def taken_apart(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes
             continue
         whole = messages_in(entry) == 1
         mask = wanted.get(place, -1)
+        messages: Sequence[Message]
         try:
-            messages = codecs()[Origin(entry[1])].decode(entry)
+            is_large = messages_in(entry) > LARGE_BATCH
+            messages = _opened(entry) if is_large else codecs()[Origin(entry[1])].decode(entry)
         except ValueError:
             messages, whole, mask = [_unreadable(entry)], True, -1
         for index, message in enumerate(messages):

@@ -171,8 +171,10 @@ class DeadLetterOffice:
             found = self._router.route(
                 target.exchange, burial.routing_key, burial.properties.headers, burial.copies
             )
-        except AmqpError:
-            return None  # the exchange is not there (any more)
+        except AmqpError as error:
+            # The exchange is not there (any more), or its bindings are hostile.
+            LOGGER.debug("dead letters of queue %r are dropped: %s", target.queue, error)
+            return None
         queues = found.queues
         if not queues and target.exchange == DEFAULT_EXCHANGE:
             queues = (burial.routing_key,)  # a topic that a Pulsar client made, perhaps

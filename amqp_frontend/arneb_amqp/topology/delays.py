@@ -61,6 +61,9 @@ UNDER_WAY_MAX: Final = 1_024
 WAYS_MAX: Final = 1_024
 """Remembered; properties may differ from message to message."""
 
+WAY_TARGETS_MAX: Final = 100_000
+"""Queues in all of them, after which they are forgotten too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -102,6 +105,7 @@ class Keeper:
         self._consumer: Consumer | None = None
         self._unrouted: list[Deliveries] = []
         self._ways: dict[_Kind, Way] = {}
+        self._targets = 0
         self._generation = router.generation
 
     def __repr__(self) -> str:
@@ -183,9 +187,14 @@ class Keeper:
 
     def _way(self, entry: bytes, start: int) -> Way:
         """The way of an entry whose content begins at ``start``."""
-        if self._generation != self._router.generation or len(self._ways) >= WAYS_MAX:
+        if (
+            self._generation != self._router.generation
+            or len(self._ways) >= WAYS_MAX
+            or self._targets >= WAY_TARGETS_MAX
+        ):
             self._generation = self._router.generation
             self._ways.clear()
+            self._targets = 0
         word, route = entry[PRIORITY_OFFSET:MESSAGES_OFFSET], entry[HEADER_BYTES:start]
         properties = properties_of(entry, start)
         is_plain = is_plain_when_due(properties)
@@ -215,6 +224,7 @@ class Keeper:
         )
         alone = is_plain and not result.depends_on_more
         self._ways[word, route, b"" if alone else raw] = way
+        self._targets += len(way.queues)
         return way
 
 

@@ -6,6 +6,7 @@ topic somebody else deletes goes in the same commit (:meth:`Queues.going_with`).
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -56,6 +57,8 @@ class Queues:
         self._router = router
         self.new_name = new_name
         self._queues: dict[str, Queue] = {}
+        self._exclusive: defaultdict[ConnectionId, dict[str, Queue]] = defaultdict(dict)
+        """Those of ``_queues`` that go with a connection, by the connection."""
         self.refusing: dict[str, Queue] = {}
         """Those that refuse a publish when they are full."""
         self._lost_lately: dict[str, None] = {}
@@ -205,10 +208,23 @@ class Queues:
             del self._lost_lately[next(iter(self._lost_lately))]
         self._lost_lately[name] = None
 
+    def _put_in(self, queue: Queue) -> None:
+        self._queues[queue.name] = queue
+        if queue.owner is not None:
+            self._exclusive[queue.owner][queue.name] = queue
+
+    def _take_out(self, queue: Queue) -> None:
+        self._queues.pop(queue.name, None)
+        if queue.owner is not None and queue.owner in self._exclusive:
+            own = self._exclusive[queue.owner]
+            own.pop(queue.name, None)
+            if not own:
+                del self._exclusive[queue.owner]
+
     @asynccontextmanager
     async def _leaving(self, queue: Queue) -> AsyncIterator[Unit]:
         """Take the queue out, with what the block is to commit; back if that fails."""
-        self._queues.pop(queue.name, None)
+        self._take_out(queue)
         refusing = self.refusing.pop(queue.name, None)
         steps = self._router.removing_queue(queue.name)
         async with removal(self._router, self.vhost, steps) as unit:
@@ -216,7 +232,7 @@ class Queues:
             try:
                 yield unit
             except Exception:
-                self._queues[queue.name] = queue
+                self._put_in(queue)
                 if refusing is not None:
                     self.refusing[queue.name] = refusing
                 self._router.add_queue(queue.name)
@@ -224,9 +240,8 @@ class Queues:
 
     async def delete_exclusive(self, owner: ConnectionId) -> None:
         """The connection is gone and its queues go with it."""
-        for queue in self:
-            if queue.owner == owner:
-                await self.delete(queue)
+        for queue in list(self._exclusive.get(owner, {}).values()):
+            await self.delete(queue)
 
     async def restore(self, record: QueueRecord) -> None:
         """Take up a queue that was declared before the broker started. What it asks for counts
@@ -296,7 +311,7 @@ class Queues:
     async def _enter(self, queue: Queue, *, begin: bool = True) -> None:
         if not queue.is_complete:
             await queue.topic.subscribe(SUBSCRIPTION, initial=InitialPosition.EARLIEST)
-        self._queues[queue.name] = queue
+        self._put_in(queue)
         self._lost_lately.pop(queue.name, None)
         if begin:
             self._apply_arguments(queue)

@@ -1,12 +1,14 @@
 """The router: routes over several exchanges, and a topology that stays consistent."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from arneb_amqp.errors import ChannelException, ConnectionException
 from arneb_amqp.routing.exchange import ALTERNATE_EXCHANGE, Binding, DestinationKind, Exchange
-from arneb_amqp.routing.router import PREDECLARED, Removed, Router
+from arneb_amqp.routing.router import PREDECLARED, STEPS_AT_ONCE_MAX, Removed, Router
 from arneb_amqp.wire.tables import longstr, signedint
 
 QUEUE, EXCHANGE = DestinationKind.QUEUE, DestinationKind.EXCHANGE
@@ -307,3 +309,22 @@ class Topology(RuleBasedStateMachine):
 
 
 TestTopology = Topology.TestCase
+
+
+def test_a_route_that_is_found_in_one_turn_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for a dead letter: hostile bindings of its exchange must not hold the loop."""
+    made = router(Exchange("wide", "fanout"))
+    steps = 0
+
+    def endless(*_: object) -> Iterator[None]:
+        nonlocal steps
+        while True:
+            steps += 1
+            assert steps <= 2 * STEPS_AT_ONCE_MAX
+            yield None
+
+    monkeypatch.setattr(made, "search", endless)
+    with pytest.raises(ChannelException, match="took too long") as refused:
+        made.route("wide", "key")
+    assert refused.value.reply_code == 406
+    assert steps == STEPS_AT_ONCE_MAX

@@ -18,12 +18,14 @@ from tests.amqp_frontend.session.playbook import (
 
 from arneb_amqp.errors import ReplyCode, internal_error, precondition_failed
 from arneb_amqp.routing.exchange import Binding, Exchange
+from arneb_amqp.routing.router import Router
 from arneb_amqp.session.effects import Acknowledge, Append, Commit, EndConnection, Leave, Release
 from arneb_amqp.session.events import Answered, Committed, QueueDeclared, Refused
 from arneb_amqp.session.reply_to import REPLY_TO
-from arneb_amqp.session.routes import Routes
+from arneb_amqp.session.routes import ROUTE_TARGETS_MAX, Routes
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
+from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import Field, FieldType, longstr, signedint
 from arneb_core.entry import EntryFlag, read_header
 
@@ -380,6 +382,22 @@ def test_routes_are_remembered_until_the_topology_changes() -> None:
     assert routes.find(b"\0\1q") is first
     play.vhost.router.add_queue("another")
     assert routes.find(b"\0\1q") is not first
+
+
+def test_routes_to_very_many_queues_are_forgotten_before_they_fill_the_memory() -> None:
+    router, held = Router(), 0
+    router.declare(Exchange("wide", "fanout"))
+    for number in range(1_000):
+        router.add_queue(f"q{number}")
+        router.bind(Binding("wide", f"q{number}", ""))
+    routes = Routes(router)
+    for number in range(2 * ROUTE_TARGETS_MAX // 1_000):
+        raw = join_route("wide", f"key {number}")
+        routes.find(raw)
+        held = sum(len(route.queues) for route in routes.remembered.values())
+        assert held <= ROUTE_TARGETS_MAX
+    assert len(routes.find(join_route("wide", "key 0")).queues) == 1_000
+    assert held, "they are remembered at all"
 
 
 def test_declaring_a_queue_between_two_publishes_changes_where_they_go() -> None:

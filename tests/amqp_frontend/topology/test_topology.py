@@ -9,6 +9,7 @@ from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.topology.attachments import Attachment, Consumption
 from arneb_amqp.topology.names import topic_of
 from arneb_amqp.topology.queue import SUBSCRIPTION
+from arneb_amqp.topology.queues import Queues
 from arneb_amqp.wire.tables import Field, FieldType, longstr, signedint
 from arneb_core.entry import EntryHeader, Origin
 from arneb_core.errors import StoreFailed
@@ -136,6 +137,24 @@ async def test_server_named_queues_have_names_of_their_own(broker: Opener) -> No
         names = {(await place.declare("", durable=False)).name for _ in range(5)}
         assert len(names) == 5
         assert all(name.startswith("amq.gen-") for name in names)
+
+
+async def test_queues_of_a_connection_go_without_a_look_at_all_others(
+    broker: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def looked(queues: Queues) -> None:
+        raise AssertionError(f"looked at all of {queues!r}")
+
+    async with broker() as place:
+        for number in range(3):
+            await place.declare(f"mine {number}", exclusive=True)
+        await place.declare("shared")
+        await place.declare("another's", owner=OTHER, exclusive=True)
+        monkeypatch.setattr(Queues, "__iter__", looked)
+        await place.vhost.queues.delete_exclusive(ME)
+        await place.vhost.queues.delete_exclusive(ME)
+        monkeypatch.undo()
+        assert {queue.name for queue in place.vhost.queues} == {"shared", "another's"}
 
 
 async def test_exclusive_queues_belong_to_their_connection(broker: Opener) -> None:

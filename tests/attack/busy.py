@@ -1,0 +1,75 @@
+"""A thousand connections that are all busy at once, beside one that is not: how long a pass lasts.
+
+Run it as ``python -m tests.attack.busy``; ``test_busy.py`` holds what it finds against bounds.
+"""
+
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pika
+from pamqp import commands, frame
+from tests.amqp_frontend.server.raw import RawClient
+from tests.attack.running import AttackedBroker
+
+CONNECTIONS: Final = 1_000
+REQUESTS: Final = 1_500
+"""Of each: some 28 KiB, which the kernel takes though nobody reads, and work of several turns."""
+
+PING_EVERY_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a run found."""
+
+    passes: Mapping[str, float]
+    turns: Mapping[str, float]
+    pings_s: list[float]
+    """How long the one that is not busy waited for its answers, the worst last."""
+
+
+def _batch() -> bytes:
+    return frame.marshal(commands.Basic.Qos(prefetch_count=1), 1) * REQUESTS
+
+
+def attack(connections: int = CONNECTIONS) -> Found:
+    """Have them all send at once, and wait until the last has been served."""
+    with tempfile.TemporaryDirectory() as directory, AttackedBroker(Path(directory)) as broker:
+        port = broker.ports["amqp"]
+        clients = [RawClient(port).open() for _ in range(connections)]
+        quiet = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
+        channel = quiet.channel()
+        channel.queue_declare("quiet", auto_delete=True)
+        data, pings, over = _batch(), [0.0], threading.Event()
+
+        def ping() -> None:
+            while not over.wait(PING_EVERY_S):
+                began = time.monotonic()
+                channel.queue_declare("quiet", passive=True)
+                pings.append(time.monotonic() - began)
+
+        pinging = threading.Thread(target=ping)
+        pinging.start()
+        broker.pause()  # so that all of it is there at once
+        for client in clients:
+            client.socket.sendall(data)
+        broker.go_on()
+        for client in clients:
+            for _ in range(REQUESTS):
+                client.expect(commands.Basic.QosOk)
+        over.set()
+        pinging.join()
+        after = broker.turns()
+        for client in clients:
+            client.socket.close()
+        quiet.close()
+        return Found(after["passes"], after["turns"], sorted(pings))
+
+
+if __name__ == "__main__":
+    print(attack())

@@ -1,0 +1,13 @@
+"""Hundreds of connections that are all busy at once: a pass over all of them stays short."""
+
+from tests.attack.busy import attack
+
+CONNECTIONS = 400
+PASS_P999_MS = 50.0
+"""In CPU time. Without a limit one in a few hundred takes as long as all their turns together."""
+
+
+def test_a_pass_over_hundreds_of_busy_connections_is_short() -> None:
+    found = attack(CONNECTIONS)
+    print(found.passes, found.pings_s[-5:])
+    assert found.passes["p999_ms"] <= PASS_P999_MS, found.passes
