@@ -177,8 +177,18 @@ class DurableLog:
         else:
             self.tail.clear()
 
+    @property
+    def last(self) -> Position | None:
+        """The last entry that can be read."""
+        last = self.ledgers.last
+        for gap_first, gap_last in reversed(self._gaps):
+            if gap_last != last:
+                break
+            last = self.ledgers.at_or_before(before(gap_first))
+        return last
+
     def after(self, place: Position) -> Position | None:
-        """The first entry above ``place`` that can be read."""
+        """The first entry above ``place``; it may be lost."""
         return self.ledgers.after(place)
 
     def missing(self, after: Position) -> list[range]:
@@ -246,6 +256,11 @@ class MemoryLog:
         confirm_place(self.ledgers, run)
         self.has_batches = self.has_batches or run.messages != len(run.entries)
         self.tail.append(run.first, run.entries, run.size)
+
+    @property
+    def last(self) -> Position | None:
+        """The last entry."""
+        return self.ledgers.last
 
     def after(self, place: Position) -> Position | None:
         """As :meth:`DurableLog.after`: what every subscription is done with was dropped."""

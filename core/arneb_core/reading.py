@@ -33,7 +33,7 @@ class TopicReading:
 
     @property
     def last(self) -> Position | None:
-        return self.log.ledgers.last
+        return self.log.last
 
     @property
     def next_append(self) -> Position:
@@ -72,7 +72,7 @@ class TopicReading:
             if info.created_ms < publish_time_ms or start is None:
                 start = position(info.id, 0)
         place = None if start is None else self.log.after(before(start))
-        while place is not None:
+        while place is not None and place <= (self.last or BEFORE_ALL):
             runs = await self.read(place, SCAN_BYTES)
             if not runs:
                 # Trimmed meanwhile, or damaged; then nobody can say where to go.

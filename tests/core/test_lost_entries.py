@@ -16,7 +16,8 @@ from arneb_core.store.check import check
 from arneb_core.store.environment import Store
 from arneb_core.store.findings import FindingKind
 from arneb_core.store.journal_file import JOURNAL_NAME
-from arneb_core.store.schema import Table, TopicId
+from arneb_core.store.records import LedgerRecord, pack_gap
+from arneb_core.store.schema import Table, TopicId, gap_key, ledger_key
 from arneb_core.testing.engine_kit import attach, make_entry, publish, quiet
 from arneb_core.testing.store_kit import commit_small
 
@@ -167,3 +168,36 @@ async def test_reading_by_time_and_place_passes_over_it(data: Path) -> None:
         assert runs[0][0] == position(1, 7)
         assert await topic.first_published(0) == position(1, 0)
         assert await topic.first_published(1) is None
+
+
+@pytest.mark.parametrize("whole", [0, 3])
+async def test_the_last_entry_is_one_that_is_there(data_dir: Path, whole: int) -> None:
+    """What a salvage leaves when the end of a log is lost."""
+    async with open_engine(data_dir) as engine:
+        topic = await engine.create_topic("q")
+        await publish(engine, "q", [b"gone"])
+        if whole:
+            await publish(engine, "q", [b"kept"] * (whole - 1))
+    with Store.open(data_dir) as store:
+        changes = Changes()
+        if not whole:
+            changes.trims.append((TopicId(1), position(1, 0), position(1, 0)))
+        size = whole * len(make_entry(b"kept"))
+        record = LedgerRecord(1, 1, 5, 5, size).pack()
+        changes.puts += [
+            (Table.LEDGERS, ledger_key(TopicId(1), LedgerId(1)), record),
+            (Table.GAPS, gap_key(TopicId(1), position(1, 4)), pack_gap(position(1, whole))),
+        ]
+        store.commit(changes)
+    async with open_engine(data_dir) as engine:
+        topic = engine.topic("q")
+        assert topic.last == (position(1, whole - 1) if whole else None)
+        found = await topic.last_entry()
+        assert (found and found[0]) == topic.last
+        assert await topic.first_published(1 << 40) is None
+        subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)
+        await subscription.seek_time(1 << 40)
+        assert await publish(engine, "q", [b"later"]) == position(2, 0)
+        assert topic.last == position(2, 0)
+        assert (await delivered(engine, "s"))[0] == [b"later"]
+    assert {each.kind for each in check(data_dir)} <= {FindingKind.GAP}

@@ -157,4 +157,35 @@ JOURNAL_MUTANTS: Final = (
         "        if not isinstance(result, CommitReport):\n",
         SHORT_CUT_TESTS,
     ),
+    Mutant(
+        "what the file showed at the first look is believed though it is gone at the next",
+        CORE + "store/environment.py",
+        "        if attempt is not None and attempt.is_there is not False:\n",
+        "        if attempt is not None and attempt.is_there is None:\n",
+        OUTCOME_TESTS,
+    ),
+    Mutant(
+        "a record in doubt is said to have failed when LMDB cannot be asked",
+        CORE + "store/environment.py",
+        "            try:\n"
+        "                # In here: where LMDB cannot even be asked, the journal may have the run.\n"
+        "                return self._commit(self._live.working(), changes)\n",
+        "            env = self._live.working()\n            try:\n"
+        "                return self._commit(env, changes)\n",
+        OUTCOME_TESTS,
+    ),
+    Mutant(
+        "what fails behind a commit undoes it",
+        CORE + "store/environment.py",
+        "        except (lmdb.Error, OSError, StoreFull):",
+        "        except (OSError, StoreFull):",
+        OUTCOME_TESTS,
+    ),
+    Mutant(
+        "the last entry of a log may be one that is lost",
+        CORE + "log.py",
+        "            if gap_last != last:\n",
+        "            if gap_first <= gap_last:\n",
+        LOST_TESTS,
+    ),
 )

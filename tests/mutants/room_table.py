@@ -68,4 +68,18 @@ ROOM_MUTANTS: Final = (
         "                call(flush)\n",
         ("tests/amqp_frontend/server/test_flusher.py",),
     ),
+    Mutant(
+        "a compacted file belongs to whoever compacted it",
+        CORE + "store/compacting.py",
+        "        os.chown(new / DATA_NAME, owned.st_uid, owned.st_gid)\n",
+        "",
+        ("tests/core/store/test_compacting.py",),
+    ),
+    Mutant(
+        "what a killed compacting left stays for ever",
+        CORE + "store/environment.py",
+        "            shutil.rmtree(directory.path / COMPACTED_NAME, ignore_errors=True)\n",
+        "",
+        ("tests/core/store/test_compacting.py",),
+    ),
 )

@@ -27,7 +27,8 @@ from arneb_core.store.opening import (
 )
 
 NEW_NAME: Final = "arneb.compacted"
-"""The directory in the data directory that the new file is written into."""
+"""The directory in the data directory that the new file is written into. What is left of it after
+a kill is as large as the store: the next one who opens that removes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,10 @@ def _compact(path: Path) -> Compacted:
             copy_environment(env, new, compact=True)
         finally:
             env.close()
-        os.chmod(new / DATA_NAME, data.stat().st_mode & 0o777)
+        # Whoever does this, root perhaps: the broker's user must find the file its own.
+        owned = data.stat()
+        os.chown(new / DATA_NAME, owned.st_uid, owned.st_gid)
+        os.chmod(new / DATA_NAME, owned.st_mode & 0o777)
         _sync(new / DATA_NAME)
         os.replace(new / DATA_NAME, data)
         sync_directory(path)

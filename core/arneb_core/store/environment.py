@@ -7,6 +7,7 @@ can be said, :class:`.CommitInDoubt` is raised, and :meth:`Store.resolve` says i
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from arneb_core.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFul
 from arneb_core.store.bodies import Encoded, encode_runs
 from arneb_core.store.changes import Changes, CommitReport, Trim
 from arneb_core.store.commit_record import merged_blocks
+from arneb_core.store.compacting import NEW_NAME as COMPACTED_NAME
 from arneb_core.store.copying import copy_store
 from arneb_core.store.creating import create_store
 from arneb_core.store.directory import Content, DirectoryLock
@@ -28,19 +30,11 @@ from arneb_core.store.journal import RECORDS_MAX
 from arneb_core.store.journal_file import JOURNAL_BYTES
 from arneb_core.store.journal_recovery import recover_journal
 from arneb_core.store.live import LiveEnvironment
-from arneb_core.store.opening import (
-    DATA_NAME,
-    MAP_BYTES,
-    allocate_lock_file,
-    open_lmdb,
-)
+from arneb_core.store.opening import DATA_NAME, MAP_BYTES, allocate_lock_file, open_lmdb
 from arneb_core.store.outcome import Attempt
 from arneb_core.store.records import unpack_trims
 from arneb_core.store.room import NO_SPACE, Room
-from arneb_core.store.schema import (
-    META_TRIMS,
-    Table,
-)
+from arneb_core.store.schema import META_TRIMS, Table
 from arneb_core.store.snapshot import Snapshot
 from arneb_core.store.transaction import Transaction
 
@@ -81,7 +75,9 @@ class Store:
         self, directory: DirectoryLock, env: lmdb.Environment, map_bytes: int, bytes_max: int | None
     ) -> None:
         self._directory = directory
-        self._live = LiveEnvironment(self.path, env, map_bytes, self._opened_again)
+        self._live = LiveEnvironment(
+            self.path, env, map_bytes, opened=self._opened_again, settled=self._settled
+        )
         self._trims: list[Trim] = []
         self._committing = Lock()
         self._attempt: Attempt | None = None
@@ -115,6 +111,7 @@ class Store:
         try:
             if directory.content is Content.NOTHING:
                 create_store(directory.path)
+            shutil.rmtree(directory.path / COMPACTED_NAME, ignore_errors=True)
             allocate_lock_file(directory.path)
             env = open_lmdb(directory.path, readonly=False, map_bytes=map_bytes)
             return cls(directory, env, map_bytes, bytes_max)
@@ -139,9 +136,11 @@ class Store:
         """
         self._begin_alone()
         try:
-            env = self._live.working()
+            if self._attempt is not None:  # of a commit before; its report is nobody's now
+                self._attempt.is_asked = False
             try:
-                return self._commit(env, changes)
+                # In here: where LMDB cannot even be asked, the journal may have the run.
+                return self._commit(self._live.working(), changes)
             except Exception as failure:
                 if not self.is_in_doubt:
                     raise
@@ -355,7 +354,7 @@ class Store:
             self._journal.prepare()
             if not self._room.is_at_hand(JOURNAL_ROOM_BYTES):
                 self._room.ensure(JOURNAL_ROOM_BYTES)
-        except (OSError, StoreFull):
+        except (lmdb.Error, OSError, StoreFull):  # what was committed is so, whatever comes of this
             self._prepare_in = PREPARE_AGAIN_COMMITS
 
     def _resolve(self) -> CommitReport | None:
@@ -380,12 +379,17 @@ class Store:
         return StoreFailed(f"the commit could not be put on disk: {error}")
 
     def _opened_again(self) -> None:
-        """LMDB's file shows what became of the last commit."""
+        """LMDB's file shows what became of the last commit, until it is opened once more: pages
+        that the disk did not take may go from memory. What was not there stays so, for what makes
+        that certain is a transaction of the same number."""
         attempt = self._attempt
-        if attempt is not None and attempt.is_there is None:
+        if attempt is not None and attempt.is_there is not False:
             attempt.is_there = self._live.last_transaction >= attempt.transaction
-            if attempt.is_there:
-                self._landed(attempt)
+
+    def _settled(self) -> None:
+        """What the file showed will stay so."""
+        if self._attempt is not None and self._attempt.is_there:
+            self._landed(self._attempt)
 
     def _free_bytes(self) -> int:
         with self._live.reading() as txn:

@@ -35,14 +35,22 @@ class LiveEnvironment:
     resident: Resident
 
     def __init__(
-        self, path: Path, env: lmdb.Environment, map_bytes: int, opened: Callable[[], None]
+        self,
+        path: Path,
+        env: lmdb.Environment,
+        map_bytes: int,
+        *,
+        opened: Callable[[], None],
+        settled: Callable[[], None],
     ) -> None:
-        """``opened`` is called when it was opened again, before anybody uses it."""
+        """``opened`` is called when it was opened again, ``settled`` when what it showed then is
+        certain; both before anybody uses it."""
         self._path = path
         self._data = os.fspath(path / DATA_NAME)
         self._map_bytes = map_bytes
         self._env: lmdb.Environment | None = env
         self._opened = opened
+        self._settled = settled
         self._gate = Condition()
         self.snapshots = 0
         """Open ones."""
@@ -166,6 +174,7 @@ class LiveEnvironment:
         except (lmdb.Error, OSError, StoreUnusable) as error:
             raise StoreFailed(f"cannot open the store again: {error}") from error
         self.is_broken = False
+        self._settled()
         return env
 
     def _expect_whole(self, env: lmdb.Environment) -> None:

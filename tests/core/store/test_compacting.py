@@ -122,8 +122,22 @@ def test_what_a_kill_left_behind_is_cleared_away(data_dir: Path) -> None:
     (data_dir / NEW_NAME).mkdir()
     (data_dir / NEW_NAME / DATA).write_bytes(b"half of it")
     assert_is(data_dir, model)
+    assert not (data_dir / NEW_NAME).exists(), "nobody would give its room back"
+    (data_dir / NEW_NAME).mkdir()
+    (data_dir / NEW_NAME / DATA).write_bytes(b"half of it")
     compact(data_dir)
     assert_is(data_dir, model)
+
+
+def test_the_file_stays_whose_it_was(data_dir: Path) -> None:
+    """Root may have called it, for a broker that is somebody else."""
+    owner = (4711, 4712) if os.getuid() == 0 else (os.getuid(), os.getgid())
+    filled_and_drained(data_dir)
+    os.chown(data_dir / DATA, *owner)
+    os.chmod(data_dir / DATA, 0o600)
+    compact(data_dir)
+    found = (data_dir / DATA).stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (*owner, 0o600)
 
 
 def test_what_is_no_store_is_refused_and_not_touched(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NoReturn
 
+import lmdb
 import pytest
 
 from arneb_core.errors import CommitInDoubt, StoreFailed, StoreFull
@@ -216,3 +218,59 @@ def test_a_commit_that_is_not_there_failed(
     assert_store_holds(store, model)
     with killed(store, tmp_path / "killed") as after:
         assert_store_holds(after, model)
+
+
+def test_a_commit_that_was_there_at_one_look_only_failed(
+    store: Store, model: StoreModel, tmp_path: Path, impatient: None
+) -> None:
+    """Pages that the disk did not take may be seen once, in memory, and then no more."""
+    commit_small(store, tiny(model))
+    before = Meta(store).before
+    failed_and_there(store, untold(model))
+    with pytest.MonkeyPatch.context() as broken, pytest.raises(StoreFailed):
+        broken.setattr(live, "pack_number", _failing(OSError(5, "told to fail")))
+        store.resolve()
+    assert store.is_in_doubt
+    Meta(store).put(before)
+    assert store.resolve() is None
+    assert_store_holds(store, model)
+    # The journal's record, which went into LMDB with that commit, is not written over.
+    commit_small(store, tiny(model))
+    assert_store_holds(store, model)
+    with killed(store, tmp_path / "killed") as after:
+        assert_store_holds(after, model)
+
+
+def _failing(error: Exception) -> Callable[..., NoReturn]:
+    def fail(*_: object) -> NoReturn:
+        raise error
+
+    return fail
+
+
+# Failures before a commit and behind it
+
+
+def test_a_record_in_doubt_stays_so_when_lmdb_cannot_even_be_asked(
+    store: Store, model: StoreModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken, broken_journal(lands=True):
+        broken.setattr(store._live, "_expect_whole", _failing(StoreFailed("told to fail")))
+        with pytest.raises(CommitInDoubt):
+            commit_small(store, untold(model))
+        assert store.is_in_doubt
+    assert store.resolve() is None
+    with killed(store, tmp_path / "killed") as after:
+        assert_store_holds(after, model)
+
+
+def test_what_fails_behind_a_commit_does_not_undo_it(
+    store: Store, model: StoreModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room for the next one cannot be looked for."""
+    with monkeypatch.context() as broken:
+        broken.setattr(store._room, "is_at_hand", _failing(lmdb.DiskError("told to fail")))
+        store.commit(tiny(model))
+    assert_store_holds(store, model)
+    store.commit(tiny(model))
+    assert_store_holds(store, model)
