@@ -217,7 +217,9 @@ def test_a_full_store_takes_acks_and_trims_and_then_appends_again(data_dir: Path
             changes = Changes()
             while len(model.topics["t"].ledgers) > 1:
                 model.drop_ledger(changes, "t")
-            assert store.commit(changes).trims_left == 0
+            report = store.commit(changes)
+            while report.trims_left:  # a machine that is busy does less of it at once
+                report = store.commit(Changes())
             assert fill(store, model) > 60
         assert data_dir.joinpath("data.mdb").stat().st_size <= bytes_max
         assert_store_holds(store, model)
