@@ -168,7 +168,7 @@ JOURNAL_MUTANTS: Final = (
         "a record in doubt is said to have failed when LMDB cannot be asked",
         CORE + "store/environment.py",
         "            try:\n"
-        "                # In here: where LMDB cannot even be asked, the journal may have the run.\n"
+        "                # In here: the journal may have the run where LMDB cannot be asked.\n"
         "                return self._commit(self._live.working(), changes)\n",
         "            env = self._live.working()\n            try:\n"
         "                return self._commit(env, changes)\n",

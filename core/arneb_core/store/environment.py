@@ -139,7 +139,7 @@ class Store:
             if self._attempt is not None:  # of a commit before; its report is nobody's now
                 self._attempt.is_asked = False
             try:
-                # In here: where LMDB cannot even be asked, the journal may have the run.
+                # In here: the journal may have the run where LMDB cannot be asked.
                 return self._commit(self._live.working(), changes)
             except Exception as failure:
                 if not self.is_in_doubt:
@@ -379,9 +379,8 @@ class Store:
         return StoreFailed(f"the commit could not be put on disk: {error}")
 
     def _opened_again(self) -> None:
-        """LMDB's file shows what became of the last commit, until it is opened once more: pages
-        that the disk did not take may go from memory. What was not there stays so, for what makes
-        that certain is a transaction of the same number."""
+        """LMDB's file shows what became of the last commit; the next look may see it gone. Not
+        there it stays: what makes that certain is a transaction of the same number."""
         attempt = self._attempt
         if attempt is not None and attempt.is_there is not False:
             attempt.is_there = self._live.last_transaction >= attempt.transaction
