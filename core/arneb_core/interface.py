@@ -249,6 +249,8 @@ class Unit:
     passes_over_gone: bool = False
     """What is appended to a topic whose owner deletes it meanwhile goes with it, which is a
     success, as AMQP wants it. Otherwise the unit fails with :class:`TopicFenced`."""
+    has_batches: bool = True
+    """Some entry may hold more than one message, or none; else nobody has to look."""
 
 
 Done = Callable[[CommitFailed | None], None]

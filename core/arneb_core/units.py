@@ -30,16 +30,19 @@ def request_of(
     """``unit`` as a request. ``append`` puts entries into a topic that is kept in memory only."""
     request = Request(finish, passes_over_gone=unit.passes_over_gone)
     afterwards: list[Callable[[], object]] = []
-    in_memory_bytes = 0
+    in_memory_bytes = size = 0
+    sized: list[bytes] = []
     for topic, entries in unit.appends:
         assert isinstance(topic, LogTopic), "topics come from this engine"
-        size = sum(map(len, entries))
+        if entries is not sized:  # what goes into many topics is one list
+            sized, size = entries, sum(map(len, entries))
+        messages = None if unit.has_batches else len(entries)
         if isinstance(topic.log, MemoryLog):
             request.in_memory.append(topic)
-            afterwards.append(partial(append, topic, entries, None))
+            afterwards.append(partial(append, topic, entries, messages))
             in_memory_bytes += size
         else:
-            request.appends.append((topic, entries, None))
+            request.appends.append((topic, entries, messages))
             request.entries += len(entries)
             request.size += size
     request.share()

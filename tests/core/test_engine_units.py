@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from arneb_core import engine as engine_module
+from arneb_core import log as log_module
 from arneb_core import upkeep
 from arneb_core.consumer import LogConsumer
 from arneb_core.engine import Engine, open_engine
@@ -443,3 +444,26 @@ async def test_no_queue_is_left_behind_under_a_shared_window(data_dir: Path) -> 
             ((consumer, sink),) = [each for each in pairs if each[0].in_flight]
             consumer.acknowledge(sink.positions[-1:])
         assert [len(sink.bodies) for _, sink in pairs] == [3, 3, 3]
+
+
+async def test_nobody_looks_how_many_messages_are_in_entries_that_are_one_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[bytes] = []
+
+    def look(entry: bytes) -> int:
+        looked.append(entry)
+        return 1
+
+    monkeypatch.setattr(log_module, "messages_in", look)
+    async with open_engine(tmp_path) as engine:
+        entries = [make_entry(b"one"), make_entry(b"two")]
+        names = ("kept", "in memory")
+        topics = [
+            await engine.create_topic(name, TopicSettings(durable=name == "kept")) for name in names
+        ]
+        await engine.committed(Unit([(topic, entries) for topic in topics], has_batches=False))
+        assert not looked
+        assert [topic.log.ledgers.messages_ever for topic in topics] == [2, 2]
+        await engine.committed(Unit([(topic, entries) for topic in topics]))
+        assert len(looked) == 4

@@ -30,7 +30,8 @@ def admit(effect: Append, core: Core, queues: Queues, receiver: Receiver) -> Non
     if effect.expiring:
         for topic in appends:
             core.expect_expiry(topic)
-    if core.commit(Unit(list(appends.items()), passes_over_gone=True), done):
+    unit = Unit(list(appends.items()), passes_over_gone=True, has_batches=False)
+    if core.commit(unit, done):
         gate.over()
 
 

@@ -121,7 +121,7 @@ class Bridge:
             )
         else:
             appends = [(topic, effect.entries) for topic in present]
-            unit = Unit(appends, passes_over_gone=True)
+            unit = Unit(appends, passes_over_gone=True, has_batches=False)
             self._core.commit(unit, lambda error: self._done(token, error))
 
     def _keep(self, effect: Append) -> None:

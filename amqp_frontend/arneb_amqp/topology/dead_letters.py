@@ -108,7 +108,9 @@ class DeadLetterOffice:
             for message in _messages(entry, mask, self._target.queue):
                 self._address(message, reason, gate, ways)
         appends = list(gate.close().items())
-        unit = Unit(appends, [(estate, whole)] if whole else [], passes_over_gone=True)
+        unit = Unit(appends, passes_over_gone=True, has_batches=False)
+        if whole:
+            unit.acks.append((estate, whole))
         if run.masks:
             unit.parts.append((estate, run.masks))
 
