@@ -57,8 +57,8 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "a transient queue gets a dead letter again with every try",
         "core/arneb_core/units.py",
-        "            afterwards.append(partial(append, topic, entries, None))\n",
-        "            append(topic, entries, None)\n",
+        "            afterwards.append(partial(append, topic, entries, messages))\n",
+        "            append(topic, entries, messages)\n",
         KEEPING_TESTS,
     ),
     Mutant(
