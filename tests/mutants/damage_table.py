@@ -6,6 +6,7 @@ from tests.mutants.table import CORE, Mutant
 
 READER_TESTS: Final = ("tests/core/store/test_readers.py",)
 SALVAGE_TESTS: Final = ("tests/damage/test_damage.py",)
+SALVAGED_TESTS: Final = ("tests/core/store/test_salvage.py",)
 PAGE_TESTS: Final = ("tests/core/store/test_pages.py",)
 
 DAMAGE_MUTANTS: Final = (
@@ -72,5 +73,40 @@ DAMAGE_MUTANTS: Final = (
         "    if found.damaged or not found.knows_free_pages:\n",
         "    if found.meta is None:\n",
         SALVAGE_TESTS,
+    ),
+    Mutant(
+        "a salvaged cursor stands where none of its rows says",
+        CORE + "store/salvaged_cursor.py",
+        "        mark_delete = log.floored(self.place.mark_delete)\n",
+        "        mark_delete = log.floored(before(self.place.read_position))\n",
+        SALVAGED_TESTS,
+    ),
+    Mutant(
+        "of old rows of a cursor the highest counts",
+        CORE + "store/salvaged_cursor.py",
+        "        lowest = BEFORE_ALL if goes_back else min(each.mark_delete for each in records)\n",
+        "        lowest = BEFORE_ALL if goes_back else max(each.mark_delete for each in records)\n",
+        SALVAGED_TESTS,
+    ),
+    Mutant(
+        "a row from before a seek is believed",
+        CORE + "store/salvage.py",
+        "goes_back = not remains.knows_free_pages and remains.meta is not None\n",
+        "goes_back = False\n",
+        SALVAGED_TESTS,
+    ),
+    Mutant(
+        "a block without a row goes to the first topic that misses something",
+        CORE + "store/salvage.py",
+        "            if len(homes) == 1 and certain:\n",
+        "            if homes:\n",
+        SALVAGED_TESTS,
+    ),
+    Mutant(
+        "a cursor in the middle of a lost block ends the log there",
+        CORE + "store/salvaged_log.py",
+        "first >= min([end, *(low for low, high in self.gaps if high == before(end))])\n",
+        "first >= end\n",
+        SALVAGED_TESTS,
     ),
 )

@@ -269,7 +269,7 @@ class Salvage:
             homes = [log for log in self.logs.values() if log.misses(block.first, block.last)]
             if len(homes) == 1 and certain:
                 homes[0].fill(block)
-            elif homes:
+            elif homes or self._remains.knows_free_pages:
                 left.append((block.first, decode_block(self.value(block), self.body)[1]))
         if not left:
             return
@@ -314,10 +314,16 @@ class Salvage:
                     rows.take(kind, low, remains.read(place))
         for key, places in remains.strays[Table.CURSORS].items():
             with suppress(ValueError, error):
-                topic_id, number, kind, _ = parse_cursor_key(key)
+                topic_id, number, kind, low = parse_cursor_key(key)
                 rows = found.get((topic_id, number))
-                if rows is not None and not rows.is_live and kind is CursorKind.PLACE:
-                    rows.take_old([remains.read(each) for each in places])
+                if rows is None or key in remains.live[Table.CURSORS]:
+                    continue
+                if len(places) == 1 and remains.is_current(places[0]):
+                    rows.take(kind, low, remains.read(places[0]))
+                elif kind is CursorKind.PLACE:
+                    # Without meta pages whatever is left is there, the current row too.
+                    goes_back = not remains.knows_free_pages and remains.meta is not None
+                    rows.take_old([remains.read(each) for each in places], goes_back=goes_back)
         return found
 
     # What is written

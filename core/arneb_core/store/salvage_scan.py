@@ -88,6 +88,11 @@ class Remains:
         """Strays are what is missing, and nothing that was given up long ago."""
         return self.meta is not None and all(fault.tree != FREE_LIST for fault in self.faults)
 
+    def is_current(self, place: Place) -> bool:
+        """Whether a stray is in a page that is whole and was in use at the end."""
+        page = place.offset // self.file.page_bytes
+        return self.knows_free_pages and all(fault.page != page for fault in self.faults)
+
     def read(self, place: Place) -> bytes:
         """A value, as far as the file goes."""
         return self.file.read(*place)

@@ -1,7 +1,8 @@
 """The salvaged cursor: where a subscription stands in what is left of its log.
 
-The rule: what is doubtful comes again rather than not at all. Of old rows the lowest counts, and
-what a cursor says of entries that nobody knows is left out.
+The rule: what is doubtful comes again rather than not at all. Of old rows the lowest counts, or
+none if the current one may not be among them, for a seek may have gone back since; and what a
+cursor says of entries that nobody knows is left out.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,7 +44,7 @@ class SalvagedCursor:
         return max(self.place.mark_delete, before(self.place.read_position))
 
     def take(self, kind: CursorKind, low: int, value: bytes) -> None:
-        """A row that is live. Raises :class:`ValueError` when it is none."""
+        """A row that is current. Raises :class:`ValueError` when it is none."""
         if kind is CursorKind.PLACE:
             self.place = CursorRecord.unpack(value)
             self.is_live = True
@@ -52,10 +53,13 @@ class SalvagedCursor:
         else:
             self.masks[Position(low)] = unpack_mask(value)
 
-    def take_old(self, values: list[bytes]) -> None:
-        """Rows that may be old: of several the lowest, so that nothing is passed over."""
+    def take_old(self, values: list[bytes], *, goes_back: bool) -> None:
+        """Rows that may be old: of several the lowest, so that nothing is passed over.
+
+        ``goes_back``: to the start, and they only tell how far there were entries.
+        """
         records = [CursorRecord.unpack(value) for value in values]
-        lowest = min(each.mark_delete for each in records)
+        lowest = BEFORE_ALL if goes_back else min(each.mark_delete for each in records)
         furthest = max(each.read_position for each in records)
         self.place = CursorRecord(lowest, max(furthest, Position(lowest + 1)))
         self.holes.clear()

@@ -69,18 +69,27 @@ class SalvagedLog:
         return block if block is not None and place <= block.last else None
 
     def misses(self, first: Position, last: Position) -> bool:
-        """Whether all of this is in one gap, or may have stood behind what is known."""
+        """Whether all of this is in one gap, or may have stood behind what is known.
+
+        A gap that goes up to where the known ends does not end there: a cursor may have told how
+        far it goes, which can be in the middle of a block.
+        """
         if any(low <= first and last <= high for low, high in self.gaps):
             return True
         end = self.open_end
-        return end is not None and end <= first and ledger_of(end) == ledger_of(first)
+        if end is None or ledger_of(end) != ledger_of(first):
+            return False
+        return first >= min([end, *(low for low, high in self.gaps if high == before(end))])
 
     def fill(self, block: FoundBlock) -> None:
         """Put a block where one is missing."""
         end = self.open_end
-        if end is not None and block.first >= end:
+        if end is not None and ledger_of(end) == ledger_of(block.first) and block.last >= end:
             more = block.last + 1 - end
-            self.gaps.append((end, block.last))
+            at_end = [gap for gap in self.gaps if gap[1] == before(end)]
+            for gap in at_end:
+                self.gaps.remove(gap)
+            insort(self.gaps, (min([end, *(low for low, _ in at_end)]), block.last))
             self.open_end = Position(block.last + 1)
             self._change(ledger_of(end), entries=more, messages=more)
         index = next(
@@ -144,7 +153,8 @@ def put_together(
     """
     made = SalvagedLog()
     by_ledger: dict[LedgerId, list[FoundBlock]] = {}
-    for block in sorted(blocks):
+    # Of two that begin at one place the longer: it has what the other one has.
+    for block in sorted(blocks, key=lambda block: (block.first, -block.entries)):
         ledger = ledger_of(block.first)
         if any_ledger or ledger in records:
             by_ledger.setdefault(ledger, []).append(block)

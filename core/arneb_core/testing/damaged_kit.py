@@ -1,0 +1,105 @@
+"""The kit for damaged stores: which pages are what, how they are lost, and what stands in a store.
+
+The rule: pages are found in a store that is sound; what is wiped says nothing any more.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from arneb_core.position import FIRST_LEDGER, Position, position
+from arneb_core.store.meta_pages import check_file
+from arneb_core.store.page_walk import PageWalk
+from arneb_core.store.pages import BIG_DATA, PageDamaged, PageFile, PageKind, kind_of
+from arneb_core.store.records import (
+    CursorRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    unpack_holes,
+)
+from arneb_core.store.schema import (
+    CHUNK_BITS,
+    TOPIC_PREFIX,
+    CursorKind,
+    Table,
+    cursor_prefix,
+    parse_cursor_key,
+    parse_subscription_key,
+    subscriptions_prefix,
+)
+from arneb_core.store.snapshot import open_snapshot_environment
+
+PAGE_BYTES: Final = 4096
+LONG: Final = 3 * PAGE_BYTES
+"""A block of so many bytes has pages of its own."""
+
+Log = dict[Position, bytes]
+
+
+def page_classes(path: Path) -> dict[str, list[int]]:
+    """The pages of the sound store in ``path``; of a long value its first."""
+    file = path / "data.mdb"
+    meta = check_file(file)
+    classes: dict[str, list[int]] = {"meta": [0, 1]}
+    with PageFile(file, meta.page_bytes) as pages:
+        trees = PageWalk(pages, meta.last_page).tables(meta.main)
+        for name, tree in {"main": meta.main, **trees}.items():
+            walk, long = PageWalk(pages, meta.last_page), set[int]()
+            for leaf in walk.leaves(name, tree):
+                classes.setdefault(f"leaf of {name}", []).append(leaf.number)
+                for row in leaf.rows:
+                    if row.flags & BIG_DATA:
+                        classes.setdefault(f"overflow of {name}", []).append(row.at)
+                        long |= {*range(row.at, row.at + pages.overflow(row.at, row.size).pages)}
+            for number in sorted({*walk.used} - long):
+                with suppress(PageDamaged):
+                    if kind_of(pages.page(number)) == PageKind.BRANCH:
+                        classes.setdefault(f"branch of {name}", []).append(number)
+        if meta.free.depth:
+            classes["root of freelist"] = [meta.free.root]
+    return classes
+
+
+def wipe(path: Path, pages: Iterable[int], filled_with: int = 0) -> None:
+    """Lose these pages."""
+    with (path / "data.mdb").open("r+b") as data:
+        for number in pages:
+            data.seek(number * PAGE_BYTES)
+            data.write(bytes([filled_with]) * PAGE_BYTES)
+
+
+def logs_by_name(path: Path) -> dict[str, Log]:
+    """Every entry of the store."""
+    found: dict[str, Log] = {}
+    with open_snapshot_environment(path) as environment, environment.snapshot() as snapshot:
+        for key, value in snapshot.scan(Table.CATALOG, TOPIC_PREFIX):
+            log = found[key[len(TOPIC_PREFIX) :].decode()] = {}
+            for first, entries in snapshot.iter_blocks(TopicRecord.unpack(value).id):
+                log |= {Position(place): each for place, each in enumerate(entries, first)}
+    return found
+
+
+def acknowledged(path: Path) -> dict[str, dict[str, set[Position]]]:
+    """By topic and subscription: the positions in ledgers that are there which will not come
+    again."""
+    logs = logs_by_name(path)
+    found: dict[str, dict[str, set[Position]]] = {}
+    with open_snapshot_environment(path) as environment, environment.snapshot() as snapshot:
+        for key, value in snapshot.scan(Table.CATALOG, TOPIC_PREFIX):
+            topic_id, name = TopicRecord.unpack(value).id, key[len(TOPIC_PREFIX) :].decode()
+            found[name] = {}
+            for row, record in snapshot.scan(Table.CATALOG, subscriptions_prefix(topic_id)):
+                gone: set[Position] = set()
+                prefix = cursor_prefix(topic_id, SubscriptionRecord.unpack(record).id)
+                for cursor, content in snapshot.scan(Table.CURSORS, prefix):
+                    _, _, kind, low = parse_cursor_key(cursor)
+                    if kind is CursorKind.PLACE:
+                        mark_delete = CursorRecord.unpack(content).mark_delete
+                        assert mark_delete >= position(FIRST_LEDGER, -1)
+                        gone |= {each for each in logs[name] if each <= mark_delete}
+                    elif kind is CursorKind.HOLES:
+                        low <<= CHUNK_BITS
+                        gone |= {Position(low + each) for each in unpack_holes(content)}
+                found[name][parse_subscription_key(row)[1]] = gone
+    return found
