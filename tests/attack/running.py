@@ -38,9 +38,10 @@ CANARY_P99_S: Final = 0.25
 CANARY_WORST_S: Final = 1.0
 TURN_P999_MS: Final = 10.0
 TURN_WORST_MS: Final = 50.0
-COLLECTION_WORST_MS: Final = 250.0
-"""A full garbage collection, which is one piece by nature: with so many queues it takes 40 to 200
-ms on the machines we have. As many turns of an attack may be so long as there were of those."""
+COLLECTION_WORST_MS: Final = 500.0
+"""A full garbage collection, which is one piece by nature: with so many queues it takes 40 to 260
+ms on the machines we have, the more the busier they are. As many turns of an attack may be so long
+as there were of those."""
 
 OTHERS_SHARE_MAX: Final = 0.2
 """Of the machine's processors, for other programs. A canary that is late beside more than that says

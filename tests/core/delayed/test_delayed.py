@@ -263,13 +263,13 @@ async def test_a_subscription_that_is_being_made_holds_back_too(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    is_durable = LogTopic._come
+    is_durable = LogTopic.come
 
     def come(topic: LogTopic, made: LogSubscription) -> None:
         engine.expect_delays(topic)  # while its commit was under way
         is_durable(topic, made)
 
-    monkeypatch.setattr(LogTopic, "_come", come)
+    monkeypatch.setattr(LogTopic, "come", come)
     async with running(data_dir, clock) as engine:
         (held,) = await topic_with(engine, "s")
         await publish(engine, [100, 0])
