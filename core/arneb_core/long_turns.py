@@ -2,22 +2,31 @@
 
 A turn takes a few milliseconds at the most, but a pass is one turn of every task that is ready, and
 with a thousand busy connections it would last seconds. The rule: whoever is about to do as much as
-a turn may asks first, and only so many begin in a pass; the rest wait in the order in which they
-asked. Whoever has little to do does not ask, and is served in every pass.
+a turn may asks first, and only as many begin in a pass as keep it short, going by how long the
+passes before it took; the rest wait in the order in which they asked. Whoever has little to do does
+not ask, and is served in every pass.
 """
 
 import sys
 from collections import OrderedDict
+from collections.abc import Callable
+from time import perf_counter
 from typing import Final
 
 import outcome
 import trio
 
-LONG_TURNS_MAX: Final = 6
-"""Long turns that begin in one pass: some 12 ms. Two doors have so many each."""
+PASS_S: Final = 0.02
+"""What a pass may take before fewer turns begin in the next: a commit that is ready waits for it.
+Shorter passes would cut what many publish together into more commits."""
 
-LONG_TURNS_LEFT_LOW: Final = LONG_TURNS_MAX // 2
-"""With so many left the next pass is looked for. Sooner it would cost whoever is alone."""
+LONG_TURNS_MIN: Final = 6
+"""Long turns that may begin in any pass, however long the last: some 12 ms. Two doors have so many
+each."""
+
+LONG_TURNS_MAX: Final = 48
+"""And that may begin where passes are short: some 100 ms, once, if all of them become as long as a
+turn may be in the same pass."""
 
 SHORT_READ_BYTES: Final = 4 * 1024
 """What a read of at most that brings is short work, some hundred microseconds, and does not ask."""
@@ -30,23 +39,30 @@ fills it asks before it is read, and is read in large pieces, until it sends lit
 class LongTurns:
     """Gives out the long turns of one door's connections.
 
-    Invariants: at most :data:`LONG_TURNS_MAX` are given out between two turns of :meth:`run`;
-    ``_left`` is 0 while anybody waits, which nobody does before :meth:`run`.
+    Invariants: at most ``_allowed`` are given out between two turns of :meth:`run`, which is
+    between :data:`LONG_TURNS_MIN` and :data:`LONG_TURNS_MAX`; ``_left`` is 0 while anybody waits,
+    which nobody does before :meth:`run`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: Callable[[], float] = perf_counter) -> None:
+        self._seconds = seconds
+        self._allowed = LONG_TURNS_MIN
         self._left = sys.maxsize
+        self._left_low = LONG_TURNS_MIN // 2
+        """With so many left the next pass is looked for. Sooner it would cost whoever is alone."""
+        self._pass_s = PASS_S
+        """What the last one took; before the first nothing is known."""
         self._waiting: OrderedDict[trio.lowlevel.Task, None] = OrderedDict()
         self._parked: trio.lowlevel.Task | None = None
 
     def __repr__(self) -> str:
-        return f"<LongTurns, {self._left} left, {len(self._waiting)} waiting>"
+        return f"<LongTurns, {self._left} of {self._allowed} left, {len(self._waiting)} waiting>"
 
     async def begin(self) -> None:
         """Wait until a long turn may begin; often that is now, without a checkpoint."""
         if self._left > 0:
             self._left -= 1
-            if self._left <= LONG_TURNS_LEFT_LOW:
+            if self._left <= self._left_low:
                 self._wake()
             return
         self._wake()
@@ -66,17 +82,34 @@ class LongTurns:
 
     async def run(self) -> None:
         """Give turns out, pass by pass, until cancelled."""
-        self._left = 0 if self._waiting else LONG_TURNS_MAX
+        self._left = 0 if self._waiting else self._allowed
+        began = self._seconds()
         while True:
-            if not self._waiting and self._left > LONG_TURNS_LEFT_LOW:
+            if not self._waiting and self._left > self._left_low:
                 self._parked = trio.lowlevel.current_task()
                 await trio.lowlevel.wait_task_rescheduled(self._abort)
-            given = min(len(self._waiting), LONG_TURNS_MAX)
+                began = self._seconds()
+                self._pass_s = PASS_S
+            given = min(len(self._waiting), self._allowed)
             for _ in range(given):
                 task, _none = self._waiting.popitem(last=False)
                 trio.lowlevel.reschedule(task)
-            self._left = LONG_TURNS_MAX - given
+            self._left = self._allowed - given
             await trio.lowlevel.checkpoint()
+            ended = self._seconds()
+            self._allow(ended - began)
+            began = ended
+
+    def _allow(self, pass_s: float) -> None:
+        """A pass took so long: see how many turns may begin in the next."""
+        # The mean of two: inside a pass trio's order is none, so that all turns of one pass may
+        # come behind this one, and those of the next before it.
+        pass_s, self._pass_s = (pass_s + self._pass_s) / 2, pass_s
+        if pass_s > PASS_S:
+            self._allowed = max(LONG_TURNS_MIN, int(self._allowed * PASS_S / pass_s))
+        elif pass_s < PASS_S / 2 and self._waiting:
+            self._allowed = min(LONG_TURNS_MAX, 2 * self._allowed)
+        self._left_low = self._allowed // 2
 
     def _wake(self) -> None:
         """The next pass is looked for: a task that is woken has its turn in that one."""

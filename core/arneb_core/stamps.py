@@ -33,7 +33,19 @@ def keep_order(requests: Iterable["Request"]) -> None:
     logs."""
     unpack = STAMP.unpack_from
     for request in requests:
-        for topic, entries, _ in request.appends:
+        appends = request.appends
+        if len(appends) == 1:  # as most are
+            ((topic, entries, _),) = appends
+            if not entries:
+                continue
+            log = topic.log
+            (first_ms,) = unpack(entries[0], STAMP_OFFSET)
+            if first_ms >= log.stamped_ms:
+                log.stamped_ms = (
+                    first_ms if len(entries) == 1 else unpack(entries[-1], STAMP_OFFSET)[0]
+                )
+                continue
+        for topic, entries, _ in appends:
             if entries and unpack(entries[0], STAMP_OFFSET)[0] < topic.log.stamped_ms:
                 _stamp_again(request)
                 break

@@ -1,4 +1,4 @@
-"""Long turns: so many a pass, in the order in which they were asked for."""
+"""Long turns: as many a pass as keep it short, in the order in which they were asked for."""
 
 from collections import Counter
 
@@ -7,7 +7,10 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.long_turns import LONG_TURNS_MAX, LongTurns
+from arneb_core.long_turns import LONG_TURNS_MAX, LONG_TURNS_MIN, PASS_S, LongTurns
+
+LONG_S = 1.01 * PASS_S / LONG_TURNS_MIN
+"""A turn of which no more than the fewest fit into a pass."""
 
 
 class Passes(trio.abc.Instrument):
@@ -20,19 +23,36 @@ class Passes(trio.abc.Instrument):
         self.number += 1
 
 
+class Work:
+    """A clock that goes on only while somebody has a turn."""
+
+    def __init__(self, turn_s: float) -> None:
+        self.turn_s = turn_s
+        self.now = 0.0
+
+    def seconds(self) -> float:
+        return self.now
+
+
 async def busy(
-    turns: LongTurns, count: int, name: int, passes: Passes, log: list[tuple[int, int]]
-) -> None:
+    turns: LongTurns, count: int, name: int, passes: Passes, work: Work,
+    log: list[tuple[int, int]],
+) -> None:  # fmt: skip
     await turns.begin()
+    work.now += work.turn_s
     log.append((passes.number, name))
     for _ in range(count - 1):
         await turns.next()
+        work.now += work.turn_s
         log.append((passes.number, name))
 
 
-def play(counts: list[int], bystander_turns: int = 0) -> tuple[list[tuple[int, int]], list[int]]:
+def play(
+    counts: list[int], bystander_turns: int = 0, turn_s: float = LONG_S
+) -> tuple[list[tuple[int, int]], list[int]]:
     """When who had a turn, and in which passes somebody who does not ask was served."""
     passes, log, served = Passes(), [], []
+    work = Work(turn_s)
 
     async def bystander() -> None:
         for _ in range(bystander_turns):
@@ -40,13 +60,13 @@ def play(counts: list[int], bystander_turns: int = 0) -> tuple[list[tuple[int, i
             served.append(passes.number)
 
     async def main() -> None:
-        turns = LongTurns()
+        turns = LongTurns(work.seconds)
         async with trio.open_nursery() as outer:
             outer.start_soon(turns.run)
             await trio.testing.wait_all_tasks_blocked()
             async with trio.open_nursery() as nursery:
                 for name, count in enumerate(counts):
-                    nursery.start_soon(busy, turns, count, name, passes, log)
+                    nursery.start_soon(busy, turns, count, name, passes, work, log)
                 nursery.start_soon(bystander)
             outer.cancel_scope.cancel()
 
@@ -59,19 +79,50 @@ def play(counts: list[int], bystander_turns: int = 0) -> tuple[list[tuple[int, i
 def test_only_so_many_begin_in_a_pass_and_all_are_served(counts: list[int]) -> None:
     log, _ = play(counts)
     assert Counter(name for _, name in log) == dict(enumerate(counts))
-    assert max(Counter(number for number, _ in log).values()) <= 2 * LONG_TURNS_MAX
+    assert max(Counter(number for number, _ in log).values()) <= 2 * LONG_TURNS_MIN
 
 
 def test_a_thousand_busy_ones_share_the_passes_in_their_order() -> None:
     log, served = play([3] * 1000, bystander_turns=400)
     passes = Counter(number for number, _ in log)
-    assert max(passes.values()) <= 2 * LONG_TURNS_MAX
-    assert len(passes) <= 3000 / LONG_TURNS_MAX + 10, "none was given away"
+    assert max(passes.values()) <= 2 * LONG_TURNS_MIN
+    assert len(passes) <= 3000 / LONG_TURNS_MIN + 10, "none was given away"
     assert len(log) == 3000
     # Inside a pass trio's order is none.
-    first_round = {name for _, name in log[: 1000 + 2 * LONG_TURNS_MAX]}
+    first_round = {name for _, name in log[: 1000 + 2 * LONG_TURNS_MIN]}
     assert len(first_round) == 1000, "nobody has a second turn before everybody had one"
     assert len(set(served)) == 400, "who does not ask is served in every pass"
+
+
+def test_more_begin_in_a_pass_while_passes_are_short() -> None:
+    log, _ = play([10] * 100, turn_s=PASS_S / 1000)
+    passes = Counter(number for number, _ in log)
+    assert LONG_TURNS_MAX <= max(passes.values()) <= 2 * LONG_TURNS_MAX
+    assert len(passes) <= 1000 / LONG_TURNS_MAX + 10
+
+
+def test_fewer_begin_in_the_next_pass_when_turns_become_long() -> None:
+    passes, work = Passes(), Work(PASS_S / 1000)
+    log: list[tuple[int, int]] = []
+
+    async def main() -> None:
+        turns = LongTurns(work.seconds)
+        async with trio.open_nursery() as outer:
+            outer.start_soon(turns.run)
+            await trio.testing.wait_all_tasks_blocked()
+            async with trio.open_nursery() as nursery:
+                for name in range(100):
+                    nursery.start_soon(busy, turns, 20, name, passes, work, log)
+                while len(log) < 1000:
+                    await trio.lowlevel.checkpoint()
+                work.turn_s = LONG_S
+            outer.cancel_scope.cancel()
+
+    trio.run(main, instruments=[passes])
+    each = Counter(number for number, _ in log if number)
+    counts = [each[number] for number in sorted(each)]
+    assert max(counts) >= LONG_TURNS_MAX
+    assert max(counts[-10:]) <= 2 * LONG_TURNS_MIN
 
 
 def test_who_is_alone_never_waits() -> None:
@@ -81,7 +132,7 @@ def test_who_is_alone_never_waits() -> None:
 
 
 async def test_who_is_cancelled_waits_no_more_and_takes_no_turn() -> None:
-    turns, had = LongTurns(), []
+    turns, had = LongTurns(Work(0.0).seconds), []
 
     async def ask(name: int) -> None:
         await turns.begin()
@@ -91,11 +142,11 @@ async def test_who_is_cancelled_waits_no_more_and_takes_no_turn() -> None:
         outer.start_soon(turns.run)
         await trio.testing.wait_all_tasks_blocked()
         async with trio.open_nursery() as nursery:
-            for name in range(5 * LONG_TURNS_MAX):
+            for name in range(5 * LONG_TURNS_MIN):
                 nursery.start_soon(ask, name)
             await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
-        assert len(had) <= 2 * LONG_TURNS_MAX
+        assert len(had) <= 2 * LONG_TURNS_MIN
         await ask(-1)
         outer.cancel_scope.cancel()
     assert had[-1] == -1

@@ -17,7 +17,7 @@ EDGE_MUTANTS: Final = (
     Mutant(
         "a confirm does not wait for the delivery of its message",
         AMQP + "server/connection.py",
-        "        if not self._behind_deliveries and self.bridge.has_consumers:\n",
+        "        if not self._behind_deliveries and self.bridge.attached:\n",
         "        if False:\n",
         OWN_DELIVERIES,
     ),

@@ -71,8 +71,9 @@ PROMISES_MUTANTS: Final = (
     Mutant(
         "a client is read on while another task carries out what it wants",
         "amqp_frontend/arneb_amqp/server/connection.py",
-        "            await carrier.finished()\n            waiting = carrier.order()\n",
-        "            waiting = [] if carrier._busy else carrier.order()\n",
+        "            if carrier.busy:\n                await carrier.finished()\n"
+        "            waiting = carrier.order()\n",
+        "            waiting = [] if carrier.busy else carrier.order()\n",
         ("tests/amqp_frontend/server/test_back_pressure.py",),
     ),
     Mutant(

@@ -38,6 +38,20 @@ TURNS_MUTANTS: Final = (
         ("tests/core/test_long_turns.py",),
     ),
     Mutant(
+        "as many long turns begin in a pass when they have become long",
+        "core/arneb_core/long_turns.py",
+        "        if pass_s > PASS_S:\n",
+        "        if pass_s < 0:\n",
+        ("tests/core/test_long_turns.py",),
+    ),
+    Mutant(
+        "only the fewest long turns begin in a short pass",
+        "core/arneb_core/long_turns.py",
+        "self._allowed = min(LONG_TURNS_MAX, 2 * self._allowed)",
+        "pass",
+        ("tests/core/test_long_turns.py",),
+    ),
+    Mutant(
         "whoever asked last for a long turn has it first",
         "core/arneb_core/long_turns.py",
         "popitem(last=False)",

@@ -64,7 +64,8 @@ class Bridge:
         self._owner = owner
         self._receiver = receiver
         self._vhost: Vhost | None = None
-        self._attached: dict[ConsumerId, Attachment] = {}
+        self.attached: dict[ConsumerId, Attachment] = {}
+        """While there are any, deliveries may come."""
         self._leaving: set[ConsumerId] = set()
         self._consumes: dict[ConsumerId, Consume] = {}
         self._last_ids: dict[ConsumerId, ConsumerId] = {}
@@ -73,7 +74,7 @@ class Bridge:
         self.writable = True
 
     def __repr__(self) -> str:
-        return f"<Bridge {self._owner}, {len(self._attached)} consumers>"
+        return f"<Bridge {self._owner}, {len(self.attached)} consumers>"
 
     def open_vhost(self, name: str) -> Vhost | None:
         """The vhost in which the connection lives from now on."""
@@ -85,11 +86,6 @@ class Bridge:
         """The connection's vhost; nothing but the handshake happens before there is one."""
         assert self._vhost is not None, "effects come after connection.open"
         return self._vhost
-
-    @property
-    def has_consumers(self) -> bool:
-        """Deliveries may come."""
-        return bool(self._attached)
 
     # Orders.
 
@@ -146,7 +142,7 @@ class Bridge:
     def acknowledge(self, effect: Acknowledge) -> None:
         """Hand acknowledgements to the core."""
         settled = effect.settled
-        attachment = self._attached.get(settled.consumer)
+        attachment = self.attached.get(settled.consumer)
         if attachment is None:
             return
         if settled.places:
@@ -159,7 +155,7 @@ class Bridge:
     def reject(self, effect: Reject) -> None:
         """Hand messages that nobody wants to the core."""
         settled = effect.settled
-        attachment = self._attached.get(settled.consumer)
+        attachment = self.attached.get(settled.consumer)
         if attachment is None:
             return
         attachment.consumer.reject(settled.places, settled.masks or None)
@@ -169,7 +165,7 @@ class Bridge:
     def release(self, effect: Release) -> None:
         """Give messages back to their queue."""
         settled = effect.settled
-        attachment = self._attached.get(settled.consumer)
+        attachment = self.attached.get(settled.consumer)
         if attachment is None:
             return
         attachment.consumer.release(
@@ -181,7 +177,7 @@ class Bridge:
     def wake(self, effect: Wake) -> None:
         """Have the dispatcher look at these consumers again."""
         for consumer in effect.consumers:
-            attachment = self._attached.get(self._last_ids.get(consumer, consumer))
+            attachment = self.attached.get(self._last_ids.get(consumer, consumer))
             if attachment is not None:
                 attachment.consumer.wake()
 
@@ -190,7 +186,7 @@ class Bridge:
         if writable == self.writable:
             return
         self.writable = writable
-        for attachment in self._attached.values():
+        for attachment in self.attached.values():
             if attachment.counted:
                 attachment.consumer.writable = writable
                 if writable:
@@ -203,7 +199,7 @@ class Bridge:
 
     def closed(self, id_: ConsumerId) -> None:
         """The core has detached a consumer."""
-        attachment = self._attached.pop(id_, None)
+        attachment = self.attached.pop(id_, None)
         self._leaving.discard(id_)
         if attachment is not None:
             attachment.queue.closed(attachment.consumer, exclusive=attachment.exclusive)
@@ -236,7 +232,7 @@ class Bridge:
         """The connection is over: detach everything, delete exclusive queues. Idempotent."""
         self._consumes.clear()
         self._last_ids.clear()
-        await self._leave(Leave(tuple(self._attached)))
+        await self._leave(Leave(tuple(self.attached)))
         if self._methods.made_exclusive:
             self._methods.made_exclusive = False
             async with self._topology.changing():
@@ -272,25 +268,25 @@ class Bridge:
                 await self.vhost.queues.make_reply_queue(request.queue)
             attachment = await self.vhost.attachments.attach(wanted, self._owner, sink)
         attachment.consumer.writable = self.writable
-        self._attached[id_] = attachment
+        self.attached[id_] = attachment
         self._last_ids[request.consumer] = id_
         return attachment.reading
 
     async def _cancel(self, request: Cancel) -> None:
         self._consumes.pop(request.consumer, None)
         id_ = self._last_ids.pop(request.consumer, request.consumer)
-        attachment = self._attached.get(id_)
+        attachment = self.attached.get(id_)
         if attachment is None:
             return
         async with self._topology.changing(attachment.touched_by_leaving):
             if await self.vhost.attachments.cancel(attachment):
-                self._attached.pop(id_, None)
-            elif id_ in self._attached:
+                self.attached.pop(id_, None)
+            elif id_ in self.attached:
                 self._leaving.add(id_)
 
     async def _get(self, request: Get) -> Pulled | None:
         id_ = self._last_ids.get(request.consumer, request.consumer)
-        attachment = self._attached.get(id_)
+        attachment = self.attached.get(id_)
         if attachment is None:
             id_ = self._next_id(request.consumer)
             sink = ConsumerSink(self._receiver, id_)
@@ -298,7 +294,7 @@ class Bridge:
                 attachment = await self.vhost.attachments.attach_getter(
                     request.queue, self._owner, sink, no_ack=request.no_ack
                 )
-            self._attached[id_] = attachment
+            self.attached[id_] = attachment
             self._last_ids[request.consumer] = id_
         run = await attachment.consumer.pull()
         if run is None:
@@ -322,9 +318,9 @@ class Bridge:
             for exchanges, entries in request.delayed:
                 kept = map(self.vhost.delays.topic, exchanges)
                 unit.appends += [(topic, entries) for topic in kept if topic is not None]
-            known = [each for each in request.acknowledged if each.consumer in self._attached]
+            known = [each for each in request.acknowledged if each.consumer in self.attached]
             for settled in known:
-                consumer = self._attached[settled.consumer].consumer
+                consumer = self.attached[settled.consumer].consumer
                 unit.acks.append((consumer, settled.places))
                 unit.parts.append((consumer, settled.masks))
 
@@ -336,7 +332,7 @@ class Bridge:
         finally:
             gate.over()
         for id_ in {each.consumer for each in known} & self._leaving:
-            self._end_if_answered(id_, self._attached[id_])
+            self._end_if_answered(id_, self.attached[id_])
         if not taken:
             raise precondition_failed("partial tx completion")
         await self._receiver.deliveries_made()
@@ -346,14 +342,14 @@ class Bridge:
         for id_ in request.consumers:
             self._consumes.pop(id_, None)
         present = [
-            id_ for id_ in dict.fromkeys([*last, *request.consumers]) if id_ in self._attached
+            id_ for id_ in dict.fromkeys([*last, *request.consumers]) if id_ in self.attached
         ]
         if not present:
             return
-        await give_back(map(self._attached.get, present))
+        await give_back(map(self.attached.get, present))
         async with self._topology.changing():
             for id_ in present:
-                attachment = self._attached.pop(id_, None)
+                attachment = self.attached.pop(id_, None)
                 self._leaving.discard(id_)
                 if attachment is not None:
                     await self.vhost.attachments.detach(attachment)
@@ -367,7 +363,7 @@ class Bridge:
     def _end_if_answered(self, id_: ConsumerId, attachment: Attachment) -> None:
         if not attachment.consumer.in_flight:
             self._leaving.discard(id_)
-            del self._attached[id_]
+            del self.attached[id_]
             attachment.consumer.detach()
             attachment.queue.unseen.discard(attachment.consumer)
 

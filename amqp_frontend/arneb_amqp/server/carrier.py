@@ -79,7 +79,7 @@ class Carried(Protocol):
 class Carrier:
     """Carries out what one session wants.
 
-    Invariant: ``_busy`` while a task carries effects out that have to be waited for; only that
+    Invariant: ``busy`` while a task carries effects out that have to be waited for; only that
     task takes effects then.
     """
 
@@ -98,27 +98,28 @@ class Carrier:
         self._nursery = nursery
         self._instants = instants
         self._long_turns = long_turns
-        self._busy = False
+        self.busy = False
+        """A task carries effects out."""
         self._idle: trio.Event | None = None
         self._kept: trio.Event | None = None
 
     def __repr__(self) -> str:
-        return f"<Carrier {'busy' if self._busy else 'idle'}>"
+        return f"<Carrier {'busy' if self.busy else 'idle'}>"
 
     def act(self) -> None:
         """Carry out what an event has brought about; what must be waited for gets a task."""
-        if self._busy:
+        if self.busy:
             return
         waiting = self.order()
         if waiting or self._session.has_more:
-            self._busy = True
+            self.busy = True
             carry_on = partial(self._carry_on, waiting)
             self._nursery.start_soon(contain, "carrying on", carry_on)
 
     def order(self) -> list[Effect]:
         """Carry out effects up to the first that takes long; the rest, for :meth:`carry_out`. Not
         while another task does that: see :meth:`finished`."""
-        assert not self._busy, "at most one task carries effects out"
+        assert not self.busy, "at most one task carries effects out"
         effects = self._session.take_effects()
         while effects:
             for index, effect in enumerate(effects):
@@ -134,7 +135,7 @@ class Carrier:
     async def carry_out(self, effects: list[Effect]) -> None:
         """Carry out effects, the first of which takes long, and all that they bring about; and have
         the session handle the rest of what came, turn by turn."""
-        self._busy = True
+        self.busy = True
         try:
             while effects or self._session.has_more:
                 if not effects:
@@ -158,14 +159,14 @@ class Carrier:
                         self._order_one(effect)
                 effects = self._session.take_effects()
         finally:
-            self._busy = False
+            self.busy = False
             if self._idle is not None:
                 self._idle.set()
                 self._idle = None
 
     async def finished(self) -> None:
         """Wait until nobody carries effects out."""
-        while self._busy:
+        while self.busy:
             if self._idle is None:
                 self._idle = trio.Event()
             await self._idle.wait()

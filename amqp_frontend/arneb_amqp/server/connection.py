@@ -143,7 +143,7 @@ class Connection:
             is_waiting = agenda.is_waiting
             if not is_waiting:
                 self._carrier.all_kept()
-            if self._goes_behind_deliveries():
+            if self.bridge.attached and self._goes_behind_deliveries():
                 return
             if is_waiting:
                 # More of this connection's commits may end in this turn: one confirm for all.
@@ -160,7 +160,7 @@ class Connection:
         write, as from RabbitMQ: were the connection cut between two writes, a client would know
         of a message kept that it never saw. Who has no consumers here waits for nobody's.
         """
-        if not self._behind_deliveries and self.bridge.has_consumers:
+        if not self._behind_deliveries and self.bridge.attached:
             self._behind_deliveries = self._core.after_dispatch(self._dispatched)
         return self._behind_deliveries
 
@@ -314,7 +314,8 @@ class Connection:
             session.receive_data(data, *_instants())
             # What another task carries out must not be overtaken, and to read on meanwhile would
             # be to gather without end what nobody takes.
-            await carrier.finished()
+            if carrier.busy:
+                await carrier.finished()
             waiting = carrier.order()
             if waiting or session.has_more:
                 await carrier.carry_out(waiting)

@@ -58,6 +58,9 @@ class LiveEnvironment:
         """LMDB has given up."""
         self.is_closed = False
         self._size_bytes = 0
+        self._data_fd = -1
+        self._whole_bytes = -1
+        """The size of the data file when it was last seen to hold all pages."""
         self._look(env)
 
     def __repr__(self) -> str:
@@ -147,6 +150,7 @@ class LiveEnvironment:
             self.is_closed = True
             if self._env is not None:
                 self._env.close()
+            os.close(self._data_fd)
             return True
 
     def _open_again_if_broken(self) -> lmdb.Environment:
@@ -179,10 +183,19 @@ class LiveEnvironment:
 
     def _expect_whole(self, env: lmdb.Environment) -> None:
         """Raise :class:`StoreFailed` when somebody cut the file off: LMDB reads and writes through
-        a map of it, and would end the process."""
+        a map of it, and would end the process.
+
+        What a transaction adds behind the end makes the file larger, so as long as its size is what
+        it was nobody needs to ask LMDB for the last page.
+        """
         try:
-            if os.stat(self._data).st_size < (env.info()["last_pgno"] + 1) * self._page_bytes:
+            size = os.lseek(self._data_fd, 0, os.SEEK_END)
+            if size == self._whole_bytes:
+                return
+            if size < (env.info()["last_pgno"] + 1) * self._page_bytes:
                 check_file(Path(self._data))  # which knows of pages that were never written
+                return
+            self._whole_bytes = size
         except (OSError, StoreUnusable) as error:
             raise StoreFailed(f"cannot use the store: {error}") from error
 
@@ -191,3 +204,8 @@ class LiveEnvironment:
         self._slots = ReaderSlots(env)
         self.tables = open_tables(env)
         self.resident = Resident(self._path / DATA_NAME)
+        if self._data_fd >= 0:
+            os.close(self._data_fd)
+        # Not LMDB's own, whose place in the file a transaction under way goes by.
+        self._data_fd = os.open(self._data, os.O_RDONLY | os.O_CLOEXEC)
+        self._whole_bytes = -1
