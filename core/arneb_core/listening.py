@@ -11,7 +11,7 @@ from typing import Final, NoReturn, TypeVar
 
 import trio
 
-from arneb_core.supervision import contain, supervise
+from arneb_core.supervision import supervise
 
 ACCEPT_AGAIN_S: Final = 0.1
 """After an accept that the system refused, for want of descriptors mostly."""
@@ -69,6 +69,8 @@ async def _accept(
 
 async def _handle(serve: Callable[[StreamT], Awaitable[object]], stream: StreamT) -> None:
     try:
-        await contain("serving a connection", partial(serve, stream))
+        await serve(stream)
+    except Exception:  # here, for every wake-up of a connection passes through these frames
+        logger.exception("serving a connection failed")
     finally:
         await trio.aclose_forcefully(stream)

@@ -125,7 +125,11 @@ class Carrier:
             for index, effect in enumerate(effects):
                 if isinstance(effect, Append):  # as most are
                     self._bridge.append(effect)
-                elif isinstance(effect, Request) or _is_large(effect):
+                elif isinstance(effect, _ANSWERING):
+                    if len(effect.settled.places) > PLACES_PER_TURN:
+                        return effects[index:]
+                    self._order_one(effect)
+                elif isinstance(effect, Request):
                     return effects[index:]
                 else:
                     self._order_one(effect)
