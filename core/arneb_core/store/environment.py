@@ -84,7 +84,7 @@ class Store:
         self._prepare_in = 0
         with self._live.reading() as txn:
             stored = Snapshot(txn, self._live.tables, self._live.resident)
-            self._trims = _trims(stored)
+            self._trims = unpack_trims(stored.get(Table.META, META_TRIMS) or b"")
             self._journal = recover_journal(self.path, stored)
         self._room = Room(
             self.path / DATA_NAME, bytes_max, lambda: self._live.used_bytes, self._free_bytes
@@ -138,11 +138,13 @@ class Store:
         try:
             if self._attempt is not None:  # of a commit before; its report is nobody's now
                 self._attempt.is_asked = False
+            env = None
             try:
-                # In here: the journal may have the run where LMDB cannot be asked.
-                return self._commit(self._live.working(), changes)
+                env = self._live.working()
+                return self._commit(env, changes)
             except Exception as failure:
-                if not self.is_in_doubt:
+                # Where LMDB cannot even be asked, only the journal may have the run.
+                if not (self._journal.is_in_doubt if env is None else self.is_in_doubt):
                     raise
                 try:
                     report = self._resolve()
@@ -394,7 +396,3 @@ class Store:
         with self._live.reading() as txn:
             live = Snapshot(txn, self._live.tables, self._live.resident).live_bytes()
         return self._live.used_bytes - live
-
-
-def _trims(stored: Snapshot) -> list[Trim]:
-    return unpack_trims(stored.get(Table.META, META_TRIMS) or b"")
