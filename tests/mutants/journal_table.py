@@ -118,8 +118,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "who is told of a failure may find it undone by a crash",
         CORE + "store/environment.py",
-        "                if not self.is_in_doubt:\n                    raise\n",
-        "                if failure:\n                    raise\n",
+        "                if not (self._journal.is_in_doubt if env is None else self.is_in_doubt):\n",
+        "                if failure:\n",
         OUTCOME_TESTS,
     ),
     Mutant(
@@ -167,11 +167,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "a record in doubt is said to have failed when LMDB cannot be asked",
         CORE + "store/environment.py",
-        "            try:\n"
-        "                # In here: the journal may have the run where LMDB cannot be asked.\n"
-        "                return self._commit(self._live.working(), changes)\n",
-        "            env = self._live.working()\n            try:\n"
-        "                return self._commit(env, changes)\n",
+        "            env = None\n            try:\n                env = self._live.working()\n",
+        "            env = self._live.working()\n            try:\n",
         OUTCOME_TESTS,
     ),
     Mutant(
