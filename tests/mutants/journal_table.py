@@ -118,8 +118,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "who is told of a failure may find it undone by a crash",
         CORE + "store/environment.py",
-        "                if not (self._journal.is_in_doubt if env is None else self.is_in_doubt):\n",
-        "                if failure:\n",
+        "if not (self._journal.is_in_doubt if env is None else self.is_in_doubt):\n",
+        "if failure:\n",
         OUTCOME_TESTS,
     ),
     Mutant(
