@@ -160,4 +160,11 @@ PROMISES_MUTANTS: Final = (
         "            self._places.remove_range(0, end + 1)\n",
         ("tests/core/test_groups.py",),
     ),
+    Mutant(
+        "what a client held is kept from all when giving it back takes long",
+        "amqp_frontend/arneb_amqp/server/connection.py",
+        "            if scope.cancelled_caught:\n",
+        "            if not scope.shield:\n",
+        ("tests/amqp_frontend/server/test_endings.py",),
+    ),
 )

@@ -41,7 +41,8 @@ with unread input makes the kernel throw away what the peer has not read. A clie
 goodbye has as long to close the socket before we do, and one that is dead to take a farewell."""
 
 CLEANUP_S: Final = 5.0
-"""How long the end of a connection may wait for the store."""
+"""How long the end of a connection waits for the store, or for millions of messages to be given
+back, before its socket is closed; and all in all when the broker stops."""
 
 UNKEPT_BYTES: Final = 256 * 1024
 """A client may be read this far, and once more, beyond what is on disk of what it has published. So
@@ -114,6 +115,10 @@ class Connection:
                 await self._clean_up()
             self.link.close()
             self._lingering.cancel()
+            if scope.cancelled_caught:
+                # Consumers that stayed would keep their messages from everybody for ever. So for
+                # as long as it takes, unless the broker stops.
+                await self._clean_up()
 
     async def _clean_up(self) -> None:
         try:

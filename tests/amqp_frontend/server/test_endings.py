@@ -117,6 +117,17 @@ def test_a_client_that_says_goodbye_and_reads_nothing_is_closed(
     publisher.close()
 
 
+def test_what_a_client_held_comes_back_however_long_that_takes(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The socket is not kept open for it; but a consumer that stayed would keep its messages from
+    everybody."""
+    with RawClient(broker.port).open() as client:
+        held_by(broker, client, "given back late")
+        monkeypatch.setattr(module, "CLEANUP_S", 0)
+    comes_back(broker, "given back late", 3)
+
+
 @pytest.fixture
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A broker with the shortest heartbeats, which does not wait for the dead."""
