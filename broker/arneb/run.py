@@ -172,7 +172,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     listeners: list[trio.abc.Listener[Any]] = [*by_door.get("amqp", ())]
     if secured := by_door.get("amqp-tls"):
         from arneb.handshakes import Handshakes
-        from arneb_amqp.server.secured import SecuredListener
+        from arneb_amqp.server.tls import SecuredListener
         from arneb_pulsar.identity.files import read_tls
 
         handshakes = Handshakes(read_tls(shared.config.amqp.tls))

@@ -18,7 +18,7 @@ from arneb.accepting import (
     RefusalLog,
     is_reserved,
 )
-from arneb_amqp.server.secured import serve_secured
+from arneb_amqp.server.tls import serve_secured
 
 
 class ScriptedListener:

@@ -32,7 +32,7 @@ DOOR_MUTANTS: Final = (
     ),
     Mutant(
         "messages are got whether their client reads or not",
-        AMQP + "server/carrier.py",
+        AMQP + "server/effects.py",
         "                            await self._connection.room()\n",
         "                            pass\n",
         ("tests/amqp_frontend/server/test_room.py",),

@@ -9,7 +9,7 @@ from tests.mutants.table import Mutant
 
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 OWN_DELIVERIES: Final = ("tests/amqp_frontend/server/test_own_deliveries.py",)
-TRANSACTION_BYTES: Final = ("tests/amqp_frontend/session/test_transaction_bytes.py",)
+TRANSACTION_BYTES: Final = ("tests/amqp_frontend/session/test_transaction.py",)
 HANDSHAKES: Final = ("tests/broker/test_handshakes.py",)
 AFTER_DISPATCH: Final = ("tests/core/test_after_dispatch.py",)
 
@@ -54,14 +54,14 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "a transaction that was dropped with its channel counts for ever",
-        AMQP + "session/publishing.py",
+        AMQP + "session/publish/publisher.py",
         "            self.transaction.end()\n",
         "",
         TRANSACTION_BYTES,
     ),
     Mutant(
         "answers in a transaction cost nothing",
-        AMQP + "session/delivering.py",
+        AMQP + "session/consume/deliverer.py",
         "        transaction.expect(len(tags))\n",
         "",
         TRANSACTION_BYTES,

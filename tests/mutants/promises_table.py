@@ -14,7 +14,7 @@ AMQP_TOPOLOGY: Final = "amqp_frontend/arneb_amqp/topology/"
 PULSAR_SERVER: Final = "pulsar_frontend/arneb_pulsar/server/"
 GOING_TESTS: Final = ("tests/core/test_topics_that_go.py",)
 PULSAR_GOING_TESTS: Final = ("tests/pulsar_frontend/server/test_topics_that_go.py",)
-QUEUE_GOING_TESTS: Final = ("tests/amqp_frontend/topology/test_queues_that_go.py",)
+QUEUE_GOING_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_queues_that_go.py",)
 
 PROMISES_MUTANTS: Final = (
     Mutant(
@@ -40,7 +40,7 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "an empty queue goes though something was published meanwhile",
-        "amqp_frontend/arneb_amqp/topology/queues.py",
+        "amqp_frontend/arneb_amqp/topology/queues/queues.py",
         "        return await self.delete(queue, only_if=may_go)\n",
         "        return await self.delete(queue)\n",
         QUEUE_GOING_TESTS,
@@ -54,10 +54,10 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "what was delivered before a seek is answered after it",
-        "amqp_frontend/arneb_amqp/session/unacked.py",
+        "amqp_frontend/arneb_amqp/session/consume/unacked.py",
         "    return ConsumerId(id_ + (1 << _EPOCH_SHIFT))\n",
         "    return id_\n",
-        ("tests/amqp_frontend/server/test_attachments_again.py",),
+        ("tests/amqp_frontend/server/test_consumers_again.py",),
     ),
     Mutant(
         "what waits for its group is tried again and again",
@@ -113,21 +113,21 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "what waited behind a request while its queue went by another door is confirmed",
-        AMQP_TOPOLOGY + "queues.py",
+        AMQP_TOPOLOGY + "queues/queues.py",
         "        return name in self._lost_lately and self.topic(name) is None\n",
         "        return False\n",
         ("tests/amqp_frontend/server/test_queues_that_go.py",),
     ),
     Mutant(
         "a queue that lost its topic deletes another one of that name",
-        AMQP_TOPOLOGY + "queues.py",
+        AMQP_TOPOLOGY + "queues/queues.py",
         "            if self.foreign_topic(queue.name) is queue.topic:\n",
         "            if True:\n",
         QUEUE_GOING_TESTS,
     ),
     Mutant(
         "bindings to a queue without a topic come back",
-        AMQP_TOPOLOGY + "queues.py",
+        AMQP_TOPOLOGY + "queues/queues.py",
         "                unit.metadata.append((QueueRecord(self.vhost, name).key, None))\n",
         "                unit.metadata = [(QueueRecord(self.vhost, name).key, None)]\n",
         QUEUE_GOING_TESTS,

@@ -14,7 +14,7 @@ from tests.mutants.table import BATCH_TESTS, CORE, ENGINE_TESTS, Mutant
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 SERVING_TESTS: Final = ("tests/pulsar_frontend/server/test_serving.py",)
-PUBLISHING_TESTS: Final = ("tests/amqp_frontend/session/test_publishing.py",)
+PUBLISHING_TESTS: Final = ("tests/amqp_frontend/session/publish/test_publisher.py",)
 
 SEMANTICS_MUTANTS: Final = (
     Mutant(
@@ -125,28 +125,28 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "an ack of many leaves out the last",
-        AMQP + "session/unacked.py",
+        AMQP + "session/consume/unacked.py",
         "        tags: Sequence[int] = range(self._low, tag + 1)\n",
         "        tags: Sequence[int] = range(self._low, tag)\n",
-        ("tests/amqp_frontend/session/test_unacked.py",),
+        ("tests/amqp_frontend/session/consume/test_unacked.py",),
     ),
     Mutant(
         "an ack of many takes one too many",
-        AMQP + "session/unacked.py",
+        AMQP + "session/consume/unacked.py",
         "        tags: Sequence[int] = range(self._low, tag + 1)\n",
         "        tags: Sequence[int] = range(self._low, tag + 2)\n",
-        ("tests/amqp_frontend/session/test_unacked.py",),
+        ("tests/amqp_frontend/session/consume/test_unacked.py",),
     ),
     Mutant(
         "a confirm of two messages counts for one",
-        AMQP + "session/confirms.py",
+        AMQP + "session/publish/confirms.py",
         "            multiple = last_tag - self.last_answered > 1\n",
         "            multiple = last_tag - self.last_answered > 2\n",
-        ("tests/amqp_frontend/session/test_confirms.py",),
+        ("tests/amqp_frontend/session/publish/test_confirms.py",),
     ),
     Mutant(
         "a return comes behind its confirm",
-        AMQP + "session/publishing.py",
+        AMQP + "session/publish/publisher.py",
         "            self._return(item.route, body)\n",
         "            if not (queues or self.transaction):\n"
         '                self._put((), [b""])\n'
@@ -158,12 +158,12 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "what is unanswered is lost with its channel",
-        AMQP + "session/delivering.py",
+        AMQP + "session/consume/deliverer.py",
         "        owners = self.unacked.owners()\n        self.unacked.clear()\n",
         "        groups = self.unacked.take_all()\n"
         "        for settled in groups:\n"
         "            self._host.agenda.acknowledge(settled)\n"
         "        owners = {settled.consumer for settled in groups}\n",
-        ("tests/amqp_frontend/session/test_channel_machine.py",),
+        ("tests/amqp_frontend/session/channel/test_channel_machine.py",),
     ),
 )

@@ -21,7 +21,7 @@ SUPERVISION_MUTANTS: Final = (
     ),
     Mutant(
         "housekeeping ends when the store takes nothing",
-        TOPOLOGY + "housekeeping.py",
+        TOPOLOGY + "queues/maintenance.py",
         "    except CoreError as error:\n",
         "    except TopicBusy as error:\n",
         TOPOLOGY_TESTS,
@@ -35,14 +35,14 @@ SUPERVISION_MUTANTS: Final = (
     ),
     Mutant(
         "a queue whose deletion failed refuses nothing any more",
-        TOPOLOGY + "queues.py",
+        TOPOLOGY + "queues/queues.py",
         "                    self.refusing[queue.name] = refusing\n",
         "                    pass\n",
         TOPOLOGY_TESTS,
     ),
     Mutant(
         "an exchange that delays does not come back",
-        TOPOLOGY + "delays.py",
+        TOPOLOGY + "exchanges/delayed.py",
         'what it has kept", self.exchange)\n            self.begin()\n',
         'what it has kept", self.exchange)\n',
         TOPOLOGY_TESTS,

@@ -60,10 +60,10 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "the cache of routes counts routes only",
-        SESSION + "routes.py",
+        "amqp_frontend/arneb_amqp/routing/routes.py",
         "        self._targets += targets\n",
         "",
-        ("tests/amqp_frontend/session/test_publishing.py",),
+        ("tests/amqp_frontend/session/publish/test_publisher.py",),
     ),
     Mutant(
         "a dead letter is searched a way for without end",
@@ -74,10 +74,10 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "a large batch is opened for every message of it",
-        SESSION + "taking_apart.py",
+        SESSION + "consume/unbatching.py",
         "            is_large = messages_in(entry) > LARGE_BATCH\n",
         "            is_large = False\n",
-        ("tests/amqp_frontend/session/test_taking_apart.py",),
+        ("tests/amqp_frontend/session/consume/test_unbatching.py",),
     ),
     Mutant(
         "a run's translation goes on whatever it costs",
@@ -137,21 +137,21 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "a session handles all that came in one turn",
-        SESSION + "connection.py",
+        SESSION + "connection/session.py",
         "        while not (self.waiting or self.throttle.blocked) and self.work_left > 0:\n",
         "        while not (self.waiting or self.throttle.blocked):\n",
         SESSION_TESTS,
     ),
     Mutant(
         "publishes by headers are one turn",
-        SESSION + "publishing.py",
+        SESSION + "publish/publisher.py",
         "            if self._host.work_left <= 0:\n",
         "            if self._host.work_left is None:\n",
         SESSION_TESTS,
     ),
     Mutant(
         "what stands behind a pause comes before it",
-        SESSION + "connection.py",
+        SESSION + "connection/session.py",
         "        self._items.appendleft(pause.rest or item)\n",
         "        self._items.append(pause.rest or item)\n",
         SESSION_TESTS,
@@ -172,7 +172,7 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "nobody else has a turn between two of a session's",
-        "amqp_frontend/arneb_amqp/server/carrier.py",
+        "amqp_frontend/arneb_amqp/server/effects.py",
         "                    self._connection.flush()\n"
         "                    await self._long_turns.next()\n",
         "                    self._connection.flush()\n",
@@ -201,17 +201,17 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "all that is unanswered means what comes later too",
-        SESSION + "channel.py",
+        SESSION + "channel/channel.py",
         "                raise Pause(Ack(item.channel, DeliveryTag(tag))) from None\n",
         "                raise Pause(item) from None\n",
-        ("tests/amqp_frontend/session/test_many_answers.py",),
+        ("tests/amqp_frontend/session/consume/test_many_answers.py",),
     ),
     Mutant(
         "millions of answers are one turn",
-        SESSION + "delivering.py",
+        SESSION + "consume/deliverer.py",
         "        if part is not None:\n            self._host.work_left = 0\n        return part\n",
         "        return None\n",
-        ("tests/amqp_frontend/session/test_many_answers.py",),
+        ("tests/amqp_frontend/session/consume/test_many_answers.py",),
     ),
     Mutant(
         "a consumer that leaves gives millions back in one turn",

@@ -1,5 +1,5 @@
 """The AMQP server: trio tasks that carry out what sessions decide."""
 
-from arneb_amqp.server.serve import serve_amqp
+from arneb_amqp.server.listener import serve_amqp
 
 __all__ = ["serve_amqp"]

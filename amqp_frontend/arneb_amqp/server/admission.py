@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from arneb_amqp.server.core_errors import in_amqp
 from arneb_amqp.server.receiver import Receiver
 from arneb_amqp.session.effects import Append
-from arneb_amqp.topology.gate import Gate
-from arneb_amqp.topology.queues import Queues
+from arneb_amqp.topology.overflow import Gate
+from arneb_amqp.topology.queues.queues import Queues
 from arneb_core.errors import CommitFailed
 from arneb_core.interface import Core, Unit
 

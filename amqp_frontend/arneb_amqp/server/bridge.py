@@ -16,6 +16,8 @@ from arneb_amqp.server.core_errors import in_amqp
 from arneb_amqp.server.methods import Methods, touched_by
 from arneb_amqp.server.receiver import ConsumerSink, Receiver
 from arneb_amqp.server.stamping import pieces, stamp
+from arneb_amqp.session.consume.stream_reader import Reading
+from arneb_amqp.session.consume.unacked import ConsumerId, attached_again, consumer_of
 from arneb_amqp.session.effects import (
     Acknowledge,
     Append,
@@ -35,14 +37,12 @@ from arneb_amqp.session.effects import (
 )
 from arneb_amqp.session.events import Answered, Pulled, Refused
 from arneb_amqp.session.reply_to import is_reply_queue
-from arneb_amqp.session.stream import Reading
-from arneb_amqp.session.unacked import ConsumerId, attached_again, consumer_of
-from arneb_amqp.topology.arguments import QueueType
-from arneb_amqp.topology.attachments import Attachment, Consumption, give_back
-from arneb_amqp.topology.counting import counted
 from arneb_amqp.topology.footprint import of_queue
-from arneb_amqp.topology.gate import Gate
-from arneb_amqp.topology.queue import ConnectionId
+from arneb_amqp.topology.overflow import Gate
+from arneb_amqp.topology.queues.arguments import QueueType
+from arneb_amqp.topology.queues.attachments import Attachment, Consumption, give_back
+from arneb_amqp.topology.queues.delivery_counts import counted
+from arneb_amqp.topology.queues.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.errors import CommitFailed, CoreError
 from arneb_core.interface import Core, Done, Unit

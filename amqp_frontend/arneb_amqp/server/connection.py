@@ -15,16 +15,16 @@ import trio
 
 from arneb_amqp.errors import AmqpError, internal_error
 from arneb_amqp.server.bridge import Bridge
-from arneb_amqp.server.carrier import Carrier
+from arneb_amqp.server.context import Services
+from arneb_amqp.server.effects import Carrier
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
-from arneb_amqp.server.services import Services
-from arneb_amqp.session.connection import ConnectionSession
+from arneb_amqp.session.broker_context import Surroundings
+from arneb_amqp.session.connection.session import ConnectionSession
+from arneb_amqp.session.consume.unacked import ConsumerId
 from arneb_amqp.session.effects import Disconnect, Token
 from arneb_amqp.session.events import Committed, ConsumerClosed, ShortageChanged, Shutdown
-from arneb_amqp.session.surroundings import Surroundings
 from arneb_amqp.session.transitions import ConnectionState
-from arneb_amqp.session.unacked import ConsumerId
-from arneb_amqp.topology.queue import ConnectionId
+from arneb_amqp.topology.queues.queue import ConnectionId
 from arneb_amqp.topology.topology import new_name
 from arneb_core.clock import wall_clock_ms
 from arneb_core.errors import SubscriptionFenced

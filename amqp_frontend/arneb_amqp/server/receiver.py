@@ -6,8 +6,8 @@ The rule: it is told in the event loop, in other tasks' turns, and raises nothin
 from typing import Protocol
 
 from arneb_amqp.errors import AmqpError
+from arneb_amqp.session.consume.unacked import ConsumerId
 from arneb_amqp.session.effects import Token
-from arneb_amqp.session.unacked import ConsumerId
 from arneb_core.interface import Deliveries
 
 

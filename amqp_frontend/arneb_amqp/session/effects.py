@@ -13,7 +13,7 @@ from typing import NewType
 from pamqp.base import Frame as Command
 
 from arneb_amqp.routing.search import Search
-from arneb_amqp.session.unacked import ConsumerId, Settled
+from arneb_amqp.session.consume.unacked import ConsumerId, Settled
 from arneb_amqp.wire.tables import Table
 from arneb_core.interface import Window
 
@@ -97,7 +97,8 @@ class Perform(Request):
 @dataclass(frozen=True, slots=True)
 class Consume(Request):
     """Attach a consumer. Deliveries for it may arrive before the answer does, which is a
-    :class:`~arneb_amqp.session.stream.Reading` if the queue is a stream, or else None."""
+    :class:`~arneb_amqp.session.consume.stream_reader.Reading` if the queue is a stream, or else
+    None."""
 
     consumer: ConsumerId
     queue: str

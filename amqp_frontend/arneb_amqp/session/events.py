@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from arneb_amqp.errors import AmqpError
+from arneb_amqp.session.consume.unacked import ConsumerId
 from arneb_amqp.session.effects import Token
-from arneb_amqp.session.unacked import ConsumerId
 from arneb_core.interface import Deliveries
 from arneb_core.shortages import Short
 

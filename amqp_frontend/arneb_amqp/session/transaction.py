@@ -10,8 +10,8 @@ from enum import Enum
 from typing import Final
 
 from arneb_amqp.errors import resource_error
+from arneb_amqp.session.consume.unacked import Pending, Settled
 from arneb_amqp.session.effects import Commit
-from arneb_amqp.session.unacked import Pending, Settled
 
 ITEM_BYTES: Final = 512
 """What a message or an answer counts for beside its octets. It takes less than half of that here

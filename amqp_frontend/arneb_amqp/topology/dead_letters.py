@@ -16,8 +16,8 @@ from arneb_amqp.routing.death import bury
 from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router
-from arneb_amqp.topology.gate import Gate
-from arneb_amqp.topology.heads import head_of
+from arneb_amqp.topology.forwarding import head_of
+from arneb_amqp.topology.overflow import Gate
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route, split_route
@@ -35,7 +35,7 @@ from arneb_core.interface import Consumer, Core, Deliveries, Departure, Topic, U
 from arneb_core.position import Position
 
 if TYPE_CHECKING:
-    from arneb_amqp.topology.queue import Queue
+    from arneb_amqp.topology.queues.queue import Queue
 
 LOGGER: Final = logging.getLogger(__name__)
 

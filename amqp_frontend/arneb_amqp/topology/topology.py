@@ -18,15 +18,15 @@ import trio
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.exchange import DestinationKind
 from arneb_amqp.routing.router import Router
-from arneb_amqp.session.routes import Routes
-from arneb_amqp.topology.arguments import CONSUMER_TIMEOUT
-from arneb_amqp.topology.attachments import Attachments
-from arneb_amqp.topology.delays import Delays
-from arneb_amqp.topology.exchanges import Exchanges
+from arneb_amqp.routing.routes import Routes
+from arneb_amqp.topology.exchanges.delayed import Delays
+from arneb_amqp.topology.exchanges.exchanges import Exchanges
 from arneb_amqp.topology.footprint import Footprint, of_removal
-from arneb_amqp.topology.housekeeping import delete_expired, retry_dead_letters
 from arneb_amqp.topology.names import queue_of
-from arneb_amqp.topology.queues import Queues
+from arneb_amqp.topology.queues.arguments import CONSUMER_TIMEOUT
+from arneb_amqp.topology.queues.attachments import Attachments
+from arneb_amqp.topology.queues.maintenance import delete_expired, retry_dead_letters
+from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.topology.records import (
     BINDINGS,
     EXCHANGES,

@@ -11,9 +11,9 @@ from tests.amqp_frontend.topology.conftest import ME
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.server.bridge import Bridge
+from arneb_amqp.session.consume.unacked import ConsumerId
 from arneb_amqp.session.effects import Append, Token
-from arneb_amqp.session.unacked import ConsumerId
-from arneb_amqp.topology.queue import Declaration
+from arneb_amqp.topology.queues.queue import Declaration
 from arneb_amqp.topology.topology import Topology
 from arneb_core.engine import open_engine
 from arneb_core.interface import Deliveries

@@ -18,11 +18,11 @@ from pamqp.commands import Basic, Channel, Connection
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.routing.router import Router
-from arneb_amqp.session.connection import ConnectionSession
+from arneb_amqp.routing.routes import Routes
+from arneb_amqp.session.broker_context import Surroundings
+from arneb_amqp.session.connection.session import ConnectionSession
 from arneb_amqp.session.effects import Append, Effect
 from arneb_amqp.session.events import Event
-from arneb_amqp.session.routes import Routes
-from arneb_amqp.session.surroundings import Surroundings
 from arneb_amqp.wire.constants import FRAME_METHOD, PROTOCOL_HEADER, ChannelId
 from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.frames import cut_frame

@@ -10,7 +10,7 @@ from tests.amqp_frontend.topology.conftest import ME, Opener, Place
 
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.topology.dead_letters import DeadLetterOffice
-from arneb_amqp.topology.delays import Keeper
+from arneb_amqp.topology.exchanges.delayed import Keeper
 from arneb_amqp.topology.names import topic_of
 from arneb_amqp.topology.topology import HOUSEKEEPING_FAILED_S_MAX
 from arneb_amqp.wire.constants import ChannelId

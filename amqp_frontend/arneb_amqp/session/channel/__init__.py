@@ -1,0 +1,1 @@
+"""A channel: its methods, and the declarations made on it."""

@@ -1,0 +1,314 @@
+"""A channel: takes methods, does what they say, or closes with the error they deserve.
+
+The rule: this module knows the methods; declaring, publishing and delivering have modules of
+their own.
+An :class:`~arneb_amqp.errors.AmqpError` raised while a method is handled closes what the
+method belongs to, so every check here is a plain ``raise``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+from pamqp.base import Frame as Command
+from pamqp.commands import Basic, Confirm, Tx
+from pamqp.commands import Channel as Methods
+
+from arneb_amqp.errors import (
+    AmqpError,
+    channel_error,
+    command_invalid,
+    not_implemented,
+    precondition_failed,
+)
+from arneb_amqp.session.channel.declarer import Declarer
+from arneb_amqp.session.channel_context import Host
+from arneb_amqp.session.consume.deliverer import ChannelConsumer, Deliverer
+from arneb_amqp.session.consume.stream_reader import Reading, StreamReader
+from arneb_amqp.session.effects import Cancel, Get, Wake
+from arneb_amqp.session.events import Pulled
+from arneb_amqp.session.pauses import Pause
+from arneb_amqp.session.publish.confirms import Confirms
+from arneb_amqp.session.publish.publisher import Publisher
+from arneb_amqp.session.reply_to import ReplyTo
+from arneb_amqp.session.transaction import Transaction
+from arneb_amqp.session.transitions import ChannelInput, ChannelState, next_channel_state
+from arneb_amqp.wire.access import Access
+from arneb_amqp.wire.constants import ChannelId, DeliveryTag
+from arneb_amqp.wire.items import Ack, AckRun, Publish, PublishRun
+from arneb_amqp.wire.replies import close_channel, make
+from arneb_amqp.wire.tables import Table
+
+
+class Channel:
+    """One channel of a connection.
+
+    Invariant: when ``state`` is not OPEN the channel has no consumers and nothing unanswered.
+    """
+
+    __slots__ = ("_declarer", "_host", "deliverer", "id", "publisher", "state")
+
+    def __init__(self, host: Host, id_: ChannelId) -> None:
+        self._host = host
+        self.id = id_
+        self.state = ChannelState.OPEN
+        reply_to = ReplyTo()
+        self.publisher = Publisher(host, id_, reply_to)
+        self.deliverer = Deliverer(host, id_, reply_to)
+        self._declarer = Declarer(host, self._send)
+
+    def __repr__(self) -> str:
+        return f"<Channel {self.id} {self.state.value}, {len(self.deliverer.unacked)} unacked>"
+
+    # Hot items. Each is dropped while the channel is closing, as everything is.
+
+    def publish_run(self, item: PublishRun) -> None:
+        """Publishes that differ in content only."""
+        if self.state is ChannelState.OPEN:
+            self.publisher.publish_run(item)
+
+    def publish(self, item: Publish) -> None:
+        """A publish that must be looked at."""
+        if self.state is ChannelState.OPEN:
+            self.publisher.publish(item)
+
+    def ack_run(self, item: AckRun) -> None:
+        """Acks of single deliveries."""
+        if self.state is ChannelState.OPEN:
+            self.deliverer.acknowledge(item.tags, self.publisher.transaction)
+
+    def ack(self, item: Ack) -> None:
+        """A cumulative ack."""
+        if self.state is not ChannelState.OPEN:
+            return
+        if item.multiple:
+            # All is what is unanswered now, and not what comes while others have their turn.
+            tag = item.tag or self.deliverer.unacked.last
+            try:
+                self.deliverer.acknowledge_through(tag, self.publisher.transaction)
+            except Pause:
+                raise Pause(Ack(item.channel, DeliveryTag(tag))) from None
+        else:
+            self.deliverer.acknowledge((item.tag,), self.publisher.transaction)
+
+    def handle(self, method: Command) -> None:
+        """Any other method."""
+        if isinstance(method, Methods.Close):
+            self._closed_by_peer()
+        elif isinstance(method, Methods.CloseOk) and self.state is ChannelState.CLOSING:
+            self._move(ChannelInput.PEER_CLOSE_OK)
+        elif isinstance(method, Methods.Open):
+            raise channel_error("second 'channel.open' seen")
+        elif self.state is ChannelState.OPEN:
+            self._do(method)
+
+    def _do(self, method: Command) -> None:
+        handler = _HANDLERS.get(type(method))
+        if handler is not None:
+            handler(self, method)
+        elif not self._declarer.handle(method):
+            raise command_invalid("unimplemented method")
+
+    def fail(self, error: AmqpError) -> None:
+        """Close the channel with ``error``; all it holds goes back."""
+        if self.state is not ChannelState.OPEN:
+            return
+        self.publisher.close()
+        self._move(ChannelInput.FAIL)
+        self._host.outbox.send(self.id, close_channel(error))
+        self._host.ask(self.deliverer.leave(), lambda _: None)
+
+    def end(self) -> None:
+        """The connection ends, and the channel with it."""
+        self.publisher.close()
+        self.state = ChannelState.CLOSED
+        self.deliverer.leave()
+
+    def _closed_by_peer(self) -> None:
+        if self.state is ChannelState.CLOSING:
+            self._send_close_ok()
+            return
+        self.publisher.close()
+        self._move(ChannelInput.PEER_CLOSE)
+        self._host.ask(self.deliverer.leave(), lambda _: self._send_close_ok())
+
+    def _send_close_ok(self) -> None:
+        self._host.outbox.send(self.id, make(Methods.CloseOk))
+
+    def _move(self, happened: ChannelInput) -> None:
+        self.state = next_channel_state(self.state, happened)
+
+    def _send(self, kind: type[Command], **fields: object) -> None:
+        """Send a method, unless the channel is closing: what was asked before is answered late."""
+        if self.state is ChannelState.OPEN:
+            self._host.outbox.send(self.id, make(kind, **fields))
+
+    def _send_unless(self, nowait: bool, kind: type[Command], **fields: object) -> None:
+        if not nowait:
+            self._send(kind, **fields)
+
+    # The channel class.
+
+    def _flow(self, method: Methods.Flow) -> None:
+        if not method.active:
+            raise not_implemented("active=false")
+        self._send(Methods.FlowOk, active=True)
+
+    def _access(self, _: Command) -> None:
+        self._host.outbox.send(self.id, Access.RequestOk())
+
+    # The basic class.
+
+    def _qos(self, method: Basic.Qos) -> None:
+        if method.prefetch_size:
+            raise not_implemented(f"prefetch_size!=0 ({method.prefetch_size})")
+        deliverer = self.deliverer
+        before = deliverer.window.limit
+        if method.global_:
+            deliverer.window.limit = method.prefetch_count
+        else:
+            # As in RabbitMQ: this sets the limit of later consumers and lifts the channel's.
+            deliverer.prefetch, deliverer.window.limit = method.prefetch_count, 0
+        if before and not 0 < deliverer.window.limit <= before:
+            ids = tuple(consumer.id for consumer in deliverer.consumers.values())
+            self._host.agenda.emit(Wake(ids))
+        self._send(Basic.QosOk)
+
+    def _consume(self, method: Basic.Consume) -> None:
+        consumer, request = self.deliverer.begin(
+            method.consumer_tag, self._declarer.expanded(method.queue), no_ack=method.no_ack,
+            exclusive=method.exclusive, arguments=_table(method.arguments),
+        )  # fmt: skip
+
+        def attached(reading: object) -> None:
+            self._send_unless(method.nowait, Basic.ConsumeOk, consumer_tag=consumer.tag)
+            if isinstance(reading, Reading):
+                consumer.stream = StreamReader(reading)
+            self.deliverer.attached(consumer)
+
+        self._host.ask(request, attached)
+
+    def _cancel(self, method: Basic.Cancel) -> None:
+        tag, nowait = cast("str", method.consumer_tag), method.nowait
+        consumer = self.deliverer.consumers.get(tag)
+
+        def cancelled(_: object) -> None:
+            if consumer is not None:
+                self.deliverer.remove(consumer)
+            self._send_unless(nowait, Basic.CancelOk, consumer_tag=tag)
+
+        if consumer is None:
+            cancelled(None)
+        else:
+            self._host.ask(Cancel(consumer.id), cancelled)
+
+    def _get(self, method: Basic.Get) -> None:
+        queue, no_ack = self._declarer.expanded(method.queue), method.no_ack
+
+        def pulled(value: object) -> None:
+            if value is None:
+                self._send(Basic.GetEmpty, cluster_id="")
+                return
+            assert isinstance(value, Pulled)
+            self.deliverer.send_pulled(queue, value, no_ack=no_ack)
+
+        getter = self.deliverer.getter(queue, no_ack=no_ack)
+        self._host.ask(Get(getter, queue, no_ack), pulled)
+
+    def _nack(self, method: Basic.Nack) -> None:
+        if method.multiple and not method.delivery_tag:
+            # All that is unanswered now; after a pause it is this method that comes again.
+            method.delivery_tag = self.deliverer.unacked.last
+        self.deliverer.reject(
+            method.delivery_tag, self.publisher.transaction,
+            multiple=method.multiple, requeue=method.requeue,
+        )  # fmt: skip
+
+    def _reject(self, method: Basic.Reject) -> None:
+        tag = cast("int", method.delivery_tag)
+        transaction = self.publisher.transaction
+        self.deliverer.reject(tag, transaction, multiple=False, requeue=method.requeue)
+
+    def _recover_async(self, method: Basic.RecoverAsync | Basic.Recover) -> None:
+        if not method.requeue:
+            raise not_implemented("requeue=false")
+        self.deliverer.recover()
+
+    def _recover(self, method: Basic.Recover) -> None:
+        self._recover_async(method)
+        self._send(Basic.RecoverOk)
+
+    # The confirm and tx classes.
+
+    def _select_confirms(self, method: Confirm.Select) -> None:
+        if self.publisher.transaction is not None:
+            raise precondition_failed("cannot switch from tx to confirm mode")
+        if self.publisher.confirms is None:
+            self.publisher.end_run()
+            self.publisher.confirms = Confirms()
+        self._send_unless(method.nowait, Confirm.SelectOk)
+
+    def _select_tx(self, _: Command) -> None:
+        if self.publisher.confirms is not None:
+            raise precondition_failed("cannot switch from confirm to tx mode")
+        if self.publisher.transaction is None:
+            self.publisher.end_run()
+            self._begin_transaction()
+        self._send(Tx.SelectOk)
+
+    def _commit(self, _: Command) -> None:
+        transaction = self._transaction()
+
+        def committed(_: object) -> None:
+            self._begin_transaction()
+            self.deliverer.settle(transaction)
+            self._send(Tx.CommitOk)
+
+        self.publisher.send_returns(transaction)
+        self._host.ask(transaction.commit(self._host.now_ms), committed)
+
+    def _rollback(self, _: Command) -> None:
+        self.deliverer.rollback(self._transaction())
+        self._begin_transaction()
+        self._send(Tx.RollbackOk)
+
+    def _begin_transaction(self) -> None:
+        if self.publisher.transaction is not None:
+            self.publisher.transaction.end()
+        self.publisher.transaction = Transaction(self._host.transaction_bytes)
+
+    def _transaction(self) -> Transaction:
+        if self.publisher.transaction is None:
+            raise precondition_failed("channel is not transactional")
+        return self.publisher.transaction
+
+    def consumer_closed(self, consumer: ChannelConsumer) -> None:
+        """The queue of a consumer went away."""
+        known = self.deliverer.consumers.get(consumer.tag) is consumer
+        self.deliverer.remove(consumer)
+        if known and self._host.cancel_notify:
+            self._declarer.consumer_closed(consumer.tag)
+
+
+def _table(arguments: object) -> Table:
+    """The decoder's tables are ours, whatever pamqp's annotations say."""
+    return cast("Table", arguments)
+
+
+_Handler = Callable[[Channel, Any], None]
+
+_HANDLERS: Final[Mapping[type[Command], _Handler]] = {
+    Methods.Flow: Channel._flow,
+    Access.Request: Channel._access,
+    Basic.Qos: Channel._qos,
+    Basic.Consume: Channel._consume,
+    Basic.Cancel: Channel._cancel,
+    Basic.Get: Channel._get,
+    Basic.Nack: Channel._nack,
+    Basic.Reject: Channel._reject,
+    Basic.RecoverAsync: Channel._recover_async,
+    Basic.Recover: Channel._recover,
+    Confirm.Select: Channel._select_confirms,
+    Tx.Select: Channel._select_tx,
+    Tx.Commit: Channel._commit,
+    Tx.Rollback: Channel._rollback,
+}

@@ -1,0 +1,147 @@
+"""Declaring: the methods of the exchange and queue classes, on one channel.
+
+The rule: the topology does the work; here names are expanded as RabbitMQ expands them, and the
+answers are sent that the client waits for.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from pamqp.base import Frame as Command
+from pamqp.commands import Basic, Exchange, Queue
+
+from arneb_amqp.errors import not_found
+from arneb_amqp.session.channel_context import Host
+from arneb_amqp.session.effects import Perform
+from arneb_amqp.session.events import QueueDeclared
+
+
+class Answering(Protocol):
+    """Sends a method to the client, unless the channel is closing."""
+
+    def __call__(self, kind: type[Command], **fields: object) -> None: ...
+
+
+class Declarer:
+    """The declaring half of a channel."""
+
+    __slots__ = ("_host", "_last_queue", "_late", "_send")
+
+    def __init__(self, host: Host, send: Answering) -> None:
+        self._host = host
+        self._send = send
+        self._last_queue = ""
+        self._late: list[str] | None = None
+        """Consumers to be told after the ``queue.delete-ok`` that is due. Clients wait for that,
+        and some fail when they hear of the end of a consumer in between."""
+
+    def __repr__(self) -> str:
+        return f"<Declarer, last of {self._last_queue!r}>"
+
+    def expanded(self, queue: str) -> str:
+        """An empty name is the queue that was declared last on this channel. Raises 404."""
+        if not queue and not self._last_queue:
+            raise not_found("no previously declared queue")
+        return queue or self._last_queue
+
+    def consumer_closed(self, tag: str) -> None:
+        """The queue of a consumer went away, and the client wants to know."""
+        if self._late is None:
+            self._send(Basic.Cancel, consumer_tag=tag, nowait=True)
+        else:
+            self._late.append(tag)
+
+    def handle(self, method: Command) -> bool:
+        """Do what the method says; False when it is of another class."""
+        handler = _HANDLERS.get(type(method))
+        if handler is None:
+            return False
+        handler(self, method)
+        return True
+
+    def _declare_exchange(self, method: Exchange.Declare) -> None:
+        method.exchange = _stripped(method.exchange)
+        self._perform(method, Exchange.DeclareOk, method.nowait)
+
+    def _delete_exchange(self, method: Exchange.Delete) -> None:
+        method.exchange = _stripped(method.exchange)
+        self._perform(method, Exchange.DeleteOk, method.nowait)
+
+    def _bind_exchange(self, method: Exchange.Bind) -> None:
+        method.source, method.destination = _stripped(method.source), _stripped(method.destination)
+        self._perform(method, Exchange.BindOk, method.nowait)
+
+    def _unbind_exchange(self, method: Exchange.Unbind) -> None:
+        method.source, method.destination = _stripped(method.source), _stripped(method.destination)
+        self._perform(method, Exchange.UnbindOk, method.nowait)
+
+    def _declare_queue(self, method: Queue.Declare) -> None:
+        method.queue = _stripped(method.queue)
+
+        def declared(value: object) -> None:
+            assert isinstance(value, QueueDeclared)
+            self._last_queue = value.name
+            self._send_unless(
+                method.nowait, Queue.DeclareOk, queue=value.name,
+                message_count=value.message_count, consumer_count=value.consumer_count,
+            )  # fmt: skip
+
+        self._host.ask(Perform(method), declared)
+
+    def _delete_queue(self, method: Queue.Delete) -> None:
+        method.queue = _stripped(self.expanded(method.queue))
+
+        def deleted(count: object) -> None:
+            self._send_unless(method.nowait, Queue.DeleteOk, message_count=count)
+            late, self._late = self._late or (), None
+            for tag in late:
+                self._send(Basic.Cancel, consumer_tag=tag, nowait=True)
+
+        self._late = []
+        self._host.ask(Perform(method), deleted)
+
+    def _purge_queue(self, method: Queue.Purge) -> None:
+        method.queue = self.expanded(method.queue)
+        self._host.ask(
+            Perform(method),
+            lambda count: self._send_unless(method.nowait, Queue.PurgeOk, message_count=count),
+        )
+
+    def _bind_queue(self, method: Queue.Bind) -> None:
+        self._expand_binding(method)
+        self._perform(method, Queue.BindOk, method.nowait)
+
+    def _unbind_queue(self, method: Queue.Unbind) -> None:
+        self._expand_binding(method)
+        self._perform(method, Queue.UnbindOk, nowait=False)
+
+    def _expand_binding(self, method: Queue.Bind | Queue.Unbind) -> None:
+        if not method.queue and not method.routing_key:
+            method.routing_key = self.expanded("")
+        method.queue = _stripped(self.expanded(method.queue))
+        method.exchange = _stripped(method.exchange)
+
+    def _perform(self, method: Command, ok: type[Command], nowait: bool) -> None:
+        self._host.ask(Perform(method), lambda _: self._send_unless(nowait, ok))
+
+    def _send_unless(self, nowait: bool, kind: type[Command], **fields: object) -> None:
+        if not nowait:
+            self._send(kind, **fields)
+
+
+def _stripped(name: str) -> str:
+    """RabbitMQ takes line ends out of names."""
+    return name.replace("\r", "").replace("\n", "")
+
+
+_HANDLERS: Final[Mapping[type[Command], Callable[[Declarer, Any], None]]] = {
+    Exchange.Declare: Declarer._declare_exchange,
+    Exchange.Delete: Declarer._delete_exchange,
+    Exchange.Bind: Declarer._bind_exchange,
+    Exchange.Unbind: Declarer._unbind_exchange,
+    Queue.Declare: Declarer._declare_queue,
+    Queue.Delete: Declarer._delete_queue,
+    Queue.Purge: Declarer._purge_queue,
+    Queue.Bind: Declarer._bind_queue,
+    Queue.Unbind: Declarer._unbind_queue,
+}

@@ -1,0 +1,1 @@
+"""A connection: how it begins, stays alive and ends, and its channels."""

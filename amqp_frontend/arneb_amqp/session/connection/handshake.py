@@ -1,0 +1,184 @@
+"""The handshake: who may log in, and which limits both sides keep.
+
+Pure functions of the client's methods; :mod:`arneb_amqp.session.connection.session` calls them in
+order and moves the state.
+"""
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, cast
+
+from pamqp.commands import Connection
+
+from arneb_amqp.config import AmqpConfig
+from arneb_amqp.errors import (
+    NO_METHOD,
+    AmqpError,
+    access_refused,
+    command_invalid,
+    not_allowed,
+    syntax_error,
+)
+from arneb_amqp.wire.constants import FRAME_BYTES_MIN
+from arneb_amqp.wire.replies import make
+from arneb_amqp.wire.tables import (
+    Field,
+    Table,
+    boolean,
+    decode_table,
+    longstr,
+    lookup_bool,
+    lookup_table,
+    lookup_text,
+    table,
+)
+
+PRODUCT: Final = "RabbitMQ"
+VERSION: Final = "3.13.7"
+"""Clients change their behaviour on product and version; these name the one that we have."""
+
+MECHANISMS: Final = "PLAIN AMQPLAIN"
+LOCALES: Final = "en_US"
+
+CHANNEL_MAX_MIN: Final = 1
+
+CAPABILITIES: Final = {
+    "publisher_confirms": True,
+    "exchange_exchange_bindings": True,
+    "basic.nack": True,
+    "consumer_cancel_notify": True,
+    "connection.blocked": True,
+    "consumer_priorities": True,
+    "authentication_failure_close": True,
+    "per_consumer_qos": True,
+    "direct_reply_to": True,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What ``connection.start-ok`` says of the client, after it has logged in."""
+
+    user: str
+    cancel_notify: bool
+    blocked_notify: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What both sides have agreed on; 0 is no limit, and no heartbeat."""
+
+    channel_max: int
+    frame_bytes_max: int
+    heartbeat_s: int
+
+
+def start(config: AmqpConfig) -> Connection.Start:
+    """The broker's first method."""
+    capabilities = {name: boolean(value) for name, value in CAPABILITIES.items()}
+    properties: dict[str, Field] = {
+        "capabilities": table(capabilities),
+        "cluster_name": longstr(config.cluster_name),
+        "copyright": longstr("Copyright the Arneb authors"),
+        "information": longstr("This is Arneb. Licensed under Apache-2.0."),
+        "platform": longstr(f"Arneb on Python {platform.python_version()}"),
+        "product": longstr(PRODUCT),
+        "version": longstr(VERSION),
+    }
+    return make(
+        Connection.Start,
+        version_major=0,
+        version_minor=9,
+        server_properties=properties,
+        mechanisms=MECHANISMS,
+        locales=LOCALES,
+    )
+
+
+def tune(config: AmqpConfig) -> Connection.Tune:
+    """What the broker offers."""
+    return make(
+        Connection.Tune,
+        channel_max=config.channel_max,
+        frame_max=config.frame_bytes_max,
+        heartbeat=config.heartbeat_s,
+    )
+
+
+def log_in(method: Connection.StartOk, config: AmqpConfig, *, loopback: bool) -> Client:
+    """Check the client's credentials.
+
+    Raises 403 when they are wrong, in words that do not say why, and 502 or 503 when they
+    cannot even be read.
+    """
+    capabilities = lookup_table(cast("Table", method.client_properties), "capabilities")
+    read = _MECHANISMS.get(method.mechanism)
+    if read is None:
+        raise command_invalid(f"unknown authentication mechanism '{method.mechanism}'")
+    name, password = read(cast("bytes", method.response))
+    user = next((user for user in config.users if user.name == name), None)
+    if user is None or not user.admits(password, loopback=loopback):
+        raise access_refused(
+            f"Login was refused using authentication mechanism {method.mechanism}. "
+            "For details see the broker logfile.",
+            NO_METHOD,
+        )
+    return Client(
+        name,
+        cancel_notify=lookup_bool(capabilities, "consumer_cancel_notify"),
+        blocked_notify=lookup_bool(capabilities, "connection.blocked"),
+    )
+
+
+def wants_failure(method: Connection.StartOk) -> bool:
+    """The client wants to be told of a failed login; without that the socket is just closed."""
+    capabilities = lookup_table(cast("Table", method.client_properties), "capabilities")
+    return lookup_bool(capabilities, "authentication_failure_close")
+
+
+def agree(method: Connection.TuneOk, config: AmqpConfig) -> Limits:
+    """The limits that hold from now on. Raises 530 for one outside what was offered."""
+    _check("frame_max", method.frame_max, FRAME_BYTES_MIN, config.frame_bytes_max)
+    _check("channel_max", method.channel_max, CHANNEL_MAX_MIN, config.channel_max)
+    return Limits(method.channel_max, method.frame_max, method.heartbeat)
+
+
+def _check(name: str, wanted: int, minimum: int, offered: int) -> None:
+    if wanted and wanted < minimum:
+        raise not_allowed(
+            f"negotiated {name} = {wanted} is lower than the minimum allowed value ({minimum})"
+        )
+    if offered and not 0 < wanted <= offered:
+        detail = " (no limit)" if name == "channel_max" and not wanted else ""
+        raise not_allowed(
+            f"negotiated {name} = {wanted}{detail} is higher than the maximum allowed value "
+            f"({offered})"
+        )
+
+
+def _plain(response: bytes) -> tuple[str, str]:
+    """RFC 4616, without an authorisation identity: NUL user NUL password."""
+    empty, *parts = response.split(b"\0")
+    if empty or len(parts) != 2:
+        raise syntax_error("expected NUL, user, NUL, password as the PLAIN response")
+    name, password = (part.decode("utf-8", "surrogateescape") for part in parts)
+    return name, password
+
+
+def _amqplain(response: bytes) -> tuple[str, str]:
+    """A field table without its size."""
+    try:
+        fields = decode_table(response)
+    except AmqpError:
+        fields = {}
+    name, password = lookup_text(fields, "LOGIN"), lookup_text(fields, "PASSWORD")
+    if name is None or password is None:
+        raise syntax_error("AMQPLAIN auth info is missing LOGIN or PASSWORD field")
+    return name, password
+
+
+_MECHANISMS: Final[dict[str, Callable[[bytes], tuple[str, str]]]] = {
+    "PLAIN": _plain,
+    "AMQPLAIN": _amqplain,
+}

@@ -1,0 +1,286 @@
+"""The life of a connection: it shakes hands, stays alive, closes and ends.
+
+The rule: this module knows the methods of the connection class and nothing of channels; what
+must end with the connection is ended by :meth:`Lifecycle.end_channels`.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pamqp.base import Frame as Command
+from pamqp.commands import Connection
+
+from arneb_amqp.errors import (
+    NO_METHOD,
+    AmqpError,
+    ChannelException,
+    ReplyCode,
+    channel_error,
+    connection_forced,
+    not_allowed,
+)
+from arneb_amqp.session.broker_context import Surroundings, Vhost
+from arneb_amqp.session.connection import handshake
+from arneb_amqp.session.connection.heartbeats import NEVER, Beat, Heartbeats
+from arneb_amqp.session.connection.throttle import Throttle
+from arneb_amqp.session.effect_queue import Agenda
+from arneb_amqp.session.effects import Disconnect, EndConnection, Request
+from arneb_amqp.session.output import Outbox
+from arneb_amqp.session.transitions import (
+    ConnectionInput,
+    ConnectionState,
+    IllegalMoveError,
+    next_state,
+)
+from arneb_amqp.wire.constants import (
+    CHANNEL_ZERO,
+    FRAME_BYTES_MIN,
+    HEARTBEAT_FRAME,
+    PROTOCOL_HEADER,
+    ChannelId,
+)
+from arneb_amqp.wire.fast import FastReader
+from arneb_amqp.wire.frames import BadProtocolHeader, ProtocolHeaderReader
+from arneb_amqp.wire.replies import close_connection, make
+from arneb_core.shortages import Short
+
+_DEAF: Final = (ConnectionState.CLOSING, ConnectionState.CLOSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A request that is not answered, and whom to blame if it is refused."""
+
+    then: Callable[[object], None]
+    channel: ChannelId
+    method: tuple[int, int]
+
+
+class Lifecycle(ABC):
+    """What a connection is apart from its channels.
+
+    Invariant: ``waiting`` has one member for each request that was ordered and not answered,
+    in order.
+    """
+
+    def __init__(self, around: Surroundings, now: float) -> None:
+        self._around = around
+        self._config = around.config
+        self.state = ConnectionState.AWAITING_HEADER
+        self.now = now
+        self._heartbeats = Heartbeats(now)
+        self._deadline = now + self._config.handshake_s
+        self._disconnected = False
+        self._header = ProtocolHeaderReader()
+        self.reader = FastReader(
+            message_bytes_max=self._config.message_bytes_max,
+            partial_bytes_max=self._config.partial_bytes_max,
+        )
+        self.agenda = Agenda()
+        self.outbox = Outbox()
+        self.waiting: deque[Waiting] = deque()
+        self.current: tuple[ChannelId, tuple[int, int]] = (CHANNEL_ZERO, NO_METHOD)
+        """Channel and method of the input that is being handled."""
+        self.user = ""
+        self.cancel_notify = False
+        self.throttle = Throttle()
+        self._blocked_notify = False
+        self.frame_bytes_max = FRAME_BYTES_MIN
+        self.channel_max = 0
+        self.vhost: Vhost | None = None
+
+    @abstractmethod
+    def end_channels(self) -> None:
+        """All channels end at once; input that is not handled yet is dropped."""
+
+    def ask(self, request: Request, then: Callable[[object], None]) -> None:
+        """Order a request and stop handling input until it is answered."""
+        self.agenda.emit(request)
+        self.waiting.append(Waiting(then, *self.current))
+
+    # Time.
+
+    def next_timer(self) -> float:
+        """When :meth:`handle_timer` should be called at the latest."""
+        return NEVER if self._disconnected else min(self._deadline, self._heartbeats.next_timer())
+
+    def handle_timer(self, now: float) -> None:
+        """Send a heartbeat, or give the peer up, if it is time to."""
+        self.now = now
+        if self._disconnected:
+            return
+        if now >= self._deadline:
+            self.cut(f"timed out in connection state {self.state.value}")
+            return
+        match self._heartbeats.check(now):
+            case Beat.SEND:
+                self.outbox.send_chunks((HEARTBEAT_FRAME,))
+            case Beat.GIVE_UP:
+                self.cut("missed heartbeats from client")
+            case Beat.NOTHING:
+                pass
+
+    def received(self, now: float) -> None:
+        """Something came from the peer."""
+        self.now = now
+        self._heartbeats.received(now)
+
+    def sent(self, now: float) -> None:
+        """Something goes to the peer."""
+        self._heartbeats.sent(now)
+
+    # Shortages.
+
+    def block(self) -> None:
+        """The client publishes though something is short: no more of it is handled."""
+        # A client that is not read cannot show that it lives.
+        self._heartbeats.received(NEVER)
+        if self._blocked_notify:
+            self.outbox.send(CHANNEL_ZERO, make(Connection.Blocked, reason=self.throttle.reason))
+
+    def shortage_changed(self, short: Short) -> None:
+        """Something else is short now, or nothing."""
+        if self.throttle.change(short):
+            self._heartbeats.received(self.now)
+            if self._blocked_notify:
+                self.outbox.send(CHANNEL_ZERO, make(Connection.Unblocked))
+
+    # Beginning.
+
+    def receive_header(self, data: bytes | bytearray) -> bytes:
+        """Take the protocol header; what follows it."""
+        try:
+            rest = self._header.receive(data)
+        except BadProtocolHeader:
+            # 4.2.2: "... the server MUST ... write a valid protocol header ... and then
+            # close the socket connection."
+            self.outbox.send_chunks((PROTOCOL_HEADER,))
+            self.cut("the peer does not speak AMQP 0-9-1")
+            return b""
+        if rest is None:
+            return b""
+        self._move(ConnectionInput.HEADER)
+        self.outbox.send(CHANNEL_ZERO, handshake.start(self._config))
+        return rest
+
+    def handle_method(self, method: Command) -> None:
+        """A method on channel 0."""
+        happened, handler = _METHODS.get(type(method), _UNEXPECTED)
+        if self.state in _DEAF:
+            if happened is ConnectionInput.PEER_CLOSE:
+                self.outbox.send(CHANNEL_ZERO, make(Connection.CloseOk))
+            elif happened is ConnectionInput.PEER_CLOSE_OK:
+                self.cut("closed")
+            return
+        try:
+            self._move(happened)
+        except IllegalMoveError:
+            raise self.unexpected() from None
+        handler(self, method)
+
+    def unexpected(self) -> AmqpError:
+        """The error for a method that does not fit the state."""
+        return channel_error(f"unexpected method in connection state {self.state.value}")
+
+    def _start_ok(self, method: Connection.StartOk) -> None:
+        try:
+            client = handshake.log_in(method, self._config, loopback=self._around.loopback)
+        except AmqpError as error:
+            if isinstance(error, ChannelException) and handshake.wants_failure(method):
+                raise
+            self.cut(error.explanation)
+            return
+        self.user, self.cancel_notify = client.user, client.cancel_notify
+        self._blocked_notify = client.blocked_notify
+        # A client may go on to use what is offered before it has seen that we agree.
+        self.reader.frame_bytes_max = self._config.frame_bytes_max
+        self.outbox.send(CHANNEL_ZERO, handshake.tune(self._config))
+
+    def _tune_ok(self, method: Connection.TuneOk) -> None:
+        limits = handshake.agree(method, self._config)
+        self.channel_max = limits.channel_max
+        self.frame_bytes_max = self.reader.frame_bytes_max = limits.frame_bytes_max
+        self._heartbeats.interval_s = limits.heartbeat_s
+
+    def _open(self, method: Connection.Open) -> None:
+        self.vhost = self._around.vhosts(method.virtual_host)
+        if self.vhost is None:
+            raise not_allowed(f"vhost {method.virtual_host} not found")
+        self._deadline = NEVER
+        self.outbox.send(CHANNEL_ZERO, make(Connection.OpenOk, known_hosts=""))
+
+    def _update_secret(self, _: Connection.UpdateSecret) -> None:
+        # There are no tokens that run out, so there is nothing to renew.
+        self.outbox.send(CHANNEL_ZERO, make(Connection.UpdateSecretOk))
+
+    def _refuse(self, _: Command) -> None:
+        raise self.unexpected()
+
+    # Ending.
+
+    def _closed_by_peer(self, _: Connection.Close) -> None:
+        self.end_channels()
+
+        def ended(_: object) -> None:
+            self.outbox.send(CHANNEL_ZERO, make(Connection.CloseOk))
+            # 1.4.2.11: the client closes the socket when it has read this. If ours were closed
+            # first, some clients would take their own goodbye for a broken connection.
+            self.cut("closed by the client", peer_first=True)
+
+        self.ask(EndConnection(), ended)
+
+    def fail(self, error: AmqpError) -> None:
+        """Close the connection with ``error``."""
+        if self.state in _DEAF:
+            return
+        # To whoever has not logged in nothing is said but that just this failed.
+        told = self.state in (ConnectionState.OPEN, ConnectionState.OPENING) or (
+            error.reply_code in (ReplyCode.ACCESS_REFUSED, ReplyCode.NOT_ALLOWED)
+        )
+        if not told:
+            self.cut(error.explanation)
+            return
+        self.end_channels()
+        self.outbox.mute_channels()
+        self._move(ConnectionInput.FAIL)
+        self.outbox.send(CHANNEL_ZERO, close_connection(error))
+        self.reader.close()
+        self._deadline = self.now + self._config.close_s
+        self.ask(EndConnection(), lambda _: None)
+
+    def shut_down(self, reason: str) -> None:
+        """The broker stops."""
+        if self.state is ConnectionState.OPEN:
+            self.current = CHANNEL_ZERO, NO_METHOD
+            self.fail(connection_forced(reason))
+        elif self.state not in _DEAF:
+            self.cut(reason)
+
+    def cut(self, reason: str, *, peer_first: bool = False) -> None:
+        """End the connection without another word."""
+        if self._disconnected:
+            return
+        self._disconnected = True
+        self.end_channels()
+        self._move(ConnectionInput.CUT)
+        self.agenda.emit(Disconnect(reason, peer_first))
+
+    def _move(self, happened: ConnectionInput) -> None:
+        self.state = next_state(self.state, happened)
+
+
+_Handler = Callable[[Lifecycle, Any], None]
+
+_UNEXPECTED: Final[tuple[ConnectionInput, _Handler]] = (ConnectionInput.WORK, Lifecycle._refuse)
+
+_METHODS: Final[Mapping[type[Command], tuple[ConnectionInput, _Handler]]] = {
+    Connection.StartOk: (ConnectionInput.START_OK, Lifecycle._start_ok),
+    Connection.TuneOk: (ConnectionInput.TUNE_OK, Lifecycle._tune_ok),
+    Connection.Open: (ConnectionInput.OPEN, Lifecycle._open),
+    Connection.UpdateSecret: (ConnectionInput.WORK, Lifecycle._update_secret),
+    Connection.Close: (ConnectionInput.PEER_CLOSE, Lifecycle._closed_by_peer),
+    Connection.CloseOk: (ConnectionInput.PEER_CLOSE_OK, Lifecycle._refuse),
+}

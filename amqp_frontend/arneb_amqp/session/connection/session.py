@@ -1,0 +1,398 @@
+"""A connection: bytes, events and time in; bytes and effects out. No I/O.
+
+Whoever owns the socket calls, in this order after each wake-up::
+
+    session.receive_data(data, now, now_ms)     # or handle(event, ...), handle_timer(now)
+    for effect in session.take_effects(): ...   # carry them out; requests get an answer
+    socket.send(session.data_to_send(now))
+    # while session.has_more: let others have their turn, session.go_on(now, now_ms), and so on
+
+The rule: while a request is not answered, input that has arrived waits; events that answer
+earlier effects, deliveries and timers do not.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pamqp.commands import Basic
+from pamqp.commands import Channel as ChannelMethods
+
+from arneb_amqp.errors import (
+    NO_METHOD,
+    AmqpError,
+    ChannelException,
+    channel_error,
+    not_allowed,
+    unexpected_frame,
+)
+from arneb_amqp.routing.routes import Routes
+from arneb_amqp.session.broker_context import Surroundings
+from arneb_amqp.session.channel.channel import Channel
+from arneb_amqp.session.connection.lifecycle import Lifecycle
+from arneb_amqp.session.consume.ack_timeouts import look_s
+from arneb_amqp.session.consume.deliverer import ChannelConsumer
+from arneb_amqp.session.consume.unacked import ConsumerId, consumer_of
+from arneb_amqp.session.effect_queue import Collecting
+from arneb_amqp.session.effects import Effect, Find
+from arneb_amqp.session.events import (
+    Answered,
+    Committed,
+    ConsumerClosed,
+    Event,
+    Refused,
+    ShortageChanged,
+    Shutdown,
+)
+from arneb_amqp.session.pauses import Pause, StillSearching
+from arneb_amqp.session.transaction import TransactionBytes
+from arneb_amqp.session.transitions import ChannelState, ConnectionState
+from arneb_amqp.wire.constants import (
+    BASIC_PUBLISH,
+    CHANNEL_ZERO,
+    CLASS_BASIC,
+    ChannelId,
+)
+from arneb_amqp.wire.items import Ack, AckRun, Broken, Heartbeat, Item, Method, Publish, PublishRun
+from arneb_amqp.wire.methods import describe_method, method_ids
+from arneb_amqp.wire.replies import make
+from arneb_core.interface import Deliveries
+
+TURN_WORK: Final = 2_500
+"""What is handled of one read before others have their turn, in microseconds, about. A full read of
+small messages that go one way is one run and costs less."""
+
+ACKS_PER_WORK: Final = 4
+"""Acks handled in a microsecond."""
+
+METHOD_WORK: Final = 30
+"""What most methods cost more than an answer to a delivery."""
+
+_ANSWERS: Final = (Basic.Reject, Basic.Nack)
+
+BASIC_ACK: Final = (CLASS_BASIC, 80)
+
+
+class ConnectionSession(Lifecycle):
+    """One connection with its channels and their consumers."""
+
+    def __init__(self, around: Surroundings, now: float) -> None:
+        super().__init__(around, now)
+        self.now_ms = 0
+        self.work_left = 0
+        self._items: deque[Item] = deque()
+        self._channels: dict[ChannelId, Channel] = {}
+        self._consumer_ids = 0
+        self._consumers: dict[ConsumerId, ChannelConsumer] = {}
+        self._confirming: dict[Collecting, None] = {}
+        self._timeout_s = around.config.consumer_timeout_s
+        self.transaction_bytes = TransactionBytes(around.config.transaction_bytes_max)
+        self._look_s = look_s(self._timeout_s)
+        self._next_look = now + self._look_s
+        self.timer_nearer = False
+        """:meth:`next_timer` says an earlier time than it did; cleared by who looks."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<ConnectionSession {self.state.value}, {len(self._channels)} channels, "
+            f"{self.agenda!r}, {len(self.waiting)} requests>"
+        )
+
+    # Input.
+
+    def receive_data(self, data: bytes | bytearray, now: float, now_ms: int) -> None:
+        """Take bytes from the socket. Then take the effects, and the data to send."""
+        self.now_ms = now_ms
+        self.received(now)
+        if self.state is ConnectionState.AWAITING_HEADER:
+            data = self.receive_header(data)
+        if data:
+            self._items.extend(self.reader.receive(data))
+        self.work_left = TURN_WORK
+        self._advance()
+
+    @property
+    def has_more(self) -> bool:
+        """Something that came is not handled, though nothing has to be waited for: others were to
+        have their turn, and then :meth:`go_on` must be called."""
+        if self.waiting or self.throttle.blocked or self.state is ConnectionState.CLOSED:
+            return False
+        return bool(self._items) or self.reader.has_more
+
+    def go_on(self, now: float, now_ms: int) -> None:
+        """Handle more of what came. Then take the effects, and the data to send."""
+        self.now, self.now_ms = now, now_ms
+        self.work_left = TURN_WORK
+        self._advance()
+
+    def handle(self, event: Event, now: float, now_ms: int) -> None:
+        """Take an event. Then take the effects, and the data to send."""
+        self.now, self.now_ms = now, now_ms
+        match event:
+            case Committed(token, error, refused):
+                publisher, last_tag = self.agenda.committed(token)
+                publisher.committed(last_tag, error, refused=refused)
+            case Answered(value):
+                waiting = self.waiting.popleft()
+                self.current = waiting.channel, waiting.method
+                waiting.then(value)
+                self._advance()
+            case Refused(error):
+                waiting = self.waiting.popleft()
+                self.failed(waiting.channel, error.caused_by(waiting.method))
+                self._advance()
+            case ConsumerClosed(id_):
+                for channel in self._channels.values():
+                    channel.deliverer.orphaned(id_)
+                consumer = self._consumers.get(consumer_of(id_))
+                if consumer is not None:
+                    self._channels[consumer.deliverer.channel].consumer_closed(consumer)
+            case ShortageChanged(short):
+                self.shortage_changed(short)
+                self._advance()
+            case Shutdown(reason):
+                self.shut_down(reason)
+
+    def deliver(self, id_: ConsumerId, run: Deliveries) -> None:
+        """Send a run of deliveries; those of a consumer that has gone are dropped, since the
+        core has them back already."""
+        consumer = self._consumers.get(consumer_of(id_))
+        if consumer is not None:
+            consumer.deliver(id_, run)
+
+    # Time.
+
+    def next_timer(self) -> float:
+        """When :meth:`handle_timer` should be called at the latest."""
+        due = super().next_timer()
+        return min(due, self._next_look) if self.state is ConnectionState.OPEN else due
+
+    def handle_timer(self, now: float) -> None:
+        """As the lifecycle's; and close channels whose clients do not answer."""
+        super().handle_timer(now)
+        if now < self._next_look:
+            return
+        self._next_look = now + self._look_s
+        for channel in list(self._channels.values()):
+            try:
+                if channel.state is ChannelState.OPEN:
+                    channel.deliverer.check_answers(now, self._timeout_s)
+            except AmqpError as error:
+                self.failed(channel.id, error)
+
+    # Output.
+
+    def take_effects(self) -> list[Effect]:
+        """What is to be done, in order; the session waits for an answer to each request."""
+        return self.agenda.take()
+
+    def data_to_send(self, now: float) -> bytes:
+        """What is to be written, all that has come up since the last call."""
+        if self._confirming:
+            for publisher in self._confirming:
+                publisher.send_confirms()
+            self._confirming.clear()
+        if not self.outbox.size:
+            return b""
+        self.sent(now)
+        return self.outbox.take()
+
+    # What channels use (see arneb_amqp.session.channel_context).
+
+    @property
+    def routes(self) -> Routes:
+        """The routes of the vhost."""
+        assert self.vhost is not None, "channels come after connection.open"
+        return self.vhost.routes
+
+    def foreign_topic(self, queue: str) -> bool:
+        """Somebody else made a topic where that queue would be."""
+        assert self.vhost is not None, "channels come after connection.open"
+        return self.vhost.foreign_topic(queue)
+
+    def refuses(self, queues: Sequence[str]) -> bool:
+        """One of ``queues`` may refuse a publish."""
+        assert self.vhost is not None, "channels come after connection.open"
+        return self.vhost.refuses(queues)
+
+    def answer_timeout_s(self, queue: str) -> float | None:
+        """How long deliveries of ``queue`` may wait for their answers, if it says so itself."""
+        assert self.vhost is not None, "channels come after connection.open"
+        return self.vhost.answer_timeout_s(queue)
+
+    def look_within(self, timeout_s: float) -> None:
+        """Look at unanswered deliveries as often as this timeout takes."""
+        if look_s(timeout_s) < self._look_s:
+            self._look_s = look_s(timeout_s)
+            self._next_look = min(self._next_look, self.now + self._look_s)
+            self.timer_nearer = True
+
+    def confirming(self, publisher: Collecting) -> None:
+        """``publisher`` has confirms to send."""
+        self._confirming[publisher] = None
+
+    def next_consumer(self) -> ConsumerId:
+        """A consumer id that was never used."""
+        self._consumer_ids += 1
+        return ConsumerId(self._consumer_ids)
+
+    def register(self, consumer: ChannelConsumer) -> None:
+        """Send this consumer's deliveries to it."""
+        self._consumers[consumer.id] = consumer
+
+    def forget(self, consumer: ConsumerId) -> None:
+        """Send no more deliveries to it."""
+        self._consumers.pop(consumer, None)
+
+    def new_name(self) -> str:
+        """The random part of a name that the server gives."""
+        return self._around.new_name()
+
+    def failed(self, channel: ChannelId, error: AmqpError) -> None:
+        """Close what ``error`` belongs to."""
+        known = self._channels.get(channel)
+        if isinstance(error, ChannelException) and known is not None:
+            known.fail(error)
+        else:
+            self.fail(error)
+
+    def end_channels(self) -> None:
+        """All channels end at once; input that is not handled yet is dropped."""
+        for channel in self._channels.values():
+            channel.end()
+        self._channels.clear()
+        self._items.clear()
+        self.throttle.blocked = False
+
+    @property
+    def blocked(self) -> bool:
+        """The client is not to be read until something has changed."""
+        return self.throttle.blocked
+
+    # Items.
+
+    def _advance(self) -> None:
+        items = self._items
+        while not (self.waiting or self.throttle.blocked) and self.work_left > 0:
+            if not items:
+                if not self.reader.has_more or self.state is ConnectionState.CLOSED:
+                    return
+                items.extend(self.reader.receive(b""))
+                self.work_left -= TURN_WORK // 2
+                continue
+            item = items.popleft()
+            handle, work = _HANDLERS[type(item)]
+            self.work_left -= work
+            try:
+                handle(self, item)
+            except Pause as pause:
+                self._pause(pause, item)
+            except AmqpError as error:
+                channel, method = self.current
+                self.failed(channel, error.caused_by(method))
+
+    def _pause(self, pause: Pause, item: Item) -> None:
+        """Handle the rest of an item later."""
+        self._items.appendleft(pause.rest or item)
+        if isinstance(pause, StillSearching):
+            self.ask(Find(pause.search), lambda _: None)
+
+    def _publish_run(self, item: PublishRun) -> None:
+        if self._held_back(item):
+            return
+        self.current = item.channel, BASIC_PUBLISH
+        self.work_left -= len(item.bodies)
+        self._channel(item.channel).publish_run(item)
+
+    def _publish(self, item: Publish) -> None:
+        if self._held_back(item):
+            return
+        self.current = item.channel, BASIC_PUBLISH
+        self._channel(item.channel).publish(item)
+
+    def _held_back(self, item: Item) -> bool:
+        """Something is short, and the client is blocked from this publish on."""
+        if not self.throttle.short or self.state is not ConnectionState.OPEN:
+            return False
+        self.throttle.publish()
+        self._items.appendleft(item)
+        self.block()
+        return True
+
+    def _ack_run(self, item: AckRun) -> None:
+        self.current = item.channel, BASIC_ACK
+        self.work_left -= len(item.tags) // ACKS_PER_WORK
+        self._channel(item.channel).ack_run(item)
+
+    def _ack(self, item: Ack) -> None:
+        self.current = item.channel, BASIC_ACK
+        self._channel(item.channel).ack(item)
+
+    def _heartbeat(self, _: Heartbeat) -> None:
+        """Any traffic has been noted already."""
+
+    def _broken(self, item: Broken) -> None:
+        self.current = item.channel, item.error.method or NO_METHOD
+        if item.framing_lost:
+            self.fail(item.error)
+            self.cut(item.error.explanation)
+            return
+        if isinstance(item.error, ChannelException):
+            self._channel(item.channel)  # which may be a worse mistake of the peer's
+        raise item.error
+
+    def _method(self, item: Method) -> None:
+        channel, method = item.channel, item.method
+        self.current = channel, method_ids(method)
+        if not isinstance(method, _ANSWERS):
+            self.work_left -= METHOD_WORK
+        if channel == CHANNEL_ZERO:
+            self.handle_method(method)
+        elif self.state is not ConnectionState.OPEN:
+            raise unexpected_frame(describe_method(method), NO_METHOD)
+        elif isinstance(method, ChannelMethods.Open) and channel not in self._channels:
+            self._open_channel(channel)
+        else:
+            known = self._channel(channel)
+            known.handle(method)
+            if known.state is ChannelState.CLOSED:
+                # Not del: an error may have ended all channels meanwhile.
+                self._channels.pop(channel, None)
+
+    def _channel(self, id_: ChannelId) -> Channel:
+        channel = self._channels.get(id_)
+        if channel is not None:
+            return channel
+        self._check_channel_count()
+        raise channel_error("expected 'channel.open'")
+
+    def _open_channel(self, id_: ChannelId) -> None:
+        self._check_channel_count()
+        self._channels[id_] = Channel(self, id_)
+        self.outbox.send(id_, make(ChannelMethods.OpenOk, channel_id=""))
+
+    def _check_channel_count(self) -> None:
+        """Whether there may be one channel more, in the words for a number that is not open."""
+        if self.state is not ConnectionState.OPEN:
+            raise self.unexpected()
+        count, limit = len(self._channels), self.channel_max
+        if limit and count >= limit:
+            raise not_allowed(
+                f"number of channels opened ({count}) has reached the negotiated channel_max "
+                f"({limit})",
+                NO_METHOD,
+            )
+
+
+_Handler = Callable[[ConnectionSession, Any], None]
+
+_HANDLERS: Final[Mapping[type[Item], tuple[_Handler, int]]] = {
+    PublishRun: (ConnectionSession._publish_run, 10),
+    Publish: (ConnectionSession._publish, 10),
+    AckRun: (ConnectionSession._ack_run, 10),
+    Ack: (ConnectionSession._ack, 10),
+    Method: (ConnectionSession._method, 10),
+    Heartbeat: (ConnectionSession._heartbeat, 1),
+    Broken: (ConnectionSession._broken, 40),
+}
+"""Who handles an item, and what that costs at the least, in microseconds."""

@@ -1,0 +1,1 @@
+"""Consuming on a channel: deliveries and what the client answers."""

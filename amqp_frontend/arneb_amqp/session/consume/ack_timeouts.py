@@ -1,0 +1,105 @@
+"""Answers that are due: a client that never answers a delivery must not keep it for ever.
+
+The rule: nothing is noted for a delivery. Now and then the next delivery tag is noted with the
+time, and whatever is still unanswered below an old note has been out for as long. So a channel
+is closed at most one look late, as in RabbitMQ, which looks once a minute.
+"""
+
+from collections import deque
+from collections.abc import Collection
+from typing import Final
+
+from arneb_amqp.errors import ChannelException, precondition_failed
+from arneb_amqp.session.consume.unacked import ConsumerId, Unacked
+from arneb_amqp.wire.constants import ChannelId
+
+LOOK_S_MAX: Final = 60.0
+LOOKS_MIN: Final = 4
+"""Looks within one timeout, should it be short."""
+
+
+def look_s(timeout_s: float) -> float:
+    """The time between two looks; infinity when nothing times out."""
+    return min(LOOK_S_MAX, timeout_s / LOOKS_MIN) if timeout_s else float("inf")
+
+
+class Answers:
+    """When the deliveries of one channel were out already."""
+
+    __slots__ = ("_notes",)
+
+    def __init__(self) -> None:
+        self._notes: deque[tuple[int, float]] = deque()
+
+    def __repr__(self) -> str:
+        return f"<Answers {len(self._notes)} notes>"
+
+    def overdue(self, oldest: int | None, next_tag: int, now: float, timeout_s: float) -> bool:
+        """Whether the delivery ``oldest``, the first that is unanswered, has been out for
+        ``timeout_s``. ``next_tag``: no delivery has that tag yet."""
+        notes = self._notes
+        while notes and (oldest is None or notes[0][0] <= oldest):
+            notes.popleft()
+        if oldest is None:
+            return False
+        if not notes or notes[-1][0] < next_tag:
+            notes.append((next_tag, now))
+        return notes[0][1] + timeout_s <= now
+
+
+class Patience:
+    """How long the deliveries of one channel may wait for their answers. ``timeout_s`` is what
+    was exceeded when it was found to be over.
+
+    Invariant: whoever is in ``_own`` has a timeout of its own, and notes of its own.
+    """
+
+    __slots__ = ("_notes", "_own", "timeout_s")
+
+    def __init__(self) -> None:
+        self._notes = Answers()
+        self._own: dict[ConsumerId, tuple[float, Answers]] = {}
+        self.timeout_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Patience {self._notes!r}, {len(self._own)} of their own>"
+
+    def begin(self, owner: ConsumerId, timeout_s: float) -> None:
+        """Deliveries to ``owner`` may wait so long; 0 = for ever."""
+        self._own[owner] = timeout_s or float("inf"), Answers()
+
+    def is_over(
+        self, unacked: Unacked, here: Collection[ConsumerId], now: float, timeout_s: float
+    ) -> bool:
+        """Whether one has waited for too long. ``here``: who may still get deliveries;
+        ``timeout_s`` counts for who has none of its own, 0 = for ever."""
+        oldest = unacked.oldest
+        if self._own:
+            by_owner = unacked.oldest_by_owner()
+            if self._own_is_over(by_owner, unacked.next_tag, here, now):
+                return True
+            oldest = min(by_owner.values(), default=None)
+        self.timeout_s = timeout_s
+        return bool(timeout_s) and self._notes.overdue(oldest, unacked.next_tag, now, timeout_s)
+
+    def _own_is_over(
+        self, oldest: dict[ConsumerId, int], next_tag: int, here: Collection[ConsumerId], now: float
+    ) -> bool:
+        """The same for those with a timeout of their own, who are taken out of ``oldest``."""
+        for owner, (timeout_s, answers) in list(self._own.items()):
+            tag = oldest.pop(owner, None)
+            if answers.overdue(tag, next_tag, now, timeout_s):
+                self.timeout_s = timeout_s
+                return True
+            if tag is None and owner not in here:
+                del self._own[owner]
+        return False
+
+
+def timed_out(channel: ChannelId, timeout_s: float) -> ChannelException:
+    """RabbitMQ's 406 for a client that does not answer."""
+    return precondition_failed(
+        f"delivery acknowledgement on channel {channel} timed out. Timeout value used: "
+        f"{round(timeout_s * 1000)} ms. This timeout value can be configured, see consumers doc "
+        "guide to learn more"
+    )

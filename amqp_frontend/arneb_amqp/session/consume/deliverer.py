@@ -1,0 +1,385 @@
+"""Delivering: consumers, deliveries and their acknowledgement, on one channel.
+
+The rule of this module: deliveries and acks are handled by the run. Only what a single
+message makes necessary (a batch of another protocol to be taken apart, some of a run
+redelivered) is done message by message.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from operator import itemgetter
+from typing import Final
+
+from arneb_amqp.errors import not_allowed, not_implemented, precondition_failed
+from arneb_amqp.session.channel_context import Host
+from arneb_amqp.session.consume.ack_timeouts import Patience, timed_out
+from arneb_amqp.session.consume.stream_reader import StreamReader
+from arneb_amqp.session.consume.unacked import ConsumerId, Settled, Unacked, consumer_of
+from arneb_amqp.session.consume.unbatching import taken_apart
+from arneb_amqp.session.effects import Consume, Leave, Reject, Release, Wake
+from arneb_amqp.session.events import Pulled
+from arneb_amqp.session.pauses import Pause
+from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo
+from arneb_amqp.session.transaction import Answer, Transaction
+from arneb_amqp.wire.constants import ChannelId, DeliveryTag
+from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
+from arneb_amqp.wire.tables import Table
+from arneb_core.entry import Origin
+from arneb_core.interface import Deliveries, Window
+from arneb_core.position import Position
+
+ANSWERS_PER_TURN: Final = 40_000
+"""What one method answers of many deliveries before others have their turn: some 2 ms."""
+
+_ORIGIN: Final = itemgetter(1)
+_AMQP: Final = bytes((Origin.AMQP,))
+
+
+class ConsumerState(Enum):
+    """Where a consumer stands."""
+
+    ATTACHING = "attaching"
+    """``basic.consume`` is not answered yet; deliveries wait."""
+    ACTIVE = "active"
+    CANCELLED = "cancelled"
+    """It gets nothing more; what it has got can still be answered."""
+
+
+@dataclass(slots=True, eq=False)
+class ChannelConsumer:
+    """A consumer of a channel."""
+
+    id: ConsumerId
+    """That of its first attachment."""
+    deliverer: "Deliverer"
+    tag: str
+    queue: str
+    no_ack: bool
+    encoder: DeliverEncoder
+    state: ConsumerState
+    early: list[tuple[ConsumerId, Deliveries]]
+    """Came before the answer to ``basic.consume``."""
+    stream: StreamReader | None = None
+    """Its queue is a stream."""
+
+    def deliver(self, owner: ConsumerId, run: Deliveries) -> None:
+        """Send the run to the client. ``owner`` is the attachment that got it."""
+        if self.state is ConsumerState.ACTIVE:
+            self.deliverer.deliver(self, owner, run)
+        elif self.state is ConsumerState.ATTACHING:
+            self.early.append((owner, run))
+
+
+class Deliverer:
+    """The consuming half of a channel.
+
+    ``window`` is the prefetch limit that the consumers of the channel share; ``prefetch`` is
+    the limit that consumers declared from now on get for themselves.
+    """
+
+    __slots__ = (
+        "_getters",
+        "_host",
+        "_orphans",
+        "_patience",
+        "_streams",
+        "channel",
+        "consumers",
+        "prefetch",
+        "reply_to",
+        "unacked",
+        "window",
+    )
+
+    def __init__(self, host: Host, channel: ChannelId, reply_to: ReplyTo) -> None:
+        self._host = host
+        self.reply_to = reply_to
+        self.channel = channel
+        self._getters: dict[tuple[str, bool], ConsumerId] = {}
+        self.consumers: dict[str, ChannelConsumer] = {}
+        self._streams: dict[ConsumerId, str] = {}
+        self._orphans: set[ConsumerId] = set()
+        self.prefetch = 0
+        self.unacked = Unacked()
+        self._patience = Patience()
+        self.window = Window()
+
+    def begin(
+        self, tag: str, queue: str, *, no_ack: bool, exclusive: bool, arguments: Table
+    ) -> tuple[ChannelConsumer, Consume]:
+        """A new consumer and the request that attaches it. Raises 530 for a tag in use."""
+        answers = queue == REPLY_TO
+        if tag in self.consumers and not (answers and tag == self.reply_to.tag):
+            raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
+        if answers:
+            self.reply_to.check(no_ack=no_ack)
+        tag = tag or f"amq.ctag-{self._host.new_name()}"
+        if answers:
+            # RabbitMQ has no queue there to which arguments could mean something.
+            queue, arguments = self.reply_to.begin(self._host.new_name(), tag), {}
+        consumer = ChannelConsumer(
+            self._host.next_consumer(), self, tag, queue, no_ack,
+            DeliverEncoder(self.channel, tag, self._host.frame_bytes_max),
+            ConsumerState.ATTACHING, [],
+        )  # fmt: skip
+        windows = (Window(self.prefetch), self.window)
+        request = Consume(consumer.id, queue, tag, no_ack, exclusive, arguments, windows)
+        self.consumers[tag] = consumer
+        self._host.register(consumer)
+        return consumer, request
+
+    def attached(self, consumer: ChannelConsumer) -> None:
+        """The consumer is there, and the client has been told."""
+        if consumer.state is not ConsumerState.ATTACHING:
+            return
+        consumer.state = ConsumerState.ACTIVE
+        if consumer.stream is not None:
+            self._streams[consumer.id] = consumer.stream.reading.queue
+        self._time(consumer.id, consumer.queue)
+        early, consumer.early = consumer.early, []
+        for owner, run in early:
+            self.deliver(consumer, owner, run)
+
+    def remove(self, consumer: ChannelConsumer) -> None:
+        """The consumer is gone; what it delivered may still be answered."""
+        consumer.state = ConsumerState.CANCELLED
+        self.reply_to.ended(consumer.tag)
+        if self.consumers.get(consumer.tag) is consumer:
+            del self.consumers[consumer.tag]
+        self._host.forget(consumer.id)
+
+    def orphaned(self, owner: ConsumerId) -> None:
+        """The queue of a consumer is gone. What it has delivered can be answered to nobody, but
+        fills the channel's prefetch until the client says something, as in RabbitMQ."""
+        if owner in self._orphans or consumer_of(owner) in self._getters.values():
+            return
+        if count := self.unacked.count(owner):
+            self._orphans.add(owner)
+            self.window.in_flight += count
+
+    def _answered(self, groups: Sequence[Settled]) -> None:
+        """The client has answered; what nobody else counts makes room in the prefetch here."""
+        freed = sum(each.messages for each in groups if each.consumer in self._orphans)
+        if freed:
+            self.window.in_flight -= freed
+            if self.consumers:
+                ids = tuple(consumer.id for consumer in self.consumers.values())
+                self._host.agenda.emit(Wake(ids))
+
+    def leave(self) -> Leave:
+        """The channel ends: the request that gives back what is unanswered."""
+        ids = (*(consumer.id for consumer in self.consumers.values()), *self._getters.values())
+        for consumer in list(self.consumers.values()):
+            self.remove(consumer)
+        owners = self.unacked.owners()
+        self.unacked.clear()
+        return Leave(tuple(sorted({*ids, *owners})))
+
+    def deliver(self, consumer: ChannelConsumer, owner: ConsumerId, run: Deliveries) -> None:
+        """Send a run of deliveries, which ``owner`` has in flight."""
+        positions, entries = run.positions, run.entries
+        masks: dict[int, int] = {}
+        if bytes(map(_ORIGIN, entries)).strip(_AMQP):
+            positions, entries, masks = taken_apart(run, consumer.queue)
+        if consumer.stream is not None:
+            positions, entries, masks = self._of_stream(
+                owner, consumer.stream, run, positions, entries, masks
+            )
+            if not entries:
+                return
+        redelivered: bool | list[bool] = False
+        if run.redelivered:
+            redelivered = [place in run.redelivered for place in positions]
+        first = self._tags(owner, positions, masks, no_ack=consumer.no_ack)
+        chunks = consumer.encoder.encode_run(DeliveryTag(first), entries, redelivered)
+        self._host.outbox.send_chunks(chunks)
+
+    def _of_stream(
+        self,
+        owner: ConsumerId,
+        stream: StreamReader,
+        run: Deliveries,
+        positions: list[Position],
+        entries: list[bytes],
+        masks: dict[int, int],
+    ) -> tuple[list[Position], list[bytes], dict[int, int]]:
+        """Of the run's messages those that the consumer wants, with their offsets; the others are
+        answered."""
+        assert run.offsets is not None, "a stream's sink numbers what it passes on"
+        first = dict(zip(run.positions, run.offsets, strict=True))
+        offsets = [first[place] for place in positions]
+        for index, mask in masks.items():
+            offsets[index] += mask.bit_length() - 1
+        chosen = stream.chosen(entries, offsets)
+        if chosen is None:
+            return positions, stream.stamp(entries, offsets), masks
+        passed = Settled(owner, [])
+        for index in set(range(len(positions))).difference(chosen):
+            place = positions[index]
+            if index in masks:
+                passed.masks[place] = passed.masks.get(place, 0) | masks[index]
+            else:
+                passed.places.append(place)
+        if passed.messages:
+            self._host.agenda.acknowledge(passed)
+        wanted = stream.stamp([entries[i] for i in chosen], [offsets[i] for i in chosen])
+        left = {new: masks[old] for new, old in enumerate(chosen) if old in masks}
+        return [positions[i] for i in chosen], wanted, left
+
+    def acknowledge(self, tags: Sequence[int], transaction: Transaction | None) -> None:
+        """The client is done with these deliveries. Raises 406 for an unknown tag, and then
+        what came before it counts."""
+        if transaction is not None:
+            self._settle(tags, transaction, Answer.ACKNOWLEDGE)
+            return
+        groups, unknown = self.unacked.take(tags)
+        for settled in groups:
+            self._host.agenda.acknowledge(settled)
+        if self._orphans:
+            self._answered(groups)
+        if unknown is not None:
+            raise unknown_tag(unknown)
+
+    def acknowledge_through(self, tag: int, transaction: Transaction | None) -> None:
+        """The same for everything up to ``tag``; 0 is all."""
+        if transaction is not None:
+            self._settle(self._tags_through(tag), transaction, Answer.ACKNOWLEDGE)
+            return
+        part = self._part_through(tag)
+        groups, unknown = self.unacked.take_through(tag if part is None else part)
+        if unknown is not None:
+            raise unknown_tag(unknown)
+        for settled in groups:
+            self._host.agenda.acknowledge(settled)
+        if self._orphans:
+            self._answered(groups)
+        if part is not None:
+            raise Pause
+
+    def reject(
+        self, tag: int, transaction: Transaction | None, *, multiple: bool, requeue: bool
+    ) -> None:
+        """The client does not want these deliveries: back to the queue, or away."""
+        if transaction is not None:
+            tags = self._tags_through(tag) if multiple else [tag]
+            self._settle(tags, transaction, Answer.RELEASE if requeue else Answer.REJECT)
+            return
+        part = self._part_through(tag) if multiple else None
+        if multiple:
+            groups, unknown = self.unacked.take_through(tag if part is None else part)
+        else:
+            groups, unknown = self.unacked.take([tag])
+        if unknown is not None:
+            raise unknown_tag(unknown)
+        self._check_no_stream(groups)
+        for settled in groups:
+            self._host.agenda.emit(Release(settled) if requeue else Reject(settled))
+        self._answered(groups)
+        if part is not None:
+            raise Pause
+
+    def _part_through(self, tag: int) -> int | None:
+        """How far one turn may go of all up to ``tag``; None = all the way."""
+        if tag and tag not in self.unacked:
+            return None
+        part = self.unacked.part_through(tag, ANSWERS_PER_TURN)
+        if part is not None:
+            self._host.work_left = 0
+        return part
+
+    def check_answers(self, now: float, timeout_s: float) -> None:
+        """Raise 406 when a delivery has waited for its answer for too long."""
+        here = {each.id for each in self.consumers.values()} | set(self._getters.values())
+        if self._patience.is_over(self.unacked, here, now, timeout_s):
+            raise timed_out(self.channel, self._patience.timeout_s)
+
+    def _time(self, owner: ConsumerId, queue: str) -> None:
+        """Deliveries of ``queue`` to ``owner`` begin: see how long they may be unanswered."""
+        timeout_s = self._host.answer_timeout_s(queue)
+        if timeout_s is not None:
+            self._patience.begin(owner, timeout_s)
+            self._host.look_within(timeout_s)
+
+    def recover(self) -> None:
+        """Give everything unanswered back."""
+        groups = self.unacked.take_all()
+        self._check_no_stream(groups)
+        for settled in groups:
+            self._host.agenda.emit(Release(settled))
+        self._answered(groups)
+
+    def getter(self, queue: str, *, no_ack: bool) -> ConsumerId:
+        """Who is to hold what ``basic.get`` takes from ``queue``."""
+        key = (queue, no_ack)
+        if key not in self._getters:
+            self._getters[key] = self._host.next_consumer()
+            self._time(self._getters[key], queue)
+        return self._getters[key]
+
+    def send_pulled(self, queue: str, pulled: Pulled, *, no_ack: bool) -> None:
+        """Send ``basic.get-ok`` with the one message that was pulled."""
+        run = pulled.run
+        positions, entries = run.positions, run.entries
+        masks: dict[int, int] = {}
+        if entries[0][1] != Origin.AMQP:
+            positions, entries, masks = taken_apart(run, queue)
+        assert len(entries) == 1, "basic.get pulls one message"
+        redelivered = run.redelivered is not None and positions[0] in run.redelivered
+        first = self._tags(pulled.owner, positions, masks, no_ack=no_ack)
+        chunks = encode_get_ok(
+            self.channel, DeliveryTag(first), redelivered, entries[0], pulled.message_count,
+            self._host.frame_bytes_max,
+        )  # fmt: skip
+        self._host.outbox.send_chunks(chunks)
+
+    def _tags(
+        self, owner: ConsumerId, positions: list[Position], masks: dict[int, int], *, no_ack: bool
+    ) -> int:
+        if no_ack:
+            return self.unacked.skip(len(positions))
+        if masks:
+            return self.unacked.add_masked(owner, positions, masks)
+        return self.unacked.add(owner, positions)
+
+    def _tags_through(self, tag: int) -> list[int]:
+        if tag and tag not in self.unacked:
+            raise unknown_tag(tag)
+        return self.unacked.tags_through(tag)
+
+    def _settle(self, tags: Sequence[int], transaction: Transaction, answer: Answer) -> None:
+        transaction.expect(len(tags))
+        pending = self.unacked.snapshot(tags)
+        groups, unknown = self.unacked.take(tags)
+        if unknown is not None:
+            raise unknown_tag(unknown)
+        if answer is not Answer.ACKNOWLEDGE:
+            self._check_no_stream(groups)
+        transaction.settle(groups, pending, answer)
+
+    def _check_no_stream(self, groups: Sequence[Settled]) -> None:
+        """What a stream has delivered can be acknowledged and nothing else. Raises 540."""
+        for settled in groups if self._streams else ():
+            queue = self._streams.get(consumer_of(settled.consumer))
+            if queue is not None:
+                raise not_implemented(
+                    f"basic.nack and basic.reject not supported by stream queues {queue}"
+                )
+
+    def rollback(self, transaction: Transaction) -> None:
+        """The answers of the transaction were never given."""
+        self.unacked.restore(transaction.pending)
+
+    def settle(self, transaction: Transaction) -> None:
+        """The transaction is committed: what it gave back or rejected goes its way."""
+        for each in transaction.released:
+            self._host.agenda.emit(Release(each))
+        for each in transaction.rejected:
+            self._host.agenda.emit(Reject(each))
+        for groups in (transaction.acknowledged, transaction.released, transaction.rejected):
+            self._answered(groups)
+
+
+def unknown_tag(tag: int) -> Exception:
+    """RabbitMQ's 406 for a tag that was never given or is answered already."""
+    return precondition_failed(f"unknown delivery tag {tag}")

@@ -1,0 +1,1 @@
+"""Publishing on a channel: runs, returns and confirms."""

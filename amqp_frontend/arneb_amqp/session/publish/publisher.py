@@ -1,0 +1,374 @@
+"""Publishing: from ``basic.publish`` to appends, returns and confirms, on one channel.
+
+The rule of this module: a run of publishes is handled as a run. What is done per message is
+one concatenation; looking up the route, building the header, the append and the confirm are
+done once per run, and consecutive runs to the same queues are merged into one append.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import repeat
+from operator import add
+from typing import Final
+
+from arneb_amqp.errors import (
+    AmqpError,
+    ReplyCode,
+    amqp_error,
+    not_implemented,
+    precondition_failed,
+)
+from arneb_amqp.routing.checks import carbon_copies, check_expiration, is_plain
+from arneb_amqp.routing.consistent_hash import seen_by_exchanges
+from arneb_amqp.routing.delayed import delay_ms_of, delayed
+from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
+from arneb_amqp.routing.router import RouteResult
+from arneb_amqp.routing.routes import CachedRoute
+from arneb_amqp.routing.search import Search
+from arneb_amqp.session.channel_context import Host
+from arneb_amqp.session.pauses import Pause, StillSearching
+from arneb_amqp.session.publish.confirms import Confirms
+from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo, is_reply_queue
+from arneb_amqp.session.transaction import Transaction
+from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
+from arneb_amqp.wire.content import properties_of, with_properties
+from arneb_amqp.wire.deliver import encode_return
+from arneb_amqp.wire.items import Publish, PublishRun
+from arneb_amqp.wire.methods import encode_ack, encode_nack
+from arneb_amqp.wire.properties import (
+    Properties,
+    decode_properties,
+    encode_properties,
+    priority_of,
+)
+from arneb_amqp.wire.tables import Field
+
+ROUTE_WORK: Final = 20
+"""What it costs to look a message's headers up, in microseconds, and so in units of a turn."""
+
+PROPERTY_BYTES_PER_WORK: Final = 4
+"""How many bytes of properties are read in a microsecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """What a property list holds that matters when a message is published."""
+
+    headers: Mapping[str, Field] | None = None
+    copies: tuple[str, ...] = ()
+    replacement: bytes | None = None
+    """The list that receivers see, if it is another one."""
+    expiration_ms: int | None = None
+    is_fleeting: bool = False
+    """Not to be relied on for the next message."""
+    priority: int = 0
+
+
+_NOTHING: Final = _Findings()
+
+
+class Publisher:
+    """The publishing half of a channel.
+
+    ``confirms`` is there in confirm mode, ``transaction`` in transactional mode, never both.
+    Invariants: ``_entries`` is the run being collected, all for ``_queues``, in order, or
+    ``_delayed`` is, all for the exchanges ``_delayed_by``;
+    ``_findings`` are those of the property list ``_looked_at``, which most messages repeat.
+    """
+
+    __slots__ = (
+        "_channel",
+        "_closed",
+        "_delayed",
+        "_delayed_by",
+        "_entries",
+        "_expiring",
+        "_findings",
+        "_host",
+        "_looked_at",
+        "_queues",
+        "_reply_to",
+        "_search",
+        "confirms",
+        "transaction",
+    )
+
+    def __init__(self, host: Host, channel: ChannelId, reply_to: ReplyTo) -> None:
+        self._host = host
+        self._reply_to = reply_to
+        self._channel = channel
+        self._queues: tuple[str, ...] = ()
+        self._entries: list[bytes] = []
+        self._delayed_by: tuple[str, ...] = ()
+        self._delayed: list[bytes] = []
+        self._expiring = False
+        self._looked_at = b""
+        self._findings = _NOTHING
+        self._closed = False
+        self._search: Search | None = None
+        self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
+
+    def publish_run(self, run: PublishRun) -> None:
+        """Messages that differ in content only."""
+        route = self._host.routes.find(run.route)
+        if route.depends_on_headers:
+            self._publish_by_headers(route, run)
+            return
+        head = route.head(self._host.now_ms, persistent=run.persistent)
+        self._put(self._queues_of(route), list(map(add, repeat(head), run.bodies)))
+
+    def publish(self, item: Publish) -> None:
+        """One message with something about it. Raises RabbitMQ's errors."""
+        if item.immediate:
+            raise not_implemented("immediate=true", BASIC_PUBLISH)
+        route = self._host.routes.find(item.route)
+        if item.properties != self._looked_at:
+            self._findings = self._look(item.properties)
+            # The name in the pseudo-queue's place may change from one message to the next.
+            self._looked_at = b"" if self._findings.is_fleeting else item.properties
+        found = self._findings
+        body = item.body
+        if found.replacement is not None:
+            body = with_properties(body, found.replacement)
+        queues = self._queues_of(route)
+        is_delayed = False
+        if found.copies or route.depends_on_headers:
+            properties = decode_properties(item.properties)
+            headers = seen_by_exchanges(properties)
+            result = self._routed(route, headers, found.copies, len(item.properties))
+            queues = result.queues
+            if result.delayed_by:
+                is_delayed = True
+                entry = self._delay(
+                    route,
+                    properties,
+                    item.body,
+                    persistent=item.persistent,
+                    priority=found.priority,
+                )
+                self._put_delayed(result.delayed_by, entry, alone=bool(queues))
+        if item.mandatory and all(map(is_reply_queue, queues)):
+            # To RabbitMQ an answer is routed nowhere, though it delivers it; and so is what is
+            # delayed, though it keeps it.
+            self._return(item.route, body)
+        if is_delayed and not queues:
+            return
+        if queues or not item.mandatory:
+            now_ms, expires_at_ms = self._host.now_ms, 0
+            if found.expiration_ms is not None:
+                expires_at_ms = now_ms + found.expiration_ms
+            head = route.head(
+                now_ms,
+                persistent=item.persistent,
+                expires_at_ms=expires_at_ms,
+                priority=found.priority,
+            )
+            self._put(queues, [head + body], expiring=expires_at_ms > 0, joins=is_delayed)
+        else:
+            self._put((), [b""])
+
+    def end_run(self) -> None:
+        """Order the append of what has been collected."""
+        entries, kept = self._entries, self._delayed
+        if not entries and not kept:
+            return
+        # A message that is delayed and not delayed is the only one of its run.
+        count = len(entries) or len(kept)
+        last_tag = 0 if self.confirms is None else self.confirms.expect(count)
+        if kept:
+            self._host.agenda.append(
+                self._queues if entries else (), entries, self, last_tag,
+                expiring=self._expiring, delayed_by=self._delayed_by, delayed=kept,
+            )  # fmt: skip
+            self._delayed = []
+        else:
+            self._host.agenda.append(self._queues, entries, self, last_tag, expiring=self._expiring)
+        self._entries = []
+        self._expiring = False
+
+    def close(self) -> None:
+        """The channel ends. What was published counts; the confirms that are due are sent, and
+        none after that."""
+        self.end_run()
+        self.send_confirms()
+        self._closed = True
+        if self.transaction is not None:
+            self.transaction.end()
+            self.transaction = None
+
+    def committed(self, last_tag: int, error: AmqpError | None, *, refused: bool) -> None:
+        """The append of the run that ends with ``last_tag`` is on disk, or never will be."""
+        if self._closed:
+            return
+        if self.confirms is not None and last_tag:
+            self.confirms.complete(last_tag, kept=error is None and not refused)
+            self._host.confirming(self)
+        elif error is not None:
+            # Without confirms there is no other way to say that messages were lost.
+            self._host.failed(self._channel, error.caused_by(BASIC_PUBLISH))
+
+    def send_confirms(self) -> None:
+        """Queue the confirms that are due."""
+        if self.confirms is None or self._closed:
+            return
+        for confirm in self.confirms.take():
+            encode = encode_ack if confirm.kept else encode_nack
+            tag = DeliveryTag(confirm.tag)
+            self._host.outbox.send_chunks((encode(self._channel, tag, confirm.multiple),))
+
+    def send_returns(self, transaction: Transaction) -> None:
+        """Queue the returns of a transaction that is being committed."""
+        self._host.outbox.send_chunks(transaction.returned)
+
+    def _put(
+        self,
+        queues: tuple[str, ...],
+        entries: list[bytes],
+        *,
+        expiring: bool = False,
+        joins: bool = False,
+    ) -> None:
+        """``joins``: it is the message that was just delayed, which other queues get now."""
+        if self.transaction is not None:
+            self.transaction.publish(queues, entries)
+        elif joins:
+            self._queues, self._entries, self._expiring = queues, entries, expiring
+            self.end_run()
+        elif queues and self._host.refuses(queues):
+            self._put_alone(queues, entries, expiring=expiring)
+        elif queues and queues == self._queues and self._entries:
+            self._entries += entries
+            self._expiring = self._expiring or expiring
+        elif queues:
+            # Confirm tags follow the order of publishing, so the run before ends here.
+            self.end_run()
+            self._queues, self._entries = queues, entries
+            self._host.agenda.collecting(self)
+            self._expiring = expiring
+        elif self.confirms is not None:
+            self.end_run()
+            self.confirms.complete(self.confirms.expect(len(entries)), kept=True)
+            self._host.confirming(self)
+
+    def _put_delayed(self, exchanges: tuple[str, ...], entry: bytes, *, alone: bool) -> None:
+        """``exchanges`` keep the message."""
+        if self.transaction is not None:
+            self.transaction.delay(exchanges, entry)
+        elif self._delayed and exchanges == self._delayed_by and not alone:
+            self._delayed.append(entry)
+        else:
+            self.end_run()
+            self._delayed_by, self._delayed = exchanges, [entry]
+            self._host.agenda.collecting(self)
+
+    def _delay(
+        self,
+        route: CachedRoute,
+        properties: Properties,
+        body: bytes,
+        *,
+        persistent: bool,
+        priority: int,
+    ) -> bytes:
+        """The entry of a message that is kept until its time has come. All that is in it but the
+        delay is as it was published, for it is routed once more."""
+        headers = properties.headers or {}
+        delay_ms = delay_ms_of(headers)
+        assert delay_ms is not None, "an exchange said that it keeps the message"
+        properties = replace(properties, headers=delayed(headers, delay_ms))
+        if properties.reply_to == REPLY_TO:
+            properties = replace(properties, reply_to=self._reply_to.current)
+        now_ms = self._host.now_ms
+        head = route.head(
+            now_ms, persistent=persistent, priority=priority, deliver_at_ms=now_ms + delay_ms
+        )
+        return head + with_properties(body, encode_properties(properties))
+
+    def _put_alone(self, queues: tuple[str, ...], entries: list[bytes], *, expiring: bool) -> None:
+        """Each message gets an answer of its own."""
+        for entry in entries:
+            self.end_run()
+            self._queues, self._entries, self._expiring = queues, [entry], expiring
+            self._host.agenda.collecting(self)
+        self.end_run()
+
+    def _queues_of(self, route: CachedRoute) -> tuple[str, ...]:
+        if route.queues or route.exchange != DEFAULT_EXCHANGE:
+            return route.queues
+        return (route.routing_key,) if self._host.foreign_topic(route.routing_key) else ()
+
+    def _publish_by_headers(self, route: CachedRoute, run: PublishRun) -> None:
+        head = route.head(self._host.now_ms, persistent=run.persistent)
+        for at, body in enumerate(run.bodies):
+            if self._host.work_left <= 0:
+                raise Pause(replace(run, bodies=run.bodies[at:]))
+            raw = properties_of(body)
+            properties = decode_properties(raw)
+            try:
+                result = self._routed(route, seen_by_exchanges(properties), (), len(raw))
+            except StillSearching as pause:
+                pause.rest = replace(run, bodies=run.bodies[at:])
+                raise
+            if result.delayed_by:
+                entry = self._delay(route, properties, body, persistent=run.persistent, priority=0)
+                self._put_delayed(result.delayed_by, entry, alone=bool(result.queues))
+            if result.queues or not result.delayed_by:
+                self._put(result.queues, [head + body], joins=bool(result.delayed_by))
+
+    def _routed(
+        self,
+        route: CachedRoute,
+        headers: Mapping[str, Field] | None,
+        copies: tuple[str, ...],
+        property_bytes: int,
+    ) -> RouteResult:
+        search, self._search = self._search, None
+        asked = route.exchange, route.routing_key, headers, copies
+        if search is None or not search.answers(*asked):
+            self._host.work_left -= ROUTE_WORK + property_bytes // PROPERTY_BYTES_PER_WORK
+            search = Search(self._host.routes.router, *asked)
+            if not search.step():
+                self._search = search
+                raise StillSearching(search)
+        self._host.work_left -= len(search.result.queues)
+        return search.result
+
+    def _look(self, raw: bytes) -> _Findings:
+        """What matters in a property list. Raises RabbitMQ's errors for what is wrong there, in
+        the order in which it looks."""
+        if is_plain(raw):
+            priority = priority_of(raw)
+            return _Findings(priority=priority) if priority else _NOTHING
+        properties = decode_properties(raw)
+        asks = properties.reply_to == REPLY_TO
+        answers_to = self._reply_to.current if asks else properties.reply_to
+        if properties.user_id is not None and properties.user_id != self._host.user:
+            raise precondition_failed(
+                f"user_id property set to '{properties.user_id}' "
+                f"but authenticated user was '{self._host.user}'"
+            )
+        expiration_ms = check_expiration(properties.expiration)
+        copies, kept = carbon_copies(properties)
+        if asks:
+            kept = replace(kept, reply_to=answers_to)
+        replacement = None if kept is properties else encode_properties(kept)
+        return _Findings(
+            properties.headers,
+            copies,
+            replacement,
+            expiration_ms,
+            is_fleeting=asks,
+            priority=properties.priority or 0,
+        )
+
+    def _return(self, route: bytes, body: bytes) -> None:
+        error = amqp_error(ReplyCode.NO_ROUTE)
+        chunks = encode_return(
+            self._channel, error.reply_code, error.reply_text, route, body,
+            self._host.frame_bytes_max,
+        )  # fmt: skip
+        if self.transaction is not None:
+            self.transaction.give_back(chunks)
+        else:
+            self._host.outbox.send_chunks(chunks)

@@ -1,0 +1,1 @@
+"""The exchanges and bindings of a vhost."""

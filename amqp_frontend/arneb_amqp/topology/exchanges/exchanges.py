@@ -1,0 +1,157 @@
+"""Exchanges and bindings of one vhost, and keeping the durable ones.
+
+The rule: the router checks and holds them; this module says what RabbitMQ forbids beyond
+that, and writes what must outlive the broker. Whoever calls holds the topology's lock.
+"""
+
+from collections.abc import Generator
+from dataclasses import replace
+
+from arneb_amqp.errors import (
+    access_refused,
+    exchange_in_words,
+    precondition_failed,
+)
+from arneb_amqp.routing.exchange import (
+    ALTERNATE_EXCHANGE,
+    DEFAULT_EXCHANGE,
+    Binding,
+    DestinationKind,
+    Exchange,
+)
+from arneb_amqp.routing.router import Removed, Router
+from arneb_amqp.topology.exchanges.delayed import Delays
+from arneb_amqp.topology.queues.arguments import (
+    assert_equivalent,
+    check_exchange_name_argument,
+    inequivalent,
+)
+from arneb_amqp.topology.queues.queue import ConnectionId
+from arneb_amqp.topology.queues.queues import RESERVED_PREFIX, Queues, reserved
+from arneb_amqp.topology.records import (
+    binding_key,
+    encode_binding,
+    encode_exchange,
+    exchange_key,
+)
+from arneb_amqp.topology.removal import removal, restore
+from arneb_amqp.wire.erlang import render_atom, render_value
+from arneb_core.errors import CoreError
+from arneb_core.interface import Core, Unit
+
+
+class Exchanges:
+    """The exchanges and bindings of one vhost."""
+
+    def __init__(
+        self, vhost: str, core: Core, router: Router, queues: Queues, delays: Delays
+    ) -> None:
+        self.vhost = vhost
+        self._core = core
+        self._router = router
+        self._queues = queues
+        self._delays = delays
+
+    def find(self, name: str) -> Exchange:
+        """The exchange of that name, for a passive declaration. Raises 403 and 404."""
+        _refuse_default(name)
+        return self._router.exchange(name)
+
+    async def declare(self, wanted: Exchange) -> None:
+        """Make the exchange if it is not there; it is durable when this returns if it should
+        be. Raises RabbitMQ's errors for one that is different or wrong."""
+        self._router.check_type(wanted.type)
+        _refuse_default(wanted.name)
+        current = self._router.exchanges.get(wanted.name)
+        if current is not None:
+            self._check_equivalent(current, wanted)
+            return
+        if wanted.name.startswith(RESERVED_PREFIX):
+            raise reserved("exchange", wanted.name)
+        words = exchange_in_words(wanted.name, self.vhost)
+        check_exchange_name_argument(wanted.arguments, ALTERNATE_EXCHANGE, words)
+        self._router.declare(wanted)
+        unit = None
+        if wanted.durable:
+            key = exchange_key(self.vhost, wanted.name)
+            unit = Unit(metadata=[(key, encode_exchange(self.vhost, wanted))])
+        try:
+            keeper = await self._delays.make(wanted, unit)
+            if keeper is not None:
+                keeper.begin()
+            elif unit is not None:
+                await self._core.committed(unit)
+        except CoreError:
+            self._router.delete(wanted.name)
+            raise
+
+    async def delete(self, name: str, *, if_unused: bool) -> None:
+        """Remove the exchange with its bindings; one that is not there is removed already."""
+        _refuse_default(name)
+        words = exchange_in_words(name, self.vhost)
+        if name.startswith(RESERVED_PREFIX):
+            raise access_refused(f"deletion of system {words} not allowed")
+        if if_unused and self._router.bindings_from(name):
+            raise precondition_failed(f"{words} in use")
+        await self._commit(self._router.deleting(name))
+        await self._delays.look_over()
+
+    async def bind(self, binding: Binding, owner: ConnectionId) -> None:
+        """Add the binding, durably if both its ends are durable."""
+        self._refuse_default_ends(binding)
+        durable = await self._check_ends(binding, owner)
+        if not self._router.bind(binding) or not durable:
+            return
+        key = binding_key(self.vhost, binding)
+        try:
+            await self._core.committed(Unit(metadata=[(key, encode_binding(self.vhost, binding))]))
+        except CoreError:
+            removed = self._router.unbind(binding)
+            await restore(self._router, replace(removed, bindings=()))
+            raise
+
+    async def unbind(self, binding: Binding, owner: ConnectionId) -> None:
+        """Remove the binding; one that is not there is removed already."""
+        self._refuse_default_ends(binding)
+        if binding not in self._router.bindings_from(binding.source):
+            return
+        if binding.kind is DestinationKind.QUEUE:
+            await self._queues.access(binding.destination, owner)
+        await self._commit(self._router.unbinding(binding))
+
+    async def _check_ends(self, binding: Binding, owner: ConnectionId) -> bool:
+        """Whether both ends are durable. Raises 404 for a missing one, source first."""
+        source = self._router.exchange(binding.source)
+        if binding.kind is DestinationKind.EXCHANGE:
+            return source.durable and self._router.exchange(binding.destination).durable
+        queue = await self._queues.find(binding.destination)
+        queue.check_access(owner)
+        return source.durable and queue.durable and queue.owner is None
+
+    async def _commit(self, steps: Generator[None, None, Removed]) -> None:
+        async with removal(self._router, self.vhost, steps) as unit:
+            if unit.metadata:
+                await self._core.committed(unit)
+
+    def _refuse_default_ends(self, binding: Binding) -> None:
+        _refuse_default(binding.source)
+        if binding.kind is DestinationKind.EXCHANGE:
+            _refuse_default(binding.destination)
+
+    def _check_equivalent(self, current: Exchange, wanted: Exchange) -> None:
+        words = exchange_in_words(wanted.name, self.vhost)
+        for name in ("type", "durable", "auto_delete", "internal"):
+            old, new = getattr(current, name), getattr(wanted, name)
+            if old != new:
+                raise inequivalent(name, words, _quoted(new), _quoted(old))
+        assert_equivalent(current.arguments, wanted.arguments, ALTERNATE_EXCHANGE, words)
+
+
+def _refuse_default(name: str) -> None:
+    if name == DEFAULT_EXCHANGE:
+        raise access_refused("operation not permitted on the default exchange")
+
+
+def _quoted(value: bool | str) -> str:
+    """RabbitMQ shows types as Erlang's atoms, with quotes of their own where those need some."""
+    return f"'{render_value(value) if isinstance(value, bool) else render_atom(value)}'"

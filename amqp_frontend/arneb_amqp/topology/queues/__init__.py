@@ -1,0 +1,1 @@
+"""The queues of a vhost: options, limits, consumers."""

@@ -1,0 +1,57 @@
+"""Housekeeping: what the queues of a vhost need from time to time.
+
+The rule: whoever calls holds the topology's lock. What cannot be done for one queue is tried again
+the next time, and keeps nothing else from being done.
+"""
+
+import logging
+from contextlib import suppress
+from typing import Final
+
+from arneb_amqp.topology.queues.queue import SUBSCRIPTION, Queue
+from arneb_amqp.topology.queues.queues import Queues
+from arneb_core.errors import CoreError, TopicBusy
+from arneb_core.interface import Topic
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+async def delete_expired(queues: Queues, now_ms: int) -> tuple[float, bool]:
+    """Remove queues that nobody has used for as long as they said; ms until the next may have to
+    go, and whether all could be removed that had to be."""
+    soonest_ms, all_done = float("inf"), True
+    for queue in queues:
+        keeping = queue.keeping
+        if keeping is None or keeping.expires_ms is None:
+            continue
+        if _consumers_of(queue.topic):
+            queue.used_at_ms = now_ms
+        left_ms = queue.used_at_ms + keeping.expires_ms - now_ms
+        if left_ms > 0:
+            soonest_ms = min(soonest_ms, left_ms)
+        elif not await _deleted(queues, queue):
+            all_done = False
+    return soonest_ms, all_done
+
+
+def retry_dead_letters(queues: Queues) -> None:
+    """Try again what could not be committed."""
+    for queue in queues:
+        if queue.keeping is not None and queue.keeping.office is not None:
+            queue.keeping.office.retry()
+
+
+def _consumers_of(topic: Topic) -> bool:
+    subscription = topic.subscriptions.get(SUBSCRIPTION)
+    return subscription is not None and bool(subscription.consumers)
+
+
+async def _deleted(queues: Queues, queue: Queue) -> bool:
+    """Remove a queue that has expired; False when the core could not, which is logged."""
+    try:
+        with suppress(TopicBusy):  # somebody came to it meanwhile
+            await queues.delete(queue, only_if=lambda topic: not _consumers_of(topic))
+    except CoreError as error:
+        LOGGER.warning("removing %s, which has expired, waits: %s", queue, error)
+        return False
+    return True

@@ -1,0 +1,383 @@
+"""Queues of one vhost: a queue is a topic with one Shared subscription.
+
+The rule: whoever changes which queues there are holds the topology's lock; everything else
+only reads. A queue whose topic a Pulsar client made is noticed when somebody names it; one whose
+topic somebody else deletes goes in the same commit (:meth:`Queues.going_with`).
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from arneb_amqp.errors import (
+    ChannelException,
+    access_refused,
+    not_found,
+    not_implemented,
+    precondition_failed,
+    queue_in_words,
+)
+from arneb_amqp.routing.router import Router
+from arneb_amqp.session.reply_to import is_reply_queue
+from arneb_amqp.topology.names import queue_of, topic_of
+from arneb_amqp.topology.queues import arguments as queue_arguments
+from arneb_amqp.topology.queues.arguments import QueueType, inequivalent, queue_type
+from arneb_amqp.topology.queues.limits import keeping_of
+from arneb_amqp.topology.queues.queue import SUBSCRIPTION, ConnectionId, Declaration, Queue
+from arneb_amqp.topology.queues.stream_arguments import stream_settings
+from arneb_amqp.topology.records import QueueRecord
+from arneb_amqp.topology.removal import removal
+from arneb_core.clock import monotonic_ms
+from arneb_core.interface import EXCLUSIVE, Core, InitialPosition, Topic, TopicSettings, Unit
+
+LOGGER: Final = logging.getLogger(__name__)
+
+RESERVED_PREFIX: Final = "amq."
+
+LOST_MAX: Final = 10_000
+"""Names of queues that went by another door. Needed for as long as a publish may wait behind
+another request of its connection, which is a commit or a few."""
+
+OF_ONE_CONNECTION: Final = {EXCLUSIVE: "amqp"}
+"""The properties of topics of exclusive queues, and of those where answers for one channel go."""
+
+
+class Queues:
+    """The queues of one vhost by name.
+
+    Invariant: every queue here is known to the router and had a topic and the subscription
+    when it came in.
+    """
+
+    def __init__(self, vhost: str, core: Core, router: Router, new_name: Callable[[], str]) -> None:
+        self.vhost = vhost
+        self._core = core
+        self._router = router
+        self.new_name = new_name
+        self._queues: dict[str, Queue] = {}
+        self._exclusive: defaultdict[ConnectionId, dict[str, Queue]] = defaultdict(dict)
+        """Those of ``_queues`` that go with a connection, by the connection."""
+        self.refusing: dict[str, Queue] = {}
+        """Those that refuse a publish when they are full."""
+        self._lost_lately: dict[str, None] = {}
+        """Queues, and topics that could have been some, that went by another door."""
+        self._lost: dict[str, None] = {}
+        """While the broker starts: queues that something is left of, but no topic."""
+        self.topic_of_delayed: Callable[[str], Topic | None] = lambda exchange: None
+        """Where an exchange that delays keeps messages."""
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(list(self._queues.values()))
+
+    def argument(self, name: str, argument: str) -> int | None:
+        """The integer argument of that queue; None when it or the queue is not there."""
+        queue = self._queues.get(name)
+        return None if queue is None else queue_arguments.number(queue.arguments, argument)
+
+    def lost(self, name: str) -> bool:
+        """There is no such queue any more, because somebody deleted its topic by another door:
+        what was on its way to it was not deleted by anybody."""
+        return name in self._lost_lately and self.topic(name) is None
+
+    def topic(self, name: str) -> Topic | None:
+        """Where messages for the queue are appended; None when it went meanwhile."""
+        queue = self._queues.get(name)
+        return queue.topic if queue is not None else self.foreign_topic(name)
+
+    def expect_expiry(self, names: Iterable[str]) -> None:
+        """Messages that expire are about to come into these queues. In a stream nothing does."""
+        for name in names:
+            queue = self._queues.get(name)
+            if queue is not None and queue.type is not QueueType.STREAM:
+                self._core.expect_expiry(queue.topic)
+
+    def foreign_topic(self, name: str) -> Topic | None:
+        """The topic of that queue's name, whoever made it."""
+        return self._core.topics.get(topic_of(self.vhost, name))
+
+    def has(self, queue: Queue) -> bool:
+        """The queue is still there."""
+        return self._queues.get(queue.name) is queue
+
+    async def find(self, name: str) -> Queue:
+        """The queue of that name. Raises 404 ``no queue 'q' in vhost '/'``."""
+        queue = await self._find(name)
+        if queue is None:
+            raise not_found(f"no {queue_in_words(name, self.vhost)}")
+        return queue
+
+    async def access(self, name: str, owner: ConnectionId) -> Queue:
+        """As :meth:`find`, for a connection that must be allowed to use it. Where answers for a
+        channel go is for nobody to use but who consumes there already."""
+        known = self._queues.get(name)
+        if is_reply_queue(name) and (known is None or known.consumer_count):
+            raise not_found(f"no {queue_in_words(name, self.vhost)}")
+        queue = await self.find(name)
+        queue.check_access(owner)
+        queue.used_at_ms = monotonic_ms()
+        return queue
+
+    async def declare(self, wanted: Declaration) -> Queue:
+        """The queue that ``wanted`` describes, made if it is not there, durable when this
+        returns. Raises RabbitMQ's errors for one that is different or wrong."""
+        name = wanted.name or self._server_named(wanted)
+        if wanted.name.startswith(RESERVED_PREFIX):
+            raise reserved("queue", wanted.name)
+        queue = await self._find(name)
+        if queue is None:
+            self._check(wanted, name)
+            return await self._make(wanted, name)
+        queue.check_equivalent(wanted)
+        queue.used_at_ms = monotonic_ms()
+        if queue.adopted:
+            self._check(wanted, name)
+            if queue_type(wanted.arguments) is QueueType.STREAM:
+                # How long its log is kept was settled by who made the topic.
+                raise inequivalent(queue_arguments.QUEUE_TYPE, str(queue), "'stream'", "none")
+            if queue.durable:
+                record = QueueRecord(self.vhost, name, wanted.auto_delete, wanted.arguments)
+                await self._core.committed(Unit(metadata=[(record.key, record.encode())]))
+            queue.arguments, queue.auto_delete = wanted.arguments, wanted.auto_delete
+            self._apply_arguments(queue)
+            queue.adopted = False
+        return queue
+
+    async def make_reply_queue(self, name: str) -> None:
+        """Where answers for one channel go; it goes with its consumer."""
+        settings = TopicSettings(durable=False, properties=OF_ONE_CONNECTION)
+        topic = await self._core.create_topic(topic_of(self.vhost, name), settings)
+        await self._enter(Queue(name, self.vhost, topic, auto_delete=True))
+
+    def check_reply_queue(self, name: str) -> None:
+        """Raise 404 unless it is the pseudo-queue, or some channel listens there."""
+        if is_reply_queue(name) and name not in self._queues:
+            raise not_found(f"no {queue_in_words(name, self.vhost)}")
+
+    async def delete_by_name(
+        self, name: str, owner: ConnectionId, *, if_unused: bool, if_empty: bool
+    ) -> int:
+        """What ``queue.delete`` asks for; a queue that is not there is deleted already."""
+        queue = None if is_reply_queue(name) else await self._find(name)
+        if queue is None:
+            return 0
+        queue.check_access(owner)
+        if queue.type is QueueType.QUORUM:
+            _check_unconditional(queue, if_unused=if_unused, if_empty=if_empty)
+        # RabbitMQ deletes a stream whatever conditions are named.
+        if_empty = if_empty and queue.type is not QueueType.STREAM
+
+        def may_go(topic: Topic) -> bool:
+            if if_empty and (queue.message_count or topic.has_incoming):
+                raise precondition_failed(f"{queue} not empty")
+            if if_unused and queue.consumer_count:
+                raise precondition_failed(f"{queue} in use")
+            return True
+
+        may_go(queue.topic)
+        return await self.delete(queue, only_if=may_go)
+
+    async def delete(self, queue: Queue, *, only_if: Callable[[Topic], bool] | None = None) -> int:
+        """Remove it with its messages and bindings; returns how many messages were ready. Raises
+        as :meth:`.Core.delete_topic` if ``only_if`` does not hold."""
+        count = 0 if queue.type is QueueType.STREAM else queue.message_count
+        async with self._leaving(queue) as unit:
+            if self.foreign_topic(queue.name) is queue.topic:
+                await self._core.delete_topic(
+                    queue.topic.name, unit=unit, only_if=only_if, as_owner=True
+                )
+            else:  # it has gone; one of that name is somebody else's
+                await self._core.committed(unit)
+        return count
+
+    @asynccontextmanager
+    async def going_with(self, topic: str, unit: Unit) -> AsyncIterator[None]:
+        """Somebody else deletes the topic of that name in the block, with ``unit``: the queue that
+        it is goes in the same commit, as if it were deleted here."""
+        name = queue_of(self.vhost, topic) or ""
+        queue = self._queues.get(name)
+        if queue is None or queue.topic.name != topic:
+            yield
+        else:
+            async with self._leaving(queue) as with_queue:
+                unit.metadata += with_queue.metadata
+                yield
+            LOGGER.warning("%s went with its topic, which was not deleted over AMQP", queue)
+        if len(self._lost_lately) >= LOST_MAX:
+            del self._lost_lately[next(iter(self._lost_lately))]
+        self._lost_lately[name] = None
+
+    def _put_in(self, queue: Queue) -> None:
+        self._queues[queue.name] = queue
+        if queue.owner is not None:
+            self._exclusive[queue.owner][queue.name] = queue
+
+    def _take_out(self, queue: Queue) -> None:
+        self._queues.pop(queue.name, None)
+        if queue.owner is not None and queue.owner in self._exclusive:
+            own = self._exclusive[queue.owner]
+            own.pop(queue.name, None)
+            if not own:
+                del self._exclusive[queue.owner]
+
+    @asynccontextmanager
+    async def _leaving(self, queue: Queue) -> AsyncIterator[Unit]:
+        """Take the queue out, with what the block is to commit; back if that fails."""
+        self._take_out(queue)
+        refusing = self.refusing.pop(queue.name, None)
+        steps = self._router.removing_queue(queue.name)
+        async with removal(self._router, self.vhost, steps) as unit:
+            unit.metadata.append((queue.record.key, None))
+            try:
+                yield unit
+            except Exception:
+                self._put_in(queue)
+                if refusing is not None:
+                    self.refusing[queue.name] = refusing
+                self._router.add_queue(queue.name)
+                raise
+
+    async def delete_exclusive(self, owner: ConnectionId) -> None:
+        """The connection is gone and its queues go with it."""
+        for queue in list(self._exclusive.get(owner, {}).values()):
+            await self.delete(queue)
+
+    async def restore(self, record: QueueRecord) -> None:
+        """Take up a queue that was declared before the broker started. What it asks for counts
+        from :meth:`begin` on, for its dead letters must find every binding."""
+        topic = self.foreign_topic(record.name)
+        if topic is None:
+            self._lost[record.name] = None
+            self._router.add_queue(record.name)
+            return
+        queue = Queue(record.name, self.vhost, topic, record.auto_delete, record.arguments)
+        await self._enter(queue, begin=False)
+
+    async def restore_destination(self, name: str) -> None:
+        """A binding that was made before the broker started leads to that queue."""
+        if name not in self._lost and await self._find(name) is None:
+            self._lost[name] = None
+            self._router.add_queue(name)
+
+    async def begin(self) -> None:
+        """All that was declared before is here. Queues without a topic are forgotten, bindings and
+        all, as if they were deleted now: versions before this one could leave such."""
+        lost, self._lost = self._lost, {}
+        for name in lost:
+            LOGGER.warning("the topic of queue %r is gone; forgetting the queue", name)
+            steps = self._router.removing_queue(name)
+            async with removal(self._router, self.vhost, steps) as unit:
+                unit.metadata.append((QueueRecord(self.vhost, name).key, None))
+                await self._core.committed(unit)
+        for queue in self:
+            self._apply_arguments(queue)
+
+    async def _find(self, name: str) -> Queue | None:
+        queue = self._queues.get(name)
+        topic = self.foreign_topic(name)
+        if queue is not None and queue.topic is topic:
+            if not queue.is_complete:
+                await self._enter(queue)
+            return queue
+        if queue is not None:
+            await self.delete(queue)
+        if topic is None or not name:
+            return None
+        queue = Queue(name, self.vhost, topic, adopted=True)
+        await self._enter(queue)
+        return queue
+
+    async def _make(self, wanted: Declaration, name: str) -> Queue:
+        durable = wanted.durable
+        record = QueueRecord(self.vhost, name, wanted.auto_delete, wanted.arguments)
+        unit = Unit(metadata=[(record.key, record.encode())]) if durable else None
+        is_stream = queue_type(wanted.arguments) is QueueType.STREAM
+        properties = OF_ONE_CONNECTION if wanted.exclusive else {}
+        settings = TopicSettings(durable=durable, properties=properties)
+        if is_stream:
+            settings = stream_settings(wanted.arguments)
+        topic = await self._core.create_topic(
+            topic_of(self.vhost, name),
+            settings,
+            unit=unit,
+            subscriptions=() if is_stream else (SUBSCRIPTION,),
+        )
+        owner = wanted.owner if wanted.exclusive else None
+        queue = Queue(name, self.vhost, topic, wanted.auto_delete, wanted.arguments, owner)
+        await self._enter(queue)
+        return queue
+
+    async def _enter(self, queue: Queue, *, begin: bool = True) -> None:
+        if not queue.is_complete:
+            await queue.topic.subscribe(SUBSCRIPTION, initial=InitialPosition.EARLIEST)
+        self._put_in(queue)
+        self._lost_lately.pop(queue.name, None)
+        if begin:
+            self._apply_arguments(queue)
+        self._router.add_queue(queue.name)
+
+    def _apply_arguments(self, queue: Queue) -> None:
+        queue.used_at_ms = monotonic_ms()
+        if queue.type is QueueType.STREAM:
+            return
+        queue.subscription.prioritise(
+            queue_arguments.number(queue.arguments, queue_arguments.MAX_PRIORITY) or 0
+        )
+        queue.keeping = keeping_of(
+            queue.name,
+            queue.arguments,
+            self._core,
+            self._router,
+            self.topic,
+            self.topic_of_delayed,
+            self.refusing.get,
+        )
+        if queue.keeping is not None:
+            queue.subscription.limit(queue.keeping.limits, queue.keeping.office)
+            if queue.keeping.refuses:
+                self.refusing[queue.name] = queue
+
+    def _server_named(self, wanted: Declaration) -> str:
+        field = wanted.arguments.get(queue_arguments.QUEUE_TYPE)
+        named_only = (QueueType.QUORUM, QueueType.STREAM)
+        for kind in named_only:
+            if field is not None and field.value == kind.value.encode():
+                raise precondition_failed(
+                    f"Cannot declare a server-named queue for type {kind.in_words}"
+                )
+        return f"amq.gen-{self.new_name()}"
+
+    def _check(self, wanted: Declaration, name: str) -> None:
+        words = queue_in_words(name, self.vhost)
+        queue_arguments.check_dead_letter_exchange(wanted.arguments, words)
+        queue_arguments.check_queue_arguments(wanted.arguments, words)
+        if queue_type(wanted.arguments) is not QueueType.CLASSIC:
+            _check_replicated(wanted, words)
+
+
+def _check_unconditional(queue: Queue, *, if_unused: bool, if_empty: bool) -> None:
+    """Quorum queues are deleted as they are or not at all."""
+    for flag, name in ((if_unused, "if-unused"), (if_empty, "if-empty")):
+        if flag:
+            raise not_implemented(
+                f"cannot delete {queue}. queue.delete operations with {name} flag set are not "
+                "supported by quorum queues"
+            )
+
+
+def reserved(kind: str, name: str) -> ChannelException:
+    """The error for names that only the broker may give."""
+    return access_refused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def _check_replicated(wanted: Declaration, words: str) -> None:
+    """What RabbitMQ demands of quorum queues and streams."""
+    faults = {
+        "auto-delete": wanted.auto_delete,
+        "exclusive-owner": wanted.exclusive,
+        "non-durable": not wanted.durable,
+    }
+    for name, present in faults.items():
+        if present:
+            raise precondition_failed(f"invalid property '{name}' for {words}")

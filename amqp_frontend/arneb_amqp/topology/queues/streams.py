@@ -1,0 +1,104 @@
+"""Streams: queues that keep what was read, for everybody to read from wherever they like.
+
+The rule: each consumer of a stream has a subscription of its own, without a trace on disk, so
+that no one's acknowledgements are anybody else's business: they only make room in the prefetch
+window. What goes, goes by the retention of the topic.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from arneb_amqp.session.consume.stream_reader import Reading
+from arneb_amqp.topology.queues.stream_arguments import (
+    Start,
+    StartsAt,
+    filter_of,
+    matches_unfiltered,
+)
+from arneb_amqp.wire.tables import Table
+from arneb_core.entry import Origin, messages_in
+from arneb_core.interface import Deliveries, InitialPosition, Sink, Subscription, Topic
+from arneb_core.position import LedgerId, Position, before, entry_of, ledger_of
+
+_ORIGIN_AT = 1
+
+
+async def subscribe(
+    topic: Topic, starts_at: StartsAt, new_name: Callable[[], str]
+) -> tuple[Subscription, int]:
+    """A subscription for one consumer of the stream, and the offset of what it gets first.
+
+    Raises :class:`~arneb_core.errors.StoreFailed`, :class:`~arneb_core.errors.TopicFenced`.
+    """
+    place = await _place(topic, starts_at)
+    subscription = await topic.subscribe(
+        f"amqp.stream-{new_name()}", durable=False, initial=InitialPosition.LATEST, start=place
+    )
+    first = Position(subscription.mark_delete + 1)
+    return subscription, await topic.offset_of(first)
+
+
+def reading_of(arguments: Table, queue: str, starts_at: StartsAt) -> Reading:
+    """What a consumer with these arguments sees of ``queue``."""
+    exact = starts_at.number if starts_at.start is Start.OFFSET else 0
+    return Reading(queue, exact, filter_of(arguments, queue), matches_unfiltered(arguments))
+
+
+class StreamSink:
+    """A sink of a stream's consumer (:class:`arneb_core.interface.Sink`): numbers what comes.
+
+    Invariant: the message at ``_next``, should one be there, has the offset ``_offset``.
+    """
+
+    __slots__ = ("_next", "_offset", "_sink", "_topic")
+
+    def __init__(self, sink: Sink, topic: Topic, first: Position, offset: int) -> None:
+        self._sink = sink
+        self._topic = topic
+        self._next = first
+        self._offset = offset
+
+    def deliver(self, run: Deliveries) -> None:
+        """Pass the run on with the offset of each entry's first message."""
+        self._sink.deliver(replace(run, offsets=self._number(run)))
+
+    def active_changed(self, active: bool) -> None:
+        self._sink.active_changed(active)
+
+    def closed_by_core(self, reason: str) -> None:
+        self._sink.closed_by_core(reason)
+
+    def _number(self, run: Deliveries) -> list[int]:
+        offsets: list[int] = []
+        for place, entry in zip(run.positions, run.entries, strict=True):
+            if place == self._next:
+                offset = self._offset
+            elif place == before(self._next):
+                # More of the batch of which something was delivered last.
+                offset = self._offset - messages_in(entry)
+            else:
+                offset = self._jump(place)
+            offsets.append(offset)
+            self._next = Position(place + 1)
+            self._offset = offset + (1 if entry[_ORIGIN_AT] == Origin.AMQP else messages_in(entry))
+        return offsets
+
+    def _jump(self, place: Position) -> int:
+        """``place`` is not what was expected: it begins another ledger, older ones being full
+        or gone."""
+        base = self._topic.first_offset(LedgerId(ledger_of(place)))
+        return self._offset if base is None else base + entry_of(place)
+
+
+async def _place(topic: Topic, starts_at: StartsAt) -> Position | None:
+    """The first entry to deliver; None = what comes next."""
+    match starts_at.start:
+        case Start.FIRST:
+            return topic.first
+        case Start.LAST:
+            return topic.last
+        case Start.OFFSET:
+            return await topic.find_offset(starts_at.number)
+        case Start.TIME:
+            return await topic.first_published(starts_at.number)
+    return None

@@ -1,0 +1,132 @@
+"""Throttle: who publishes while something is short is blocked, told once, and not forgotten."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pamqp.commands import Basic, Confirm, Connection, Queue
+from tests.amqp_frontend.session.playbook import (
+    NOW,
+    Playbook,
+    Tick,
+    client,
+    opened,
+    publishes,
+    sent,
+    start_ok,
+    started,
+    tune_ok,
+)
+
+from arneb_amqp.session.connection.throttle import Throttle
+from arneb_amqp.session.effects import EndConnection, Perform
+from arneb_amqp.session.events import Committed, ShortageChanged, Shutdown
+from arneb_amqp.session.transitions import ConnectionState
+from arneb_amqp.wire.tables import boolean, table
+from arneb_core.shortages import NOTHING_SHORT, Resource
+
+MEMORY = ShortageChanged(frozenset({Resource.MEMORY}))
+BOTH = ShortageChanged(frozenset(Resource))
+NOTHING = ShortageChanged(NOTHING_SHORT)
+
+WANTS_TO_KNOW = {"capabilities": table({"connection.blocked": boolean(True)})}
+
+
+def listening(heartbeat: int = 60) -> Playbook:
+    """An open channel of a client that wants to hear of being blocked."""
+    play = started(Playbook())
+    play >> start_ok(client_properties=WANTS_TO_KNOW) << sent(Connection.Tune, 0)
+    play >> tune_ok(heartbeat=heartbeat) >> client(Connection.Open, 0)
+    return opened(play << sent(Connection.OpenOk, 0))
+
+
+def test_the_first_publish_is_held_back_and_the_client_told() -> None:
+    with listening() as play:
+        play >> MEMORY
+        assert not play.session.blocked
+        play >> publishes(b"one", b"two")
+        play << sent(Connection.Blocked, 0, reason="low on memory")
+        assert play.session.blocked
+        play >> publishes(b"three") >> BOTH
+        play >> NOTHING << sent(Connection.Unblocked, 0)
+        one, two, three = play.appended().entries
+        assert (b"one" in one, b"two" in two, b"three" in three) == (True, True, True)
+
+
+def test_whoever_did_not_ask_is_blocked_in_silence() -> None:
+    with opened() as play:
+        play >> BOTH >> publishes(b"one")
+        assert play.session.blocked
+        play >> NOTHING
+        assert not play.session.blocked
+        assert len(play.appended().entries) == 1
+
+
+def test_two_shortages_are_named_in_order() -> None:
+    with listening() as play:
+        play >> BOTH >> publishes(b"one")
+        play << sent(Connection.Blocked, 0, reason="low on disk & memory")
+
+
+def test_a_second_shortage_is_blocked_and_told_anew() -> None:
+    with listening() as play:
+        for _ in range(2):
+            play >> MEMORY >> publishes(b"x") << sent(Connection.Blocked, 0)
+            play >> NOTHING << sent(Connection.Unblocked, 0)
+            play.appended()
+        play >> MEMORY >> NOTHING >> publishes(b"x")
+        play.appended()
+
+
+def test_methods_behind_a_blocked_publish_wait_and_those_before_it_do_not() -> None:
+    with listening() as play:
+        play >> MEMORY >> client(Confirm.Select) << sent(Confirm.SelectOk)
+        play >> publishes(b"x") << sent(Connection.Blocked, 0)
+        play >> client(Queue.Declare, queue="q")
+        play >> NOTHING << sent(Connection.Unblocked, 0)
+        append = play.appended()
+        play.effect(Perform)
+        play >> Committed(append.token) << sent(Basic.Ack)
+
+
+def test_a_blocked_client_is_not_missed_but_an_unblocked_one_is_again() -> None:
+    with listening(heartbeat=10) as play:
+        play >> MEMORY >> publishes(b"x") << sent(Connection.Blocked, 0)
+        for seconds in range(5, 200, 5):
+            play >> Tick(NOW + seconds)
+        assert play.session.state is ConnectionState.OPEN
+        play >> NOTHING << sent(Connection.Unblocked, 0)
+        play.appended()
+        play >> Tick(play.now + 19)
+        assert play.session.state is ConnectionState.OPEN
+        play >> Tick(play.now + 2)
+        assert play.session.state is ConnectionState.CLOSED
+        play.effects.clear()
+
+
+def test_a_blocked_client_still_hears_that_the_broker_stops() -> None:
+    with listening() as play:
+        play >> MEMORY >> publishes(b"x") << sent(Connection.Blocked, 0)
+        play >> Shutdown() << sent(Connection.Close, 0) << EndConnection()
+        assert not play.session.blocked
+
+
+shorts = st.frozensets(st.sampled_from(Resource))
+
+
+@given(st.lists(shorts | st.none()))
+def test_a_throttle_is_blocked_from_a_publish_to_the_end_of_all_shortages(
+    happened: list[frozenset[Resource] | None],
+) -> None:
+    """None is a publish."""
+    throttle = Throttle()
+    states = [(throttle.short, throttle.blocked)]
+    for short in happened:
+        if short is None:
+            assert throttle.publish() is bool(throttle.short)
+        else:
+            assert throttle.change(short) is (throttle.blocked is False and states[-1][1])
+        states.append((throttle.short, throttle.blocked))
+    for (_, before), (short, after) in pairwise(states):
+        assert not after or short
+        assert not (before and short) or after

@@ -1,0 +1,110 @@
+"""One method that answers very many deliveries: a part of them in each turn."""
+
+import pytest
+from pamqp.commands import Basic, Channel
+from tests.amqp_frontend.session.playbook import Playbook, client, opened, run_of, sent
+from tests.counting import calls_of
+
+from arneb_amqp.server.effects import PLACES_PER_TURN, in_pieces
+from arneb_amqp.session.consume.deliverer import ANSWERS_PER_TURN
+from arneb_amqp.session.consume.unacked import ConsumerId, Settled
+from arneb_amqp.session.effects import Acknowledge, Leave, Reject, Release
+from arneb_amqp.session.events import Answered
+from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.methods import encode_method
+from arneb_core.position import Position, position
+
+MANY = 3 * ANSWERS_PER_TURN
+
+
+CLOSE = client(Channel.Close, reply_code=200, reply_text="", class_id=0, method_id=0)
+
+
+def with_unanswered(count: int) -> Playbook:
+    """A consumer to which so many messages were delivered."""
+    play = opened()
+    play >> client(Basic.Consume, queue="q", consumer_tag="t")
+    play.effects.clear()
+    play >> Answered(None) << sent(Basic.ConsumeOk, consumer_tag="t")
+    for first in range(0, count, 20_000):
+        play.session.deliver(ConsumerId(1), run_of(first, min(20_000, count - first)))
+    play.session.outbox.take()
+    return play
+
+
+def places(first: int, after: int) -> list[Position]:
+    return [position(1, number) for number in range(first, after)]
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [
+        (client(Basic.Ack, delivery_tag=0, multiple=True), Acknowledge),
+        (client(Basic.Ack, delivery_tag=MANY - 1, multiple=True), Acknowledge),
+        (client(Basic.Nack, delivery_tag=MANY - 1, multiple=True, requeue=True), Release),
+        (client(Basic.Nack, delivery_tag=0, multiple=True, requeue=False), Reject),
+    ],
+    ids=["ack all", "ack most", "requeue", "reject"],
+)
+def test_many_are_answered_in_turns_and_in_order(method: object, kind: type[Release]) -> None:
+    play = with_unanswered(MANY)
+    play >> method
+    assert play.pauses >= 2
+    answered: list[Position] = []
+    for effect in play.effects:
+        assert isinstance(effect, kind)
+        answered += effect.settled.places
+    play.effects.clear()
+    assert answered[: MANY - 1] == places(0, MANY - 1)
+    # No part looks at the tags of the parts before it.
+    assert play.session._channels[ChannelId(1)].deliverer.unacked._low >= MANY
+
+
+def test_an_unknown_tag_answers_nothing_however_many_there_are() -> None:
+    play = with_unanswered(MANY)
+    play >> client(Basic.Ack, delivery_tag=MANY + 1, multiple=True)
+    assert play.pauses == 0
+    assert play.frame(Channel.Close).reply_code == 406
+    assert [type(each) for each in play.effects] == [Leave]
+    play.effects.clear()
+
+
+def test_few_are_answered_at_once() -> None:
+    play = with_unanswered(ANSWERS_PER_TURN)
+    play >> client(Basic.Ack, delivery_tag=0, multiple=True)
+    assert play.pauses == 0
+    assert play.effect(Acknowledge).settled.places == places(0, ANSWERS_PER_TURN)
+
+
+def test_a_channel_that_ends_looks_at_none_of_them() -> None:
+    play = with_unanswered(MANY)
+    assert calls_of(lambda: play >> CLOSE) < 1_000
+    assert play.effect(Leave).consumers == (1,)
+
+
+@pytest.mark.parametrize("requeue", [None, True])
+def test_all_does_not_mean_what_comes_later(requeue: bool | None) -> None:
+    play = with_unanswered(MANY)
+    method = client(Basic.Ack, delivery_tag=0, multiple=True)
+    if requeue is not None:
+        method = client(Basic.Nack, delivery_tag=0, multiple=True, requeue=requeue)
+    session = play.session
+    session.receive_data(encode_method(ChannelId(1), method.command), play.now, play.later_ms)
+    assert session.has_more
+    session.deliver(ConsumerId(1), run_of(MANY, 10))
+    while session.has_more:
+        session.go_on(play.now, play.later_ms)
+    answered = sum(len(each.settled.places) for each in session.take_effects())  # type: ignore[union-attr]
+    assert answered == MANY
+
+
+@pytest.mark.parametrize("kind", [Acknowledge, Reject, Release])
+def test_what_the_core_is_told_comes_in_pieces(kind: type[Release]) -> None:
+    count = 2 * PLACES_PER_TURN + 5
+    masks = {position(2, 1): 3}
+    found = list(in_pieces(kind(Settled(ConsumerId(7), places(0, count), masks))))
+    assert all(isinstance(each, kind) for each in found)
+    assert {each.settled.consumer for each in found} == {7}
+    assert max(len(each.settled.places) for each in found) == PLACES_PER_TURN
+    assert [place for each in found for place in each.settled.places] == places(0, count)
+    assert found[-1].settled.masks == masks

@@ -1,0 +1,64 @@
+"""Confirms: every publish is answered once, in order, with as few answers as possible."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_amqp.session.publish.confirms import Confirm, Confirms
+
+runs_and_order = st.lists(
+    st.tuples(st.integers(1, 50), st.booleans()), min_size=1, max_size=20
+).flatmap(
+    lambda runs: st.tuples(
+        st.just(runs), st.permutations(range(len(runs))), st.sets(st.integers(0, len(runs)))
+    )
+)
+
+
+@given(runs_and_order)
+def test_every_publish_is_answered_once_in_order_and_rightly(
+    case: tuple[list[tuple[int, bool]], list[int], set[int]],
+) -> None:
+    runs, order, takes = case
+    confirms = Confirms()
+    names = [confirms.expect(count) for count, _ in runs]
+    answers: list[Confirm] = []
+    for step, index in enumerate(order):
+        confirms.complete(names[index], kept=runs[index][1])
+        if step in takes:
+            answers += confirms.take()
+    answers += confirms.take()
+
+    kept = [outcome for count, outcome in runs for _ in range(count)]
+    answered: list[bool] = []
+    for answer in answers:
+        first = len(answered) + 1 if answer.multiple else answer.tag
+        assert first == len(answered) + 1, "an answer that is not multiple covers one tag"
+        answered += [answer.kept] * (answer.tag - len(answered))
+    assert answered == kept
+
+
+def test_a_run_is_not_answered_before_the_runs_in_front_of_it() -> None:
+    confirms = Confirms()
+    first, second = confirms.expect(10), confirms.expect(1)
+    confirms.complete(second, kept=True)
+    assert confirms.take() == []
+    confirms.complete(first, kept=True)
+    assert confirms.take() == [Confirm(11, multiple=True, kept=True)]
+
+
+def test_a_single_message_is_answered_singly() -> None:
+    confirms = Confirms()
+    confirms.complete(confirms.expect(1), kept=True)
+    assert confirms.take() == [Confirm(1, multiple=False, kept=True)]
+
+
+def test_neighbours_with_one_outcome_share_an_answer_and_others_do_not() -> None:
+    confirms = Confirms()
+    names = [confirms.expect(5) for _ in range(4)]
+    for name, kept in zip(names, (True, True, False, True), strict=True):
+        confirms.complete(name, kept=kept)
+    assert confirms.take() == [
+        Confirm(10, multiple=True, kept=True),
+        Confirm(15, multiple=True, kept=False),
+        Confirm(20, multiple=True, kept=True),
+    ]

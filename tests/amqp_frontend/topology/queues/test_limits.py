@@ -1,0 +1,246 @@
+"""Keeping: what leaves a queue by itself, and that it gets where it belongs, once."""
+
+from dataclasses import replace
+
+import pytest
+from tests.amqp_frontend.topology.conftest import ME, Box, Opener, Place
+
+from arneb_amqp.topology.names import topic_of
+from arneb_amqp.topology.queues.attachments import Attachment, Consumption
+from arneb_amqp.topology.queues.maintenance import delete_expired, retry_dead_letters
+from arneb_amqp.topology.queues.queue import Queue
+from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.content import compose
+from arneb_amqp.wire.properties import Properties, encode_properties
+from arneb_amqp.wire.route import join_route
+from arneb_amqp.wire.tables import Field, long, longstr
+from arneb_core.clock import monotonic_ms
+from arneb_core.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
+from arneb_core.interface import Window
+from arneb_core.testing.engine_kit import append, quiet
+
+PROPERTIES = encode_properties(Properties(content_type="text/plain"))
+
+
+def entry(payload: bytes, queue: str = "q") -> bytes:
+    route = join_route("", queue)
+    head = EntryHeader(Origin.AMQP, publish_time_ms=1, hint=len(route)).pack()
+    return head + route + compose(ChannelId(1), PROPERTIES, payload)
+
+
+async def put(place: Place, queue: Queue, *payloads: bytes) -> None:
+    await append(place.engine, queue.topic.name, [entry(each, queue.name) for each in payloads])
+    await quiet(place.engine)
+
+
+async def attach(place: Place, box: Box, *, prefetch: int = 0) -> Attachment:
+    async with place.topology.changing():
+        wanted = Consumption("q", "tag", False, False, {}, (Window(prefetch), Window()))
+        attachment = await place.vhost.attachments.attach(wanted, ME, box)
+    await quiet(place.engine)
+    return attachment
+
+
+async def detach(place: Place, attachment: Attachment) -> None:
+    async with place.topology.changing():
+        await place.vhost.attachments.detach(attachment)
+    await quiet(place.engine)
+
+
+def to_dead(**more: Field) -> dict[str, Field]:
+    named = {f"x-{key.replace('_', '-')}": value for key, value in more.items()}
+    return {
+        "x-dead-letter-exchange": longstr(""),
+        "x-dead-letter-routing-key": longstr("dead"),
+        **named,
+    }
+
+
+async def test_a_quorum_queue_counts_consumers_that_leave(broker: Opener) -> None:
+    async with broker() as place:
+        dead = await place.declare("dead")
+        queue = await place.declare(
+            arguments=to_dead(queue_type=longstr("quorum"), delivery_limit=long(1))
+        )
+        await put(place, queue, b"a")
+        for lives in (0, 1):
+            assert (queue.message_count, dead.message_count) == (1, 0), lives
+            box = Box()
+            await detach(place, await attach(place, box))
+            assert len(box.runs) == 1
+        assert (queue.message_count, dead.message_count) == (0, 1)
+
+
+async def test_a_classic_queue_does_not_count(broker: Opener) -> None:
+    async with broker() as place:
+        await place.declare("dead")
+        queue = await place.declare(arguments=to_dead())
+        await put(place, queue, b"a")
+        for _ in range(5):
+            box = Box()
+            await detach(place, await attach(place, box))
+            assert box.runs[0].redelivery_counts is None
+        assert queue.message_count == 1
+
+
+async def test_a_dead_letter_is_there_once_though_its_commit_failed(broker: Opener) -> None:
+    """In a transient queue, which keeps it in memory only, and in a durable one."""
+    for durable in (True, False):
+        async with broker() as place:
+            dead = await place.declare("dead", durable=durable)
+            queue = await place.declare(arguments=to_dead())
+            await put(place, queue, b"a")
+            box = Box()
+            attachment = await attach(place, box)
+            place.faults.fail_next()
+            attachment.consumer.reject(box.runs[0].positions)
+            await quiet(place.engine)
+            assert dead.message_count == 0
+            assert attachment.consumer.in_flight == 0
+            retry_dead_letters(place.vhost.queues)
+            await quiet(place.engine)
+            assert (queue.message_count, dead.message_count) == (0, 1)
+            await detach(place, attachment)
+            assert queue.message_count == 0
+            async with place.topology.changing():
+                await place.vhost.queues.delete(queue)
+                await place.vhost.queues.delete(dead)
+
+
+async def test_a_queue_that_is_deleted_takes_its_dead_letters_along(broker: Opener) -> None:
+    async with broker() as place:
+        dead = await place.declare("dead")
+        queue = await place.declare(arguments=to_dead())
+        await put(place, queue, b"a")
+        box = Box()
+        attachment = await attach(place, box)
+        place.faults.fail_next()
+        attachment.consumer.reject(box.runs[0].positions)
+        await quiet(place.engine)
+        async with place.topology.changing():
+            await place.vhost.queues.delete(queue)
+        retry_dead_letters(place.vhost.queues)
+        await quiet(place.engine)
+        assert dead.message_count == 0
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_a_full_queue_refuses_dead_letters_too(broker: Opener, *, durable: bool) -> None:
+    """All that comes at once, and on its way to disk; what it refuses goes to its own heir."""
+    async with broker() as place:
+        more = {"x-max-length-bytes": long(2), "x-overflow": longstr("reject-publish-dlx")}
+        further = {**to_dead(), "x-dead-letter-routing-key": longstr("last"), **more}
+        last = await place.declare("last")
+        full = await place.declare("dead", durable=durable, arguments=further)
+        queue = await place.declare(arguments=to_dead())
+        await put(place, queue, b"a", b"b", b"c")
+        box = Box()
+        attachment = await attach(place, box)
+        for run in list(box.runs):
+            attachment.consumer.reject(run.positions)
+        await quiet(place.engine)
+        assert (queue.message_count, full.message_count, last.message_count) == (0, 2, 1)
+        assert full.keeping is not None
+        assert not full.keeping.incoming
+        await detach(place, attachment)
+
+
+async def test_what_lives_no_time_is_gone_unless_it_has_others_before_it(broker: Opener) -> None:
+    async with broker() as place:
+        arguments = {"x-max-length": long(3), "x-overflow": longstr("reject-publish")}
+        lasting = await place.declare(arguments=arguments)
+        fleeting = await place.declare("f", arguments={**arguments, "x-message-ttl": long(0)})
+        assert lasting.keeping is not None
+        assert fleeting.keeping is not None
+        soon = EntryHeader(Origin.AMQP, publish_time_ms=5, expires_at_ms=5).pack()
+        assert lasting.keeping.outlives(lasting, entry(b"a"))
+        assert not lasting.keeping.outlives(lasting, soon)
+        assert not fleeting.keeping.outlives(fleeting, entry(b"a"))
+        lasting.keeping.let_in(1)
+        assert lasting.keeping.outlives(lasting, soon)
+        lasting.keeping.arrived()
+        await put(place, lasting, b"a")
+        assert lasting.keeping.outlives(lasting, soon)
+
+
+async def test_payloads_count_for_a_queue_that_refuses(broker: Opener) -> None:
+    async with broker() as place:
+        arguments = {"x-max-length-bytes": long(300), "x-overflow": longstr("reject-publish")}
+        queue = await place.declare(arguments=arguments)
+        keeping = queue.keeping
+        assert keeping is not None
+        await put(place, queue, bytes(100), bytes(100))
+        assert keeping.takes(queue, 100)
+        assert not keeping.takes(queue, 101)
+        keeping.let_in(50)
+        assert keeping.takes(queue, 50)
+        assert not keeping.takes(queue, 51)
+        keeping.arrived()
+        assert keeping.takes(queue, 100)
+
+
+async def test_what_consumers_have_room_for_does_not_count(broker: Opener) -> None:
+    async with broker() as place:
+        arguments = {"x-max-length": long(1), "x-overflow": longstr("reject-publish")}
+        arguments["x-max-length-bytes"] = long(10)
+        queue = await place.declare(arguments=arguments)
+        keeping = queue.keeping
+        assert keeping is not None
+        await attach(place, Box(), prefetch=2)
+        for size in (10, 9, 8):
+            assert keeping.takes(queue, size)
+            assert not keeping.takes(queue, 11), "it would wait before it goes on"
+            keeping.let_in(size)
+        assert not keeping.takes(queue, 1), "one waits, behind two that go to the consumer"
+        keeping.arrived()
+
+
+async def test_a_queue_goes_when_nobody_has_used_it(broker: Opener) -> None:
+    async with broker() as place:
+        queue = await place.declare(arguments={"x-expires": long(1_000)})
+        attachment = await attach(place, Box())
+        begun_ms = queue.used_at_ms
+        async with place.topology.changing():
+            assert (await delete_expired(place.vhost.queues, begun_ms + 5_000))[0] == 1_000
+        await detach(place, attachment)
+        async with place.topology.changing():
+            assert (await delete_expired(place.vhost.queues, begun_ms + 5_400))[0] == 600
+            assert place.vhost.queues.has(queue)
+            await delete_expired(place.vhost.queues, begun_ms + 6_000)
+            assert not place.vhost.queues.has(queue)
+
+
+async def test_a_wall_clock_that_is_set_takes_no_queue_away(broker: Opener) -> None:
+    """How long a queue has not been used is counted in time that nobody sets."""
+    async with broker() as place:
+        queue = await place.declare(arguments={"x-expires": long(1_000)})
+        assert 0 < queue.used_at_ms <= monotonic_ms()
+
+
+async def test_a_topic_that_no_queue_was_declared_for_takes_dead_letters(broker: Opener) -> None:
+    """A Pulsar client made it; publishes to the default exchange find it too."""
+    async with broker() as place:
+        queue = await place.declare(arguments=to_dead())
+        topic = await place.engine.create_topic(topic_of("/", "dead"))
+        await put(place, queue, b"a")
+        box = Box()
+        attachment = await attach(place, box)
+        attachment.consumer.reject(box.runs[0].positions)
+        await quiet(place.engine)
+        assert topic.statistics().messages == 1
+
+
+async def test_a_dead_letter_keeps_its_priority(broker: Opener) -> None:
+    async with broker() as place:
+        dead = await place.declare("dead")
+        queue = await place.declare(arguments=to_dead(max_priority=long(9)))
+        urgent = replace(read_header(entry(b"a")), priority=7).pack() + entry(b"a")[HEADER_BYTES:]
+        await append(place.engine, queue.topic.name, [urgent])
+        box = Box()
+        attachment = await attach(place, box)
+        attachment.consumer.reject(box.runs[0].positions)
+        await quiet(place.engine)
+        last = await dead.topic.last_entry()
+        assert last is not None
+        header = read_header(last[1])
+        assert (header.priority, header.flags) == (7, EntryFlag.DEAD_LETTERED)
