@@ -80,7 +80,7 @@ class Alarms:
             self._levels = await trio.to_thread.run_sync(self._read, self._path)
         except (OSError, StoreFailed) as error:
             # What was short stays so: nobody knows better.
-            LOGGER.warning("cannot read how much is free in %s: %s", self._path, error)
+            LOGGER.warning("cannot read free disk space of %s: %s", self._path, error)
             return
         self._declare()
 
@@ -96,9 +96,11 @@ class Alarms:
     def _declare(self) -> None:
         before, short = self.shortages.short, self._short()
         for resource in short - before:
-            LOGGER.warning("%s alarm: publishers are blocked, %s", resource.value, self._levels)
+            LOGGER.warning(
+                "%s alarm raised, AMQP publishers are blocked: %s", resource.value, self._levels
+            )
         for resource in before - short:
-            LOGGER.warning("%s alarm is over, %s", resource.value, self._levels)
+            LOGGER.warning("%s alarm cleared: %s", resource.value, self._levels)
         self.shortages.declare(short)
 
     def _short(self) -> Short:

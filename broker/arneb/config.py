@@ -5,12 +5,14 @@ everyone is handed the frozen value that concerns them.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from arneb.http.limits import HttpLimits
+from arneb.log_lines import LogFormat, LogLevel
 from arneb.settings import ConfigInvalid, Reader, read_settings
 from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks
 from arneb_amqp.config import AmqpConfig
@@ -20,6 +22,8 @@ from arneb_core.statistics import READER_LIMIT_S
 from arneb_pulsar.config import NO_FILE, PulsarConfig, TlsConfig
 
 __all__ = ["Address", "Config", "ConfigInvalid", "Listen", "load_config", "parse_listen"]
+
+Choice = TypeVar("Choice", bound=Enum)
 
 OFF: Final = "off"
 PORT_MAX: Final = 65535
@@ -59,12 +63,16 @@ def parse_listen(value: Any) -> Listen:
     return Address(host[1:-1] if bracketed else host, int(port))
 
 
-def parse_tracker(value: Any) -> TrackerKind:
-    """Where delayed entries are kept track of. Raises :class:`ValueError`."""
-    known = [kind.value for kind in TrackerKind]
-    if value not in known:
-        raise ValueError(f"expected one of {', '.join(known)}, got {value!r}")
-    return TrackerKind(value)
+def choice_of(kind: type[Choice]) -> Callable[[Any], Choice]:
+    """A reader that takes the values of an enum, and raises :class:`ValueError` for others."""
+    known = [each.value for each in kind]
+
+    def read(value: Any) -> Choice:
+        if value not in known:
+            raise ValueError(f"expected one of {', '.join(known)}, got {value!r}")
+        return kind(value)
+
+    return read
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +168,18 @@ class StoreTable:
 
 
 @dataclass(frozen=True, slots=True)
+class LogTable:
+    """The table ``[log]``: what the broker writes on standard error."""
+
+    level: LogLevel = LogLevel.WARNING
+    """The least severe records that are written: ``debug``, ``info``, ``warning`` or ``error``."""
+
+    format: LogFormat = LogFormat.TEXT
+    """``text``, or ``json``: one JSON object a line, what is printed on standard output
+    included."""
+
+
+@dataclass(frozen=True, slots=True)
 class DebugTable:
     """The table ``[debug]``: what helps to find faults and costs something."""
 
@@ -180,6 +200,7 @@ class Config:
     delayed: DelayedSettings = DEFAULT_DELAYS
     alarms: Watermarks = DEFAULT_WATERMARKS
     store: StoreTable = StoreTable()
+    log: LogTable = LogTable()
     debug: DebugTable = DebugTable()
 
 
@@ -191,6 +212,8 @@ def load_config(
     pulsar: str | None = None,
     http: str | None = None,
     http_pulsar: str | None = None,
+    log_level: str | None = None,
+    log_format: str | None = None,
     watch_turns: bool = False,
 ) -> Config:
     """What ``file`` says, with the command line's values in place of the file's.
@@ -209,6 +232,10 @@ def load_config(
     if http_pulsar is not None:
         listen = _flag("--http-pulsar", http_pulsar)
         config = replace(config, http_pulsar=replace(config.http_pulsar, listen=listen))
+    if log_level is not None:
+        config = replace(config, log=replace(config.log, level=LogLevel(log_level)))
+    if log_format is not None:
+        config = replace(config, log=replace(config.log, format=LogFormat(log_format)))
     if watch_turns:
         config = replace(config, debug=replace(config.debug, turn_watchdog=True))
     _check_files(config)
@@ -258,7 +285,9 @@ def _read_file(file: Path) -> Config:
     readers: Mapping[Any, Reader] = {
         Listen: parse_listen,
         Path: read_path,
-        TrackerKind: parse_tracker,
+        TrackerKind: choice_of(TrackerKind),
+        LogLevel: choice_of(LogLevel),
+        LogFormat: choice_of(LogFormat),
     }
     try:
         return read_settings(Config, table, readers)

@@ -51,46 +51,50 @@ ENGINE_FIGURES: Final = (
     Figure("commits_total", "Commits to disk since the broker started"),
     Figure("entries_total", "Entries committed since the broker started"),
     Figure("commit_failures_total", "Commits that failed since the broker started"),
-    Figure("waiting_bytes", "Bytes of entries that wait for a commit"),
-    Figure("cache_bytes", "Bytes of recent entries that are kept in memory"),
-    Figure("store_bytes", "Bytes of the store's file"),
-    Figure("full", "1 while the disk is full: publishes are refused, consumers go on"),
+    Figure("waiting_bytes", "Bytes of entries waiting to be committed"),
+    Figure("cache_bytes", "Bytes of recent entries cached in memory"),
+    Figure("store_bytes", "Size of the data file in bytes"),
+    Figure("full", "1 while the disk is full: publishing is refused, consuming continues"),
 )
 
 READER_FIGURES: Final = (
-    Figure("age_s", "Seconds for which a process has been reading the store in one transaction"),
-    Figure("held_bytes", "Bytes that cannot be used again before that reader ends"),
+    Figure("age_s", "Seconds that a process has been reading the store in one transaction"),
+    Figure("held_bytes", "Bytes of the data file that cannot be reused until that reader ends"),
 )
 """Of whoever reads for more than a few seconds."""
 
 TOPIC_FIGURES: Final = (
-    Figure("entries", "Entries that the log still holds"),
-    Figure("messages", "Messages that the log still holds"),
-    Figure("bytes", "Bytes of entries that the log still holds"),
-    Figure("ledgers", "Ledgers that the log still holds"),
+    Figure("entries", "Entries in the log"),
+    Figure("messages", "Messages in the log"),
+    Figure("bytes", "Bytes of entries in the log"),
+    Figure("ledgers", "Ledgers in the log"),
     Figure("appended_messages_total", "Messages appended since the broker started"),
 )
 
 ALARM_FIGURES: Final = (
-    Figure("memory_alarm", "1 while too much memory is used: who publishes by AMQP is blocked"),
-    Figure("memory_used_bytes", "Bytes of memory that the kernel cannot take back"),
-    Figure("memory_high_watermark_bytes", "Bytes of memory from which on there is an alarm"),
-    Figure("disk_alarm", "1 while too little disk is free: who publishes by AMQP is blocked"),
-    Figure("disk_free_bytes", "Bytes that are free where the data is"),
-    Figure("disk_free_min_bytes", "Bytes of free disk below which there is an alarm"),
+    Figure("memory_alarm", "1 while too much memory is used: AMQP publishers are blocked"),
+    Figure("memory_used_bytes", "Bytes of memory in use, without what the kernel can reclaim"),
+    Figure(
+        "memory_high_watermark_bytes", "Bytes of memory in use at which the memory alarm is raised"
+    ),
+    Figure("disk_alarm", "1 while too little disk space is free: AMQP publishers are blocked"),
+    Figure("disk_free_bytes", "Bytes free for data: of the file system and inside the data file"),
+    Figure("disk_free_min_bytes", "Bytes free for data below which the disk alarm is raised"),
 )
 
 SUBSCRIPTION_FIGURES: Final = (
-    Figure("consumers", "Consumers attached"),
-    Figure("backlog_entries", "Entries not acknowledged, in flight or not"),
+    Figure("consumers", "Attached consumers"),
+    Figure("backlog_entries", "Entries not acknowledged yet, including those in flight"),
     Figure("ready_entries", "Entries neither acknowledged nor in flight"),
-    Figure("delayed_entries", "Entries of the backlog that are not due yet, about"),
-    Figure("in_flight_messages", "Messages delivered and neither acknowledged nor given back"),
+    Figure("delayed_entries", "Entries of the backlog that are not due yet (an estimate)"),
+    Figure("in_flight_messages", "Messages delivered and neither acknowledged nor returned"),
     Figure("holes", "Entries acknowledged beyond the mark-delete position"),
     Figure("delivered_messages_total", "Messages delivered since the broker started"),
     Figure("acknowledged_entries_total", "Entries acknowledged since the broker started"),
     Figure("redelivered_entries_total", "Entries delivered again since the broker started"),
-    Figure("lost_entries_total", "Entries skipped as lost since the broker started: see its log"),
+    Figure(
+        "lost_entries_total", "Lost entries skipped since the broker started; its log names them"
+    ),
 )
 
 

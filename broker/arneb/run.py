@@ -88,7 +88,7 @@ async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) ->
     async with trio.open_nursery() as watch:
         serving = trio.CancelScope()
         obey = partial(_obey, signals, serving, say)
-        watch.start_soon(supervise, "the wait for signals", obey)
+        watch.start_soon(supervise, "the signal handler", obey)
         try:
             with serving:
                 kept = config.retention.retention
@@ -143,7 +143,7 @@ async def _serve_doors(core: Engine, config: Config, listeners: Listeners, say: 
     async with trio.open_nursery() as nursery:
         await shared.alarms.look()
         nursery.start_soon(_end_if_broken, shared.core, say)
-        nursery.start_soon(supervise, "the watch over memory and disk", shared.alarms.watch)
+        nursery.start_soon(supervise, "the memory and disk alarms", shared.alarms.watch)
         for door in listeners.by_door:
             addresses = listeners.addresses(door)  # a door may take its sockets over
             try:

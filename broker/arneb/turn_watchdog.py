@@ -190,7 +190,7 @@ class TurnWatchdog(trio.abc.Instrument):
         now = time.monotonic()
         if ms >= TOO_LONG_MS and now - self._logged_at >= LOG_EVERY_S:
             self._logged_at = now
-            logger.warning("a turn of %.0f ms of %s at %s", ms, task, place)
+            logger.warning("the event loop was blocked for %.0f ms by %s at %s", ms, task, place)
 
     def _collected(self, phase: str, info: Mapping[str, int]) -> None:
         # The interpreter collects in one thread at a time.

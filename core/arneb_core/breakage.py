@@ -30,7 +30,7 @@ class Breakage:
     def happened(self, error: Exception) -> None:
         """It has. What is in the commit under way is told nothing: nobody knows what became of
         it."""
-        logger.critical("the commit path failed, and the broker ends", exc_info=error)
+        logger.critical("error in the commit path, stopping the broker", exc_info=error)
         self.error = error
         self._happened.set()
 

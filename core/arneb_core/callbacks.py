@@ -19,6 +19,6 @@ def call(back: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
     try:
         back(*args, **kwargs)
     except Exception:
-        logger.exception("a call-back failed: %r", back)
+        logger.exception("error in a callback: %r", back)
         return False
     return True

@@ -194,7 +194,7 @@ class Committer:
         try:
             self._plan_appends(flight, changes)
         except Exception as error:
-            logger.exception("a commit could not be planned")
+            logger.exception("unexpected error while preparing a commit")
             self._flight = flight
             return StoreFailed(f"unexpected {type(error).__name__} while planning: {error}")
         for request in requests:

@@ -109,9 +109,7 @@ class Cursor:
             if count and self._log.durable:
                 self.lost_total += count
                 first, last = render(Position(gap[0])), render(Position(gap[-1]))
-                logger.warning(
-                    "%s skips entries %s to %s, which are lost", self._label, first, last
-                )
+                logger.warning("%s skips lost entries %s to %s", self._label, first, last)
 
     def take_changes(
         self, topic_id: TopicId, subscription_id: SubscriptionId, read_after: Position

@@ -316,7 +316,7 @@ class Engine:
     def turn_failed(self, subscription: LogSubscription, error: Exception) -> None:
         """A defect of ours showed in a turn of ``subscription``. It starts over a little later;
         the others go on."""
-        logger.error("%r failed, and starts over", subscription, exc_info=error)
+        logger.error("error in %r; it is rebuilt from the store", subscription, exc_info=error)
         subscription.is_resting = True
         call(subscription.start_over)
         self._ready.pop(subscription, None)
@@ -491,7 +491,9 @@ async def open_engine(
         try:
             async with trio.open_nursery() as outer:
                 nursery: trio.Nursery = await outer.start(keep_nursery)
-                nursery.start_soon(supervise, "the pump", engine._pump.run, name="the pump")
+                nursery.start_soon(
+                    supervise, "the dispatch pump", engine._pump.run, name="the dispatch pump"
+                )
                 # Not beside the pump, which has to tell everybody that nothing comes of it.
                 outer.start_soon(engine._committer.breakage.end)
                 try:

@@ -83,7 +83,9 @@ class Fetch:
                     then(runs)
                 except Exception as error:
                     # A defect of ours, perhaps met by one entry only. Nothing is skipped for it.
-                    logger.exception("what was read at %s could not be taken in", render(place))
+                    logger.exception(
+                        "unexpected error while processing entries read at %s", render(place)
+                    )
                     self._fail(place, StoreFailed(f"cannot take in what was read: {error!r}"))
                     return
                 self._told()

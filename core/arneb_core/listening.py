@@ -40,7 +40,7 @@ async def serve_listeners(
         async with trio.open_nursery() as accepting:
             for listener in listeners:
                 accept = partial(_accept, listener, serve, handler_nursery or accepting)
-                accepting.start_soon(supervise, "the accepting of connections", accept)
+                accepting.start_soon(supervise, "accepting connections", accept)
             task_status.started()
     finally:
         with trio.CancelScope(shield=True):
@@ -61,7 +61,7 @@ async def _accept(
         except OSError as error:
             if trio.current_time() >= logged_at + LOGGED_EVERY_S:
                 logged_at = trio.current_time()
-                logger.error("cannot accept a connection, to try again: %s", error)
+                logger.error("cannot accept connections, retrying: %s", error)
             await trio.sleep(ACCEPT_AGAIN_S)
         else:
             clients.start_soon(_handle, serve, stream)
@@ -71,6 +71,6 @@ async def _handle(serve: Callable[[StreamT], Awaitable[object]], stream: StreamT
     try:
         await serve(stream)
     except Exception:  # here, for every wake-up of a connection passes through these frames
-        logger.exception("serving a connection failed")
+        logger.exception("unexpected error in a connection")
     finally:
         await trio.aclose_forcefully(stream)

@@ -158,7 +158,7 @@ def _recover_ledger(
                 latest_ms = stamp_of(run[-1])
         except BlockCorrupt as error:
             where = render(Position(first + entries))
-            logger.error("topic %d is damaged from %s on: %s", topic_id, where, error)
+            logger.error("topic %d is damaged from entry %s on: %s", topic_id, where, error)
             # Keys tell how many entries there are. One message too many, so that whoever
             # reads on looks for batches behind the damage.
             end = snapshot.last_position(topic_id, last)

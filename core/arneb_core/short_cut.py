@@ -83,7 +83,7 @@ class ShortCut:
         try:
             report = self._commit(changes)
         except OSError as error:
-            logger.warning("the journal could not be written: %s", error)
+            logger.warning("cannot write to the journal, committing without it: %s", error)
             self._close()
             return None
         if perf_counter() - start > FAST_S:

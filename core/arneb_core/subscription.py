@@ -295,7 +295,7 @@ class LogSubscription(SubscriptionSurvey):
         """A read failed: stay where we are, say so once, and have it tried again later."""
         if fetch.failed_at != self._unreadable_at:
             self._unreadable_at = fetch.failed_at
-            logger.error("%r stops, to try again and again: %s", self, fetch.failure)
+            logger.error("%r is paused and will be retried: %s", self, fetch.failure)
         self.topic.engine.unreadable(self)
 
     def _settle_delivered(

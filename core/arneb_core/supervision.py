@@ -63,7 +63,7 @@ async def supervise(name: str, run: Callable[[], Awaitable[object]]) -> None:
             # The traceback once: what fails again and again must not fill a disk.
             is_first = back_off.failures == 1
             logger.error(
-                "%s failed and begins again in %.2g s: %r",
+                "error in %s, restarting it in %.2g s: %r",
                 name, wait_s, error, exc_info=error if is_first else None,
             )  # fmt: skip
             await trio.sleep(wait_s)
@@ -81,4 +81,4 @@ async def contain(what: str, run: Callable[[], Awaitable[object]]) -> None:
     try:
         await run()
     except Exception:
-        logger.exception("%s failed", what)
+        logger.exception("error in %s", what)

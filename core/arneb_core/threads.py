@@ -106,11 +106,11 @@ class Writer:
             return self._resolved(doubt)
         except Exception as error:
             # A bug, not a full disk: the publishers still must not wait for ever.
-            logger.exception("commit failed unexpectedly")
+            logger.exception("unexpected error in a commit")
             return StoreFailed(f"unexpected {type(error).__name__} while committing: {error}")
 
     def _resolved(self, doubt: CommitInDoubt) -> CommitResult | None:
-        logger.error("a commit may be on disk or not: nothing is committed until the disk says")
+        logger.error("outcome of a commit unknown; commits are paused until the disk can be read")
         wait_s = DOUBT_WAIT_S
         while not self._stopping.wait(wait_s):
             try:
@@ -119,7 +119,7 @@ class Writer:
                 wait_s = min(2 * wait_s, DOUBT_WAIT_S_MAX)
                 continue
             state = "not on disk" if report is None else "on disk"
-            logger.warning("the commit that was in doubt is %s", state)
+            logger.warning("outcome of the commit in doubt: %s", state)
             return report or StoreFailed(f"the commit could not be put on disk: {doubt}")
         return None
 
@@ -178,7 +178,7 @@ class Reader:
             found = error
         except Exception as error:
             if not isinstance(error, ValueError):
-                logger.exception("reading failed unexpectedly")
+                logger.exception("unexpected error while reading the store")
             found = StoreFailed(f"cannot read {what}: {error}")
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._answer, then, found)
@@ -188,7 +188,7 @@ class Reader:
         # Nothing on disk changes here. Who cannot make anything of what was read is told that it
         # was not, and does what is to be done then: nothing is skipped, and it is read again.
         if not call(then, found):
-            call(then, StoreFailed("what was read could not be taken in"))
+            call(then, StoreFailed("unexpected error while processing entries"))
 
 
 def _blocks(

@@ -151,13 +151,13 @@ class Upkeep:
                 try:
                     late = await trio.to_thread.run_sync(readers.look)
                 except Exception as error:
-                    logger.warning("looking at who reads the store failed: %s", describe(error))
+                    logger.warning("cannot read the table of store readers: %s", describe(error))
                     continue
                 for reader in late:
                     logger.warning(
-                        "process %d has been reading the store for %.0f s: %.1f MB that were given "
-                        "up since cannot be used again, and the data file grows; it is told to "
-                        "begin anew, and if it is no reader of ours it has to be ended",
+                        "process %d has been reading the store for %.0f s: %.1f MB freed since "
+                        "then cannot be reused and the data file grows; Arneb's own readers start "
+                        "over now, any other process has to be stopped",
                         reader.pid,
                         reader.age_s,
                         reader.held_bytes / 1e6,
@@ -186,7 +186,7 @@ class Upkeep:
             try:
                 await trio.to_thread.run_sync(store.reader_check)
             except Exception:
-                logger.exception("looking for readers that died failed")
+                logger.exception("cannot clear the slots of dead store readers")
             for topic in list(topics()):
                 call(topic.forget_unused)
             await self.trim(topics, at_once=False)

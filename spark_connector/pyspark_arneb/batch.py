@@ -121,7 +121,7 @@ class BatchReader(DataSourceReader):
     def _lose(self, loss: Loss) -> None:
         if self._options.fail_on_data_loss:
             raise DataLossError(loss)
-        log.warning("retention removed %s before it could be read; skipped", loss)
+        log.warning("skipping %s: removed by retention before it was read", loss)
 
     def _wants(self, topic: str, ledger: int) -> bool:
         return all(wanted(topic, ledger) for wanted in self._filters)

@@ -26,23 +26,23 @@ from arneb_pulsar.server import keeper
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandConnect, CommandConnected
 
 TASKS = {
-    "the pump",
+    "the dispatch pump",
     "the flush of cursors",
     "the takeover of the journal",
     "the retry of failed reads",
     "the alarm clock",
     "the look for what is stale",
     "the making of room",
-    "the flusher",
-    "the look at AMQP's timers",
-    "the look after AMQP's queues",
-    "the look at backlog quotas",
-    "the look for idle topics",
-    "the look for what to compact",
+    "the AMQP flusher",
+    "AMQP timers",
+    "AMQP queue maintenance",
+    "the check of backlog quotas",
+    "the check for idle topics",
+    "the check for topics to compact",
     "compaction",
-    "the watch over memory and disk",
-    "the wait for signals",
-    "the accepting of connections",
+    "the memory and disk alarms",
+    "the signal handler",
+    "accepting connections",
 }
 """What every broker does in the background; more may be added."""
 

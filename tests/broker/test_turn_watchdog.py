@@ -133,7 +133,7 @@ async def test_a_turn_that_is_too_long_is_logged_once_a_second(
             clock.spend_ms(800)
         await trio.lowlevel.checkpoint()
     [line] = caplog.messages
-    assert line.startswith("a turn of 800 ms of ")
+    assert line.startswith("the event loop was blocked for 800 ms by ")
 
 
 async def test_collections_are_counted_by_generation(

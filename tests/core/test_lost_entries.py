@@ -70,8 +70,8 @@ async def test_consumers_pass_over_what_is_lost_with_a_line_and_a_count(
 ) -> None:
     async with open_engine(data) as engine:
         assert [each for each in caplog.messages if "skips" in each] == [
-            "subscription 'amqp' of topic 'q' skips entries 1:5 to 1:6, which are lost",
-            "subscription 'amqp' of topic 'q' skips entries 1:11 to 1:11, which are lost",
+            "subscription 'amqp' of topic 'q' skips lost entries 1:5 to 1:6",
+            "subscription 'amqp' of topic 'q' skips lost entries 1:11 to 1:11",
         ]
         assert engine.topic("q").subscriptions["amqp"].statistics().lost_entries_total == 3
         assert engine.topic("q").subscriptions["amqp"].statistics().backlog_entries == len(WHOLE)

@@ -69,7 +69,7 @@ async def test_a_cancelled_task_ends() -> None:
 
 async def test_what_is_contained_goes_no_further(caplog: pytest.LogCaptureFixture) -> None:
     await contain("a visit", Failing(1).run)
-    assert "a visit failed" in caplog.text
+    assert "error in a visit" in caplog.text
 
 
 def test_a_back_off_ends_at_its_longest_and_begins_again_after_a_success() -> None:

@@ -43,8 +43,8 @@ SUPERVISION_MUTANTS: Final = (
     Mutant(
         "an exchange that delays does not come back",
         TOPOLOGY + "exchanges/delayed.py",
-        'what it has kept", self.exchange)\n            self.begin()\n',
-        'what it has kept", self.exchange)\n',
+        'continues after an error", self.exchange)\n            self.begin()\n',
+        'continues after an error", self.exchange)\n',
         TOPOLOGY_TESTS,
     ),
     Mutant(

@@ -104,7 +104,7 @@ class Connection:
             await self._converse()
         except Exception as error:
             # A fault of ours. The peer is told, and nobody else is touched.
-            LOGGER.error("connection %d ended by an internal error", self._id, exc_info=error)
+            LOGGER.error("closing connection %d after an internal error", self._id, exc_info=error)
             self.session.fail(internal_error())
             self.flush()
         finally:
@@ -125,7 +125,7 @@ class Connection:
             await self._carrier.finished()
             await self.bridge.end()
         except Exception as error:
-            LOGGER.error("connection %d left something behind", self._id, exc_info=error)
+            LOGGER.error("internal error while cleaning up connection %d", self._id, exc_info=error)
 
     def shut_down(self) -> None:
         """Tell the client that the broker stops."""
@@ -205,7 +205,9 @@ class Connection:
             self.bridge.closed(consumer)
             if reason == "seek":
                 reattach = partial(self._reattach, consumer)
-                self._services.nursery.start_soon(contain, "attaching after a seek", reattach)
+                self._services.nursery.start_soon(
+                    contain, "reattaching consumers after a seek", reattach
+                )
             else:
                 self._close_consumer(consumer)
         except Exception as error:
@@ -289,7 +291,7 @@ class Connection:
 
     def break_down(self, error: Exception) -> None:
         """A fault of ours: the connection ends at once, and no other."""
-        LOGGER.error("connection %d ended by an internal error", self._id, exc_info=error)
+        LOGGER.error("closing connection %d after an internal error", self._id, exc_info=error)
         self._disconnecting = True
         self.link.abort()
 
@@ -383,7 +385,7 @@ class Connection:
             except SubscriptionFenced:
                 continue
             except Exception as error:
-                LOGGER.warning("consumer of %r cannot come back after a seek: %s", self, error)
+                LOGGER.warning("cannot reattach a consumer of %r after a seek: %s", self, error)
                 break
             return
         self._close_consumer(consumer)

@@ -114,7 +114,7 @@ class Carrier:
         if waiting or self._session.has_more:
             self.busy = True
             carry_on = partial(self._carry_on, waiting)
-            self._nursery.start_soon(contain, "carrying on", carry_on)
+            self._nursery.start_soon(contain, "carrying out an AMQP request", carry_on)
 
     def order(self) -> list[Effect]:
         """Carry out effects up to the first that takes long; the rest, for :meth:`carry_out`. Not

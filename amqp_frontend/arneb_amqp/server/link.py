@@ -111,7 +111,7 @@ class Link:
         try:
             await self._write_waiting()
         except Exception:
-            LOGGER.exception("writing to %r failed", self)
+            LOGGER.exception("unexpected error while writing to %r", self)
             self.abort()
 
     async def _write_waiting(self) -> None:

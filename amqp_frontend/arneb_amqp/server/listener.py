@@ -86,10 +86,10 @@ async def serve_amqp(
     flusher, timers, long_turns = Flusher(), Timers(), LongTurns()
     async with trio.open_nursery() as outer:
         nursery: trio.Nursery = await outer.start(keep_nursery)
-        nursery.start_soon(supervise, "the flusher", flusher.run)
-        nursery.start_soon(supervise, "giving AMQP's long turns out", long_turns.run)
-        nursery.start_soon(supervise, "the look at AMQP's timers", timers.run)
-        nursery.start_soon(supervise, "the look after AMQP's queues", topology.keep_house)
+        nursery.start_soon(supervise, "the AMQP flusher", flusher.run)
+        nursery.start_soon(supervise, "scheduling AMQP's long requests", long_turns.run)
+        nursery.start_soon(supervise, "AMQP timers", timers.run)
+        nursery.start_soon(supervise, "AMQP queue maintenance", topology.keep_house)
         short = shortages or Shortages()
         server = Server(
             Services(core, topology, settings, flusher, timers, nursery, short, long_turns)

@@ -65,7 +65,7 @@ async def serve_secured(
     try:
         ours, theirs = socket.socketpair()
     except OSError as error:
-        LOGGER.info("no TLS: %s", error)
+        LOGGER.info("TLS handshake failed: %s", error)
         await trio.aclose_forcefully(client)
         return
     with ours, theirs:
@@ -73,7 +73,7 @@ async def serve_secured(
             with trio.fail_after(handshake_s):
                 stream = await client.secure(client.transport)
         except (trio.BrokenResourceError, trio.TooSlowError) as error:
-            LOGGER.info("no TLS: %s", error.__cause__ or error)
+            LOGGER.info("TLS handshake failed: %s", error.__cause__ or error)
             await trio.aclose_forcefully(client)
             return
         theirs.setblocking(False)

@@ -117,7 +117,11 @@ class DeadLetterOffice:
         def done(error: CommitFailed | None) -> None:
             gate.over()
             if error is not None:
-                LOGGER.warning("dead letters of queue %r wait: %s", self._target.queue, error)
+                LOGGER.warning(
+                    "cannot move dead letters of queue %r, will retry: %s",
+                    self._target.queue,
+                    error,
+                )
                 self._undelivered.append((reason, run, estate))
 
         if self._core.commit(unit, done):
@@ -175,7 +179,7 @@ class DeadLetterOffice:
             )
         except AmqpError as error:
             # The exchange is not there (any more), or its bindings are hostile.
-            LOGGER.debug("dead letters of queue %r are dropped: %s", target.queue, error)
+            LOGGER.debug("dropping dead letters of queue %r: %s", target.queue, error)
             return None
         queues = found.queues
         if not queues and target.exchange == DEFAULT_EXCHANGE:

@@ -187,7 +187,7 @@ class Topology:
                     await vhost.queues.restore_destination(binding.destination)
                 vhost.router.bind(binding)
             except AmqpError as error:
-                LOGGER.warning("leaving out %s: %s", binding, error)
+                LOGGER.warning("ignoring stored %s: %s", binding, error)
         for vhost in self._vhosts.values():
             await vhost.queues.begin()
             await vhost.delays.begin()

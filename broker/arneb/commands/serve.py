@@ -1,12 +1,14 @@
 """``arneb serve``: one broker in the foreground."""
 
+import logging
 from pathlib import Path
 from typing import Final
 
 import click
 
-from arneb.cli import Refused, silence_output
+from arneb.cli import USAGE_STATUS, Refused, silence_output
 from arneb.config import ConfigInvalid, load_config
+from arneb.log_lines import ANNOUNCER, LogFormat, LogLevel, announcer, set_up_logging
 from arneb.visible import visible
 
 LISTEN: Final = "HOST:PORT|off"
@@ -22,6 +24,10 @@ LISTEN: Final = "HOST:PORT|off"
 @click.option("--http", metavar=LISTEN, help="Health, metrics.  [default: 127.0.0.1:15672]")
 @click.option("--http-pulsar", metavar=LISTEN,
               help="Pulsar's admin API.  [default: 127.0.0.1:8080]")  # fmt: skip
+@click.option("--log-level", type=click.Choice([each.value for each in LogLevel]),
+              help="The least severe records on standard error.  [default: warning]")  # fmt: skip
+@click.option("--log-format", type=click.Choice([each.value for each in LogFormat]),
+              help="Lines of text, or one JSON object a line.  [default: text]")  # fmt: skip
 @click.option("--watch-turns", is_flag=True,
               help="Measure what keeps the event loop; see /api/turns.")  # fmt: skip
 def serve(
@@ -31,6 +37,8 @@ def serve(
     pulsar: str | None,
     http: str | None,
     http_pulsar: str | None,
+    log_level: str | None,
+    log_format: str | None,
     watch_turns: bool,
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM.
@@ -46,6 +54,8 @@ def serve(
             pulsar=pulsar,
             http=http,
             http_pulsar=http_pulsar,
+            log_level=log_level,
+            log_format=log_format,
             watch_turns=watch_turns,
         )
     except ConfigInvalid as error:
@@ -55,29 +65,39 @@ def serve(
     import trio
 
     from arneb.listeners import BindFailed
-    from arneb.log_lines import log_to_standard_error
     from arneb.run import BROKEN_OFF, run_broker
     from arneb_core.errors import EngineBroken, StoreDamaged, StoreUnusable
 
-    log_to_standard_error()
+    form = config.log.format
+    set_up_logging(config.log.level, form)
     try:
-        trio.run(run_broker, config, _say)
+        trio.run(run_broker, config, announcer(form, _say))
     except StoreDamaged as error:
         directory = config.data_dir
         hint = (
             f"`arneb check {directory}` tells more, `arneb salvage {directory} OUT` saves the rest"
         )
-        raise Refused(f"{error}; {hint}") from error
+        raise _ended(f"{error}; {hint}", USAGE_STATUS, form) from error
     except (BindFailed, StoreUnusable) as error:
-        raise Refused(str(error)) from error
+        raise _ended(str(error), USAGE_STATUS, form) from error
     except EngineBroken as error:
-        click.echo(f"arneb: {error}", err=True)
-        raise SystemExit(BROKEN_OFF) from error
+        raise _ended(str(error), BROKEN_OFF, form) from error
+
+
+def _ended(why: str, status: int, form: LogFormat) -> BaseException:
+    """The end of a broker that cannot start or go on, told in one line."""
+    if form is LogFormat.JSON:
+        logging.getLogger(ANNOUNCER).critical("%s", why)
+        return SystemExit(status)
+    if status == USAGE_STATUS:
+        return Refused(why)
+    click.echo(f"arneb: {visible(why)}", err=True)
+    return SystemExit(status)
 
 
 def _say(line: str) -> None:
     # A broker outlives whoever read its first lines (``arneb serve | head -1``).
     try:
-        click.echo(visible(line))
+        click.echo(line)
     except BrokenPipeError:
         silence_output()

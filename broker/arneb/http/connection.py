@@ -151,12 +151,12 @@ class HttpConnection:
         try:
             await self._app(self._scope_of(request), _Body(body), answer.send)
         except h11.LocalProtocolError:
-            logger.exception("a wrong answer to %s", request.target)
+            logger.exception("invalid response to %s", request.target)
             return False
         except Exception as error:
             if answer.started or isinstance(error, trio.BrokenResourceError):
                 raise
-            logger.exception("%s %s failed", request.method, request.target)
+            logger.exception("unexpected error in %s %s", request.method, request.target)
             await self._refuse(500, "Internal error")
             return False
         finally:

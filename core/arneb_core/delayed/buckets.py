@@ -247,7 +247,7 @@ class BucketDelayedDeliveryTracker:
 
     def _repair(self, buckets: Sequence[Bucket], told: Iterable[Told]) -> None:
         """Segments are lost or damaged; what they said is in the log too."""
-        logger.error("made anew from the log, since they are damaged: %r", buckets)
+        logger.error("damaged buckets of the delayed index are rebuilt from the log: %r", buckets)
         members = all_members(buckets) & self.members
 
         def looked_up(found: list[DueKey] | StoreFailed) -> None:

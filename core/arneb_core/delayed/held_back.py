@@ -303,7 +303,9 @@ class HeldBack:
         self._due.is_sorting = False
         if error is not None:
             self._failed = True
-            logger.error("%r gets nothing delayed, to try again: %s", self._subscription, error)
+            logger.error(
+                "%r cannot read its delayed entries and will retry: %s", self._subscription, error
+            )
             self._subscription.topic.engine.unreadable(self._subscription)
         self._subscription.wake()
 

@@ -83,7 +83,7 @@ class Merging:
 
     def _read(self, missing: Sequence[SegmentName], found: Segments | StoreFailed) -> None:
         if isinstance(found, StoreFailed) or any(name not in found for name in missing):
-            logger.error("delayed buckets cannot be merged: %s", found)
+            logger.error("cannot merge buckets of the delayed index: %s", found)
             self._then(None, self._sources)
             return
         self._held.update(found)

@@ -88,7 +88,7 @@ async def _restore_buckets(
         with store.snapshot() as snapshot:
             through, buckets, stray = _read(snapshot, topic.id)
     except ValueError as error:
-        logger.error("the delayed index of %r is made anew: %s", topic, error)
+        logger.error("rebuilding the delayed index of topic %r: %s", topic, error)
         await commit(Changes(prefixes=[(Table.DELAYED, topic_prefix(topic.id))]))
         through, buckets, stray = BEFORE_ALL, [], []
     for start in range(0, len(stray), STRAY_ROWS_MAX):

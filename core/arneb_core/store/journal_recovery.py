@@ -33,7 +33,7 @@ def recover_journal(directory: Path, stored: Snapshot) -> Journal:
     if found.is_damaged or fitting.gaps or fitting.refused:
         report = _report(stored, found, fitting)
         kept = keep_aside(directory, found.data, report)
-        logger.error("%s: %s; the file as it was found: %s", directory, report, kept)
+        logger.error("%s: %s; the damaged file was saved as: %s", directory, report, kept)
         found = replace(found, is_sound=False)
     else:
         for fault in found.faults:

@@ -86,7 +86,7 @@ async def answer(
     except CoreError as error:
         return refusal(AdminError(status_of(error), str(error)))
     except Exception:
-        logger.exception("%s %s failed", method, raw_path)
+        logger.exception("unexpected error in %s %s", method, raw_path)
         return refusal(AdminError(500, "Internal error"))
 
 

@@ -106,11 +106,11 @@ class Compactor:
         try:
             await self.compact(topic)
         except CoreError as error:
-            logger.warning("%s could not be compacted: %s", topic.name, error)
+            logger.warning("cannot compact topic %s: %s", topic.name, error)
             outcome = Outcome(Status.ERROR, str(error))
         except Exception:
             # A defect of ours; everybody else goes on.
-            logger.exception("compacting %s failed", topic.name)
+            logger.exception("unexpected error while compacting topic %s", topic.name)
             outcome = Outcome(Status.ERROR, "Internal error")
         else:
             outcome = Outcome(Status.SUCCESS)

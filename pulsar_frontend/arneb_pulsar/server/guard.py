@@ -54,6 +54,6 @@ class Guard:
             else:
                 await self.grant(scheme.lower(), b64decode(proof), {})
         except (Unauthentic, ValueError) as error:
-            logger.warning("refused an administrator: %s", error)
+            logger.warning("authentication of an administrator failed: %s", error)
             return False
         return True

@@ -118,9 +118,9 @@ class Keeper:
         idle = partial(_repeat, config.inactive_check_s, self.check_idle, trio.current_time)
         compactions = partial(_repeat, COMPACTION_CHECK_S, self.check_compactions, clock_ms)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(supervise, "the look at backlog quotas", quotas)
-            nursery.start_soon(supervise, "the look for idle topics", idle)
-            nursery.start_soon(supervise, "the look for what to compact", compactions)
+            nursery.start_soon(supervise, "the check of backlog quotas", quotas)
+            nursery.start_soon(supervise, "the check for idle topics", idle)
+            nursery.start_soon(supervise, "the check for topics to compact", compactions)
             nursery.start_soon(supervise, "compaction", self._door.compactor.run)
         raise AssertionError("the loops do not end")
 
@@ -226,9 +226,9 @@ class Keeper:
             try:
                 await look(topic, name)
             except (StoreFull, StoreFailed) as error:
-                logger.warning("could not look after %s: %s", topic.name, error)
+                logger.warning("cannot apply policies to topic %s: %s", topic.name, error)
             except CoreError as error:
-                logger.debug("%s changed while it was looked after: %s", topic.name, error)
+                logger.debug("topic %s changed while policies were applied: %s", topic.name, error)
 
     def _is_still_idle(self, topic: Topic, rule: InactiveTopics, found: Topic) -> bool:
         """It may be another one of that name by now."""
@@ -266,4 +266,4 @@ async def _repeat(
             await work(now())
         except Exception:
             # A defect of ours. Nobody's messages depend on it.
-            logger.exception("looking after the topics failed")
+            logger.exception("unexpected error while applying policies to topics")

@@ -143,7 +143,7 @@ class Peer:
         try:
             self._perform(self._session.handle(event, trio.current_time()))
         except Exception:
-            logger.exception("connection of %s failed", self.address)
+            logger.exception("unexpected error in the connection of %s", self.address)
             self._closing = True
             self._scope.cancel()
             return
@@ -151,7 +151,7 @@ class Peer:
         if self.is_full:
             self._set_writable(writable=False)
             if self._session.unasked_bytes > UNREAD_BYTES_MAX:
-                logger.info("x %s: leaves everything unread", self.address)
+                logger.info("x %s: does not read its answers", self.address)
                 self._closing = True
                 self._scope.cancel()
 

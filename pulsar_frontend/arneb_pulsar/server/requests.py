@@ -215,7 +215,7 @@ class Requests:
         try:
             grant = await self._door.guard.grant(effect.method, effect.proof, peer.certificate)
         except Unauthentic as error:
-            logger.warning("refused %s: %s", peer.address, error)
+            logger.warning("authentication of %s failed: %s", peer.address, error)
             peer.tell(events.NotAuthenticated(UNAUTHENTIC))
             return
         expires = math.inf if grant.expires_s is None else grant.expires_s * 1000

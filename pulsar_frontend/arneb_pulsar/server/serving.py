@@ -60,7 +60,7 @@ async def serve_tls(
             with trio.fail_after(door.config.handshake_timeout_s):
                 secured = await secure(stream)
         except (trio.BrokenResourceError, trio.TooSlowError) as error:
-            logger.info("x %s: no TLS: %s", address, error.__cause__ or error)
+            logger.info("x %s: TLS handshake failed: %s", address, error.__cause__ or error)
             await trio.aclose_forcefully(stream)
             return
         certificate: Certificate = secured.getpeercert() or {}
@@ -89,7 +89,9 @@ async def _serve(
         if not door.kept:
             door.kept = True
             connections.start_soon(door.keeper.run)
-            connections.start_soon(supervise, "giving Pulsar's long turns out", door.long_turns.run)
+            connections.start_soon(
+                supervise, "scheduling Pulsar's long requests", door.long_turns.run
+            )
         await serve_listeners(
             accepted, listeners, handler_nursery=connections, task_status=task_status
         )
@@ -124,7 +126,7 @@ async def serve_connection(
         await peer.run()
     except* Exception:
         # A defect of ours. It costs this client its connection, and nobody else anything.
-        logger.exception("connection of %s failed", address)
+        logger.exception("unexpected error in the connection of %s", address)
 
 
 def _render(address: tuple[str, int] | tuple[str, int, int, int]) -> str:

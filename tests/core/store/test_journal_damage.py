@@ -87,7 +87,7 @@ def test_what_stands_behind_a_damaged_record_is_served_and_the_loss_is_said(
         assert line == (
             f"{data}: the journal lacks records: record 50 is lost; topic 't0' entry 1:50 is lost; "
             "99 of its records are whole and kept, the last of them 100; "
-            f"the file as it was found: {KEPT}"
+            f"the damaged file was saved as: {KEPT}"
         )
         assert caplog.records[0].levelno == logging.ERROR
         assert (data / KEPT).read_bytes() == damaged

@@ -135,7 +135,7 @@ class Keeper:
     def retry(self) -> None:
         """Be there again if something has failed, and try again what could not be committed."""
         if self._consumer is None:
-            LOGGER.warning("exchange %r goes on with what it has kept", self.exchange)
+            LOGGER.warning("delayed exchange %r continues after an error", self.exchange)
             self.begin()
         unrouted, self._unrouted = self._unrouted, []
         for run in unrouted:
@@ -178,7 +178,11 @@ class Keeper:
         def done(error: CommitFailed | None) -> None:
             gate.over()
             if error is not None and self._consumer is consumer:
-                LOGGER.warning("what exchange %r kept waits: %s", self.exchange, error)
+                LOGGER.warning(
+                    "cannot route delayed messages of exchange %r, will retry: %s",
+                    self.exchange,
+                    error,
+                )
                 self._unrouted.append(run)
 
         unit = Unit(appends, [(consumer, run.positions)], passes_over_gone=True)
@@ -307,15 +311,19 @@ class Delays:
                 try:
                     keeper.retry()
                 except CoreError as error:
-                    LOGGER.warning("what exchange %r kept waits: %s", name, error)
+                    LOGGER.warning(
+                        "cannot route delayed messages of exchange %r, will retry: %s", name, error
+                    )
                     all_done = False
                 continue
             try:
                 await self._core.delete_topic(keeper.topic.name, as_owner=True)
             except TopicNotFound:
-                LOGGER.warning("the topic of exchange %r was gone already", name)
+                LOGGER.warning("the topic of delayed exchange %r was already deleted", name)
             except CoreError as error:
-                LOGGER.warning("what exchange %r kept waits to be removed: %s", name, error)
+                LOGGER.warning(
+                    "cannot delete the topic of delayed exchange %r, will retry: %s", name, error
+                )
                 all_done = False
                 continue
             del self._keepers[name]

@@ -52,6 +52,6 @@ async def _deleted(queues: Queues, queue: Queue) -> bool:
         with suppress(TopicBusy):  # somebody came to it meanwhile
             await queues.delete(queue, only_if=lambda topic: not _consumers_of(topic))
     except CoreError as error:
-        LOGGER.warning("removing %s, which has expired, waits: %s", queue, error)
+        LOGGER.warning("cannot delete expired %s, will retry: %s", queue, error)
         return False
     return True

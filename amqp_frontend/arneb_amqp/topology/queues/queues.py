@@ -203,7 +203,7 @@ class Queues:
             async with self._leaving(queue) as with_queue:
                 unit.metadata += with_queue.metadata
                 yield
-            LOGGER.warning("%s went with its topic, which was not deleted over AMQP", queue)
+            LOGGER.warning("%s is gone: its topic was deleted, and not over AMQP", queue)
         if len(self._lost_lately) >= LOST_MAX:
             del self._lost_lately[next(iter(self._lost_lately))]
         self._lost_lately[name] = None
@@ -265,7 +265,9 @@ class Queues:
         all, as if they were deleted now: versions before this one could leave such."""
         lost, self._lost = self._lost, {}
         for name in lost:
-            LOGGER.warning("the topic of queue %r is gone; forgetting the queue", name)
+            LOGGER.warning(
+                "the topic of queue %r does not exist any more; deleting the queue", name
+            )
             steps = self._router.removing_queue(name)
             async with removal(self._router, self.vhost, steps) as unit:
                 unit.metadata.append((QueueRecord(self.vhost, name).key, None))
