@@ -1,7 +1,7 @@
 """AMQP entries as neutral messages, and neutral messages as AMQP entries.
 
 The codec is registered as ``amqp`` under the entry point group ``arneb.codecs``; see
-:mod:`arneb_core.codec` for who uses it. :func:`encode_message` is the other direction, for what
+:mod:`arneb_core.api.codec` for who uses it. :func:`encode_message` is the other direction, for what
 AMQP consumers get for an entry of another origin.
 """
 
@@ -23,8 +23,8 @@ from arneb_amqp.wire.content import compose, is_body, payload_of, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.route import is_route, join_route, routing_key_of, split_route
 from arneb_amqp.wire.tables import Field, encode_table, signedint
-from arneb_core.codec import Message
-from arneb_core.entry import HEADER_BYTES, EntryHeader, Origin, read_header
+from arneb_core.api.codec import Message
+from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin, read_header
 
 DROPPED: Final = "pulsar.properties_dropped"
 """The header that counts the properties for which there was no room."""
@@ -37,7 +37,7 @@ _KEY_BYTES_MAX: Final = 255
 
 
 class AmqpCodec:
-    """Reads entries of AMQP origin; see :class:`arneb_core.codec.Codec`."""
+    """Reads entries of AMQP origin; see :class:`arneb_core.api.codec.Codec`."""
 
     origin: Origin = Origin.AMQP
 

@@ -24,7 +24,7 @@ from arneb_amqp.wire.tables import (
     long,
     longstr,
 )
-from arneb_core.codec import Message
+from arneb_core.api.codec import Message
 
 RESERVED: Final = "amqp."
 """Begins the names of properties that hold what only AMQP has."""

@@ -14,8 +14,8 @@ import trio
 
 from arneb.settings import read_settings
 from arneb.watermarks import Levels, Watermarks, memory_available_bytes, read_levels
-from arneb_core.errors import StoreFailed
-from arneb_core.shortages import Resource, Short, Shortages
+from arneb_core.api.errors import StoreFailed
+from arneb_core.api.resource_alarms import Resource, Short, Shortages
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from arneb.alarms import AlarmStatistics
-from arneb_core.interface import SubscriptionStatistics, TopicStatistics
-from arneb_core.statistics import EngineStatistics
+from arneb_core.api.interface import SubscriptionStatistics, TopicStatistics
+from arneb_core.api.statistics import EngineStatistics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 

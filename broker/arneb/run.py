@@ -25,9 +25,9 @@ from arneb.garbage import GarbageSchedule, Living
 from arneb.listeners import Listeners
 from arneb.turn_watchdog import TurnWatchdog
 from arneb.watermarks import read_levels
-from arneb_core.engine import Engine, open_engine
-from arneb_core.errors import StoreUnusable, describe
-from arneb_core.supervision import supervise
+from arneb_core.api.errors import StoreUnusable, describe
+from arneb_core.api.supervision import supervise
+from arneb_core.engine.engine import Engine, open_engine
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -1,7 +1,7 @@
 """Pulsar entries as neutral messages, and neutral messages as Pulsar payloads.
 
 The codec is registered as ``pulsar`` under the entry point group ``arneb.codecs``; see
-:mod:`arneb_core.codec` for who uses it. The other direction, :func:`encode_messages`, serves
+:mod:`arneb_core.api.codec` for who uses it. The other direction, :func:`encode_messages`, serves
 this package alone: it makes what a Pulsar consumer gets for an entry of another origin.
 """
 
@@ -9,8 +9,8 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from arneb_core.codec import Message
-from arneb_core.entry import HEADER_BYTES, Origin
+from arneb_core.api.codec import Message
+from arneb_core.api.entry import HEADER_BYTES, Origin
 from arneb_pulsar.wire.batch import join_batch, split_batch
 from arneb_pulsar.wire.checksum import join_body, split_body
 from arneb_pulsar.wire.compression import decompress
@@ -27,7 +27,7 @@ FOREIGN_PRODUCER: Final = "arneb"
 
 
 class PulsarCodec:
-    """Reads entries of Pulsar origin; see :class:`arneb_core.codec.Codec`."""
+    """Reads entries of Pulsar origin; see :class:`arneb_core.api.codec.Codec`."""
 
     origin: Origin = Origin.PULSAR
 

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arneb_core.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin
+from arneb_core.api.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin
 from pyspark_arneb.amqp_layout import (
     BODY_FRAME,
     BODY_HEAD,

@@ -49,7 +49,7 @@ def plan_read(options: ReadOptions) -> Plan:
     """Fix the ends of the read.
 
     Raises :class:`~pyspark_arneb.options.OptionError` and
-    :class:`arneb_core.errors.StoreUnusable`.
+    :class:`arneb_core.api.errors.StoreUnusable`.
     """
     from pyspark_arneb.environment import environment
     from pyspark_arneb.extents import survey

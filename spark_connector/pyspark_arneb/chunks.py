@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from arneb_core.position import Position
+from arneb_core.api.position import Position
 from pyspark_arneb.ranges import Loss, Span
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ CHUNK_BYTES: Final = 512 * 1024
 what one read adds, a chunk stays near 1 MB unless one message is larger."""
 
 PUBLISHED_MS: Final = slice(8, 16)
-"""Where an entry's header has its publish time; see :mod:`arneb_core.entry`."""
+"""Where an entry's header has its publish time; see :mod:`arneb_core.api.entry`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Chunks of entries as Arrow record batches: one row a message.
 
 The rule: what the bytes of an entry mean is known to its origin's codec alone
-(:mod:`arneb_core.codec`); this module hands entries to it and bounds what comes back. Runs of
+(:mod:`arneb_core.api.codec`); this module hands entries to it and bounds what comes back. Runs of
 AMQP entries take the short cut of :mod:`pyspark_arneb.amqp_runs`.
 """
 
@@ -11,8 +11,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from arneb_core.codec import Codec, Message, codecs
-from arneb_core.entry import ENTRY_FORMAT, HEADER_BYTES, EntryHeader, Origin, read_header
+from arneb_core.api.codec import Codec, Message, codecs
+from arneb_core.api.entry import ENTRY_FORMAT, HEADER_BYTES, EntryHeader, Origin, read_header
 from pyspark_arneb.amqp_runs import amqp_run
 from pyspark_arneb.chunks import ROWS_MAX, Chunk
 from pyspark_arneb.places import PLACED, Places

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from arneb_core.errors import StoreUnusable
+from arneb_core.api.errors import StoreUnusable
 
 if TYPE_CHECKING:
     from arneb_core.store.snapshot import SnapshotEnvironment
@@ -32,7 +32,7 @@ _open: dict[str, _Opened] = {}
 def environment(path: str) -> "SnapshotEnvironment":
     """The data directory ``path``, opened for reading.
 
-    Raises :class:`arneb_core.errors.StoreUnusable`, whose text is one line for the user.
+    Raises :class:`arneb_core.api.errors.StoreUnusable`, whose text is one line for the user.
     """
     # Not at the top: Spark imports this package in every session to find its data sources,
     # and LMDB must not be needed for that.

@@ -7,8 +7,8 @@ ledgers and the last entry of each. What is committed later does not exist for t
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from arneb_core.entry import messages_in
-from arneb_core.position import ENTRY_MASK, LedgerId, Position, position
+from arneb_core.api.entry import messages_in
+from arneb_core.api.position import ENTRY_MASK, LedgerId, Position, position
 from arneb_core.store.records import LedgerRecord, TopicRecord
 from arneb_core.store.schema import (
     TOPIC_PREFIX,

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from arneb_core.position import AFTER_ALL, Position, position
+from arneb_core.api.position import AFTER_ALL, Position, position
 from pyspark_arneb.topics import TopicSelection, full_name
 
 EARLIEST: Final = Position(0)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from arneb_core.position import ENTRY_MASK, ledger_of
+from arneb_core.api.position import ENTRY_MASK, ledger_of
 from pyspark_arneb.message_id import message_id_head, message_id_tail, varint
 from pyspark_arneb.ranges import Span
 from pyspark_arneb.schema import Field

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from arneb_core.position import LedgerId, Position, ledger_of, render
+from arneb_core.api.position import LedgerId, Position, ledger_of, render
 from pyspark_arneb.options import EARLIEST, LATEST, OptionError, ReadOptions
 
 if TYPE_CHECKING:

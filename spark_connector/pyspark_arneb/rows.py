@@ -11,8 +11,8 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from arneb_core.codec import Codec, Message
-from arneb_core.entry import Origin
+from arneb_core.api.codec import Codec, Message
+from arneb_core.api.entry import Origin
 from pyspark_arneb.amqp_runs import AmqpRun
 from pyspark_arneb.schema import Field
 from pyspark_arneb.times import times_of_ms

@@ -57,7 +57,8 @@ class Field(Enum):
 
 
 class RowFlag(IntFlag):
-    """The bits of the column ``flags``; the lower 16 are :class:`arneb_core.entry.EntryFlag`."""
+    """The bits of the column ``flags``; the lower 16 are
+    :class:`arneb_core.api.entry.EntryFlag`."""
 
     RAW = 1 << 16
     """The entry cannot be decoded (it is encrypted, say): ``value`` is its body as stored, and

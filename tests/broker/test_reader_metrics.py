@@ -7,7 +7,7 @@ from tests.broker.conftest import FakeCore
 
 from arneb.config import StoreTable
 from arneb.metrics import broker_figures
-from arneb_core.statistics import LongReader
+from arneb_core.api.statistics import LongReader
 
 
 def test_a_long_reader_is_a_row_with_its_process() -> None:

@@ -16,10 +16,11 @@ from tests.pulsar_frontend.server.client import RawClient
 from arneb import run
 from arneb.config import load_config
 from arneb.run import Shared
-from arneb_core import supervision, upkeep
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.interface import InitialPosition
-from arneb_core.supervision import BackOff
+from arneb_core.api import supervision
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.interface import InitialPosition
+from arneb_core.api.supervision import BackOff
+from arneb_core.engine import maintenance
 from arneb_core.testing.awaits import FaultyAwaits
 from arneb_core.testing.engine_kit import append
 from arneb_pulsar.server import keeper
@@ -162,10 +163,10 @@ async def test_every_await_of_every_background_task_may_fail(
     monkeypatch.setattr(supervision, "attempt", awaits.attempt)
     monkeypatch.setattr(supervision, "BackOff", lambda *seconds: BackOff(0.001, 0.02))
     for module, name in (
-        (upkeep, "HOUSEKEEPING_S"),
-        (upkeep, "SHORT_OF_ROOM_S"),
-        (upkeep, "READ_RETRY_S"),
-        (upkeep, "ALARM_WAIT_S_MAX"),
+        (maintenance, "HOUSEKEEPING_S"),
+        (maintenance, "SHORT_OF_ROOM_S"),
+        (maintenance, "READ_RETRY_S"),
+        (maintenance, "ALARM_WAIT_S_MAX"),
         (keeper, "COMPACTION_CHECK_S"),
     ):
         monkeypatch.setattr(module, name, 0.05)

@@ -8,13 +8,13 @@ every delivery by its sinks, and keeps what was wrong with it for the test to ra
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from arneb_core.consumer import LogConsumer
-from arneb_core.interface import Deliveries, Window
-from arneb_core.position import BEFORE_ALL, Position
-from arneb_core.subscription import LogSubscription
+from arneb_core.api.interface import Deliveries, Window
+from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.engine.topic import LogTopic
+from arneb_core.subscription.consumer import LogConsumer
+from arneb_core.subscription.subscription import LogSubscription
 from arneb_core.testing.engine_kit import make_entry
 from arneb_core.testing.invariants import check_ack_state, check_ledgers
-from arneb_core.topic import LogTopic
 
 Message = tuple[Position, int]
 

@@ -6,11 +6,11 @@ right to deliver is looked up in all of them.
 
 from dataclasses import dataclass, field
 
-from arneb_core.consumer import LogConsumer
+from arneb_core.api.interface import ConsumerSpec, Deliveries, KeySharing
+from arneb_core.api.position import Position
 from arneb_core.dispatch import SELECTORS, Receiver
 from arneb_core.dispatch.selector import Selector, key_hashes
-from arneb_core.interface import ConsumerSpec, Deliveries, KeySharing
-from arneb_core.position import Position
+from arneb_core.subscription.consumer import LogConsumer
 
 
 @dataclass

@@ -5,9 +5,9 @@ Random programs against the model are in ``test_acks_model.py``.
 
 import pytest
 
-from arneb_core.acks import FEW, AckState
-from arneb_core.holes import CHUNK_SIZE
-from arneb_core.position import AFTER_ALL, BEFORE_ALL, LedgerId, position
+from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, LedgerId, position
+from arneb_core.cursor.acks import FEW, AckState
+from arneb_core.cursor.holes import CHUNK_SIZE
 from arneb_core.testing.invariants import check_ack_state
 from arneb_core.testing.model import reloaded
 from arneb_core.testing.strategies import everything, log_of

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.engine import Engine, open_engine
-from arneb_core.errors import CommitFailed
-from arneb_core.interface import InitialPosition, TopicSettings
-from arneb_core.position import Position
-from arneb_core.short_cut import LONE_COMMITS_MIN
+from arneb_core.api.errors import CommitFailed
+from arneb_core.api.interface import InitialPosition, TopicSettings
+from arneb_core.api.position import Position
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.inline_commit import LONE_COMMITS_MIN
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, attach, make_entry, quiet
 
 BY_THREAD, BY_LOOP = 1, LONE_COMMITS_MIN + 4

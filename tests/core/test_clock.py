@@ -1,6 +1,6 @@
 """The wall clock: also before 1970, when it goes on by itself."""
 
-from arneb_core.clock import EARLIEST_MS, WallClock
+from arneb_core.api.clock import EARLIEST_MS, WallClock
 
 MS = 1_000_000
 

@@ -6,17 +6,20 @@ from typing import Any
 import pytest
 import trio
 
-from arneb_core.committer import Committer
-from arneb_core.consumer import LogConsumer
-from arneb_core.engine import Engine, open_engine
-from arneb_core.errors import EngineBroken, StoreFailed
-from arneb_core.fetch import Fetch
-from arneb_core.interface import InitialPosition, Limits, TopicSettings, Unit
-from arneb_core.log import DurableLog
-from arneb_core.position import Position
-from arneb_core.settlement import Settlement
+from arneb_core.api.errors import EngineBroken, StoreFailed
+from arneb_core.api.interface import InitialPosition, Limits, TopicSettings, Unit
+from arneb_core.api.position import Position
+from arneb_core.engine.committer import Committer
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.maintenance import READ_RETRY_S
+from arneb_core.engine.topic import LogTopic
+from arneb_core.log.log import DurableLog
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import META_CLEAN, Table
+from arneb_core.subscription.acknowledgements import Settlement
+from arneb_core.subscription.byte_counter import Weights
+from arneb_core.subscription.consumer import LogConsumer
+from arneb_core.subscription.sources.fetch import Fetch
 from arneb_core.testing.engine_kit import (
     Outcome,
     append,
@@ -27,9 +30,6 @@ from arneb_core.testing.engine_kit import (
     quiet,
 )
 from arneb_core.testing.faults import FaultyStore
-from arneb_core.topic import LogTopic
-from arneb_core.upkeep import READ_RETRY_S
-from arneb_core.weights import Weights
 
 
 def once(monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> None:

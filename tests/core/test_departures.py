@@ -12,11 +12,9 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core import outstanding
-from arneb_core.engine import Engine, open_engine
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.errors import CommitFailed
-from arneb_core.interface import (
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.errors import CommitFailed
+from arneb_core.api.interface import (
     Consumer,
     Deliveries,
     Departure,
@@ -26,8 +24,10 @@ from arneb_core.interface import (
     TopicSettings,
     Unit,
 )
+from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
+from arneb_core.subscription import outstanding
 from arneb_core.testing.engine_kit import append, attach, body_of, quiet
 from arneb_core.testing.faults import FaultyStore
 

@@ -13,12 +13,9 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core import outstanding
-from arneb_core.consumer import LogConsumer
-from arneb_core.engine import Engine, open_engine
-from arneb_core.entry import EntryHeader, Origin, messages_in
-from arneb_core.errors import CommitFailed
-from arneb_core.interface import (
+from arneb_core.api.entry import EntryHeader, Origin, messages_in
+from arneb_core.api.errors import CommitFailed
+from arneb_core.api.interface import (
     Consumer,
     ConsumerSpec,
     Deliveries,
@@ -29,9 +26,12 @@ from arneb_core.interface import (
     Unit,
     Window,
 )
-from arneb_core.position import Position
+from arneb_core.api.position import Position
+from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
+from arneb_core.subscription import outstanding
+from arneb_core.subscription.consumer import LogConsumer
 from arneb_core.testing.engine_kit import RecordingSink, append, body_of, quiet
 from arneb_core.testing.faults import FaultyStore
 

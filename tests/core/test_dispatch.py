@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_core.api.interface import ConsumerSpec, Window
 from arneb_core.dispatch import Receiver, SharedDispatcher
-from arneb_core.interface import ConsumerSpec, Window
 
 
 def receiver(

@@ -7,8 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from arneb_core.engine import open_engine
-from arneb_core.errors import (
+from arneb_core.api.errors import (
     ConsumerBusy,
     NotAllowed,
     StoreFailed,
@@ -19,7 +18,7 @@ from arneb_core.errors import (
     TopicExists,
     TopicNotFound,
 )
-from arneb_core.interface import (
+from arneb_core.api.interface import (
     ConsumerSpec,
     InitialPosition,
     SubscriptionType,
@@ -27,8 +26,9 @@ from arneb_core.interface import (
     Unit,
     Window,
 )
-from arneb_core.position import AFTER_ALL, Position
-from arneb_core.retention import WITHOUT_END, Retention
+from arneb_core.api.position import AFTER_ALL, Position
+from arneb_core.api.settings import WITHOUT_END, Retention
+from arneb_core.engine.engine import open_engine
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, append, make_entry, publish, quiet

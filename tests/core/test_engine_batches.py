@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.engine import open_engine
-from arneb_core.interface import ConsumerSpec, InitialPosition, SubscriptionType, Window
-from arneb_core.position import Position
+from arneb_core.api.interface import ConsumerSpec, InitialPosition, SubscriptionType, Window
+from arneb_core.api.position import Position
+from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, append, make_entry, publish, quiet
 
 pytestmark = pytest.mark.real_time

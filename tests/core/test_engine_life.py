@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core import upkeep
-from arneb_core.engine import Engine, open_engine
-from arneb_core.errors import (
+from arneb_core.api.errors import (
     NotAllowed,
     StoreFailed,
     SubscriptionFenced,
@@ -15,8 +13,10 @@ from arneb_core.errors import (
     TopicFenced,
     TopicNotFound,
 )
-from arneb_core.interface import InitialPosition, SubscriptionType, TopicSettings, Unit, Window
-from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position
+from arneb_core.api.interface import InitialPosition, SubscriptionType, TopicSettings, Unit, Window
+from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position
+from arneb_core.engine import maintenance
+from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import META_CLEAN, Table
 from arneb_core.testing.engine_kit import (
@@ -96,7 +96,7 @@ async def test_a_reader_without_a_consumer_goes_after_a_while(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was put out by a seek and never came again, or broke off before it attached."""
-    monkeypatch.setattr(upkeep, "HOUSEKEEPING_S", 0.002)
+    monkeypatch.setattr(maintenance, "HOUSEKEEPING_S", 0.002)
     async with open_engine(data_dir) as engine:
         await make_queue(engine)
         topic = engine.topic("q")
@@ -114,7 +114,7 @@ async def test_a_reader_without_a_consumer_goes_after_a_while(
 async def test_a_reader_holds_no_ledger_and_goes_on_behind_what_went(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.log.LEDGER_ENTRIES_MAX", 2)
+    monkeypatch.setattr("arneb_core.log.log.LEDGER_ENTRIES_MAX", 2)
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
         topic = engine.topic("q")
@@ -141,7 +141,7 @@ async def test_a_reader_holds_no_ledger_and_goes_on_behind_what_went(
 async def test_a_seek_goes_to_what_is_left_of_a_trimmed_log(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.log.LEDGER_ENTRIES_MAX", 2)
+    monkeypatch.setattr("arneb_core.log.log.LEDGER_ENTRIES_MAX", 2)
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
         consumer, sink = attach(subscription, unlimited=True)
@@ -229,7 +229,7 @@ async def test_one_unanswered_message_does_not_keep_a_memory_topic_from_forgetti
 async def test_a_memory_topic_without_subscriptions_keeps_one_ledger(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.log.LEDGER_ENTRIES_MAX", 3)
+    monkeypatch.setattr("arneb_core.log.log.LEDGER_ENTRIES_MAX", 3)
     async with open_engine(data_dir) as engine:
         topic = await engine.create_topic("q", TopicSettings(durable=False))
         for number in range(10):
@@ -462,7 +462,7 @@ async def test_after_a_clean_stop_a_batch_that_was_out_in_part_counts_as_redeliv
 async def test_ledgers_roll_by_size_and_by_age(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.catalog.LEDGER_BYTES_MAX", 1_000)
+    monkeypatch.setattr("arneb_core.engine.catalog.LEDGER_BYTES_MAX", 1_000)
     now = 1_000
     async with open_engine(data_dir, now_ms=lambda: now) as engine:
         await make_queue(engine)
@@ -477,8 +477,8 @@ async def test_ledgers_roll_by_size_and_by_age(
 async def test_retention_keeps_what_is_acknowledged_by_time_and_by_size(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.log.LEDGER_ENTRIES_MAX", 1)
-    monkeypatch.setattr(upkeep, "HOUSEKEEPING_S", 0.002)
+    monkeypatch.setattr("arneb_core.log.log.LEDGER_ENTRIES_MAX", 1)
+    monkeypatch.setattr(maintenance, "HOUSEKEEPING_S", 0.002)
     now = 1_000
     async with open_engine(data_dir, now_ms=lambda: now) as engine:
         by_time = await engine.create_topic("time", TopicSettings(True, 1_000, -1))

@@ -23,9 +23,8 @@ from tests.core.engine_model import (
     follow_trims,
 )
 
-from arneb_core.engine import Engine, open_engine
-from arneb_core.errors import CommitFailed, StoreFailed
-from arneb_core.interface import (
+from arneb_core.api.errors import CommitFailed, StoreFailed
+from arneb_core.api.interface import (
     ConsumerSpec,
     InitialPosition,
     SubscriptionType,
@@ -33,10 +32,11 @@ from arneb_core.interface import (
     Unit,
     Window,
 )
-from arneb_core.position import BEFORE_ALL, Position
+from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
-from arneb_core.subscription import LogSubscription
+from arneb_core.subscription.subscription import LogSubscription
 from arneb_core.testing.engine_kit import Outcome, make_entry, quiet
 from arneb_core.testing.faults import FaultyStore
 
@@ -409,7 +409,7 @@ def test_engine_agrees_with_the_model(
     """With ledgers that end as soon as they are acknowledged, and with such as wait."""
     note(f"{programs}")
     with TemporaryDirectory() as directory, ExitStack() as small:
-        small.enter_context(patch("arneb_core.log.LEDGER_ENTRIES_MAX", 12))
-        small.enter_context(patch("arneb_core.retention.ENDED_BYTES_MIN", ended_bytes_min))
-        small.enter_context(patch("arneb_core.topic.SWEEP_RUNS_MIN", 2))
+        small.enter_context(patch("arneb_core.log.log.LEDGER_ENTRIES_MAX", 12))
+        small.enter_context(patch("arneb_core.log.retention.ENDED_BYTES_MIN", ended_bytes_min))
+        small.enter_context(patch("arneb_core.engine.topic.SWEEP_RUNS_MIN", 2))
         trio.run(run_program, Path(directory, "data"), programs)

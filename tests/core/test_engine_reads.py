@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core import backlog, upkeep
-from arneb_core.engine import open_engine
-from arneb_core.errors import StoreFailed, StoreUnusable
-from arneb_core.interface import ConsumerSpec, InitialPosition, SubscriptionType, Unit, Window
-from arneb_core.position import BEFORE_ALL, Position, position
+from arneb_core.api.errors import StoreFailed, StoreUnusable
+from arneb_core.api.interface import ConsumerSpec, InitialPosition, SubscriptionType, Unit, Window
+from arneb_core.api.position import BEFORE_ALL, Position, position
+from arneb_core.engine import maintenance
+from arneb_core.engine.engine import open_engine
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import Table, entry_key
+from arneb_core.subscription.sources import backlog
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, append, make_entry, publish, quiet
 
 pytestmark = pytest.mark.real_time
@@ -25,7 +26,7 @@ EXCLUSIVE = ConsumerSpec("x", SubscriptionType.EXCLUSIVE, unlimited=True)
 
 @pytest.fixture(autouse=True)
 def _no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "READ_RETRY_S", 0.02)
+    monkeypatch.setattr(maintenance, "READ_RETRY_S", 0.02)
 
 
 async def make_queue(engine, name="q"):
@@ -164,7 +165,7 @@ async def test_a_trim_during_a_read_wakes_its_reader(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Readers hold no ledgers; what they were about to read goes, and they go on behind it."""
-    monkeypatch.setattr("arneb_core.log.LEDGER_ENTRIES_MAX", 2)
+    monkeypatch.setattr("arneb_core.log.log.LEDGER_ENTRIES_MAX", 2)
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
         topic = engine.topic("q")

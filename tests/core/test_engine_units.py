@@ -6,13 +6,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core import engine as engine_module
-from arneb_core import log as log_module
-from arneb_core import upkeep
-from arneb_core.consumer import LogConsumer
-from arneb_core.engine import Engine, open_engine
-from arneb_core.errors import CommitFailed, StoreFailed, StoreFull
-from arneb_core.interface import (
+from arneb_core.api.errors import CommitFailed, StoreFailed, StoreFull
+from arneb_core.api.interface import (
     ConsumerSpec,
     Deliveries,
     InitialPosition,
@@ -20,8 +15,13 @@ from arneb_core.interface import (
     Unit,
     Window,
 )
-from arneb_core.position import Position
+from arneb_core.api.position import Position
+from arneb_core.engine import engine as engine_module
+from arneb_core.engine import maintenance
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.log import log as log_module
 from arneb_core.store.environment import Store
+from arneb_core.subscription.consumer import LogConsumer
 from arneb_core.testing.engine_kit import (
     Outcome,
     RecordingSink,
@@ -197,7 +197,7 @@ async def test_cursors_are_flushed_after_a_slow_failure_though_nobody_asks_again
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Promise 2: other acks are durable within 100 ms; that of a disk that fails, soon after."""
-    monkeypatch.setattr(upkeep, "CURSOR_FLUSH_S", 0.004)
+    monkeypatch.setattr(maintenance, "CURSOR_FLUSH_S", 0.004)
     async with faulty_engine(data_dir) as (engine, faulty):
         subscription = await make_queue(engine)
         await publish(engine, "q", [b"0", b"1"])
@@ -240,7 +240,7 @@ async def test_publishers_get_room_though_every_commit_fails(data_dir: Path) -> 
 async def test_trims_go_on_after_a_failed_commit(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.log.LEDGER_ENTRIES_MAX", 2)
+    monkeypatch.setattr("arneb_core.log.log.LEDGER_ENTRIES_MAX", 2)
     async with faulty_engine(data_dir) as (engine, faulty):
         topic = await engine.create_topic("q")  # nobody subscribes, so nothing is kept
         faulty.hold()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.entry import (
+from arneb_core.api.entry import (
     ENTRY_FORMAT,
     HEADER_BYTES,
     TIME_MS_MAX,

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_core.api.interface import ConsumerSpec, InitialPosition, SubscriptionType
 from arneb_core.dispatch import FailoverDispatcher, Receiver
 from arneb_core.dispatch.failover import by_name, first_come
-from arneb_core.engine import open_engine
-from arneb_core.interface import ConsumerSpec, InitialPosition, SubscriptionType
+from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import attach, publish, quiet
 
 FAILOVER = SubscriptionType.FAILOVER

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core import log
-from arneb_core.engine import Engine, open_engine
-from arneb_core.errors import CommitFailed
-from arneb_core.interface import InitialPosition, TopicSettings, Unit
+from arneb_core.api.errors import CommitFailed
+from arneb_core.api.interface import InitialPosition, TopicSettings, Unit
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.log import log
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import Table
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, quiet

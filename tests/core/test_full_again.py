@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core.engine import Engine, open_engine
-from arneb_core.errors import StoreFull
-from arneb_core.interface import InitialPosition, TopicSettings
+from arneb_core.api.errors import StoreFull
+from arneb_core.api.interface import InitialPosition, TopicSettings
+from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, attach, body_of, publish, quiet
 

@@ -10,21 +10,21 @@ import trio
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from arneb_core.engine import Engine, open_engine
-from arneb_core.entry import EntryFlag, EntryHeader, Origin
-from arneb_core.fetch import Fetch
-from arneb_core.grouped import groups_of
-from arneb_core.interface import (
+from arneb_core.api.entry import EntryFlag, EntryHeader, Origin
+from arneb_core.api.interface import (
     ConsumerSpec,
     Deliveries,
     InitialPosition,
     Limits,
     SubscriptionType,
 )
-from arneb_core.position import Position
-from arneb_core.priorities import PrioritySource
-from arneb_core.replay import ReplaySet
-from arneb_core.subscription import LogSubscription
+from arneb_core.api.position import Position
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.subscription.grouped import groups_of
+from arneb_core.subscription.sources.fetch import Fetch
+from arneb_core.subscription.sources.priorities import PrioritySource
+from arneb_core.subscription.sources.replay import ReplaySet
+from arneb_core.subscription.subscription import LogSubscription
 from arneb_core.testing.engine_kit import RecordingSink, append, attach, make_entry, quiet
 
 
@@ -373,8 +373,8 @@ def test_groups_agree_with_their_model(program: list[tuple], highest: int) -> No
     note(f"{program}")
     with (
         TemporaryDirectory() as directory,
-        patch("arneb_core.grouped.LOOK_AHEAD_MAX", 4),
-        patch("arneb_core.replay.REPLAY_RUN_MIN", 2),
-        patch("arneb_core.replay.REPLAY_RUN_MAX", 3),
+        patch("arneb_core.subscription.grouped.LOOK_AHEAD_MAX", 4),
+        patch("arneb_core.subscription.sources.replay.REPLAY_RUN_MIN", 2),
+        patch("arneb_core.subscription.sources.replay.REPLAY_RUN_MAX", 3),
     ):
         trio.run(run_program, Path(directory, "data"), program, highest)

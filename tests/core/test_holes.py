@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.holes import CHUNK_SIZE, Holes, by_chunk, of_run
-from arneb_core.position import Position, position
-from arneb_core.unsaved import Unsaved
+from arneb_core.api.position import Position, position
+from arneb_core.cursor.holes import CHUNK_SIZE, Holes, by_chunk, of_run
+from arneb_core.cursor.unsaved import Unsaved
 
 LOW = st.sampled_from([0, 1, 2, 63, 64, CHUNK_SIZE - 2, CHUNK_SIZE - 1])
 PLACES = st.builds(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.json_text import DIGITS_MAX, NESTED_MAX, InvalidJson, parse_json
+from arneb_core.api.json_text import DIGITS_MAX, NESTED_MAX, InvalidJson, parse_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

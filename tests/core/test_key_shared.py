@@ -12,13 +12,9 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.core.key_shared_model import Model, ModelSink
 
-from arneb_core.dispatch.auto_split import AutoSplitSelector
-from arneb_core.dispatch.key_shared import KeySharedDispatcher
-from arneb_core.dispatch.receiver import Receiver
-from arneb_core.engine import Engine, open_engine
-from arneb_core.errors import KeyRangesRefused, NotAllowed, SubscriptionTypeMismatch
-from arneb_core.hashing import key_hash
-from arneb_core.interface import (
+from arneb_core.api.errors import KeyRangesRefused, NotAllowed, SubscriptionTypeMismatch
+from arneb_core.api.hashing import key_hash
+from arneb_core.api.interface import (
     ConsumerSpec,
     InitialPosition,
     KeySharing,
@@ -26,8 +22,12 @@ from arneb_core.interface import (
     Limits,
     SubscriptionType,
 )
-from arneb_core.position import Position
-from arneb_core.subscription import LogSubscription
+from arneb_core.api.position import Position
+from arneb_core.dispatch.auto_split import AutoSplitSelector
+from arneb_core.dispatch.key_shared import KeySharedDispatcher
+from arneb_core.dispatch.receiver import Receiver
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.subscription.subscription import LogSubscription
 from arneb_core.testing.engine_kit import (
     RecordingSink,
     append,
@@ -238,9 +238,9 @@ def test_key_shared_agrees_with_its_model(sharing: KeySharing) -> None:
     def play(held_bytes: int, program: list[tuple]) -> None:
         note(f"{program}")
         with TemporaryDirectory() as directory, ExitStack() as small:
-            small.enter_context(patch("arneb_core.keyed.HELD_BYTES_MAX", held_bytes))
+            small.enter_context(patch("arneb_core.subscription.keyed.HELD_BYTES_MAX", held_bytes))
             small.enter_context(patch("arneb_core.dispatch.key_shared.LOOK_AHEAD_PER_RECEIVER", 5))
-            small.enter_context(patch("arneb_core.log.LEDGER_ENTRIES_MAX", 12))
+            small.enter_context(patch("arneb_core.log.log.LEDGER_ENTRIES_MAX", 12))
             trio.run(run_program, Path(directory, "data"), sharing, program)
 
     play()
@@ -393,7 +393,7 @@ async def test_a_batch_has_the_key_of_its_entry_and_costs_what_is_left(data_dir:
 
 async def test_waiting_entries_that_were_not_kept_are_read_again(data_dir: Path) -> None:
     """Off the disk too, and an entry that cannot be read then is read later."""
-    with patch("arneb_core.keyed.HELD_BYTES_MAX", 0):
+    with patch("arneb_core.subscription.keyed.HELD_BYTES_MAX", 0):
         async with open_engine(data_dir) as engine:
             topic = await engine.create_topic("t")
             await append(engine, "t", [make_entry(b"%d" % n, key=KEYS[n % 7]) for n in range(100)])
@@ -413,7 +413,7 @@ async def test_waiting_entries_that_were_not_kept_are_read_again(data_dir: Path)
 
 
 async def test_nothing_new_overtakes_what_is_being_read_again(data_dir: Path) -> None:
-    with patch("arneb_core.keyed.HELD_BYTES_MAX", 0):
+    with patch("arneb_core.subscription.keyed.HELD_BYTES_MAX", 0):
         async with open_engine(data_dir) as engine:
             subscription, (one, sink), (two, _) = await begin(engine, "a", "b", permits=0)
             key, other = two_keys(one, two)

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from arneb_core.ledgers import LedgerIndex, LedgerInfo
-from arneb_core.position import (
+from arneb_core.api.position import (
     AFTER_ALL,
     BEFORE_ALL,
     LedgerId,
@@ -17,6 +16,7 @@ from arneb_core.position import (
     ledger_of,
     position,
 )
+from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.testing.invariants import check_ledgers
 from arneb_core.testing.strategies import CHUNK_SIZES, ledger_indexes, positions
 

@@ -8,8 +8,8 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.engine import open_engine
-from arneb_core.interface import ConsumerSpec, Deliveries, TopicSettings, Window
+from arneb_core.api.interface import ConsumerSpec, Deliveries, TopicSettings, Window
+from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import RecordingSink, publish, quiet
 
 

@@ -7,7 +7,7 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.long_turns import LONG_TURNS_MAX, LONG_TURNS_MIN, PASS_S, LongTurns
+from arneb_core.api.long_turns import LONG_TURNS_MAX, LONG_TURNS_MIN, PASS_S, LongTurns
 
 LONG_S = 1.01 * PASS_S / LONG_TURNS_MIN
 """A turn of which no more than the fewest fit into a pass."""

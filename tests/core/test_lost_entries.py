@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core.engine import Engine, open_engine
-from arneb_core.interface import InitialPosition, SubscriptionType
-from arneb_core.offsets import find_offset, offset_of
-from arneb_core.position import LedgerId, Position, position
-from arneb_core.settings import TopicSettings
+from arneb_core.api.interface import InitialPosition, SubscriptionType
+from arneb_core.api.position import LedgerId, Position, position
+from arneb_core.api.settings import TopicSettings
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.log.offsets import find_offset, offset_of
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store

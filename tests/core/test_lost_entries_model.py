@@ -19,11 +19,12 @@ import trio
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from arneb_core import retention, short_cut
-from arneb_core.engine import Engine, open_engine
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.interface import InitialPosition
-from arneb_core.position import Position
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.interface import InitialPosition
+from arneb_core.api.position import Position
+from arneb_core.engine import inline_commit
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.log import retention
 from arneb_core.store.check import check
 from arneb_core.store.compacting import compact
 from arneb_core.store.environment import Store
@@ -60,8 +61,8 @@ LIVES = st.lists(st.tuples(st.lists(STEPS, max_size=12), ENDS, BETWEEN), min_siz
 def eager() -> Iterator[None]:
     """Everything small goes to the journal, and every ledger ends when it is acknowledged."""
     with (
-        patch.object(short_cut, "LONE_COMMITS_MIN", 0),
-        patch.object(short_cut, "FAST_S", 60.0),
+        patch.object(inline_commit, "LONE_COMMITS_MIN", 0),
+        patch.object(inline_commit, "FAST_S", 60.0),
         patch.object(retention, "ENDED_BYTES_MIN", 1),
     ):
         yield

@@ -7,7 +7,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.name_locks import NameLocks
+from arneb_core.api.name_locks import NameLocks
 
 names = st.sampled_from("abcd")
 wishes = st.tuples(st.frozensets(names, max_size=3), st.frozensets(names, max_size=3))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.position import (
+from arneb_core.api.position import (
     AFTER_ALL,
     BEFORE_ALL,
     ENTRY_MASK,

@@ -12,13 +12,13 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core import priorities
-from arneb_core.engine import Engine, open_engine
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.interface import InitialPosition, Limits, Subscription, TopicSettings, Unit
-from arneb_core.position import Position
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.interface import InitialPosition, Limits, Subscription, TopicSettings, Unit
+from arneb_core.api.position import Position
+from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
+from arneb_core.subscription.sources import priorities
 from arneb_core.testing.engine_kit import Outcome, append, attach, quiet
 
 HIGHEST = 3

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.counting import calls_of
 
-from arneb_core.position import Position
-from arneb_core.redeliveries import CHUNK_BITS, RedeliveryCounts
+from arneb_core.api.position import Position
+from arneb_core.subscription.redeliveries import CHUNK_BITS, RedeliveryCounts
 
 places = st.integers(0, 5).flatmap(
     lambda chunk: st.integers(0, 6).map(lambda at: Position((chunk << CHUNK_BITS) + at))

@@ -3,9 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.ledgers import LedgerIndex, LedgerInfo
-from arneb_core.position import BEFORE_ALL, LedgerId, Position, before, position
-from arneb_core.retention import WITHOUT_END, Retention, droppable_through
+from arneb_core.api.position import BEFORE_ALL, LedgerId, Position, before, position
+from arneb_core.api.settings import WITHOUT_END, Retention
+from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
+from arneb_core.log.retention import droppable_through
 from arneb_core.testing.strategies import ledger_indexes
 
 BOUNDS = st.sampled_from([WITHOUT_END, 0, 1, 10, 20, 50, 1_000])

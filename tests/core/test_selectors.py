@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.errors import KeyRangesRefused
+from arneb_core.api.hashing import key_hash, murmur3_32
+from arneb_core.api.interface import ConsumerSpec, KeySharing, KeySharingMode
+from arneb_core.api.position import Position
 from arneb_core.dispatch import SELECTORS, Receiver
 from arneb_core.dispatch.auto_split import AutoSplitSelector
 from arneb_core.dispatch.consistent_hashing import ConsistentHashingSelector
 from arneb_core.dispatch.selector import SLOTS, Selector, key_hashes
 from arneb_core.dispatch.sticky_ranges import StickyRangesSelector, check_ranges
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.errors import KeyRangesRefused
-from arneb_core.hashing import key_hash, murmur3_32
-from arneb_core.interface import ConsumerSpec, KeySharing, KeySharingMode
-from arneb_core.position import Position
 
 ORDER = b"Order-3459134"
 

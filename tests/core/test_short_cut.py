@@ -9,11 +9,10 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core import short_cut as module
-from arneb_core.engine import Engine, open_engine
-from arneb_core.errors import CommitFailed, StoreFailed
-from arneb_core.request import Request
-from arneb_core.short_cut import (
+from arneb_core.api.errors import CommitFailed, StoreFailed
+from arneb_core.engine import inline_commit as module
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.inline_commit import (
     BYTES_MAX,
     ENTRIES_MAX,
     FLUSHES,
@@ -21,6 +20,7 @@ from arneb_core.short_cut import (
     PAUSE_COMMITS,
     ShortCut,
 )
+from arneb_core.engine.request import Request
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store
 from arneb_core.store.journal import RECORDS_MAX

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.shortages import NOTHING_SHORT, Resource, Short, Shortages
+from arneb_core.api.resource_alarms import NOTHING_SHORT, Resource, Short, Shortages
 
 shorts = st.frozensets(st.sampled_from(Resource))
 

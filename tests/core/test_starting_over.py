@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from arneb_core.backlog import BacklogReader
-from arneb_core.engine import Engine, open_engine
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.handout import HandOut
-from arneb_core.interface import (
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.interface import (
     Consumer,
     Deliveries,
     Departure,
@@ -22,11 +19,14 @@ from arneb_core.interface import (
     SubscriptionType,
     Unit,
 )
-from arneb_core.replay import ReplaySet
-from arneb_core.subscription import LogSubscription
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.maintenance import READ_RETRY_S
+from arneb_core.subscription.dispatch_loop import Turns
+from arneb_core.subscription.handout import HandOut
+from arneb_core.subscription.sources.backlog import BacklogReader
+from arneb_core.subscription.sources.replay import ReplaySet
+from arneb_core.subscription.subscription import LogSubscription
 from arneb_core.testing.engine_kit import RecordingSink, attach, pass_time, publish, quiet
-from arneb_core.turns import Turns
-from arneb_core.upkeep import READ_RETRY_S
 
 PIECES: list[tuple[type, str]] = [
     (BacklogReader, "take"),

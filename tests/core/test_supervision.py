@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 
-from arneb_core.supervision import (
+from arneb_core.api.supervision import (
     BACK_OFF_S_MAX,
     BACK_OFF_S_MIN,
     SOUND_S,
@@ -85,7 +85,7 @@ async def test_the_kit_has_every_await_raise_once_and_undoes_what_it_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     awaits = FaultyAwaits()
-    monkeypatch.setattr("arneb_core.supervision.attempt", awaits.attempt)
+    monkeypatch.setattr("arneb_core.api.supervision.attempt", awaits.attempt)
     monkeypatch.setattr("arneb_core.testing.awaits.OURS", "test_supervision")
     lock, steps = trio.Lock(), []
 

@@ -7,10 +7,10 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.engine import Engine, open_engine
-from arneb_core.errors import StoreFailed
-from arneb_core.interface import InitialPosition, Limits, TopicSettings
-from arneb_core.position import Position, position
+from arneb_core.api.errors import StoreFailed
+from arneb_core.api.interface import InitialPosition, Limits, TopicSettings
+from arneb_core.api.position import Position, position
+from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import append, attach, make_entry, publish, quiet
 from arneb_core.testing.faults import FaultyStore

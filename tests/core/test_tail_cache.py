@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.position import Position, position
-from arneb_core.tail_cache import CacheBudget, TailCache
+from arneb_core.api.position import Position, position
+from arneb_core.log.tail_cache import CacheBudget, TailCache
 
 START = position(1, 0)
 RUNS = st.lists(st.integers(1, 5), min_size=1, max_size=12)

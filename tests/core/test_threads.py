@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from arneb_core.engine.io_threads import Reader, Writer
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
-from arneb_core.threads import Reader, Writer
 
 pytestmark = pytest.mark.real_time
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_core.api.interface import ConsumerSpec, InitialPosition, SubscriptionType
+from arneb_core.api.windows import UnackedWindow, consumer_window, subscription_window
 from arneb_core.dispatch import Receiver, SharedDispatcher
-from arneb_core.engine import open_engine
-from arneb_core.interface import ConsumerSpec, InitialPosition, SubscriptionType
+from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import append, attach, make_entry, publish, quiet
-from arneb_core.window import UnackedWindow, consumer_window, subscription_window
 
 TYPES = [SubscriptionType.SHARED, SubscriptionType.KEY_SHARED]
 

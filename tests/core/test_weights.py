@@ -8,9 +8,9 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.engine import open_engine
-from arneb_core.interface import InitialPosition, Limits, Subscription, TopicSettings
-from arneb_core.position import Position
+from arneb_core.api.interface import InitialPosition, Limits, Subscription, TopicSettings
+from arneb_core.api.position import Position
+from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import append, attach, body_of, make_entry, quiet
 
 WEIGHED = Limits(size_of=lambda entry: len(body_of(entry)))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.damage.commands import run
 
-from arneb_core.errors import StoreUnusable
-from arneb_core.position import Position
+from arneb_core.api.errors import StoreUnusable
+from arneb_core.api.position import Position
 from arneb_core.store.block import block_span
 from arneb_core.store.check import check
 from arneb_core.store.findings import FindingKind

@@ -56,7 +56,7 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "a transient queue gets a dead letter again with every try",
-        "core/arneb_core/units.py",
+        "core/arneb_core/engine/units.py",
         "            afterwards.append(partial(append, topic, entries, messages))\n",
         "            append(topic, entries, messages)\n",
         KEEPING_TESTS,

@@ -103,14 +103,14 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "positions behind lost entries are counted from the front",
-        CORE + "recovery.py",
+        CORE + "engine/recovery.py",
         "                entries = entry_of(place) + len(run)\n",
         "                entries += len(run)\n",
         LOST_TESTS,
     ),
     Mutant(
         "consumers wait for ever for what is lost",
-        CORE + "log.py",
+        CORE + "log/log.py",
         " for first, last in self._gaps if last > after\n",
         " for first, last in self._gaps if last < after\n",
         LOST_TESTS,
@@ -131,7 +131,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "publishers are told before the outcome is known",
-        CORE + "threads.py",
+        CORE + "engine/io_threads.py",
         "            return self._resolved(doubt)\n",
         "            return StoreFailed(str(doubt))\n",
         SHORT_CUT_TESTS,
@@ -145,14 +145,14 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "the loop goes on writing to a journal that failed",
-        CORE + "short_cut.py",
+        CORE + "engine/inline_commit.py",
         "            self._close()\n            return None\n",
         "            return None\n",
         SHORT_CUT_TESTS,
     ),
     Mutant(
         "the loop flushes again however slow the thread finds the disk",
-        CORE + "short_cut.py",
+        CORE + "engine/inline_commit.py",
         "        if not isinstance(result, CommitReport) or result.seconds > FLUSHES * FAST_S:\n",
         "        if not isinstance(result, CommitReport):\n",
         SHORT_CUT_TESTS,
@@ -180,7 +180,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "the last entry of a log may be one that is lost",
-        CORE + "log.py",
+        CORE + "log/log.py",
         "            if gap_last != last:\n",
         "            if gap_first <= gap_last:\n",
         LOST_TESTS,

@@ -19,14 +19,14 @@ QUEUE_GOING_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_queues_tha
 PROMISES_MUTANTS: Final = (
     Mutant(
         "what is published to a topic that goes in the same commit is confirmed",
-        CORE + "committer.py",
+        CORE + "engine/committer.py",
         "            if not (takes_along and request.passes_over_gone):\n",
         "            if False:\n",
         GOING_TESTS,
     ),
     Mutant(
         "a topic that is being deleted takes what is published",
-        CORE + "engine.py",
+        CORE + "engine/engine.py",
         "        if topic.fenced and topic.refuses(passes_over_gone):\n",
         "        if topic.gone and topic.refuses(passes_over_gone):\n",
         GOING_TESTS,
@@ -47,7 +47,7 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "what is kept in memory overtakes what waits for its commit",
-        CORE + "engine.py",
+        CORE + "engine/engine.py",
         "        elif isinstance(topic.log, MemoryLog) and not topic.appends_held_up:\n",
         "        elif isinstance(topic.log, MemoryLog):\n",
         GOING_TESTS,
@@ -61,7 +61,7 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "what waits for its group is tried again and again",
-        CORE + "grouped.py",
+        CORE + "subscription/grouped.py",
         "            if receiver is None or receiver.room > 0:\n",
         "            if True:\n",
         (
@@ -106,7 +106,7 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "what was on its way to a topic that somebody else deletes is confirmed",
-        CORE + "topic.py",
+        CORE + "engine/topic.py",
         "        return not (passes_over_gone and self.takes_along)\n",
         "        return not passes_over_gone\n",
         (*GOING_TESTS, *QUEUE_GOING_TESTS),
@@ -141,21 +141,21 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "what is new waits behind a group that waits",
-        CORE + "grouped.py",
+        CORE + "subscription/grouped.py",
         "        if taken is None and not held_up:\n",
         "        if taken is None and replay:\n",
         ("tests/core/test_groups.py",),
     ),
     Mutant(
         "what waits for its group does not expire",
-        CORE + "grouped.py",
+        CORE + "subscription/grouped.py",
         "        if soonest_ms < self._expires_ms:\n",
         "        if False:\n",
         ("tests/core/test_groups.py",),
     ),
     Mutant(
         "a replay that the log has no more takes lower ones along",
-        CORE + "replay.py",
+        CORE + "subscription/sources/replay.py",
         "            self._places.remove_range(place, end + 1)\n",
         "            self._places.remove_range(0, end + 1)\n",
         ("tests/core/test_groups.py",),

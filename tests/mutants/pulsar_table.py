@@ -143,7 +143,7 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "a watcher hears of topics that are not on disk yet",
-        "core/arneb_core/catalog.py",
+        "core/arneb_core/engine/catalog.py",
         "            topic = self._make_topic(topic_id, name, settings, LedgerIndex())\n",
         "            topic = self._make_topic(topic_id, name, settings, LedgerIndex())\n"
         "            self._topic_came(topic)\n",

@@ -26,14 +26,14 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "a seek keeps what was acknowledged alone",
-        CORE + "acks.py",
+        CORE + "cursor/acks.py",
         "        self._holes.clear()\n        for masked in list(self._masks):\n",
         "        for masked in list(self._masks):\n",
         ("tests/core/test_acks_model.py",),
     ),
     Mutant(
         "a seek keeps what came back",
-        CORE + "subscription.py",
+        CORE + "subscription/subscription.py",
         "            self._replay.clear()\n            self._handout.forget()\n",
         "            self._handout.forget()\n",
         ENGINE_TESTS,
@@ -96,14 +96,14 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "what came back goes out in the opposite order",
-        CORE + "replay.py",
+        CORE + "subscription/sources/replay.py",
         "            for number in ready[: self._run_max]:\n",
         "            for number in sorted(ready[: self._run_max], reverse=True):\n",
         ENGINE_TESTS,
     ),
     Mutant(
         "a subscription goes with its last consumer",
-        CORE + "subscription.py",
+        CORE + "subscription/subscription.py",
         "            if not (self.lasting or self.is_fenced):\n",
         "            if not self.is_fenced:\n",
         ENGINE_TESTS,
@@ -118,7 +118,7 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "what is left of a half-acknowledged batch is not said",
-        CORE + "handout.py",
+        CORE + "subscription/handout.py",
         "entries[start:stop], sizes[start:stop], own or None)\n",
         "entries[start:stop], sizes[start:stop], None)\n",
         BATCH_TESTS,

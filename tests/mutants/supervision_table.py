@@ -14,7 +14,7 @@ TOPOLOGY_TESTS: Final = ("tests/amqp_frontend/topology/test_failures.py",)
 SUPERVISION_MUTANTS: Final = (
     Mutant(
         "an error in a background task ends the broker",
-        CORE + "supervision.py",
+        CORE + "api/supervision.py",
         "        except Exception as error:\n            if trio.current_time()",
         "        except ZeroDivisionError as error:\n            if trio.current_time()",
         SUPERVISION_TESTS,
@@ -28,7 +28,7 @@ SUPERVISION_MUTANTS: Final = (
     ),
     Mutant(
         "what a turn that failed had in hand is lost",
-        CORE + "starting_over.py",
+        CORE + "subscription/starting_over.py",
         "    settlement.returned(lost, count=False)\n",
         "    settlement.returned([], count=False)\n",
         STARTING_OVER_TESTS,
@@ -49,7 +49,7 @@ SUPERVISION_MUTANTS: Final = (
     ),
     Mutant(
         "dead letters that could not be handed over are stranded",
-        CORE + "departures.py",
+        CORE + "subscription/dead_lettering.py",
         "        self._subscription.topic.engine.try_again(self._subscription)\n"
         "        self._read(reason, positions)\n",
         "        self._subscription.topic.engine.try_again(self._subscription)\n",

@@ -53,7 +53,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "skipping leaves what is in flight",
-        "core/arneb_core/survey.py",
+        "core/arneb_core/subscription/admin.py",
         "            consumer.acknowledge(out)\n",
         "            consumer.acknowledge(out[:0])\n",
         ADMIN_TESTS,
@@ -90,7 +90,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "retention is forgotten by a restart",
-        "core/arneb_core/catalog.py",
+        "core/arneb_core/engine/catalog.py",
         "            puts = [_record_of(topic, settings)] if topic.durable else []\n",
         "            puts = [_record_of(topic)] if topic.durable else []\n",
         KEEPER_TESTS,
@@ -148,14 +148,14 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "messages of non-persistent topics wait",
-        "core/arneb_core/survey.py",
+        "core/arneb_core/subscription/admin.py",
         "        if taken < entries_max and last is not None and last > self.acks.mark_delete:\n",
         "        if taken > entries_max and last is not None and last > self.acks.mark_delete:\n",
         NON_PERSISTENT_TESTS,
     ),
     Mutant(
         "a burst on a non-persistent topic is cut short",
-        "core/arneb_core/survey.py",
+        "core/arneb_core/subscription/admin.py",
         "        if taken < entries_max and last",
         "        if last",
         NON_PERSISTENT_TESTS,
@@ -192,7 +192,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "of batches everything stays",
-        "core/arneb_core/survey.py",
+        "core/arneb_core/subscription/admin.py",
         "            if place > self.acks.mark_delete and (size",
         "            if False and (size",
         COMPACTION_TESTS,

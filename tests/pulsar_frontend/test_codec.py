@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import mutated
 from tests.pulsar_frontend.wire.test_payload import COMPRESS
 
-from arneb_core.codec import Message
-from arneb_core.entry import EntryHeader, Origin
+from arneb_core.api.codec import Message
+from arneb_core.api.entry import EntryHeader, Origin
 from arneb_pulsar.codec import CODEC, encode_message, encode_messages
 from arneb_pulsar.wire.batch import join_batch
 from arneb_pulsar.wire.checksum import join_body, split_body, verify_body

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from log_generator import START_MS, amqp_entry, moment, pulsar_entry
 from pamqp.commands import Basic
 
-from arneb_core.codec import Codec, Message, codecs
-from arneb_core.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
-from arneb_core.position import Position, position
+from arneb_core.api.codec import Codec, Message, codecs
+from arneb_core.api.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
+from arneb_core.api.position import Position, position
 from arneb_core.store.schema import TopicId
 from arneb_pulsar.codec import encode_messages
 from pyspark_arneb import decode

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.position import Position, position
+from arneb_core.api.position import Position, position
 from pyspark_arneb.options import (
     ALIASES,
     EARLIEST,

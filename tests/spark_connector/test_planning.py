@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.position import Position, position
+from arneb_core.api.position import Position, position
 from arneb_core.store.schema import TopicId
 from pyspark_arneb.options import EARLIEST, LATEST, Offsets, OptionError, ReadOptions
 from pyspark_arneb.partitions import ENTRIES_WORTH_A_TASK, Partition, divide

@@ -16,8 +16,8 @@ from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.search import Search
 from arneb_amqp.session.pauses import StillSearching
 from arneb_amqp.wire.route import routing_key_of, split_route
-from arneb_core.entry import ENTRY_FORMAT, HEADER, PRIORITY_SHIFT, EntryFlag, Origin
-from arneb_core.hashing import key_hash
+from arneb_core.api.entry import ENTRY_FORMAT, HEADER, PRIORITY_SHIFT, EntryFlag, Origin
+from arneb_core.api.hashing import key_hash
 
 _AMQP: Final = int(Origin.AMQP)
 _TRANSIENT: Final = int(EntryFlag.TRANSIENT)

@@ -44,9 +44,9 @@ from arneb_amqp.topology.queues.attachments import Attachment, Consumption, give
 from arneb_amqp.topology.queues.delivery_counts import counted
 from arneb_amqp.topology.queues.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost
-from arneb_core.errors import CommitFailed, CoreError
-from arneb_core.interface import Core, Done, Unit
-from arneb_core.waiting import durable
+from arneb_core.api.errors import CommitFailed, CoreError
+from arneb_core.api.interface import Core, Done, Unit
+from arneb_core.api.waiting import durable
 
 
 class Bridge:
@@ -218,7 +218,7 @@ class Bridge:
     async def reattach(self, id_: ConsumerId) -> None:
         """Attach a consumer again that a seek has detached, unless it was cancelled meanwhile.
 
-        Raises :class:`~arneb_core.errors.SubscriptionFenced` while the seek is under way.
+        Raises :class:`~arneb_core.api.errors.SubscriptionFenced` while the seek is under way.
         """
         consumer = consumer_of(id_)
         request = self._consumes.get(consumer)

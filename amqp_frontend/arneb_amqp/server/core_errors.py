@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from arneb_amqp.errors import AmqpError, ReplyCode, amqp_error
-from arneb_core.errors import (
+from arneb_core.api.errors import (
     ConsumerBusy,
     CoreError,
     KeyRangesRefused,

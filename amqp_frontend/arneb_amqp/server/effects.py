@@ -27,8 +27,8 @@ from arneb_amqp.session.effects import (
     Request,
     Wake,
 )
-from arneb_core.long_turns import LongTurns
-from arneb_core.supervision import contain
+from arneb_core.api.long_turns import LongTurns
+from arneb_core.api.supervision import contain
 
 _AFTER_PUBLISHES: Final = (Perform, Get, Leave, EndConnection)
 """Requests that wait until what was published before them is in its queues, as in RabbitMQ: a

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import outcome
 import trio
 
-from arneb_core.callbacks import call
+from arneb_core.api.callbacks import call
 
 
 class Flusher:

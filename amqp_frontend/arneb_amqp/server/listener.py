@@ -18,12 +18,12 @@ from arneb_amqp.server.timers import Timers
 from arneb_amqp.server.tls import Unsecured, serve_secured
 from arneb_amqp.topology.queues.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology
-from arneb_core.interface import Core
-from arneb_core.lasting import keep_nursery
-from arneb_core.listening import serve_listeners
-from arneb_core.long_turns import LongTurns
-from arneb_core.shortages import Shortages
-from arneb_core.supervision import supervise
+from arneb_core.api.interface import Core
+from arneb_core.api.listening import serve_listeners
+from arneb_core.api.long_turns import LongTurns
+from arneb_core.api.resource_alarms import Shortages
+from arneb_core.api.shielded_nursery import keep_nursery
+from arneb_core.api.supervision import supervise
 
 LOGGER: Final = logging.getLogger(__name__)
 

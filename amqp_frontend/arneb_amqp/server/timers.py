@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import trio
 
-from arneb_core.callbacks import call
+from arneb_core.api.callbacks import call
 
 GRAIN_S: Final = 0.05
 """Nobody is looked at more often, whatever they say; the shortest heartbeat is sent every

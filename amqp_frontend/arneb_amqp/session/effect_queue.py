@@ -12,7 +12,7 @@ from typing import Protocol
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.session.consume.unacked import ConsumerId, Settled
 from arneb_amqp.session.effects import Acknowledge, Append, Effect, Token
-from arneb_core.position import Position
+from arneb_core.api.position import Position
 
 
 class Collecting(Protocol):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.session.consume.unacked import ConsumerId
 from arneb_amqp.session.effects import Token
-from arneb_core.interface import Deliveries
-from arneb_core.shortages import Short
+from arneb_core.api.interface import Deliveries
+from arneb_core.api.resource_alarms import Short
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,18 +21,18 @@ from arneb_amqp.topology.overflow import Gate
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route, split_route
-from arneb_core.callbacks import call
-from arneb_core.codec import codecs
-from arneb_core.entry import (
+from arneb_core.api.callbacks import call
+from arneb_core.api.codec import codecs
+from arneb_core.api.entry import (
     HEADER_BYTES,
     PRIORITY_SHIFT,
     EntryFlag,
     Origin,
     read_header,
 )
-from arneb_core.errors import CommitFailed
-from arneb_core.interface import Consumer, Core, Deliveries, Departure, Topic, Unit
-from arneb_core.position import Position
+from arneb_core.api.errors import CommitFailed
+from arneb_core.api.interface import Consumer, Core, Deliveries, Departure, Topic, Unit
+from arneb_core.api.position import Position
 
 if TYPE_CHECKING:
     from arneb_amqp.topology.queues.queue import Queue
@@ -69,7 +69,7 @@ message costs a hundred times as much as to write the letter."""
 
 
 class DeadLetterOffice:
-    """The heir of one queue (:class:`arneb_core.interface.DeadLetters`)."""
+    """The heir of one queue (:class:`arneb_core.api.interface.DeadLetters`)."""
 
     def __init__(
         self,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from arneb_amqp.wire.route import routing_key_of
-from arneb_core.entry import ENTRY_FORMAT, HEADER, Origin
-from arneb_core.hashing import key_hash
+from arneb_core.api.entry import ENTRY_FORMAT, HEADER, Origin
+from arneb_core.api.hashing import key_hash
 
 _AMQP: Final = int(Origin.AMQP)
 

@@ -1,7 +1,7 @@
 """Sizes: what of an entry counts where bytes are limited."""
 
 from arneb_amqp.wire.content import payload_of
-from arneb_core.entry import HEADER_BYTES, Origin, read_header
+from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
 
 
 def payload_bytes(entry: bytes) -> int:

@@ -35,10 +35,10 @@ from arneb_amqp.topology.records import (
     decode_exchange,
     decode_queue,
 )
-from arneb_core.clock import monotonic_ms, wall_clock_ms
-from arneb_core.interface import Core, Unit
-from arneb_core.name_locks import NameLocks
-from arneb_core.supervision import BackOff
+from arneb_core.api.clock import monotonic_ms, wall_clock_ms
+from arneb_core.api.interface import Core, Unit
+from arneb_core.api.name_locks import NameLocks
+from arneb_core.api.supervision import BackOff
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from arneb_amqp.wire.constants import (
 )
 from arneb_amqp.wire.content import payload_of
 from arneb_amqp.wire.route import shortstr
-from arneb_core.entry import HEADER_BYTES
+from arneb_core.api.entry import HEADER_BYTES
 
 HINT_AT: Final = 36
 """Where an entry's header keeps the length of its route."""

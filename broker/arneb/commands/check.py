@@ -20,7 +20,7 @@ def check(directory: Path) -> None:
     Exit status 0: nothing found, or only what a power cut leaves of a write that nobody was
     told of. 1: findings, one a line. 2: DIR cannot be read.
     """
-    from arneb_core.errors import StoreUnusable
+    from arneb_core.api.errors import StoreUnusable
     from arneb_core.store.check_apart import check_apart
 
     found = 0

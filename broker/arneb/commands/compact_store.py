@@ -16,7 +16,7 @@ def compact_store(directory: Path) -> None:
     Takes as much room beside the old file as there is data in it. A broken-off attempt leaves
     the store as it was. Exit status 2: DIR is in use, holds no store, or has no room.
     """
-    from arneb_core.errors import StoreFailed, StoreUnusable
+    from arneb_core.api.errors import StoreFailed, StoreUnusable
     from arneb_core.store.compacting import compact
 
     try:

@@ -66,7 +66,7 @@ def serve(
 
     from arneb.listeners import BindFailed
     from arneb.run import BROKEN_OFF, run_broker
-    from arneb_core.errors import EngineBroken, StoreDamaged, StoreUnusable
+    from arneb_core.api.errors import EngineBroken, StoreDamaged, StoreUnusable
 
     form = config.log.format
     set_up_logging(config.log.level, form)

@@ -42,7 +42,7 @@ def from_url(url: str) -> Documents:
 def from_directory(path: Path) -> Documents:
     """What is on disk, as of one commit."""
     from arneb.stored import stored_topics
-    from arneb_core.errors import StoreDamaged, StoreUnusable
+    from arneb_core.api.errors import StoreDamaged, StoreUnusable
 
     try:
         return stored_topics(path)

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from arneb.alarms import Alarms
 from arneb.settings import ConfigInvalid
-from arneb_core.json_text import InvalidJson, parse_json
+from arneb_core.api.json_text import InvalidJson, parse_json
 
 BODY_BYTES_MAX: Final = 16 * 1024
 """The whole table takes a few hundred bytes."""

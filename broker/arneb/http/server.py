@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from arneb.http.connection import Addresses, HttpConnection
 from arneb.http.limits import DEFAULT_LIMITS, HttpLimits
 from arneb.http.room import Room
-from arneb_core.listening import serve_listeners
+from arneb_core.api.listening import serve_listeners
 
 GRACEFUL_S: Final = 1.0
 """How long requests that are being answered may take when the broker stops."""

@@ -15,6 +15,8 @@ from typing import Final
 
 from pyroaring import BitMap64
 
+from arneb_core.api.errors import CommitFailed, StoreFailed
+from arneb_core.api.position import BEFORE_ALL, Position
 from arneb_core.delayed.bucket import (
     Bucket,
     Put,
@@ -23,14 +25,12 @@ from arneb_core.delayed.bucket import (
     records_behind,
     sealed,
 )
-from arneb_core.delayed.due_key import PLACE_MASK, DueKey, end_of, time_of
-from arneb_core.delayed.loose import LooseKeys
 from arneb_core.delayed.merging import Merging
-from arneb_core.delayed.shelf import SegmentName, Segments, Shelf
+from arneb_core.delayed.segment_store import SegmentName, Segments, Shelf
 from arneb_core.delayed.tracker import NEVER_MS, DelayedSettings, Reading, Told
-from arneb_core.errors import CommitFailed, StoreFailed
-from arneb_core.position import BEFORE_ALL, Position
+from arneb_core.delayed.unsealed import LooseKeys
 from arneb_core.store.delayed_rows import Span, pack_through
+from arneb_core.store.due_key import PLACE_MASK, DueKey, end_of, time_of
 from arneb_core.store.schema import Table, TopicId, through_key
 
 logger = logging.getLogger(__name__)

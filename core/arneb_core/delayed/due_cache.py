@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_core.callbacks import call
-from arneb_core.errors import StoreFailed
-from arneb_core.log import Log, Read, Runs
-from arneb_core.position import Position
-from arneb_core.tail_cache import CacheBudget
+from arneb_core.api.callbacks import call
+from arneb_core.api.errors import StoreFailed
+from arneb_core.api.position import Position
+from arneb_core.log.log import Log, Read, Runs
+from arneb_core.log.tail_cache import CacheBudget
 
 CACHE_BYTES_MAX: Final = 4 * 1024 * 1024
 """For each topic: a subscription that is further behind reads again, as it would of a tail."""

@@ -10,16 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER, Position
 from arneb_core.delayed.due_cache import DueCache
-from arneb_core.delayed.due_key import (
-    AFTER_ALL_TIME,
-    BEFORE_ALL_TIME,
-    DueKey,
-    keys_in,
-    places_in,
-    time_of,
-)
-from arneb_core.delayed.held_back import HeldBack
 from arneb_core.delayed.tracker import (
     NEVER_MS,
     DelayedDeliveryTracker,
@@ -27,11 +19,19 @@ from arneb_core.delayed.tracker import (
     Reading,
     Told,
 )
-from arneb_core.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER, Position
+from arneb_core.store.due_key import (
+    AFTER_ALL_TIME,
+    BEFORE_ALL_TIME,
+    DueKey,
+    keys_in,
+    places_in,
+    time_of,
+)
+from arneb_core.subscription.held_back import HeldBack
 
 if TYPE_CHECKING:
-    from arneb_core.log import PlannedRun
-    from arneb_core.topic import LogTopic
+    from arneb_core.engine.topic import LogTopic
+    from arneb_core.log.log import PlannedRun
 
 
 @dataclass(frozen=True, slots=True)

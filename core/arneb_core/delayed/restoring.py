@@ -9,14 +9,13 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from arneb_core.api.position import BEFORE_ALL, Position, render
 from arneb_core.delayed.bucket import Bucket, Put, all_members, sealed
 from arneb_core.delayed.buckets import BucketDelayedDeliveryTracker
-from arneb_core.delayed.due_key import DueKey, keys_in, place_of
 from arneb_core.delayed.index import DelayedIndex
 from arneb_core.delayed.memory import InMemoryDelayedDeliveryTracker
-from arneb_core.delayed.shelf import TopicShelf
+from arneb_core.delayed.segment_store import TopicShelf
 from arneb_core.delayed.tracker import DelayedDeliveryTracker, DelayedSettings, TrackerKind
-from arneb_core.position import BEFORE_ALL, Position, render
 from arneb_core.store.changes import Changes
 from arneb_core.store.delayed_rows import (
     pack_through,
@@ -24,6 +23,7 @@ from arneb_core.store.delayed_rows import (
     unpack_members,
     unpack_through,
 )
+from arneb_core.store.due_key import DueKey, keys_in, place_of
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import (
     DelayedKind,
@@ -37,7 +37,7 @@ from arneb_core.store.schema import (
 from arneb_core.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from arneb_core.topic import LogTopic
+    from arneb_core.engine.topic import LogTopic
 
 Commit = Callable[[Changes], Awaitable[None]]
 """Has rows committed with whatever else is waiting, and waits for that."""

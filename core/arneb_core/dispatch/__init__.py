@@ -8,6 +8,8 @@ on the answer. One module a subscription type.
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
+from arneb_core.api.interface import ConsumerSpec, SubscriptionType
+from arneb_core.api.key_sharing import KeySharingMode
 from arneb_core.dispatch.auto_split import AutoSplitSelector
 from arneb_core.dispatch.consistent_hashing import ConsistentHashingSelector
 from arneb_core.dispatch.failover import FailoverDispatcher, by_name, first_come
@@ -16,8 +18,6 @@ from arneb_core.dispatch.receiver import UNBOUNDED, Receiver
 from arneb_core.dispatch.selector import Selector
 from arneb_core.dispatch.shared import Share, SharedDispatcher
 from arneb_core.dispatch.sticky_ranges import StickyRangesSelector
-from arneb_core.interface import ConsumerSpec, SubscriptionType
-from arneb_core.key_sharing import KeySharingMode
 
 __all__ = [
     "SELECTORS",

@@ -10,9 +10,9 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import Final
 
+from arneb_core.api.hashing import key_hash
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.selector import SLOTS
-from arneb_core.hashing import key_hash
 
 RING_POINTS: Final = 100
 """For each receiver (``subscriptionKeySharedConsistentHashingReplicaPoints``)."""

@@ -12,9 +12,9 @@ consumer (whoever was first stays; then the highest priority, the eldest first).
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
+from arneb_core.api.hashing import murmur3_32
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.shared import Share, fill
-from arneb_core.hashing import murmur3_32
 
 Pick = Callable[[Sequence[Receiver], Receiver | None], Receiver]
 """Chooses among receivers (in the order of their coming, at least one) who is active; gets who

@@ -8,8 +8,8 @@ is not.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from arneb_core.api.position import Position
 from arneb_core.dispatch.receiver import Receiver
-from arneb_core.position import Position
 
 
 class HeldKeys:

@@ -15,11 +15,11 @@ from typing import Final
 
 from pyroaring import BitMap64
 
+from arneb_core.api.position import Position
 from arneb_core.dispatch.held_keys import HeldKeys
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.selector import Selector
 from arneb_core.dispatch.waiting_keys import WaitingKeys
-from arneb_core.position import Position
 
 LOOK_AHEAD_PER_RECEIVER: Final = 2_000
 LOOK_AHEAD_MAX: Final = 20_000

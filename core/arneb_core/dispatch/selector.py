@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, Protocol
 
+from arneb_core.api.entry import KEY_HASH_OFFSET
+from arneb_core.api.position import Position
 from arneb_core.dispatch.receiver import Receiver
-from arneb_core.entry import KEY_HASH_OFFSET
-from arneb_core.position import Position
 
 SLOTS: Final = 1 << 16
 """The hash of a key is taken modulo this; slot 0 is no key's (Pulsar keeps it for "not set")."""

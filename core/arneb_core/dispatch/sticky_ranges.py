@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from operator import itemgetter
 
+from arneb_core.api.errors import KeyRangesRefused
+from arneb_core.api.key_sharing import SlotRange
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.selector import SLOTS, slots_of
-from arneb_core.errors import KeyRangesRefused
-from arneb_core.key_sharing import SlotRange
 
 Owned = tuple[int, int, Receiver]
 """First and last slot, and whose they are."""

@@ -11,8 +11,8 @@ from heapq import heappop, heappush
 
 from pyroaring import BitMap64
 
+from arneb_core.api.position import Position
 from arneb_core.dispatch.receiver import Receiver
-from arneb_core.position import Position
 
 
 class WaitingKeys:

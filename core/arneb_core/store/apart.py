@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from arneb_core.errors import StoreDamaged, StoreUnusable, describe
+from arneb_core.api.errors import StoreDamaged, StoreUnusable, describe
 
 AT: Final = "at"
 FOUND: Final = "found"

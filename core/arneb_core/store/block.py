@@ -34,7 +34,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from arneb_core.position import ENTRY_MASK, Position, entry_of, render
+from arneb_core.api.position import ENTRY_MASK, Position, entry_of, render
 from arneb_core.store.schema import BODY_KEY_BYTES, BodyKey
 
 BLOCK_FORMAT: Final = 1

@@ -23,7 +23,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from arneb_core.position import Position
+from arneb_core.api.position import Position
 from arneb_core.store.block import BodyLost, encode_block, encode_shared_block, split_run
 from arneb_core.store.changes import Block
 from arneb_core.store.schema import BodyKey, entry_key

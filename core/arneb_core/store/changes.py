@@ -8,7 +8,7 @@ commit that removes its subscription goes with it.
 
 from dataclasses import dataclass, field
 
-from arneb_core.position import Position
+from arneb_core.api.position import Position
 from arneb_core.store.schema import Table, TopicId
 
 Block = tuple[TopicId, Position, list[bytes]]

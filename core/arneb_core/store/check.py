@@ -17,7 +17,7 @@ from typing import Final
 
 import lmdb
 
-from arneb_core.clock import wall_clock_ms
+from arneb_core.api.clock import wall_clock_ms
 from arneb_core.store.aside import kept_reports
 from arneb_core.store.check_bodies import check_bodies
 from arneb_core.store.check_cursors import check_cursors

@@ -4,7 +4,7 @@ The rule: it comes after the walk over the blocks, which has counted the referen
 could not be read nobody knows what it referred to, and then counts are not judged.
 """
 
-from arneb_core.position import render
+from arneb_core.api.position import render
 from arneb_core.store.block import BlockCorrupt
 from arneb_core.store.bodies import unpack_body
 from arneb_core.store.findings import FindingKind

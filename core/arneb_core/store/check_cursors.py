@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap
 
-from arneb_core.entry import HEADER_BYTES, messages_in
-from arneb_core.position import BEFORE_ALL, Position, render
+from arneb_core.api.entry import HEADER_BYTES, messages_in
+from arneb_core.api.position import BEFORE_ALL, Position, render
 from arneb_core.store.block import BlockCorrupt
 from arneb_core.store.findings import FindingKind
 from arneb_core.store.inventory import Inventory, TopicInventory

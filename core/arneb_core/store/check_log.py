@@ -8,8 +8,8 @@ and not as a gap or a wrong count as well.
 from dataclasses import dataclass, field
 from struct import error
 
-from arneb_core.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin, read_header
-from arneb_core.position import Position, entry_of, ledger_of, position, render
+from arneb_core.api.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin, read_header
+from arneb_core.api.position import Position, entry_of, ledger_of, position, render
 from arneb_core.store.block import BlockCorrupt, BodyLost, block_references
 from arneb_core.store.findings import FindingKind
 from arneb_core.store.fitting import Gap

@@ -38,7 +38,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from arneb_core.position import Position
+from arneb_core.api.position import Position
 from arneb_core.store.block import BlockCorrupt, decode_block, encode_block
 from arneb_core.store.bodies import encode_runs
 from arneb_core.store.changes import Block, Changes

@@ -16,7 +16,7 @@ from typing import Final
 
 import lmdb
 
-from arneb_core.errors import StoreFailed, StoreLocked, StoreUnusable
+from arneb_core.api.errors import StoreFailed, StoreLocked, StoreUnusable
 from arneb_core.store.directory import Content, DirectoryLock
 from arneb_core.store.opening import (
     DATA_NAME,

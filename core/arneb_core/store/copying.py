@@ -10,7 +10,7 @@ from pathlib import Path
 
 import lmdb
 
-from arneb_core.errors import StoreFailed
+from arneb_core.api.errors import StoreFailed
 from arneb_core.store.commit_record import CommitRecord
 from arneb_core.store.journal import write_file
 from arneb_core.store.opening import copy_environment, open_lmdb

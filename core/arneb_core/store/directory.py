@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from arneb_core.errors import ForeignDirectory, StoreDamaged, StoreLocked, StoreUnusable
+from arneb_core.api.errors import ForeignDirectory, StoreDamaged, StoreLocked, StoreUnusable
 from arneb_core.store.creating import NEW_NAME
 from arneb_core.store.journal_file import JOURNAL_NAME
 from arneb_core.store.meta_pages import check_opened

@@ -18,7 +18,7 @@ from typing import Final, Self
 
 import lmdb
 
-from arneb_core.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFull, StoreUnusable
+from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFull, StoreUnusable
 from arneb_core.store.bodies import Encoded, encode_runs
 from arneb_core.store.changes import Changes, CommitReport, Trim
 from arneb_core.store.commit_record import merged_blocks

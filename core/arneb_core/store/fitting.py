@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from arneb_core.position import LedgerId, Position, before, ledger_of, position, render
+from arneb_core.api.position import LedgerId, Position, before, ledger_of, position, render
 from arneb_core.store.changes import Block, Changes
 from arneb_core.store.commit_record import CommitRecord
 from arneb_core.store.records import TopicRecord, pack_gap

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from arneb_core.errors import StoreUnusable
+from arneb_core.api.errors import StoreUnusable
 from arneb_core.store.journal_file import Fault, Reading, read_journal
 from arneb_core.store.records import JournalState
 from arneb_core.store.schema import META_CLEAN, META_JOURNAL

@@ -16,12 +16,12 @@ from typing import Final
 
 import lmdb
 
-from arneb_core.errors import StoreFailed, StoreUnusable
+from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.store.meta_pages import check_file
 from arneb_core.store.opening import DATA_NAME, Tables, open_lmdb, open_tables
+from arneb_core.store.page_release import Resident
 from arneb_core.store.reader_slots import ReaderSlots
 from arneb_core.store.records import pack_number
-from arneb_core.store.resident import Resident
 from arneb_core.store.schema import FORMAT_VERSION, META_FORMAT, Table
 
 SNAPSHOTS_WAIT_S: Final = 5.0

@@ -13,7 +13,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
-from arneb_core.errors import ForeignDirectory, FormatMismatch, StoreDamaged
+from arneb_core.api.errors import ForeignDirectory, FormatMismatch, StoreDamaged
 from arneb_core.store.page_walk import FREE_LIST, MAIN_TREE, free_pages
 from arneb_core.store.pages import (
     FIRST_PAGE,

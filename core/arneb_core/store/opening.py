@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import lmdb
 
-from arneb_core.errors import StoreFailed
+from arneb_core.api.errors import StoreFailed
 from arneb_core.store.meta_pages import check_file
 from arneb_core.store.schema import Table
 

@@ -18,13 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from arneb_core.errors import StoreUnusable
-from arneb_core.statistics import READER_LIMIT_S, LongReader
+from arneb_core.api.errors import StoreUnusable
+from arneb_core.api.statistics import READER_LIMIT_S, LongReader
 from arneb_core.store.meta_pages import newest, read_metas
 from arneb_core.store.opening import DATA_NAME
+from arneb_core.store.page_release import Resident
 from arneb_core.store.page_walk import pages_given_up_since
 from arneb_core.store.pages import PageFile
-from arneb_core.store.resident import Resident
 
 TOLD_NAME: Final = "arneb.readers"
 """The readers that were told, as a list of [process, transaction]."""

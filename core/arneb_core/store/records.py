@@ -13,7 +13,7 @@ from typing import Final
 
 from pyroaring import BitMap
 
-from arneb_core.position import Position
+from arneb_core.api.position import Position
 from arneb_core.store.changes import Trim
 from arneb_core.store.schema import U32, U64, SubscriptionId, TopicId
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from arneb_core.errors import StoreFull
+from arneb_core.api.errors import StoreFull
 
 RESERVE_BYTES: Final = 8 << 20
 """A cursor row costs a few pages of 4 KiB, which are reused two commits later."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from arneb_core.position import (
+from arneb_core.api.position import (
     BEFORE_ALL,
     ENTRY_MASK,
     LedgerId,

@@ -16,7 +16,7 @@ from typing import Final
 
 import lmdb
 
-from arneb_core.errors import ForeignDirectory, StoreLocked, StoreUnusable
+from arneb_core.api.errors import ForeignDirectory, StoreLocked, StoreUnusable
 from arneb_core.store.bodies import Body, Encoded
 from arneb_core.store.changes import Changes
 from arneb_core.store.creating import create_store

@@ -13,8 +13,8 @@ from typing import Final, Self
 
 import lmdb
 
-from arneb_core.errors import StoreFailed, StoreUnusable
-from arneb_core.position import AFTER_ALL, Position
+from arneb_core.api.errors import StoreFailed, StoreUnusable
+from arneb_core.api.position import AFTER_ALL, Position
 from arneb_core.store.block import (
     BLOCK_FORMAT,
     block_span,
@@ -37,10 +37,10 @@ from arneb_core.store.opening import (
     open_lmdb,
     open_tables,
 )
+from arneb_core.store.page_release import Resident
 from arneb_core.store.page_walk import PageFault
 from arneb_core.store.readers import WatchedReading
 from arneb_core.store.records import JournalState, unpack_gap
-from arneb_core.store.resident import Resident
 from arneb_core.store.schema import (
     META_JOURNAL,
     BodyKey,

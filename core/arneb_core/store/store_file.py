@@ -9,7 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from arneb_core.errors import ForeignDirectory, FormatMismatch, StoreDamaged
+from arneb_core.api.errors import ForeignDirectory, FormatMismatch, StoreDamaged
 from arneb_core.store.meta_pages import Meta, read_metas
 from arneb_core.store.page_walk import FREE_LIST, PageFault, PageWalk
 from arneb_core.store.pages import PageDamaged, PageFile

@@ -10,7 +10,7 @@ from typing import Final
 
 import lmdb
 
-from arneb_core.position import Position
+from arneb_core.api.position import Position
 from arneb_core.store.block import (
     HEADER_BYTES,
     SHARED_BYTE,

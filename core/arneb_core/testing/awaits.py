@@ -28,7 +28,7 @@ class InjectedFault(Exception):
 
 
 class FaultyAwaits:
-    """Takes the place of :func:`arneb_core.supervision.attempt`, and has each await of each
+    """Takes the place of :func:`arneb_core.api.supervision.attempt`, and has each await of each
     background task raise when it comes there first."""
 
     def __init__(self) -> None:

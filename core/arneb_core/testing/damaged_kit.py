@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from arneb_core.position import FIRST_LEDGER, Position, position
+from arneb_core.api.position import FIRST_LEDGER, Position, position
 from arneb_core.store.meta_pages import check_file
 from arneb_core.store.page_walk import PageWalk
 from arneb_core.store.pages import BIG_DATA, PageDamaged, PageFile, PageKind, kind_of

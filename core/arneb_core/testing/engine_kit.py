@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import trio
 import trio.testing
 
-from arneb_core.engine import Engine
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.hashing import key_hash
-from arneb_core.interface import ConsumerSpec, Deliveries, Subscription, Unit
-from arneb_core.position import Position
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.hashing import key_hash
+from arneb_core.api.interface import ConsumerSpec, Deliveries, Subscription, Unit
+from arneb_core.api.position import Position
+from arneb_core.engine.engine import Engine
 
 
 def make_entry(body: bytes, messages: int = 1, publish_time_ms: int = 0, key: bytes = b"") -> bytes:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
-from arneb_core.errors import CommitFailed, StoreFailed
+from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.store import journal
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store, StoreStatistics

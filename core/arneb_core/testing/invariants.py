@@ -4,10 +4,10 @@ The rule: looks inside on purpose, changes nothing, and raises :class:`Assertion
 what it found.
 """
 
-from arneb_core.acks import AckState
-from arneb_core.holes import CHUNK_BITS, CHUNK_MASK
-from arneb_core.ledgers import LedgerIndex
-from arneb_core.position import AFTER_ALL, Position, before, position, render
+from arneb_core.api.position import AFTER_ALL, Position, before, position, render
+from arneb_core.cursor.acks import AckState
+from arneb_core.cursor.holes import CHUNK_BITS, CHUNK_MASK
+from arneb_core.log.ledgers import LedgerIndex
 
 
 def check_ledgers(ledgers: LedgerIndex) -> None:
@@ -30,7 +30,7 @@ def check_ledgers(ledgers: LedgerIndex) -> None:
 
 
 def check_ack_state(state: AckState) -> None:
-    """The invariants of :class:`~arneb_core.acks.AckState` and of what it is made of."""
+    """The invariants of :class:`~arneb_core.cursor.acks.AckState` and of what it is made of."""
     ledgers, mark_delete = state._ledgers, state.mark_delete
     assert mark_delete >= ledgers.floor, f"{state!r} lies below {ledgers!r}"
     following = ledgers.after(mark_delete)

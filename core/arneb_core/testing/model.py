@@ -1,15 +1,15 @@
 """The model of a cursor: a set of acknowledged messages, and a dictionary for its disk.
 
 The rule: so short that one sees that it is right. What
-:class:`~arneb_core.acks.AckState` says of any entry must be what this says.
+:class:`~arneb_core.cursor.acks.AckState` says of any entry must be what this says.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from arneb_core.acks import AckState, Changes
-from arneb_core.ledgers import LedgerIndex
-from arneb_core.position import Position
+from arneb_core.api.position import Position
+from arneb_core.cursor.acks import AckState, Changes
+from arneb_core.log.ledgers import LedgerIndex
 
 Message = tuple[Position, int]
 """An entry and the index of a message in it."""

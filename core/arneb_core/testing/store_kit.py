@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from arneb_core.entry import EntryHeader, Origin, messages_in
-from arneb_core.position import AFTER_ALL, BEFORE_ALL, LedgerId, Position, ledger_of, position
+from arneb_core.api.entry import EntryHeader, Origin, messages_in
+from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, LedgerId, Position, ledger_of, position
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store
 from arneb_core.store.records import (

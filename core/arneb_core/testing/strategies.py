@@ -10,10 +10,10 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from arneb_core.entry import EntryFlag, EntryHeader, Origin
-from arneb_core.holes import CHUNK_SIZE
-from arneb_core.ledgers import LedgerIndex, LedgerInfo
-from arneb_core.position import AFTER_ALL, ENTRY_MASK, LedgerId, Position, ledger_of, position
+from arneb_core.api.entry import EntryFlag, EntryHeader, Origin
+from arneb_core.api.position import AFTER_ALL, ENTRY_MASK, LedgerId, Position, ledger_of, position
+from arneb_core.cursor.holes import CHUNK_SIZE
+from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 
 SMALL_SIZES = (0, 1, 2, 3, 7)
 CHUNK_SIZES = (CHUNK_SIZE - 1, CHUNK_SIZE, CHUNK_SIZE + 1, 2 * CHUNK_SIZE)

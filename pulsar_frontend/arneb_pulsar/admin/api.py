@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from arneb_core.errors import (
+from arneb_core.api.errors import (
     CommitFailed,
     CoreError,
     NotAllowed,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import trio
 
-from arneb_core.json_text import InvalidJson, parse_json
+from arneb_core.api.json_text import InvalidJson, parse_json
 
 NO_CONTENT: Final = 204
 JSON: Final = "application/json"

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
-from arneb_core.entry import HEADER_BYTES, Origin
-from arneb_core.position import Position, render
+from arneb_core.api.entry import HEADER_BYTES, Origin
+from arneb_core.api.position import Position, render
 from arneb_pulsar.session.translating import translate
 from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.compression import decompress

@@ -7,7 +7,7 @@ administrators alone.
 import json
 from typing import Any, Final
 
-from arneb_core.json_text import parse_json
+from arneb_core.api.json_text import parse_json
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.topics import topic_of

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import trio
 
-from arneb_core.errors import SubscriptionNotFound
-from arneb_core.interface import InitialPosition, Subscription, Topic
-from arneb_core.position import Position, before, position
+from arneb_core.api.errors import SubscriptionNotFound
+from arneb_core.api.interface import InitialPosition, Subscription, Topic
+from arneb_core.api.position import Position, before, position
 from arneb_pulsar.admin.exchange import (
     BYTES,
     DONE,

@@ -6,8 +6,8 @@ The rule: pure; sizes inside a ledger are its average, as everywhere that sizes 
 from collections.abc import Sequence
 from typing import Final
 
-from arneb_core.inspection import LedgerStatistics
-from arneb_core.position import Position, position
+from arneb_core.api.admin import LedgerStatistics
+from arneb_core.api.position import Position, position
 
 EVICTED_TO: Final = 0.9
 """Of the quota's bytes an eviction leaves so much, as in Pulsar: the next message fits too."""

@@ -8,9 +8,9 @@ larger) stays.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from arneb_core.codec import codecs
-from arneb_core.entry import Origin, messages_in
-from arneb_core.position import Position
+from arneb_core.api.codec import codecs
+from arneb_core.api.entry import Origin, messages_in
+from arneb_core.api.position import Position
 
 Place = tuple[Position, int]
 """An entry, and the index of a message in it."""

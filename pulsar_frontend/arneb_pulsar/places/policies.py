@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, Final, Self
 
-from arneb_core.retention import WITHOUT_END
+from arneb_core.api.settings import WITHOUT_END
 from arneb_pulsar.places.rates import PublishRate
 
 MINUTE_MS: Final = 60_000

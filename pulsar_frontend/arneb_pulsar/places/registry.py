@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import trio
 
-from arneb_core.errors import CommitFailed, NotAllowed, TopicExists
-from arneb_core.interface import Core, Topic, Unit
-from arneb_core.name_locks import NameLocks
+from arneb_core.api.errors import CommitFailed, NotAllowed, TopicExists
+from arneb_core.api.interface import Core, Topic, Unit
+from arneb_core.api.name_locks import NameLocks
 from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName
 from arneb_pulsar.places.policies import PARTITIONS_MAX, Policies
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from arneb_core.errors import (
+from arneb_core.api.errors import (
     ConsumerBusy,
     CoreError,
     KeyRangesRefused,
@@ -18,7 +18,7 @@ from arneb_core.errors import (
     SubscriptionNotFound,
     SubscriptionTypeMismatch,
 )
-from arneb_core.interface import (
+from arneb_core.api.interface import (
     Consumer,
     ConsumerSpec,
     KeySharing,

@@ -13,8 +13,8 @@ from typing import Final, NoReturn
 
 import trio
 
-from arneb_core.errors import CommitFailed, CoreError
-from arneb_core.interface import (
+from arneb_core.api.errors import CommitFailed, CoreError
+from arneb_core.api.interface import (
     Consumer,
     ConsumerSpec,
     Core,
@@ -23,7 +23,7 @@ from arneb_core.interface import (
     Subscription,
     Topic,
 )
-from arneb_core.position import Position
+from arneb_core.api.position import Position
 from arneb_pulsar.places.compaction import Compaction
 
 COMPACTION: Final = "__compaction"

@@ -6,7 +6,7 @@ from typing import Final, NoReturn, Protocol
 
 import trio
 
-from arneb_core.long_turns import LongTurns
+from arneb_core.api.long_turns import LongTurns
 
 PIECE_BYTES: Final = 256 * 1024
 """Written at once, so that a slow but living client makes visible progress."""

@@ -1,6 +1,6 @@
 """Refusals: what a request that failed is answered with, whatever refused it."""
 
-from arneb_core.errors import CoreError
+from arneb_core.api.errors import CoreError
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema
 from arneb_pulsar.session.errors import Failure, Refused, failure_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from arneb_core.errors import (
+from arneb_core.api.errors import (
     CoreError,
     NotAllowed,
     SubscriptionBusy,
     SubscriptionNotFound,
     TopicFenced,
 )
-from arneb_core.interface import InitialPosition, Topic
+from arneb_core.api.interface import InitialPosition, Topic
 from arneb_pulsar.identity.grants import UNAUTHENTIC, Unauthentic
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.places.policies import QuotaAction

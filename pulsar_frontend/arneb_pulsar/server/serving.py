@@ -7,9 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 
 import trio
 
-from arneb_core.interface import Core
-from arneb_core.listening import serve_listeners
-from arneb_core.supervision import supervise
+from arneb_core.api.interface import Core
+from arneb_core.api.listening import serve_listeners
+from arneb_core.api.supervision import supervise
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.identity.certificates import Certificate
 from arneb_pulsar.server.door import Door

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from arneb_core.clock import wall_clock_ms as clock_ms
+from arneb_core.api.clock import wall_clock_ms as clock_ms
 
 __all__ = ("clock_ms", "now_iso")
 

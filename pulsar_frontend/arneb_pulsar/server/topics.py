@@ -9,9 +9,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from arneb_core.errors import NotAllowed, TopicExists, TopicNotFound
-from arneb_core.interface import Core, Topic, TopicSettings, Unit
-from arneb_core.waiting import together
+from arneb_core.api.errors import NotAllowed, TopicExists, TopicNotFound
+from arneb_core.api.interface import Core, Topic, TopicSettings, Unit
+from arneb_core.api.waiting import together
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.places.policies import retention_of
 from arneb_pulsar.places.registry import Partitioned, Registry

@@ -7,7 +7,7 @@ send them before they know that the broker closed it.
 
 from typing import Final
 
-from arneb_core.position import Position
+from arneb_core.api.position import Position
 from arneb_pulsar.session.acknowledging import acknowledge, answer_ack
 from arneb_pulsar.session.consumer import Consumer
 from arneb_pulsar.session.effects import (

@@ -4,7 +4,7 @@ The rule: pure. Good messages are stored in their order; each bad one is refused
 nobody else has anything of it.
 """
 
-from arneb_core.entry import messages_in
+from arneb_core.api.entry import messages_in
 from arneb_pulsar.session.effects import AppendRun
 from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.session.outcome import Outcome

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NewType
 
-from arneb_core.interface import InitialPosition, KeySharing, SubscriptionType
-from arneb_core.position import Position
+from arneb_core.api.interface import InitialPosition, KeySharing, SubscriptionType
+from arneb_core.api.position import Position
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.patterns import TopicPattern
 from arneb_pulsar.producers.access import AccessMode

@@ -7,7 +7,7 @@ so a refusal that should be instant becomes a hang.
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_core import errors as core
+from arneb_core.api import errors as core
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import ServerError
 

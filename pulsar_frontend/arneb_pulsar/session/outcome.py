@@ -7,7 +7,7 @@ only settled outcomes at the head of the queue are sent.
 
 from dataclasses import dataclass, field
 
-from arneb_core.position import Position
+from arneb_core.api.position import Position
 from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.wire.commands import send_error
 from arneb_pulsar.wire.receipts import pack_receipts, receipt

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from arneb_core.position import Position
+from arneb_core.api.position import Position
 from arneb_pulsar.names import NAME_BYTES_MAX, TopicName
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.session.damaged import take_apart

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from arneb_core.interface import (
+from arneb_core.api.interface import (
     InitialPosition,
     KeySharing,
     KeySharingMode,
     SubscriptionType,
 )
-from arneb_core.position import AFTER_ALL, BEFORE_ALL, Position
+from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position
 from arneb_pulsar.session.describing import schema_of
 from arneb_pulsar.session.effects import AttachConsumer, ConsumerKey
 from arneb_pulsar.session.errors import Refused

@@ -9,15 +9,15 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Final
 
-from arneb_core.codec import Message, codecs
-from arneb_core.entry import HEADER_BYTES, Origin, read_header
-from arneb_core.interface import Deliveries
+from arneb_core.api.codec import Message, codecs
+from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
+from arneb_core.api.interface import Deliveries
 from arneb_pulsar.codec import encode_messages
 from arneb_pulsar.wire.checksum import metadata_bytes, without_checksum
 from arneb_pulsar.wire.deliveries import MessageFrames
 
 ORIGIN: Final = itemgetter(1)
-"""The origin in an entry's header; see :mod:`arneb_core.entry`."""
+"""The origin in an entry's header; see :mod:`arneb_core.api.entry`."""
 
 ONLY_PULSAR: Final = {int(Origin.PULSAR)}
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from arneb_core.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_pulsar.wire.errors import CommandError
 from arneb_pulsar.wire.frame import simple_frame
 from arneb_pulsar.wire.proto.pulsar_pb2 import (

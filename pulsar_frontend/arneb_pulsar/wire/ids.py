@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from struct import pack, unpack
 from typing import Final
 
-from arneb_core.position import AFTER_ALL, BEFORE_ALL, ENTRY_BITS, Position, position
+from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, ENTRY_BITS, Position, position
 from arneb_pulsar.wire.metadata import BATCH_MESSAGES_MAX
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageIdData
 from arneb_pulsar.wire.varint import varint, varints

@@ -14,7 +14,7 @@ from typing import Final
 from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
-from arneb_core.entry import (
+from arneb_core.api.entry import (
     ENTRY_FORMAT,
     HEADER,
     HEADER_BYTES,
@@ -22,7 +22,7 @@ from arneb_core.entry import (
     Origin,
     messages_in,
 )
-from arneb_core.hashing import key_hash
+from arneb_core.api.hashing import key_hash
 from arneb_pulsar.wire.checksum import VIEW_BYTES_MIN, split_body, verify_body
 from arneb_pulsar.wire.errors import PayloadError
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata

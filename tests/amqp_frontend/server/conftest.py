@@ -12,8 +12,8 @@ import trio
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server import serve_amqp
-from arneb_core.engine import Engine, open_engine
-from arneb_core.shortages import Resource, Shortages
+from arneb_core.api.resource_alarms import Resource, Shortages
+from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.faults import FaultyStore
 

@@ -14,7 +14,7 @@ from tests.amqp_frontend.session.playbook import publishes
 from arneb_amqp.server.connection import UNKEPT_BYTES
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX
 from arneb_amqp.topology.names import topic_of
-from arneb_core.errors import StoreFull
+from arneb_core.api.errors import StoreFull
 
 BODY = bytes(1000)
 CHUNK = publishes(*[BODY] * 100, key="flood").data

@@ -4,8 +4,8 @@ import pytest
 
 from arneb_amqp.errors import ChannelException
 from arneb_amqp.server.core_errors import REPLY_CODES, in_amqp
-from arneb_core import errors as core_errors
-from arneb_core.errors import CoreError
+from arneb_core.api import errors as core_errors
+from arneb_core.api.errors import CoreError
 
 
 def leaves(kind: type[CoreError]) -> set[type[CoreError]]:

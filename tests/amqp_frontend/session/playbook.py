@@ -29,8 +29,8 @@ from arneb_amqp.wire.frames import cut_frame
 from arneb_amqp.wire.methods import decode_method, encode_method
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.tables import boolean, table
-from arneb_core.interface import Deliveries
-from arneb_core.position import position
+from arneb_core.api.interface import Deliveries
+from arneb_core.api.position import position
 
 NOW = 1000.0
 NOW_MS = 1_700_000_000_000

@@ -18,15 +18,15 @@ from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import long, longstr
-from arneb_core.engine import open_engine
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.errors import StoreFailed
-from arneb_core.interface import Done, InitialPosition, Unit
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.errors import StoreFailed
+from arneb_core.api.interface import Done, InitialPosition, Unit
+from arneb_core.api.supervision import supervise
+from arneb_core.engine.engine import open_engine
+from arneb_core.engine.maintenance import READ_RETRY_S
 from arneb_core.store.environment import Store
-from arneb_core.supervision import supervise
 from arneb_core.testing.engine_kit import append, attach, pass_time, quiet, until
 from arneb_core.testing.faults import FaultyStore
-from arneb_core.upkeep import READ_RETRY_S
 
 KEPT = Exchange(
     "e", "x-delayed-message", durable=True, arguments={"x-delayed-type": longstr("fanout")}

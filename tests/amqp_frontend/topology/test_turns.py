@@ -10,7 +10,7 @@ from tests.counting import calls_of
 
 from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.routing.router import STEP_BINDINGS, Router, finished
-from arneb_core.errors import CommitFailed
+from arneb_core.api.errors import CommitFailed
 
 TYPES = ("direct", "fanout", "topic", "headers", "x-consistent-hash")
 

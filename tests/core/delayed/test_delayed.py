@@ -10,17 +10,18 @@ import pytest
 import trio
 import trio.testing
 
-from arneb_core import log
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.interface import InitialPosition, Subscription, SubscriptionType, TopicSettings
+from arneb_core.api.position import Position, position
 from arneb_core.delayed.bucket import sealed
-from arneb_core.delayed.due_key import due_key
 from arneb_core.delayed.tracker import DelayedSettings, TrackerKind
-from arneb_core.engine import Engine, open_engine
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.interface import InitialPosition, Subscription, SubscriptionType, TopicSettings
-from arneb_core.position import Position, position
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.topic import LogTopic
+from arneb_core.log import log
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.delayed_rows import RECORD_BYTES
+from arneb_core.store.due_key import due_key
 from arneb_core.store.environment import Store
 from arneb_core.store.findings import FindingKind as Kind
 from arneb_core.store.schema import (
@@ -33,9 +34,8 @@ from arneb_core.store.schema import (
     segment_key,
     through_key,
 )
-from arneb_core.subscription import LogSubscription
+from arneb_core.subscription.subscription import LogSubscription
 from arneb_core.testing.engine_kit import append, attach, quiet
-from arneb_core.topic import LogTopic
 
 START_MS: Final = 1_000_000
 

@@ -15,12 +15,12 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core import log
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.interface import InitialPosition, SubscriptionType, TopicSettings
+from arneb_core.api.position import Position
 from arneb_core.delayed.tracker import DelayedSettings, TrackerKind
-from arneb_core.engine import Engine, open_engine
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.interface import InitialPosition, SubscriptionType, TopicSettings
-from arneb_core.position import Position
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.log import log
 from arneb_core.store.check import check
 from arneb_core.testing.engine_kit import append, attach, quiet
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.errors import StoreDamaged, StoreUnusable
+from arneb_core.api.errors import StoreDamaged, StoreUnusable
 from arneb_core.store.apart import ReadingFailed, Say, read_apart, speak
 from arneb_core.store.check_apart import check_apart
 from arneb_core.store.environment import Store

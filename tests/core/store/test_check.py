@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyroaring import BitMap
 
-from arneb_core.entry import HEADER_BYTES
-from arneb_core.errors import FormatMismatch, StoreUnusable
-from arneb_core.position import LedgerId, Position, position
+from arneb_core.api.entry import HEADER_BYTES
+from arneb_core.api.errors import FormatMismatch, StoreUnusable
+from arneb_core.api.position import LedgerId, Position, position
 from arneb_core.store import findings
 from arneb_core.store.block import encode_block
 from arneb_core.store.bodies import pack_body

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.position import AFTER_ALL, Position, position
+from arneb_core.api.position import AFTER_ALL, Position, position
 from arneb_core.store import transaction
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.errors import StoreFailed, StoreLocked, StoreUnusable
+from arneb_core.api.errors import StoreFailed, StoreLocked, StoreUnusable
 from arneb_core.store import compacting
 from arneb_core.store.changes import Changes
 from arneb_core.store.compacting import NEW_NAME, compact

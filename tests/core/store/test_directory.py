@@ -10,7 +10,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from arneb_core.errors import ForeignDirectory, FormatMismatch, StoreLocked, StoreUnusable
+from arneb_core.api.errors import ForeignDirectory, FormatMismatch, StoreLocked, StoreUnusable
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
 from arneb_core.store.records import pack_number
@@ -153,7 +153,7 @@ def test_a_second_store_in_the_same_process_is_refused(store: Store) -> None:
 
 OPEN = """
 import sys
-from arneb_core.errors import StoreUnusable
+from arneb_core.api.errors import StoreUnusable
 from arneb_core.store.environment import Store
 try:
     store = Store.open(sys.argv[1])

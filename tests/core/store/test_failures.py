@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFull
+from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFull
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import Table
@@ -246,7 +246,7 @@ def test_the_map_is_a_bound_of_last_resort(data_dir: Path) -> None:
 
 FILL = """
 import resource, sys
-from arneb_core.errors import StoreFull
+from arneb_core.api.errors import StoreFull
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
 from arneb_core.testing.store_kit import StoreModel, assert_holds, entry

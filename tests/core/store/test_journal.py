@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.errors import StoreFull
-from arneb_core.position import Position, position
+from arneb_core.api.errors import StoreFull
+from arneb_core.api.position import Position, position
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.errors import StoreFailed, StoreUnusable
-from arneb_core.position import LedgerId, Position, before, position, render
+from arneb_core.api.errors import StoreFailed, StoreUnusable
+from arneb_core.api.position import LedgerId, Position, before, position, render
 from arneb_core.store.aside import KEPT_MAX, keep_aside, kept_reports
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check

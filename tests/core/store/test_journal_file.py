@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.position import position
+from arneb_core.api.position import position
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit_record import CommitRecord, encode_record
 from arneb_core.store.journal import write_file

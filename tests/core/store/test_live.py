@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.errors import StoreFailed
+from arneb_core.api.errors import StoreFailed
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
 from arneb_core.store.opening import DATA_NAME

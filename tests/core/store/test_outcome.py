@@ -10,7 +10,7 @@ from typing import NoReturn
 import lmdb
 import pytest
 
-from arneb_core.errors import CommitInDoubt, StoreFailed, StoreFull
+from arneb_core.api.errors import CommitInDoubt, StoreFailed, StoreFull
 from arneb_core.store import live
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store

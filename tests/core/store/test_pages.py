@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arneb_core.errors import ForeignDirectory, StoreDamaged, StoreFailed, StoreUnusable
+from arneb_core.api.errors import ForeignDirectory, StoreDamaged, StoreFailed, StoreUnusable
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.directory import look_at

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyroaring import BitMap
 
-from arneb_core.position import BEFORE_ALL, Position, position
+from arneb_core.api.position import BEFORE_ALL, Position, position
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store
 from arneb_core.store.records import CursorRecord, LedgerRecord, pack_holes

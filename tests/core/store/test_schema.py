@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from arneb_core.position import LedgerId, Position, position
+from arneb_core.api.position import LedgerId, Position, position
 from arneb_core.store.long_keys import is_long, shorten, unwrap, wrap
 from arneb_core.store.schema import (
     PLACE_SUFFIX,

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from arneb_core.errors import CommitFailed, CommitInDoubt
+from arneb_core.api.errors import CommitFailed, CommitInDoubt
 from arneb_core.store import journal, transaction
 from arneb_core.store.bodies import SHARED_BYTES_MIN, shared_entries
 from arneb_core.store.changes import Changes

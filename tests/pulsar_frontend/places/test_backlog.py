@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.inspection import LedgerStatistics
-from arneb_core.position import LedgerId, Position, position
+from arneb_core.api.admin import LedgerStatistics
+from arneb_core.api.position import LedgerId, Position, position
 from arneb_pulsar.places.backlog import bytes_from, nth_entry, place_leaving
 
 SIZE = 10

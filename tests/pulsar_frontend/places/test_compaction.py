@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.codec import Message
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.position import Position, position
+from arneb_core.api.codec import Message
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.position import Position, position
 from arneb_pulsar.codec import encode_messages
 from arneb_pulsar.places.compaction import Compaction, keys_in
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from arneb_core.engine import Engine, open_engine
+from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
 from arneb_core.testing.faults import FaultyStore

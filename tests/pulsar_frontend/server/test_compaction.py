@@ -9,9 +9,9 @@ from tests.pulsar_frontend.server.client import RawClient, body_of, connected
 from tests.pulsar_frontend.server.conftest import OpenDoor, Running
 from tests.pulsar_frontend.session.playbook import received
 
-from arneb_core.errors import StoreFailed
-from arneb_core.interface import InitialPosition
-from arneb_core.position import position
+from arneb_core.api.errors import StoreFailed
+from arneb_core.api.interface import InitialPosition
+from arneb_core.api.position import position
 from arneb_pulsar.server.compactor import COMPACTION, Status
 from arneb_pulsar.wire.batch import join_batch
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

@@ -8,8 +8,8 @@ import trio.testing
 from tests.pulsar_frontend.server.client import RawClient, body_of, connected
 from tests.pulsar_frontend.server.conftest import OpenDoor, Running
 
-from arneb_core.entry import HEADER_BYTES
-from arneb_core.position import Position
+from arneb_core.api.entry import HEADER_BYTES
+from arneb_core.api.position import Position
 from arneb_pulsar.places.policies import Policies
 from arneb_pulsar.server import deduplication
 from arneb_pulsar.wire.checksum import split_body

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.pulsar_frontend.server.admin import PERSISTENT
 
-from arneb_core.engine import open_engine
+from arneb_core.engine.engine import open_engine
 from arneb_pulsar.admin.api import answer
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.server.door import Door

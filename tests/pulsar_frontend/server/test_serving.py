@@ -10,9 +10,9 @@ import trio.testing
 from tests.pulsar_frontend.server.client import Closed, RawClient, body_of, connected
 from tests.pulsar_frontend.server.conftest import OpenDoor
 
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.errors import StoreFull
-from arneb_core.position import position
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.errors import StoreFull
+from arneb_core.api.position import position
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.server.peer import Peer
 from arneb_pulsar.server.serving import serve_pulsar

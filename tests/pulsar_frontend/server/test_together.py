@@ -7,7 +7,7 @@ import pytest
 import trio
 from tests.pulsar_frontend.server.conftest import OpenDoor, Running
 
-from arneb_core.errors import StoreFailed
+from arneb_core.api.errors import StoreFailed
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.places.policies import Policies
 from arneb_pulsar.places.registry import Partitioned

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.pulsar_frontend.session.playbook import Playbook, Received, base, received, said
 from tests.pulsar_frontend.wire.strategies import cuts, encode, frames, mutated
 
-from arneb_core import errors as core
+from arneb_core.api import errors as core
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.session.connection import Connection
 from arneb_pulsar.session.effects import Close

@@ -3,16 +3,16 @@
 import pytest
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
 
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.interface import (
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.interface import (
     Deliveries,
     InitialPosition,
     KeySharing,
     KeySharingMode,
     SubscriptionStatistics,
 )
-from arneb_core.interface import SubscriptionType as Type
-from arneb_core.position import AFTER_ALL, BEFORE_ALL, position
+from arneb_core.api.interface import SubscriptionType as Type
+from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, position
 from arneb_pulsar.codec import CODEC
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.session.consumer import Consumer

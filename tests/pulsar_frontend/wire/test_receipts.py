@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import IDS, read
 
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.interface import Deliveries
-from arneb_core.position import Position, position
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.interface import Deliveries
+from arneb_core.api.position import Position, position
 from arneb_pulsar.wire.deliveries import MessageFrames
 from arneb_pulsar.wire.frame import FrameReader
 from arneb_pulsar.wire.ids import mask_of

@@ -45,7 +45,7 @@ from arneb_amqp.wire.constants import (
 from arneb_amqp.wire.fast import FastReader
 from arneb_amqp.wire.frames import BadProtocolHeader, ProtocolHeaderReader
 from arneb_amqp.wire.replies import close_connection, make
-from arneb_core.shortages import Short
+from arneb_core.api.resource_alarms import Short
 
 _DEAF: Final = (ConnectionState.CLOSING, ConnectionState.CLOSED)
 

@@ -5,7 +5,7 @@ short, not before, and then for everything it sends, until nothing is short any 
 once when it is blocked and once when it is not any more, if it said that it wants to know.
 """
 
-from arneb_core.shortages import NOTHING_SHORT, Short
+from arneb_core.api.resource_alarms import NOTHING_SHORT, Short
 
 
 class Throttle:

@@ -15,7 +15,7 @@ from arneb_amqp.wire.content import properties_of
 from arneb_amqp.wire.properties import decode_properties
 from arneb_amqp.wire.stamp import OffsetStamp
 from arneb_amqp.wire.tables import lookup_text
-from arneb_core.entry import HEADER_BYTES, read_header
+from arneb_core.api.entry import HEADER_BYTES, read_header
 
 FILTER_VALUE: Final = "x-stream-filter-value"
 """The header by which a publisher says what its message is for."""

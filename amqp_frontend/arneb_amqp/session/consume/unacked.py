@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice, repeat
 from typing import Final, NewType
 
-from arneb_core.position import Position
+from arneb_core.api.position import Position
 
 ConsumerId = NewType("ConsumerId", int)
 """Names a consumer inside one connection, as it is attached now; never used twice. A consumer that

@@ -8,10 +8,10 @@ from functools import lru_cache
 from typing import Final
 
 from arneb_amqp.codec import encode_message
-from arneb_core.codec import Message, codecs
-from arneb_core.entry import HEADER_BYTES, Origin, messages_in
-from arneb_core.interface import Deliveries
-from arneb_core.position import Position
+from arneb_core.api.codec import Message, codecs
+from arneb_core.api.entry import HEADER_BYTES, Origin, messages_in
+from arneb_core.api.interface import Deliveries
+from arneb_core.api.position import Position
 
 UNREADABLE: Final = "arneb-unreadable"
 """The header of a message that could not be translated; its value is the origin."""

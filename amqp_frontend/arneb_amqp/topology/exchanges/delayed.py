@@ -26,16 +26,16 @@ from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import split_route
-from arneb_core.callbacks import call
-from arneb_core.entry import (
+from arneb_core.api.callbacks import call
+from arneb_core.api.entry import (
     HEADER_BYTES,
     HINT,
     HINT_OFFSET,
     MESSAGES_OFFSET,
     PRIORITY_OFFSET,
 )
-from arneb_core.errors import CommitFailed, CoreError, TopicNotFound
-from arneb_core.interface import (
+from arneb_core.api.errors import CommitFailed, CoreError, TopicNotFound
+from arneb_core.api.interface import (
     Consumer,
     ConsumerSpec,
     Core,
@@ -117,7 +117,7 @@ class Keeper:
             spec = ConsumerSpec("delays", unlimited=True, by_time=True, windows=(self._window,))
             self._consumer = self.topic.subscriptions[SUBSCRIPTION].attach(spec, self)
 
-    # What the core calls (arneb_core.interface.Sink)
+    # What the core calls (arneb_core.api.interface.Sink)
 
     def deliver(self, run: Deliveries) -> None:
         """These are due."""

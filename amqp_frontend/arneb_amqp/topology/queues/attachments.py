@@ -31,10 +31,10 @@ from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.topology.queues.stream_arguments import start_of
 from arneb_amqp.topology.queues.streams import StreamSink, reading_of, subscribe
 from arneb_amqp.wire.tables import Table, lookup_bool
-from arneb_core.clock import wall_clock_ms
-from arneb_core.errors import TopicBusy
-from arneb_core.interface import Consumer, ConsumerSpec, Sink, SubscriptionType, Window
-from arneb_core.position import Position
+from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.errors import TopicBusy
+from arneb_core.api.interface import Consumer, ConsumerSpec, Sink, SubscriptionType, Window
+from arneb_core.api.position import Position
 
 GETTER_NAME: Final = "basic.get"
 

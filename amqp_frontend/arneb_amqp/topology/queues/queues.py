@@ -29,8 +29,8 @@ from arneb_amqp.topology.queues.queue import SUBSCRIPTION, ConnectionId, Declara
 from arneb_amqp.topology.queues.stream_arguments import stream_settings
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.topology.removal import removal
-from arneb_core.clock import monotonic_ms
-from arneb_core.interface import EXCLUSIVE, Core, InitialPosition, Topic, TopicSettings, Unit
+from arneb_core.api.clock import monotonic_ms
+from arneb_core.api.interface import EXCLUSIVE, Core, InitialPosition, Topic, TopicSettings, Unit
 
 LOGGER: Final = logging.getLogger(__name__)
 

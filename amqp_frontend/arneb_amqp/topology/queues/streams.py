@@ -16,9 +16,9 @@ from arneb_amqp.topology.queues.stream_arguments import (
     matches_unfiltered,
 )
 from arneb_amqp.wire.tables import Table
-from arneb_core.entry import Origin, messages_in
-from arneb_core.interface import Deliveries, InitialPosition, Sink, Subscription, Topic
-from arneb_core.position import LedgerId, Position, before, entry_of, ledger_of
+from arneb_core.api.entry import Origin, messages_in
+from arneb_core.api.interface import Deliveries, InitialPosition, Sink, Subscription, Topic
+from arneb_core.api.position import LedgerId, Position, before, entry_of, ledger_of
 
 _ORIGIN_AT = 1
 
@@ -28,7 +28,7 @@ async def subscribe(
 ) -> tuple[Subscription, int]:
     """A subscription for one consumer of the stream, and the offset of what it gets first.
 
-    Raises :class:`~arneb_core.errors.StoreFailed`, :class:`~arneb_core.errors.TopicFenced`.
+    Raises :class:`~arneb_core.api.errors.StoreFailed`, :class:`~arneb_core.api.errors.TopicFenced`.
     """
     place = await _place(topic, starts_at)
     subscription = await topic.subscribe(
@@ -45,7 +45,7 @@ def reading_of(arguments: Table, queue: str, starts_at: StartsAt) -> Reading:
 
 
 class StreamSink:
-    """A sink of a stream's consumer (:class:`arneb_core.interface.Sink`): numbers what comes.
+    """A sink of a stream's consumer (:class:`arneb_core.api.interface.Sink`): numbers what comes.
 
     Invariant: the message at ``_next``, should one be there, has the offset ``_offset``.
     """

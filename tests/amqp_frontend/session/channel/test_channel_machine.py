@@ -10,8 +10,8 @@ from tests.amqp_frontend.session.playbook import Delivered, client, opened, run_
 
 from arneb_amqp.session.effects import Acknowledge, Consume, Leave, Reject, Release
 from arneb_amqp.session.events import Answered
-from arneb_core.interface import Deliveries, Window
-from arneb_core.position import Position, position
+from arneb_core.api.interface import Deliveries, Window
+from arneb_core.api.position import Position, position
 
 TAGS = st.integers(0, 40)
 

@@ -23,7 +23,7 @@ from arneb_amqp.session.effects import EndConnection, Perform
 from arneb_amqp.session.events import Committed, ShortageChanged, Shutdown
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.wire.tables import boolean, table
-from arneb_core.shortages import NOTHING_SHORT, Resource
+from arneb_core.api.resource_alarms import NOTHING_SHORT, Resource
 
 MEMORY = ShortageChanged(frozenset({Resource.MEMORY}))
 BOTH = ShortageChanged(frozenset(Resource))

@@ -32,11 +32,11 @@ from arneb_amqp.session.effects import (
 from arneb_amqp.session.events import Answered, ConsumerClosed, Pulled, Refused
 from arneb_amqp.session.reply_to import REPLY_TO
 from arneb_amqp.wire.tables import longstr
-from arneb_core import codec as core_codec
-from arneb_core.codec import Message
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.interface import Deliveries
-from arneb_core.position import position
+from arneb_core.api import codec as core_codec
+from arneb_core.api.codec import Message
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.interface import Deliveries
+from arneb_core.api.position import position
 
 FIRST = ConsumerId(1)
 

@@ -12,7 +12,7 @@ from arneb_amqp.session.effects import Acknowledge, Leave, Reject, Release
 from arneb_amqp.session.events import Answered
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
-from arneb_core.position import Position, position
+from arneb_core.api.position import Position, position
 
 MANY = 3 * ANSWERS_PER_TURN
 

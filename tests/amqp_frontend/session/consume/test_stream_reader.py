@@ -15,9 +15,9 @@ from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import longstr
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.interface import Deliveries
-from arneb_core.position import position
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.interface import Deliveries
+from arneb_core.api.position import position
 
 WORDS = "queue 'q' in vhost '/'"
 REFUSAL = f"NOT_IMPLEMENTED - basic.nack and basic.reject not supported by stream queues {WORDS}"

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from arneb_amqp.session.consume.unacked import ConsumerId, Settled, Unacked
-from arneb_core.position import Position, position
+from arneb_core.api.position import Position, position
 
 consumers = st.integers(1, 3).map(ConsumerId)
 

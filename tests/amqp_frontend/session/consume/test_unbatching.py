@@ -6,10 +6,10 @@ import pytest
 
 from arneb_amqp.session.consume import unbatching
 from arneb_amqp.session.consume.unbatching import LARGE_BATCH, OPENED_MAX, taken_apart
-from arneb_core.codec import Message
-from arneb_core.entry import EntryHeader, Origin
-from arneb_core.interface import Deliveries
-from arneb_core.position import position
+from arneb_core.api.codec import Message
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.interface import Deliveries
+from arneb_core.api.position import position
 
 
 class CountingCodec:

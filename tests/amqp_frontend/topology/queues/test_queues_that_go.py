@@ -13,8 +13,8 @@ from arneb_amqp.topology.queues.attachments import Consumption
 from arneb_amqp.topology.queues.maintenance import delete_expired
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.wire.tables import long, longstr
-from arneb_core.errors import StoreFailed, TopicBusy, TopicFenced
-from arneb_core.interface import ConsumerSpec, Unit, Window
+from arneb_core.api.errors import StoreFailed, TopicBusy, TopicFenced
+from arneb_core.api.interface import ConsumerSpec, Unit, Window
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, make_entry, quiet
 
 pytestmark = pytest.mark.real_time

@@ -1,0 +1,103 @@
+"""Inspection: what an administrator may look at and move besides what clients do.
+
+The rule: nothing here is on the way of a message. The protocols are parts of
+:class:`arneb_core.api.interface.Topic` and ``Subscription``;
+:mod:`arneb_core.subscription.admin` fills them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from arneb_core.api.position import LedgerId, Position
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerStatistics:
+    """One ledger at one instant; ``closed_ms`` 0 = entries may still come."""
+
+    id: LedgerId
+    entries: int
+    messages: int
+    bytes: int
+    created_ms: int
+    closed_ms: int
+
+
+class InspectedTopic(Protocol):
+    """A topic's log, looked at from outside."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """What the topic was made with."""
+        ...
+
+    async def retain(self, ms: int, size: int) -> None:
+        """Keep acknowledged entries so long, and so many bytes of them, from now on and after a
+        restart; see :class:`arneb_core.api.settings.TopicSettings`. Raises
+        :class:`CommitFailed`."""
+        ...
+
+    def ledgers(self) -> Sequence[LedgerStatistics]:
+        """The ledgers that the log has, in order."""
+        ...
+
+    async def read(
+        self, place: Position, bytes_max: int
+    ) -> Sequence[tuple[Position, Sequence[bytes]]]:
+        """Runs of entries from ``place`` on, each with the position of its first. Raises
+        :class:`StoreFailed`."""
+        ...
+
+    async def entry_at(self, place: Position) -> bytes | None:
+        """The entry at ``place``, None if there is none. Raises :class:`StoreFailed`."""
+        ...
+
+
+class InspectedSubscription(Protocol):
+    """A subscription's cursor, looked at and moved from outside."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """What the subscription was made with."""
+        ...
+
+    @property
+    def active_name(self) -> str | None:
+        """Of failover and exclusive consumers, the name of the one that gets everything."""
+        ...
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Bytes of the entries behind the mark-delete position, acknowledged ones among them
+        and of the first ledger by its average: what the subscription keeps in the log."""
+        ...
+
+    def unacknowledged(self, limit: int, after: Position | None = None) -> Sequence[Position]:
+        """The first ``limit`` entries (behind ``after``) that are not acknowledged, in flight or
+        not."""
+        ...
+
+    @property
+    def last_unacknowledged(self) -> Position | None:
+        """The last entry that is not acknowledged."""
+        ...
+
+    @property
+    def masks(self) -> Mapping[Position, int]:
+        """The half-acknowledged batches, each with its messages that are left."""
+        ...
+
+    def forget_counts(self) -> None:
+        """Count redeliveries anew; what was delivered before still says so."""
+        ...
+
+    async def overlook(self, other: "InspectedSubscription") -> None:
+        """Take what ``other``, of the same topic, has acknowledged as acknowledged here too. Only
+        while there are no consumers. Raises :class:`StoreFailed`."""
+        ...
+
+    async def skip_through(self, place: Position) -> None:
+        """Acknowledge everything up to ``place``, in flight or not; durable when it returns.
+        Raises :class:`SubscriptionFenced` and :class:`CommitFailed`."""
+        ...

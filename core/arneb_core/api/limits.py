@@ -1,0 +1,56 @@
+"""Limits: what makes entries depart from a subscription by themselves, and who gets them.
+
+The rule: the core decides what departs and when, the frontend where it goes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from arneb_core.api.deliveries import Deliveries
+
+if TYPE_CHECKING:
+    from arneb_core.api.interface import Consumer
+
+
+class Departure(Enum):
+    """Why an entry leaves a subscription without having been acknowledged."""
+
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    MAX_LENGTH = "maxlen"
+    DELIVERY_LIMIT = "delivery_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What makes entries depart from a subscription by themselves; None = does not.
+
+    An entry's own expiry holds besides ``message_ttl_ms``, whichever comes first; what is at the
+    front of the ready entries expires, and no expired entry is delivered. ``ready_messages_max``
+    and ``ready_bytes_max`` drop from the front. An entry that was given back with ``count`` more
+    often than ``delivery_limit`` departs.
+    """
+
+    message_ttl_ms: int | None = None
+    ready_messages_max: int | None = None
+    ready_bytes_max: int | None = None
+    delivery_limit: int | None = None
+    size_of: Callable[[bytes], int] | None = None
+    """What an entry counts for ``ready_bytes_max``, otherwise its own size. With it
+    ``Subscription.ready_bytes`` counts so, and exactly."""
+    waits: bool = True
+    """False: what no consumer can take when it comes is gone. For logs in memory."""
+
+
+class DeadLetters(Protocol):
+    """Who gets what departs from a subscription; the frontend implements it."""
+
+    def departed(self, reason: Departure, run: Deliveries, estate: "Consumer") -> None:
+        """Find a place for the entries of ``run``, which are in flight at ``estate``, then
+        acknowledge them there, best in the same :class:`~arneb_core.api.interface.Unit` that puts
+        them elsewhere: those in ``run.masks`` as its parts, the others whole. Called in the
+        event loop; must not block or raise. Until then nothing is lost: after a crash the
+        entries are where they were."""
+        ...

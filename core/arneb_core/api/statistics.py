@@ -1,0 +1,98 @@
+"""Statistics: what HTTP, metrics and tests may know of the core, frozen at one instant.
+
+The rule: nobody outside the core looks at anything else of its state.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from arneb_core.api.position import Position
+
+
+class SubscriptionType(Enum):
+    """How a subscription shares its entries among its consumers."""
+
+    EXCLUSIVE = "exclusive"
+    SHARED = "shared"
+    FAILOVER = "failover"
+    KEY_SHARED = "key_shared"
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionStatistics:
+    """A subscription at one instant."""
+
+    name: str
+    type: SubscriptionType | None
+    durable: bool
+    consumers: int
+    backlog_entries: int
+    """Entries not acknowledged, in flight or not."""
+    ready_entries: int
+    """Entries neither acknowledged nor in flight."""
+    in_flight_messages: int
+    holes: int
+    mark_delete: Position
+    delivered_messages_total: int
+    acknowledged_entries_total: int
+    redelivered_entries_total: int
+    unreadable: Position | None = None
+    """Deliveries stand still in front of this entry, which could not be read when that was last
+    tried; it is tried again and again."""
+    delayed_entries: int = 0
+    """Entries of the backlog that are not due yet; about, while some of them come due."""
+    lost_entries_total: int = 0
+    """Entries passed over because they are lost: the journal was damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatistics:
+    """A topic at one instant. Sizes are bytes of entries, headers included."""
+
+    name: str
+    durable: bool
+    entries: int
+    messages: int
+    bytes: int
+    ledgers: int
+    last: Position | None
+    appended_messages_total: int
+    subscriptions: tuple[SubscriptionStatistics, ...]
+
+
+READER_LIMIT_S: Final = 300.0
+"""Who reads the store for longer at a time is told to begin anew, unless the configuration says
+another time. A page that is given up meanwhile cannot be used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongReader:
+    """A read transaction of the store that has been open for long, in whatever process."""
+
+    pid: int
+    transaction: int
+    age_s: float
+    held_bytes: int
+    """Bytes that were given up since it began and cannot be used again before it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatistics:
+    """The engine at one instant."""
+
+    topics: int
+    commits_total: int
+    entries_total: int
+    commit_failures_total: int
+    waiting_bytes: int
+    """Bytes that wait for a commit or are in the one under way."""
+    cache_bytes: int
+    """Bytes of entries in all tail caches."""
+    store_bytes: int
+    full: bool
+    """The last commit failed for want of room."""
+    read_failures_total: int = 0
+    """Reads for subscriptions that failed; each stands still until one succeeds."""
+    long_readers: tuple[LongReader, ...] = ()
+    """Who keeps pages of the store from being used again, the oldest first."""

@@ -1,0 +1,51 @@
+"""Waiting for a commit: from the call-back world of the committer to ``await``."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import trio
+
+from arneb_core.api.errors import CommitFailed, CoreError
+from arneb_core.api.interface import Done
+
+TOGETHER_MAX: Final = 256
+"""Changes made at the same time: they share a commit, which they fill well enough."""
+
+
+async def durable(submit: Callable[[Done], object]) -> None:
+    """Wait until what ``submit`` submits is on disk.
+
+    Raises the :class:`CommitFailed` that it failed with. Cancelled while it waits, the commit
+    takes its course.
+    """
+    finished = trio.Event()
+    failure: list[CommitFailed] = []
+
+    def done(error: CommitFailed | None) -> None:
+        if error is not None:
+            failure.append(error)
+        finished.set()
+
+    submit(done)
+    await finished.wait()
+    if failure:
+        raise failure[0]
+
+
+async def together(changes: Sequence[Callable[[], Awaitable[object]]]) -> None:
+    """Make changes that have nothing to do with one another at the same time, so that they share
+    commits. Raises the first :class:`CoreError`, when those that were begun with it are done."""
+    failures: list[CoreError] = []
+
+    async def make(change: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await change()
+        except CoreError as error:
+            failures.append(error)
+
+    for start in range(0, len(changes), TOGETHER_MAX):
+        async with trio.open_nursery() as nursery:
+            for change in changes[start : start + TOGETHER_MAX]:
+                nursery.start_soon(make, change)
+        if failures:
+            raise failures[0]

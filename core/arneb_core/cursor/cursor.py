@@ -1,0 +1,153 @@
+"""A cursor: what one subscription has acknowledged, and how that gets to disk.
+
+The rule: memory may run ahead of the disk by a tenth of a second and never the other
+way; a commit rewrites only what changed; and should it fail, the same changes are taken
+again, as they are by then.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from arneb_core.api.position import Position, before, ledger_of, position, render
+from arneb_core.cursor.acks import AckState, Changes
+from arneb_core.log.log import Log
+from arneb_core.store.records import CursorRecord
+from arneb_core.store.schema import (
+    PLACE_SUFFIX,
+    SubscriptionId,
+    Table,
+    TopicId,
+    cursor_prefix,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CursorChanges:
+    """What of one cursor a commit writes, and what to take again should it fail."""
+
+    acks: Changes
+    puts: list[tuple[Table, bytes, bytes]] = field(default_factory=list)
+    deletes: list[tuple[Table, bytes]] = field(default_factory=list)
+
+
+class Cursor:
+    """The acknowledgements of one subscription over ``log``."""
+
+    def __init__(
+        self,
+        log: Log,
+        acks: AckState,
+        *,
+        furthest: Position | None = None,
+        label: str = "",
+    ) -> None:
+        """``label``: whose it is, for people."""
+        self._log = log
+        self._label = label
+        self.acks = acks
+        self._furthest = acks.mark_delete if furthest is None else furthest
+        self.acknowledged_total = 0
+        self.lost_total = 0
+        """Entries passed over because they are lost."""
+
+    def __repr__(self) -> str:
+        return f"<Cursor {self.acks!r}>"
+
+    def settle(self, positions: Sequence[Position]) -> None:
+        """Acknowledge whole entries."""
+        self.acknowledged_total += self.acks.acknowledge(positions)
+
+    def settle_messages(self, place: Position, mask: int, size: int) -> bool:
+        """Acknowledge messages of a batch of ``size``; True when that was the rest of it."""
+        is_whole = self.acks.acknowledge_messages(place, mask, size)
+        self.acknowledged_total += is_whole
+        return is_whole
+
+    def settle_until(self, place: Position) -> None:
+        """Acknowledge everything up to ``place``."""
+        self.acknowledged_total += self.acks.acknowledge_until(place)
+
+    def settle_all_but(
+        self,
+        positions: Sequence[Position],
+        masks: Mapping[Position, int],
+        sizes: Mapping[Position, int],
+    ) -> None:
+        """Acknowledge the whole log, save ``positions``; ``masks``: of those, only these
+        messages (and what was half-acknowledged stays so). ``sizes``: of those with a mask."""
+        last = self._log.ledgers.last
+        if last is None or last <= self.acks.mark_delete:
+            return
+        left = self.acks.only_unacked(positions)
+        held = self.acks.masks_of(left)
+        masks = {place: mask for place, mask in masks.items() if mask + 1 != 1 << sizes[place]}
+        self.acknowledged_total += self.acks.acknowledge_until(last) - len(left)
+        self.acks.restore(left, {**held, **masks})
+
+    def restore(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
+        """Undo the acknowledgement of ``positions``, and make ``masks`` what of these is
+        unacknowledged."""
+        self.acknowledged_total -= self.acks.restore(positions, masks)
+
+    def reset(self, place: Position, mask: int | None) -> None:
+        """Make ``place`` the next entry, and forget what lies beyond. ``mask``: the messages
+        of it still unacknowledged."""
+        self.acks.reset(place, mask)
+        self.skip_missing()
+        self._furthest = self.acks.mark_delete
+
+    def skip_missing(self) -> None:
+        """Call acknowledged what cannot be read any more: of a memory log, when a cursor begins
+        or goes back to where others have been done with the entries; of a durable one, what is
+        lost."""
+        for gap in self._log.missing(self.acks.mark_delete):
+            count = self.acks.acknowledge(cast(Sequence[Position], gap))
+            if count and self._log.durable:
+                self.lost_total += count
+                first, last = render(Position(gap[0])), render(Position(gap[-1]))
+                logger.warning("%s skips lost entries %s to %s", self._label, first, last)
+
+    def take_changes(
+        self, topic_id: TopicId, subscription_id: SubscriptionId, read_after: Position
+    ) -> CursorChanges:
+        """What has to be written now. ``read_after``: nothing behind it was handed out."""
+        prefix = cursor_prefix(topic_id, subscription_id)
+        changes = CursorChanges(self.acks.take_changes())
+        self._furthest = max(self._furthest, read_after, self.acks.mark_delete)
+        record = CursorRecord(self.acks.mark_delete, Position(self._furthest + 1))
+        changes.puts.append((Table.CURSORS, prefix + PLACE_SUFFIX, record.pack()))
+        for suffix, value in changes.acks:
+            if value is None:
+                changes.deletes.append((Table.CURSORS, prefix + suffix))
+            else:
+                changes.puts.append((Table.CURSORS, prefix + suffix, value))
+        return changes
+
+    def changes_failed(self, changes: CursorChanges) -> None:
+        """Those changes are not on disk after all."""
+        self.acks.mark_dirty_again(changes.acks)
+
+    @property
+    def backlog_messages(self) -> int:
+        """Messages not acknowledged. With batches, the entries of a ledger that is
+        acknowledged in part count with that ledger's average, save half-acknowledged ones:
+        exact numbers would need the size of every entry ever written, in memory."""
+        if not self._log.has_batches:
+            return self.acks.backlog
+        ledgers = self._log.ledgers
+        total = 0.0
+        averages: dict[int, float] = {}
+        for info in ledgers:
+            low = max(before(position(info.id, 0)), self.acks.mark_delete)
+            left = ledgers.count_between(low, info.last)
+            if left:
+                left -= self.acks.acknowledged_between(low, info.last)
+                averages[info.id] = info.messages / info.entries
+                total += left * averages[info.id]
+        for place, mask in self.acks.masks.items():
+            total += mask.bit_count() - averages[ledger_of(place)]
+        return round(total)

@@ -1,0 +1,237 @@
+"""Holes: the entries that are acknowledged one by one beyond the mark-delete position.
+
+The rule: this module knows bitmaps, not the log and not mark-delete. A set of positions is
+kept in chunks of 65,536 (``position >> 16``), one roaring bitmap of the low 16 bits a chunk,
+so that a change rewrites one chunk on disk and every operation on a run is C code.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from sys import byteorder
+from typing import Final, cast
+
+from pyroaring import BitMap
+
+from arneb_core.api.position import AFTER_ALL, Position
+from arneb_core.cursor.unsaved import Unsaved
+
+CHUNK_BITS: Final = 16
+CHUNK_SIZE: Final = 1 << CHUNK_BITS
+CHUNK_MASK: Final = CHUNK_SIZE - 1
+
+# Where the halves of a native u64 lie when it is read as two u32.
+_LOW, _HIGH = (0, 1) if byteorder == "little" else (1, 0)
+
+
+class Holes:
+    """A set of positions. Invariants: no chunk is empty; ``count`` is the sum of the chunks."""
+
+    __slots__ = ("_chunks", "_unsaved", "count")
+
+    def __init__(self) -> None:
+        self._chunks: dict[int, BitMap] = {}
+        self._unsaved = Unsaved()
+        self.count = 0
+
+    def add(self, place: Position) -> bool:
+        """Put one position in; False when it was there."""
+        key, low = place >> CHUNK_BITS, place & CHUNK_MASK
+        chunk = self._chunks.get(key)
+        if chunk is None:
+            self._chunks[key] = BitMap((low,))
+        elif low in chunk:
+            return False
+        else:
+            chunk.add(low)
+        self.count += 1
+        self._unsaved.dirty.add(key)
+        return True
+
+    def add_lows(self, key: int, lows: BitMap) -> int:
+        """Put positions of one chunk in; how many were not there. Takes ``lows`` over."""
+        chunk = self._chunks.get(key)
+        if chunk is None:
+            newly = len(lows)
+            if newly:
+                self._chunks[key] = lows
+        else:
+            newly = -len(chunk)
+            chunk |= lows
+            newly += len(chunk)
+        if newly:
+            self.count += newly
+            self._unsaved.dirty.add(key)
+        return newly
+
+    def discard_lows(self, key: int, lows: BitMap) -> int:
+        """Take positions of one chunk out; how many were there."""
+        chunk = self._chunks.get(key)
+        return 0 if chunk is None else self._replace(key, chunk, chunk - lows)
+
+    def discard_range(self, first: Position, last: Position) -> int:
+        """Take out everything in [first, last]; how many that were."""
+        gone = 0
+        for key in self._keys_between(first, last):
+            left = self._chunks[key].copy()
+            left.remove_range(*_part(key, first, last))
+            gone += self._replace(key, self._chunks[key], left)
+        return gone
+
+    def pop_run(self, first: Position) -> Position | None:
+        """Take out the unbroken run that begins at ``first``, up to its chunk's end at most.
+
+        Its last position; None when ``first`` is not in. Its chunk must have nothing below
+        ``first``.
+        """
+        key, low = first >> CHUNK_BITS, first & CHUNK_MASK
+        chunk = self._chunks.get(key)
+        if chunk is None or low not in chunk:
+            return None
+        end, top = _run_end(chunk, low), chunk.max()
+        self.count -= end + 1 - low
+        if end == top:
+            del self._chunks[key]
+            self._unsaved.dropped(key)
+        else:
+            chunk.remove_range(low, end + 1)
+            self._unsaved.dirty.add(key)
+        return Position(key << CHUNK_BITS | end)
+
+    def clear(self) -> None:
+        """Take everything out."""
+        for key in self._chunks:
+            self._unsaved.dropped(key)
+        self._chunks.clear()
+        self.count = 0
+
+    def __contains__(self, place: Position) -> bool:
+        chunk = self._chunks.get(place >> CHUNK_BITS)
+        return chunk is not None and (place & CHUNK_MASK) in chunk
+
+    def count_between(self, first: Position, last: Position) -> int:
+        """How many lie in [first, last]."""
+        found = 0
+        for key in self._keys_between(first, last):
+            start, stop = _part(key, first, last)
+            chunk = self._chunks[key]
+            whole = stop - start == CHUNK_SIZE
+            found += len(chunk) if whole else chunk.range_cardinality(start, stop)
+        return found
+
+    def absent(self, places: Sequence[int], after: Position) -> list[Position]:
+        """Those of ``places``, which ascend, that lie behind ``after`` and are not in."""
+        found: list[int] = []
+        start = bisect_right(places, after)
+        while start < len(places):
+            key = places[start] >> CHUNK_BITS
+            stop = bisect_left(places, key + 1 << CHUNK_BITS, start)
+            part = places[start:stop]
+            chunk = self._chunks.get(key)
+            if chunk is not None:
+                part = [place for place in part if place & CHUNK_MASK not in chunk]
+            found += part
+            start = stop
+        return cast(list[Position], found)
+
+    def missing(self, first: Position, last: Position, limit: int) -> list[int]:
+        """The first ``limit`` places in [first, last] that are not in, in order."""
+        found: list[int] = []
+        for key in range(first >> CHUNK_BITS, (last >> CHUNK_BITS) + 1):
+            if (room := limit - len(found)) <= 0:
+                break
+            base = key << CHUNK_BITS
+            start, stop = _part(key, first, last)
+            chunk = self._chunks.get(key)
+            if chunk is None:
+                found += range(base + start, base + min(stop, start + room))
+                continue
+            free = BitMap(range(start, stop)) - chunk
+            if len(free) > room:
+                free = free[:room]
+            found += [base + low for low in free.to_array()]
+        return found
+
+    def take_changes(self) -> list[tuple[int, bytes | None]]:
+        """Chunks changed since the last call: serialised, or None for one that is no more."""
+        return [(key, self._pack(key)) for key in self._unsaved.take(self._chunks)]
+
+    def mark_dirty_again(self, keys: Iterable[int]) -> None:
+        """The commit of taken chunks failed: take them again, as they are by then."""
+        self._unsaved.failed(keys)
+
+    def mark_loaded(self, key: int, *, altered: bool) -> None:
+        """What was just added to ``key`` came from the disk; ``altered``: not all of it."""
+        self._unsaved.loaded(key)
+        (self._unsaved.dirty.add if altered else self._unsaved.dirty.discard)(key)
+
+    def _pack(self, key: int) -> bytes | None:
+        chunk = self._chunks.get(key)
+        if chunk is None:
+            return None
+        # One stuck entry under a long acknowledged run is the common case: as runs that
+        # takes some twenty bytes, and 8 KiB otherwise.
+        chunk.run_optimize()
+        return bytes(chunk.serialize())
+
+    def _replace(self, key: int, old: BitMap, new: BitMap) -> int:
+        """Put ``new``, a part of the chunk ``old``, in its place; by how much it is smaller."""
+        gone = len(old) - len(new)
+        self.count -= gone
+        if not new:
+            del self._chunks[key]
+            self._unsaved.dropped(key)
+        elif gone:
+            self._chunks[key] = new
+            self._unsaved.dirty.add(key)
+        return gone
+
+    def _keys_between(self, first: Position, last: Position) -> list[int]:
+        """The chunks that have places in [first, last], in any order."""
+        low, high = first >> CHUNK_BITS, last >> CHUNK_BITS
+        chunks = self._chunks
+        if high - low < len(chunks):
+            return [key for key in range(low, high + 1) if key in chunks]
+        return [key for key in chunks if low <= key <= high]
+
+
+def by_chunk(positions: Sequence[Position]) -> Iterable[tuple[int, BitMap]]:
+    """``positions`` as fresh bitmaps by chunk, without those that cannot be positions."""
+    try:
+        halves = memoryview(array("Q", positions)).cast("B").cast("I")
+    except OverflowError:
+        return by_chunk([place for place in positions if 0 <= place <= AFTER_ALL])
+    # A run nearly always lies in one chunk; then no Python code runs once per position.
+    ledgers = halves[_HIGH::2].tobytes()
+    if ledgers == ledgers[:4] * len(positions):
+        entries = BitMap(array("I", halves[_LOW::2].tobytes()))
+        if entries and entries.min() >> CHUNK_BITS == (part := entries.max() >> CHUNK_BITS):
+            lows = entries.shift(-(part << CHUNK_BITS)) if part else entries
+            return ((positions[0] >> CHUNK_BITS, lows),)
+    grouped: dict[int, list[int]] = {}
+    for place in positions:
+        grouped.setdefault(place >> CHUNK_BITS, []).append(place & CHUNK_MASK)
+    return [(key, BitMap(lows)) for key, lows in grouped.items()]
+
+
+def of_run(first: Position, last: Position) -> Iterable[tuple[int, BitMap]]:
+    """All positions in [first, last] as fresh bitmaps by chunk."""
+    for key in range(first >> CHUNK_BITS, (last >> CHUNK_BITS) + 1):
+        yield key, BitMap(range(*_part(key, first, last)))
+
+
+def _part(key: int, first: Position, last: Position) -> tuple[int, int]:
+    """The low bits (start, stop) of the part of [first, last] that lies in a chunk."""
+    base = key << CHUNK_BITS
+    return max(first - base, 0), min(last + 1 - base, CHUNK_SIZE)
+
+
+def _run_end(chunk: BitMap, low: int) -> int:
+    """The last value of the run that begins at ``low``, the chunk's least value."""
+    top: int = chunk.max()
+    if len(chunk) == top - low + 1:
+        return top
+    if low + 1 not in chunk:
+        return low
+    missing: int = (BitMap(range(low, top)) - chunk).min()
+    return missing - 1

@@ -1,0 +1,52 @@
+"""Breakage: an error of ours in the commit path, and the end of the engine that follows.
+
+The rule: anywhere on the way into a commit or out of it an error may leave memory other than the
+disk, and whatever were confirmed or delivered after that might be taken back, or never come. So
+nothing more is committed, nobody is told that anything is durable, and the engine ends. A start
+reads what is on disk, which is whole. The one exception is where nothing has changed yet, while
+the appends of a commit are placed: that costs those who are in it their commit.
+"""
+
+import logging
+from typing import NoReturn
+
+import trio
+
+from arneb_core.api.errors import EngineBroken, StoreFailed
+
+logger = logging.getLogger(__name__)
+
+
+class Breakage:
+    """Whether the commit path of one engine has broken."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self._happened = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Breakage {self.error!r}>"
+
+    def happened(self, error: Exception) -> None:
+        """It has. What is in the commit under way is told nothing: nobody knows what became of
+        it."""
+        logger.critical("error in the commit path, stopping the broker", exc_info=error)
+        self.error = error
+        self._happened.set()
+
+    @property
+    def refusal(self) -> StoreFailed:
+        """What those are told whose changes are not durable, nor will be."""
+        return StoreFailed("the broker ends after an error in the commit path")
+
+    async def wait(self) -> None:
+        """Wait until it has happened."""
+        await self._happened.wait()
+
+    async def end(self) -> NoReturn:
+        """Raise :class:`EngineBroken` when it has happened, so that whoever runs this ends."""
+        await self.wait()
+        raise EngineBroken(
+            "an error in the commit path may have left memory other than the disk; the broker "
+            "ends, and the next start reads what is on disk"
+        ) from self.error

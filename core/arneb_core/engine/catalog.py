@@ -1,0 +1,362 @@
+"""The catalog: which topics there are, and the frontends' own metadata.
+
+The rule: it changes only through a commit. What is in memory is what is on disk, so
+whoever finds a topic here may rely on it, and nobody sees one that a crash could take back.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import trio
+
+from arneb_core.api.callbacks import call
+from arneb_core.api.errors import CommitFailed, TopicBusy, TopicExists, TopicNotFound
+from arneb_core.api.interface import Companion, Done, Topic, TopicSettings, TopicWatcher, Unit
+from arneb_core.api.name_locks import NameLocks
+from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position
+from arneb_core.api.waiting import durable
+from arneb_core.cursor.cursor import Cursor
+from arneb_core.delayed.restoring import first_row, new_index, restore_index
+from arneb_core.engine.recovery import recover
+from arneb_core.engine.request import Request
+from arneb_core.engine.topic import LogTopic
+from arneb_core.log.ledgers import LedgerIndex
+from arneb_core.log.log import LEDGER_BYTES_MAX, DurableLog, MemoryLog
+from arneb_core.store.changes import Changes, Trim
+from arneb_core.store.environment import Store
+from arneb_core.store.records import TopicRecord, pack_number
+from arneb_core.store.schema import (
+    META_NEXT_TOPIC_ID,
+    Table,
+    TopicId,
+    frontend_key,
+    subscriptions_prefix,
+    topic_key,
+    topic_prefix,
+)
+from arneb_core.subscription.subscription import LogSubscription
+
+if TYPE_CHECKING:
+    from arneb_core.engine.engine import Engine
+
+
+class Catalog:
+    """The topics of one engine."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self.topics: dict[str, LogTopic] = {}
+        self.metadata: dict[str, bytes] = {}
+        self.watchers: list[TopicWatcher] = []
+        self.companions: list[Companion] = []
+        self._next_topic_id = 1
+        self._untold: set[LogTopic] = set()
+        """Topics with an index of delayed entries, of which the disk does not know that."""
+        self._untold_of_expiry: set[LogTopic] = set()
+        """Topics with entries that expire, of which the disk may not know that."""
+        self.locks = NameLocks()
+        """Held by whoever changes topics or subscriptions, until that is durable: a topic by its
+        name, which is shared by those who change its subscriptions, and those by both names."""
+
+    def __repr__(self) -> str:
+        return f"<Catalog {len(self.topics)} topics>"
+
+    async def load(self, store: Store) -> bool:
+        """Read what ``store`` holds; True when the last stop was a clean one. Raises
+        :class:`ValueError`, and :class:`CommitFailed` when an index has to be made anew."""
+        with store.snapshot() as snapshot:
+            found = recover(snapshot)
+        self._next_topic_id = found.next_topic_id
+        self.metadata = found.metadata
+        for stored in found.topics:
+            topic = self._make_topic(
+                stored.id, stored.name, stored.settings, stored.ledgers, stored.gaps
+            )
+            topic.log.stamped_ms = stored.stamped_ms
+            topic.log.has_expiring = stored.expiring
+            if stored.delayed:
+                topic.delayed = await restore_index(topic, store, self._engine.delays, self.put)
+            self.topics[topic.name] = topic
+            for cursor in stored.cursors:
+                # What was suspect stays so for the next start too, however this one ends.
+                if found.clean:
+                    suspect = Position(cursor.read_position - 1)
+                else:
+                    # Whatever was on disk may have been on its way to somebody.
+                    suspect = topic.last or BEFORE_ALL
+                label = f"subscription {cursor.name!r} of topic {topic.name!r}"
+                place = Cursor(topic.log, cursor.acks, furthest=suspect, label=label)
+                place.skip_missing()
+                topic.adopt(
+                    LogSubscription(
+                        topic,
+                        cursor.name,
+                        cursor.id,
+                        place,
+                        suspect_until=suspect,
+                        properties=cursor.properties,
+                    )
+                )
+        return found.clean
+
+    def expect_expiry(self, topic: LogTopic) -> None:
+        """Entries with an expiry of their own are about to come; durable with the first of them."""
+        if topic.log.has_expiring and topic not in self._untold_of_expiry:
+            return
+        topic.log.has_expiring = True
+        if topic.durable and self.topics.get(topic.name) is topic:
+            # Said again until it is on disk: any of these may be in another commit.
+            self._untold_of_expiry.add(topic)
+            request = Request(lambda error, firsts: self._told_of_expiry(topic, error))
+            request.puts.append(_record_of(topic))
+            self._engine.submit(request)
+
+    def _told_of_expiry(self, topic: LogTopic, error: CommitFailed | None) -> None:
+        if error is None:
+            self._untold_of_expiry.discard(topic)
+
+    def expect_delays(self, topic: LogTopic) -> None:
+        """Delayed entries are about to come; durable with the first of them."""
+        if topic.delayed is None:
+            topic.delayed = new_index(topic, self._engine.delays)
+            for subscription in topic.subscriptions.values():
+                subscription.expect_delays()
+        elif topic not in self._untold:
+            return
+        if topic.durable and self.topics.get(topic.name) is topic:
+            # In the same commit as the first of them, or in one before.
+            self._untold.discard(topic)
+            request = Request(lambda error, firsts: self._told_of_delays(topic, error))
+            request.puts += [_record_of(topic), first_row(topic)]
+            self._engine.submit(request)
+
+    def _told_of_delays(self, topic: LogTopic, error: CommitFailed | None) -> None:
+        if error is not None:
+            self._untold.add(topic)  # the next delayed entry says so again
+
+    async def create_topic(
+        self, name: str, settings: TopicSettings, unit: Unit | None, subscriptions: Sequence[str]
+    ) -> LogTopic:
+        """Make a topic; see :meth:`arneb_core.api.interface.Core.create_topic`."""
+        async with self.locks.holding(name):
+            if name in self.topics:
+                raise TopicExists(f"topic {name!r} is there already")
+            topic_id = TopicId(self._next_topic_id)
+            self._next_topic_id += 1
+            topic = self._make_topic(topic_id, name, settings, LedgerIndex())
+            puts: list[tuple[Table, bytes, bytes | None]] = []
+            if settings.durable:
+                puts.append(_record_of(topic))
+                puts.append((Table.META, META_NEXT_TOPIC_ID, pack_number(self._next_topic_id)))
+            made = [topic.new_subscription(each) for each in subscriptions]
+            for _, rows in made:
+                puts += rows
+
+            def came() -> None:
+                for subscription, _ in made:
+                    topic.come(subscription)
+                self._topic_came(topic)
+
+            # Nothing may wait between taking the topic's number and this: the last of several in
+            # one commit says which number comes next.
+            await self.change(puts=puts, unit=unit, on_commit=came)
+            return topic
+
+    async def change_settings(self, topic: LogTopic, settings: TopicSettings) -> None:
+        """Give a topic other settings; what it keeps is looked at again."""
+
+        def changed() -> None:
+            topic.settings = settings
+            self._engine.ledger_closed(topic)
+
+        async with self.locks.holding(topic.name):
+            if self.topics.get(topic.name) is not topic:
+                raise TopicNotFound(f"no topic {topic.name!r}")
+            puts = [_record_of(topic, settings)] if topic.durable else []
+            await self.change(puts=puts, on_commit=changed)
+
+    async def delete_topic(
+        self,
+        name: str,
+        unit: Unit | None,
+        only_if: Callable[[Topic], bool] | None,
+        *,
+        as_owner: bool,
+    ) -> None:
+        """Remove a topic; see :meth:`arneb_core.api.interface.Core.delete_topic`."""
+        if as_owner:
+            await self._delete_topic(name, unit, only_if, takes_along=True)
+            return
+        # Companions are not disturbed for what is refused anyway.
+        self._topic_to_delete(name, only_if)
+        unit = unit or Unit()
+        async with AsyncExitStack() as stack:
+            for companion in self.companions:
+                await stack.enter_async_context(companion(name, unit))
+            await self._delete_topic(name, unit, only_if, takes_along=False)
+
+    def _topic_to_delete(self, name: str, only_if: Callable[[Topic], bool] | None) -> LogTopic:
+        topic = self.topics.get(name)
+        if topic is None:
+            raise TopicNotFound(f"no topic {name!r}")
+        if only_if is not None and not only_if(topic):
+            raise TopicBusy(f"{topic!r} is in use")
+        return topic
+
+    async def _delete_topic(
+        self,
+        name: str,
+        unit: Unit | None,
+        only_if: Callable[[Topic], bool] | None,
+        *,
+        takes_along: bool,
+    ) -> None:
+        async with self.locks.holding(name):
+            # From here to the fence nothing may wait: what was true must stay so.
+            topic = self._topic_to_delete(name, only_if)
+            topic.fence(takes_along=takes_along)
+            deletes: list[tuple[Table, bytes]] = []
+            prefixes: list[tuple[Table, bytes]] = []
+            trims: list[Trim] = []
+            if topic.durable:
+                deletes.append((Table.CATALOG, topic_key(name)))
+                prefixes.append((Table.CATALOG, subscriptions_prefix(topic.id)))
+                tables = (Table.CURSORS, Table.LEDGERS, Table.DELAYED, Table.GAPS)
+                prefixes += [(table, topic_prefix(topic.id)) for table in tables]
+                trims.append((topic.id, Position(0), AFTER_ALL))
+            try:
+                await self.change(
+                    deletes=deletes,
+                    prefixes=prefixes,
+                    trims=trims,
+                    unit=unit,
+                    deletes_topic=topic,
+                    leaving=tuple(topic.subscriptions.values()),
+                    on_commit=lambda: self._topic_gone(topic),
+                )
+            except BaseException:
+                if not topic.gone:
+                    topic.unfence()
+                raise
+
+    async def change(
+        self,
+        *,
+        on_commit: Callable[[], None],
+        puts: Sequence[tuple[Table, bytes, bytes | None]] = (),
+        deletes: Sequence[tuple[Table, bytes]] = (),
+        prefixes: Sequence[tuple[Table, bytes]] = (),
+        trims: Sequence[Trim] = (),
+        unit: Unit | None = None,
+        deletes_topic: LogTopic | None = None,
+        leaving: tuple[LogSubscription, ...] = (),
+    ) -> None:
+        """Commit a change of topics or subscriptions; visible and durable when this returns.
+
+        Shielded from cancellation: a change that may be on disk must be in memory too.
+        """
+
+        def submit(done: Done) -> None:
+            request = self._engine.request(unit or Unit(), lambda error, firsts: done(error))
+            with_unit = request.on_commit
+
+            def both() -> None:
+                if with_unit is not None:
+                    with_unit()
+                on_commit()
+
+            request.on_commit = both
+            request.puts.extend(puts)
+            request.puts.extend((table, key, None) for table, key in deletes)
+            request.prefixes.extend(prefixes)
+            request.trims.extend(trims)
+            request.deletes_topic = deletes_topic
+            request.leaving = leaving
+            self._engine.submit(request)
+
+        with trio.CancelScope(shield=True):
+            await durable(submit)
+
+    async def put(self, changes: Changes) -> None:
+        """Commit rows that nobody else sees in memory. Raises :class:`CommitFailed`."""
+        await self.change(
+            puts=changes.puts,
+            deletes=changes.deletes,
+            prefixes=changes.prefixes,
+            on_commit=lambda: None,
+        )
+
+    def metadata_changed(self, changed: Sequence[tuple[str, bytes | None]]) -> None:
+        """A commit changed frontend metadata."""
+        for key, value in changed:
+            if value is None:
+                self.metadata.pop(key, None)
+            else:
+                self.metadata[key] = value
+
+    def _topic_came(self, topic: LogTopic) -> None:
+        self.topics[topic.name] = topic
+        for watcher in self.watchers:
+            call(watcher, topic.name, True)
+
+    def _topic_gone(self, topic: LogTopic) -> None:
+        topic.gone = True
+        self._untold.discard(topic)
+        self._untold_of_expiry.discard(topic)
+        self.topics.pop(topic.name, None)
+        for subscription in topic.subscriptions.values():
+            self._engine.forget(subscription)
+        if isinstance(topic.log, DurableLog):
+            topic.log.tail.clear()
+        if topic.delayed is not None:
+            topic.delayed.cache.clear()
+        for watcher in self.watchers:
+            call(watcher, topic.name, False)
+
+    def _make_topic(
+        self,
+        topic_id: TopicId,
+        name: str,
+        settings: TopicSettings,
+        ledgers: LedgerIndex,
+        gaps: Sequence[tuple[Position, Position]] = (),
+    ) -> LogTopic:
+        log: DurableLog | MemoryLog
+        if settings.durable:
+            log = DurableLog(
+                topic_id,
+                ledgers,
+                self._engine.reader,
+                self._engine.budget,
+                ledger_bytes_max=settings.ledger_bytes_max or LEDGER_BYTES_MAX,
+                gaps=gaps,
+            )
+        else:
+            log = MemoryLog()
+        return LogTopic(self._engine, topic_id, name, settings, log)
+
+
+def metadata_puts(
+    metadata: Sequence[tuple[str, bytes | None]],
+) -> list[tuple[Table, bytes, bytes | None]]:
+    """The rows of frontend metadata."""
+    return [(Table.CATALOG, frontend_key(key), value) for key, value in metadata]
+
+
+def _record_of(
+    topic: LogTopic, settings: TopicSettings | None = None
+) -> tuple[Table, bytes, bytes | None]:
+    """The topic's row, with its settings or others."""
+    settings = settings or topic.settings
+    record = TopicRecord(
+        topic.id,
+        settings.durable,
+        settings.retention_ms,
+        settings.retention_bytes,
+        dict(settings.properties),
+        topic.log.has_expiring,
+        settings.ledger_bytes_max,
+        topic.delayed is not None,
+    )
+    return Table.CATALOG, topic_key(topic.name), record.pack()

@@ -1,0 +1,216 @@
+"""Upkeep: what an engine does from time to time without being asked.
+
+The rule: a few loops, each asleep while it has nothing to do; what they find to do is done
+by the committer and the pump like everything else. A loop that an error ends begins again, and
+looks first for what the last run left undone.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Final, NoReturn
+
+import trio
+
+from arneb_core.api.callbacks import call
+from arneb_core.api.errors import describe
+from arneb_core.api.interface import ACK_DURABLE_WITHIN_MS
+from arneb_core.api.supervision import supervise
+from arneb_core.engine.committer import Committer
+from arneb_core.engine.topic import LogTopic
+from arneb_core.engine.wakeups import Alarms
+from arneb_core.store.environment import Store
+from arneb_core.store.readers import ReaderWatch
+from arneb_core.subscription.subscription import LogSubscription
+
+CURSOR_FLUSH_S: Final = ACK_DURABLE_WITHIN_MS / 2 / 1000
+"""Half the promise, so that the flush itself may take as long again."""
+
+SETTLE_S: Final = 0.05
+"""A reader has to look at what is in the journal twice as hard; but a takeover costs as much as
+three tiny commits, so it is worth waiting for some of them."""
+
+HOUSEKEEPING_S: Final = 30.0
+"""Between looks for stale readers (Spark jobs that were killed), for retention by time, and
+for subscriptions that should have gone with a consumer that never came."""
+
+ALARM_WAIT_S_MAX: Final = 1.0
+"""While something is to happen at a time of day: so soon a clock that was set is noticed."""
+
+SHORT_OF_ROOM_S: Final = 1.0
+"""Between looks for what may go while room is short, or a commit failed for want of it."""
+
+TOPICS_AT_ONCE: Final = 500
+BETWEEN_TOPICS_S: Final = 0.05
+"""So many are looked at, and trimmed with one commit, before others have their turn so long."""
+
+READ_RETRY_S: Final = 5.0
+"""Until a read of the store that failed is tried again. A disk may come back; a damaged block
+does not, and must not cost more than this."""
+
+logger = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """The loops of one engine."""
+
+    def __init__(
+        self, committer: Committer, wake: Callable[[], None], now_ms: Callable[[], int]
+    ) -> None:
+        self._now_ms = now_ms
+        self.alarms = Alarms()
+        self._earlier = trio.Event()
+        self._committer = committer
+        self._wake = wake
+        self._dirty = trio.Event()
+        self._unreadable: dict[LogSubscription, None] = {}
+        self._stuck = trio.Event()
+        self.read_failures_total = 0
+        self.readers: ReaderWatch | None = None
+        self.room_is_short = False
+        """Whatever may go is to go now, be it small."""
+
+    def __repr__(self) -> str:
+        return f"<Upkeep {len(self._unreadable)} unreadable>"
+
+    def start(
+        self, nursery: trio.Nursery, store: Store, topics: Callable[[], Iterable[LogTopic]]
+    ) -> None:
+        """Do all of it in ``nursery``, until that is cancelled."""
+        loops: dict[str, Callable[[], Awaitable[object]]] = {
+            "the flush of cursors": self.flush_cursors,
+            "the takeover of the journal": self.settle_journal,
+            "the retry of failed reads": self.retry_reads,
+            "the alarm clock": self.keep_time,
+            "the look for what is stale": partial(self.keep_house, store, topics),
+            "the making of room": partial(self.make_room, topics),
+        }
+        if self.readers is not None:
+            loops["the look for long readers"] = partial(self.watch_readers, self.readers)
+        for name, loop in loops.items():
+            nursery.start_soon(supervise, name, loop, name=name)
+
+    def cursor_changed(self) -> None:
+        """Some cursor differs from what is on disk, and nobody waits for it."""
+        self._dirty.set()
+
+    def wake_at(self, subscription: LogSubscription, when_ms: int) -> None:
+        """Wake ``subscription`` at ``when_ms``; of several times only the earliest counts."""
+        if self.alarms.set(subscription, when_ms):
+            self._earlier.set()
+
+    def unreadable(self, subscription: LogSubscription) -> None:
+        """A read failed for ``subscription``; have it tried again."""
+        self.read_failures_total += 1
+        self.try_again(subscription)
+
+    def try_again(self, subscription: LogSubscription) -> None:
+        """``subscription`` stands still; have it go on a little later."""
+        self._unreadable[subscription] = None
+        self._stuck.set()
+
+    async def flush_cursors(self) -> NoReturn:
+        """Keep the promise that every ack is durable within a tenth of a second."""
+        while True:
+            await self._dirty.wait()
+            await trio.sleep(CURSOR_FLUSH_S)
+            # Not before: a run that ends in between leaves the next one something to do.
+            self._dirty = trio.Event()
+            if self._committer.has_dirty:
+                self._dirty.set()  # should this flush fail, the next one comes by itself
+            if self._committer.flush_cursors():
+                self._wake()
+
+    async def settle_journal(self) -> NoReturn:
+        """Have what is only in the store's journal put where other processes look first."""
+        while True:
+            await self._committer.journaled()
+            await trio.sleep(SETTLE_S)
+            self._committer.settle()
+            self._wake()
+
+    async def retry_reads(self) -> NoReturn:
+        """Let subscriptions that stand still read again."""
+        while True:
+            await self._stuck.wait()
+            await trio.sleep(READ_RETRY_S)
+            self._stuck = trio.Event()
+            self._retry()
+
+    def _retry(self) -> None:
+        # Not in the loop: its frame would hold them while it waits, though they are removed.
+        unreadable, self._unreadable = self._unreadable, {}
+        for subscription in unreadable:
+            call(subscription.retry)
+
+    async def watch_readers(self, readers: ReaderWatch) -> NoReturn:
+        """Notice whoever keeps the store's pages from being used again, and say who it is."""
+        try:
+            while True:
+                await trio.sleep(min(HOUSEKEEPING_S, max(0.1, readers.limit_s / 4)))
+                try:
+                    late = await trio.to_thread.run_sync(readers.look)
+                except Exception as error:
+                    logger.warning("cannot read the table of store readers: %s", describe(error))
+                    continue
+                for reader in late:
+                    logger.warning(
+                        "process %d has been reading the store for %.0f s: %.1f MB freed since "
+                        "then cannot be reused and the data file grows; Arneb's own readers start "
+                        "over now, any other process has to be stopped",
+                        reader.pid,
+                        reader.age_s,
+                        reader.held_bytes / 1e6,
+                    )
+        finally:
+            readers.close()
+
+    async def keep_time(self) -> NoReturn:
+        """Wake subscriptions at the times that they named."""
+        while True:
+            self._earlier = trio.Event()
+            now_ms = self._now_ms()
+            for subscription in self.alarms.ring(now_ms):
+                call(subscription.wake)
+            soonest_ms = self.alarms.soonest_ms
+            wait_s = float("inf")
+            if soonest_ms is not None:
+                wait_s = min(ALARM_WAIT_S_MAX, (soonest_ms - now_ms) / 1000)
+            with trio.move_on_after(wait_s):
+                await self._earlier.wait()
+
+    async def keep_house(self, store: Store, topics: Callable[[], Iterable[LogTopic]]) -> NoReturn:
+        """Look for what has become stale with time."""
+        while True:
+            await trio.sleep(HOUSEKEEPING_S)
+            try:
+                await trio.to_thread.run_sync(store.reader_check)
+            except Exception:
+                logger.exception("cannot clear the slots of dead store readers")
+            for topic in list(topics()):
+                call(topic.forget_unused)
+            await self.trim(topics, at_once=False)
+
+    async def make_room(self, topics: Callable[[], Iterable[LogTopic]]) -> NoReturn:
+        """While room is short, let go what would otherwise wait for more or for a while."""
+        while True:
+            await trio.sleep(SHORT_OF_ROOM_S)
+            if self.is_short:
+                await self.trim(topics, at_once=True)
+
+    @property
+    def is_short(self) -> bool:
+        """Room is short by what is declared, or by the last commit."""
+        return self.room_is_short or self._committer.full
+
+    async def trim(self, topics: Callable[[], Iterable[LogTopic]], *, at_once: bool) -> None:
+        """Have the ledgers of all topics trimmed that may go by now, some topics at a time."""
+        now_ms = self._now_ms()
+        for index, topic in enumerate(list(topics()), 1):
+            ends = topic.last_ledger_ends(now_ms, at_once=at_once)
+            if ends or (topic.durable and topic.retention.ms > 0):
+                self._committer.trim_due(topic, at_once=at_once)
+            if index % TOPICS_AT_ONCE == 0:
+                self._wake()
+                await trio.sleep(BETWEEN_TOPICS_S)
+        self._wake()

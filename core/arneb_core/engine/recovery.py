@@ -1,0 +1,194 @@
+"""Recovery: what a store holds, as the values from which topics and cursors are made.
+
+The rule: it reads one snapshot and changes nothing. The counts of closed ledgers are
+believed; an open ledger is counted block by block. A damaged block there stops nobody but
+the subscriptions that come to it.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from arneb_core.api.entry import messages_in
+from arneb_core.api.interface import TopicSettings
+from arneb_core.api.position import Position, entry_of, position, render
+from arneb_core.cursor.acks import AckState
+from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
+from arneb_core.log.stamps import stamp_of
+from arneb_core.store.block import BlockCorrupt
+from arneb_core.store.records import (
+    CursorRecord,
+    LedgerRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    unpack_number,
+)
+from arneb_core.store.schema import (
+    FRONTEND_PREFIX,
+    META_CLEAN,
+    META_NEXT_TOPIC_ID,
+    PLACE_SUFFIX,
+    TOPIC_PREFIX,
+    SubscriptionId,
+    Table,
+    TopicId,
+    cursor_prefix,
+    parse_ledger_key,
+    parse_subscription_key,
+    subscriptions_prefix,
+    topic_prefix,
+)
+from arneb_core.store.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCursor:
+    """A durable subscription as it was last written."""
+
+    name: str
+    id: SubscriptionId
+    properties: Mapping[str, str]
+    acks: AckState
+    read_position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTopic:
+    """A durable topic as it was last written."""
+
+    name: str
+    id: TopicId
+    settings: TopicSettings
+    ledgers: LedgerIndex
+    cursors: list[StoredCursor]
+    stamped_ms: int
+    """A time that no entry was published after."""
+    gaps: Sequence[tuple[Position, Position]] = ()
+    """First and last of entries that were there and are lost."""
+    expiring: bool = False
+    delayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Everything that a store holds, without the entries."""
+
+    clean: bool
+    """The last stop wrote all cursors."""
+    next_topic_id: int
+    metadata: dict[str, bytes]
+    topics: list[StoredTopic]
+
+
+def recover(snapshot: Snapshot) -> Stored:
+    """Read what ``snapshot`` holds. Raises :class:`ValueError` on a record that is none."""
+    next_id = snapshot.get(Table.META, META_NEXT_TOPIC_ID)
+    cut = len(FRONTEND_PREFIX)
+    return Stored(
+        clean=snapshot.get(Table.META, META_CLEAN) is not None,
+        next_topic_id=1 if next_id is None else unpack_number(next_id),
+        metadata={
+            key[cut:].decode(): value
+            for key, value in snapshot.scan(Table.CATALOG, FRONTEND_PREFIX)
+        },
+        topics=[
+            _recover_topic(snapshot, key[len(TOPIC_PREFIX) :].decode(), TopicRecord.unpack(value))
+            for key, value in snapshot.scan(Table.CATALOG, TOPIC_PREFIX)
+        ],
+    )
+
+
+def _recover_topic(snapshot: Snapshot, name: str, record: TopicRecord) -> StoredTopic:
+    settings = TopicSettings(
+        durable=record.durable,
+        retention_ms=record.retention_ms,
+        retention_bytes=record.retention_bytes,
+        ledger_bytes_max=record.ledger_bytes_max,
+        properties=record.properties,
+    )
+    stamped_ms = 0
+    infos: list[LedgerInfo] = []
+    gaps = snapshot.gaps(record.id)
+    for key, value in snapshot.scan(Table.LEDGERS, topic_prefix(record.id)):
+        info, latest_ms = _recover_ledger(
+            snapshot, record.id, key, LedgerRecord.unpack(value), gaps
+        )
+        infos.append(info)
+        stamped_ms = max(stamped_ms, latest_ms)
+    ledgers = LedgerIndex(infos)
+    cursors = [
+        _recover_cursor(snapshot, record.id, ledgers, key, SubscriptionRecord.unpack(value))
+        for key, value in snapshot.scan(Table.CATALOG, subscriptions_prefix(record.id))
+    ]
+    return StoredTopic(
+        name,
+        record.id,
+        settings,
+        ledgers,
+        cursors,
+        stamped_ms,
+        gaps,
+        record.expiring,
+        record.delayed,
+    )
+
+
+def _recover_ledger(
+    snapshot: Snapshot,
+    topic_id: TopicId,
+    key: bytes,
+    record: LedgerRecord,
+    gaps: Sequence[tuple[Position, Position]],
+) -> tuple[LedgerInfo, int]:
+    """The ledger, and a time that no stamp in it is later than."""
+    _, ledger = parse_ledger_key(key)
+    entries, messages, size = record.entries, record.messages, record.bytes_total
+    latest_ms = record.closed_ms if entries else 0
+    if not record.closed_ms:
+        first = position(ledger, 0)
+        last = Position(position(ledger + 1, 0) - 1)
+        try:
+            for place, run in snapshot.iter_blocks(topic_id, first, last):
+                # Where a run stands says what came before it, also if that is lost.
+                entries = entry_of(place) + len(run)
+                messages += sum(map(messages_in, run))
+                size += sum(map(len, run))
+                latest_ms = stamp_of(run[-1])
+        except BlockCorrupt as error:
+            where = render(Position(first + entries))
+            logger.error("topic %d is damaged from entry %s on: %s", topic_id, where, error)
+            # Keys tell how many entries there are. One message too many, so that whoever
+            # reads on looks for batches behind the damage.
+            end = snapshot.last_position(topic_id, last)
+            assert end is not None, "there is the damaged block at least"
+            entries = entry_of(end) + 1
+            messages = max(messages, entries) + 1
+        # What is lost counts as one message each, so that offsets behind it do not move.
+        messages += sum(end - gap + 1 for gap, end in gaps if first <= gap <= last)
+    info = LedgerInfo(
+        ledger,
+        entries,
+        messages,
+        size,
+        record.created_ms,
+        record.closed_ms,
+        record.messages_before,
+    )
+    return info, latest_ms
+
+
+def _recover_cursor(
+    snapshot: Snapshot,
+    topic_id: TopicId,
+    ledgers: LedgerIndex,
+    key: bytes,
+    record: SubscriptionRecord,
+) -> StoredCursor:
+    _, name = parse_subscription_key(key)
+    prefix = cursor_prefix(topic_id, record.id)
+    rows = {key[len(prefix) :]: value for key, value in snapshot.scan(Table.CURSORS, prefix)}
+    place = CursorRecord.unpack(rows.pop(PLACE_SUFFIX, b""))
+    acks = AckState.load(ledgers, place.mark_delete, rows.items())
+    return StoredCursor(name, record.id, record.properties, acks, place.read_position)

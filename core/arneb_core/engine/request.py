@@ -1,0 +1,100 @@
+"""A request: what goes into one commit together, and who is told how that went.
+
+The rule: it is told once, and what of it is not for the disk takes place between the commit and
+the telling, or never.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from arneb_core.api.callbacks import call
+from arneb_core.api.errors import CommitFailed
+from arneb_core.api.position import Position
+from arneb_core.store.bodies import SHARED_BYTES_MIN, shared_entries
+from arneb_core.store.changes import Trim
+from arneb_core.store.schema import Table
+
+if TYPE_CHECKING:
+    from arneb_core.engine.topic import LogTopic
+    from arneb_core.subscription.consumer import LogConsumer
+    from arneb_core.subscription.subscription import LogSubscription
+
+Finish = Callable[[CommitFailed | None, list[Position]], None]
+"""Gets the first position of each append of the request, in order (empty on failure)."""
+
+
+@dataclass(slots=True)
+class Request:
+    """Changes that go into one commit together."""
+
+    told: Finish
+    appends: list[tuple["LogTopic", list[bytes], int | None]] = field(default_factory=list)
+    acks: list[tuple["LogConsumer", Sequence[Position], Mapping[Position, int]]] = field(
+        default_factory=list
+    )
+    puts: list[tuple[Table, bytes, bytes | None]] = field(default_factory=list)
+    prefixes: list[tuple[Table, bytes]] = field(default_factory=list)
+    trims: list[Trim] = field(default_factory=list)
+    on_commit: Callable[[], None] | None = None
+    """Makes a catalog change visible, before anybody hears of it."""
+    deletes_topic: "LogTopic | None" = None
+    leaving: tuple["LogSubscription", ...] = ()
+    """Subscriptions that this removes: their cursors must not be written with it."""
+    shared: list[bytes] = field(default_factory=list)
+    """Entries that are in several of ``appends``, to be kept once."""
+    in_memory: list["LogTopic"] = field(default_factory=list)
+    """Topics kept in memory only that ``on_commit`` appends to."""
+    passes_over_gone: bool = False
+    """As :attr:`arneb_core.api.interface.Unit.passes_over_gone`."""
+    entries: int = 0
+    size: int = 0
+
+    @property
+    def is_durable(self) -> bool:
+        """Some of it is for the disk."""
+        return bool(self.appends or self.acks or self.puts or self.prefixes or self.trims)
+
+    @property
+    def is_held_up(self) -> bool:
+        """Something else is to come into its topics first."""
+        return any(topic.appends_held_up for topic in self.in_memory)
+
+    @property
+    def topics(self) -> "list[LogTopic]":
+        """Where it appends."""
+        return [*(topic for topic, _, _ in self.appends), *self.in_memory]
+
+    def barred_from(self, going: "Collection[LogTopic]") -> "LogTopic | None":
+        """One of its topics to which nothing comes any more, as it has gone or is one of those
+        ``going``."""
+        for topic in self.topics:
+            if (topic.gone or topic in going) and topic.refuses(self.passes_over_gone):
+                return topic
+        return None
+
+    def share(self) -> None:
+        """Have large entries that are in several of the appends kept once, and count once."""
+        if len(self.appends) < 2 or self.size < 2 * SHARED_BYTES_MIN:
+            return
+        runs = [entries for _, entries, _ in self.appends]
+        self.shared = shared_entries(runs)
+        if self.shared:
+            self.size = sum(map(len, {id(each): each for run in runs for each in run}.values()))
+
+    def succeed(self, firsts: list[Position]) -> None:
+        """It is on disk: have the rest of it take place, and say so."""
+        if self.on_commit is not None:
+            self.on_commit()
+        if self.in_memory:
+            self._let_others_come()
+        call(self.told, None, firsts)
+
+    def fail(self, error: CommitFailed) -> None:
+        """Nothing of it is on disk."""
+        self._let_others_come()
+        call(self.told, error, [])
+
+    def _let_others_come(self) -> None:
+        for topic in self.in_memory:
+            topic.appends_held_up -= 1

@@ -1,0 +1,82 @@
+"""Units: what a frontend wants committed as one, made into a request for the committer.
+
+The rule: a unit takes place whole or not at all. What of it is kept in memory only takes place
+when the rest is on disk, entries and acknowledgements alike: nothing could take it back. What is
+appended to the same topics meanwhile goes behind it, so that publishers' messages keep their order.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from arneb_core.api.interface import Unit
+from arneb_core.engine.catalog import metadata_puts
+from arneb_core.engine.request import Finish, Request
+from arneb_core.engine.topic import LogTopic
+from arneb_core.log.log import MemoryLog
+from arneb_core.subscription.consumer import LogConsumer
+
+if TYPE_CHECKING:
+    from arneb_core.api.position import Position
+
+AppendInMemory = Callable[[LogTopic, list[bytes], int | None], "Position"]
+
+MetadataChanged = Callable[[Sequence[tuple[str, bytes | None]]], None]
+
+
+def request_of(
+    unit: Unit, finish: Finish, append: AppendInMemory, metadata_changed: MetadataChanged
+) -> Request:
+    """``unit`` as a request. ``append`` puts entries into a topic that is kept in memory only."""
+    request = Request(finish, passes_over_gone=unit.passes_over_gone)
+    afterwards: list[Callable[[], object]] = []
+    in_memory_bytes = size = 0
+    sized: list[bytes] = []
+    for topic, entries in unit.appends:
+        assert isinstance(topic, LogTopic), "topics come from this engine"
+        if entries is not sized:  # what goes into many topics is one list
+            sized, size = entries, sum(map(len, entries))
+        messages = None if unit.has_batches else len(entries)
+        if isinstance(topic.log, MemoryLog):
+            request.in_memory.append(topic)
+            afterwards.append(partial(append, topic, entries, messages))
+            in_memory_bytes += size
+        else:
+            request.appends.append((topic, entries, messages))
+            request.entries += len(entries)
+            request.size += size
+    request.share()
+    request.size += in_memory_bytes
+    for consumer, positions in unit.acks:
+        assert isinstance(consumer, LogConsumer), "consumers come from this engine"
+        if consumer.subscription.durable:
+            request.acks.append((consumer, positions, {}))
+        else:
+            afterwards.append(partial(consumer.acknowledge, positions))
+    for consumer, masks in unit.parts:
+        assert isinstance(consumer, LogConsumer), "consumers come from this engine"
+        if consumer.subscription.durable:
+            request.acks.append((consumer, [], masks))
+        else:
+            afterwards.append(partial(consumer.acknowledge_parts, masks))
+    if unit.metadata:
+        request.puts += metadata_puts(unit.metadata)
+        afterwards.append(partial(metadata_changed, list(unit.metadata)))
+    if afterwards:
+        request.on_commit = partial(_in_order, afterwards)
+    return request
+
+
+def is_refused(unit: Unit) -> bool:
+    """Something of ``unit`` is for a topic to which nothing comes any more."""
+    for topic, _ in unit.appends:
+        if topic.fenced:
+            assert isinstance(topic, LogTopic), "topics come from this engine"
+            if topic.refuses(unit.passes_over_gone):
+                return True
+    return False
+
+
+def _in_order(steps: list[Callable[[], object]]) -> None:
+    for step in steps:
+        step()

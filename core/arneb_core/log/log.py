@@ -1,0 +1,346 @@
+"""A log: one topic's committed entries, in ledgers, with the recent ones in memory.
+
+The rule: an entry is in the log when its commit is on disk and not before.
+:meth:`DurableLog.plan` says where a run will stand and changes nothing;
+:meth:`DurableLog.confirm` makes it visible; a failed commit is simply never confirmed,
+so it leaves no gap. :class:`MemoryLog` is the same log for topics that do not outlive
+the process.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from arneb_core.api.entry import messages_in
+from arneb_core.api.errors import StoreFailed
+from arneb_core.api.position import (
+    AFTER_ALL,
+    BEFORE_ALL,
+    LedgerId,
+    Position,
+    before,
+    ledger_of,
+    position,
+)
+from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
+from arneb_core.log.retention import LEDGER_AGE_MS_MAX
+from arneb_core.log.tail_cache import CacheBudget, TailCache
+from arneb_core.store.records import LedgerRecord
+from arneb_core.store.schema import Table, TopicId, gap_key, ledger_key
+
+LEDGER_ENTRIES_MAX: Final = 50_000
+"""Pulsar's ``managedLedgerMaxEntriesPerLedger``: the grain of trimming and of Spark's tasks."""
+
+LEDGER_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What is acknowledged stays as long as its ledger, so this bounds what one unacknowledged entry
+keeps on disk."""
+
+Runs = list[tuple[Position, list[bytes]]]
+"""Entries in log order, each run without gaps, with the position of its first entry."""
+
+Read = Callable[[Runs | StoreFailed], None]
+"""Takes what was read, which is empty when nothing is there (any more), or why that failed."""
+
+
+class ColdReader(Protocol):
+    """Reads ranges of the store off the event loop."""
+
+    def read(
+        self, topic_id: TopicId, place: Position, last: Position, bytes_max: int, then: Read
+    ) -> None:
+        """Read entries from ``place`` to ``last``; ``then`` is called later in the loop."""
+        ...
+
+    def read_places(
+        self, topic_id: TopicId, places: Sequence[Position], bytes_max: int, then: Read
+    ) -> None:
+        """Read single entries; ``then`` is called later in the loop."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """Where a run will stand if its commit succeeds."""
+
+    first: Position
+    entries: list[bytes]
+    messages: int
+    size: int
+    now_ms: int
+    new_ledger: LedgerId | None
+    """The run opens this ledger and closes the one before it."""
+
+    @property
+    def last(self) -> Position:
+        return Position(self.first + len(self.entries) - 1)
+
+
+class DurableLog:
+    """The log of a durable topic."""
+
+    durable: Final = True
+
+    def __init__(
+        self,
+        topic_id: TopicId,
+        ledgers: LedgerIndex,
+        reader: ColdReader,
+        budget: CacheBudget,
+        *,
+        ledger_bytes_max: int = LEDGER_BYTES_MAX,
+        stamped_ms: int = 0,
+        gaps: Sequence[tuple[Position, Position]] = (),
+    ) -> None:
+        """``gaps``: first and last of entries that were there and are lost, in order."""
+        self.topic_id = topic_id
+        self.stamped_ms = stamped_ms
+        """The publish time of the last entry; no later one may have an earlier."""
+        self._gaps = list(gaps)
+        self._ledger_bytes_max = ledger_bytes_max
+        self.ledgers = ledgers
+        self.tail = TailCache(budget)
+        self._reader = reader
+        self.has_batches = any(each.messages != each.entries for each in ledgers)
+        self.has_expiring = False
+        """Some entry may expire; what may have none is not looked at for it."""
+        self.groups_through = ledgers.last or BEFORE_ALL
+        """Entries behind this are not grouped; what is in a log that is opened may be."""
+        self._goes_on = ledgers.current is None
+        """The open ledger is this process's own; one of an earlier process gets no entry more."""
+
+    def __repr__(self) -> str:
+        return f"<DurableLog {self.topic_id} {self.ledgers!r}>"
+
+    def plan(self, entries: list[bytes], messages: int | None, now_ms: int) -> PlannedRun:
+        """Where ``entries`` would stand; nothing changes until :meth:`confirm`."""
+        size = sum(map(len, entries))
+        if messages is None:
+            messages = sum(map(messages_in, entries))
+        # No ledger is older than what stands in the one before it.
+        now_ms = max(now_ms, self.stamped_ms)
+        first, new_ledger = plan_place(
+            self.ledgers, now_ms, roll=not self._goes_on, bytes_max=self._ledger_bytes_max
+        )
+        return PlannedRun(first, entries, messages, size, now_ms, new_ledger)
+
+    def ledger_puts(self, run: PlannedRun) -> list[tuple[Table, bytes, bytes]]:
+        """The ledger records that must be written in the commit of ``run``."""
+        if run.new_ledger is None:
+            return []
+        puts = []
+        full = self.ledgers.current
+        if full is not None:
+            key = ledger_key(self.topic_id, full.id)
+            puts.append((Table.LEDGERS, key, closed_record(full, run.now_ms).pack()))
+        key = ledger_key(self.topic_id, run.new_ledger)
+        # The counts of an open ledger are not kept up to date on disk: that would be one more
+        # page written by every commit. Opening the log counts its blocks instead.
+        opened = LedgerRecord(run.now_ms, messages_before=self.ledgers.messages_ever)
+        puts.append((Table.LEDGERS, key, opened.pack()))
+        return puts
+
+    def successor_puts(self, now_ms: int) -> list[tuple[Table, bytes, bytes]]:
+        """The ledger records with which the last ledger ends and an empty one begins, for a
+        commit without a run of this log. It is the new record that keeps positions and the count
+        of messages from beginning again when the last ledger goes."""
+        last = self.ledgers.newest
+        assert last is not None, "a log without ledgers has none that could end"
+        return [
+            (
+                Table.LEDGERS,
+                ledger_key(self.topic_id, last.id),
+                closed_record(last, last.closed_ms or now_ms).pack(),
+            ),
+            (
+                Table.LEDGERS,
+                ledger_key(self.topic_id, LedgerId(last.id + 1)),
+                LedgerRecord(now_ms, messages_before=self.ledgers.messages_ever).pack(),
+            ),
+        ]
+
+    def succeeded(self, now_ms: int) -> None:
+        """The commit of :meth:`successor_puts` is on disk."""
+        last = self.ledgers.newest
+        assert last is not None, "it was there when the commit was planned"
+        if not last.closed_ms:
+            self.ledgers.close(now_ms)
+        self.ledgers.open(LedgerId(last.id + 1), now_ms)
+        self._goes_on = True
+
+    def confirm(self, run: PlannedRun, *, cache: bool) -> None:
+        """The commit of ``run`` is on disk: its entries are in the log."""
+        confirm_place(self.ledgers, run)
+        self._goes_on = True
+        self.has_batches = self.has_batches or run.messages != len(run.entries)
+        if cache:
+            self.tail.append(run.first, run.entries, run.size)
+        else:
+            self.tail.clear()
+
+    @property
+    def last(self) -> Position | None:
+        """The last entry that can be read."""
+        last = self.ledgers.last
+        for gap_first, gap_last in reversed(self._gaps):
+            if gap_last != last:
+                break
+            last = self.ledgers.at_or_before(before(gap_first))
+        return last
+
+    def after(self, place: Position) -> Position | None:
+        """The first entry above ``place``; it may be lost."""
+        return self.ledgers.after(place)
+
+    def missing(self, after: Position) -> list[range]:
+        """The entries above ``after`` that are in a ledger and cannot be read any more."""
+        return [
+            range(max(first, after + 1), last + 1) for first, last in self._gaps if last > after
+        ]
+
+    def gap_keys(self, ledger: LedgerId) -> list[tuple[Table, bytes]]:
+        """The rows of gaps up to and with ``ledger``, which go with it."""
+        return [
+            (Table.GAPS, gap_key(self.topic_id, last))
+            for _, last in self._gaps
+            if ledger_of(last) <= ledger
+        ]
+
+    def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
+        """Entries from ``place`` on, if they are in memory."""
+        return self.tail.read(place, limit)
+
+    def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
+        """Read entries from ``place`` on out of the store; see :data:`Read`."""
+        last = self.ledgers.last
+        assert last is not None, "a cold read is asked for only behind an existing entry"
+        self._reader.read(self.topic_id, place, last, bytes_max, then)
+
+    def read_places(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
+        """Read the entries at ``places``, which ascend, out of the store; see :data:`Read`."""
+        self._reader.read_places(self.topic_id, places, bytes_max, then)
+
+    def drop_through(self, ledger: LedgerId) -> None:
+        """Forget the ledgers up to and with ``ledger``; their blocks are being trimmed."""
+        self.ledgers.drop_through(ledger)
+        self.tail.drop_through(Position(position(ledger + 1, 0) - 1))
+        self._gaps = [gap for gap in self._gaps if ledger_of(gap[1]) > ledger]
+
+
+class MemoryLog:
+    """The log of a topic that ends with the process: transient, exclusive, auto-delete queues."""
+
+    durable: Final = False
+
+    def __init__(self) -> None:
+        self.ledgers = LedgerIndex()
+        # A budget of its own, never exceeded: here the cache is the log.
+        self.tail = TailCache(CacheBudget(bytes_max=1 << 62))
+        self.stamped_ms = 0
+        self.has_batches = False
+        self.has_expiring = False
+        self.groups_through = BEFORE_ALL
+
+    def __repr__(self) -> str:
+        return f"<MemoryLog {self.ledgers!r}>"
+
+    def plan(self, entries: list[bytes], messages: int | None, now_ms: int) -> PlannedRun:
+        """As :meth:`DurableLog.plan`."""
+        size = sum(map(len, entries))
+        if messages is None:
+            messages = sum(map(messages_in, entries))
+        first, new_ledger = plan_place(self.ledgers, now_ms, roll=False)
+        return PlannedRun(first, entries, messages, size, now_ms, new_ledger)
+
+    def confirm(self, run: PlannedRun, *, cache: bool = True) -> None:
+        """The entries are in the log at once."""
+        confirm_place(self.ledgers, run)
+        self.has_batches = self.has_batches or run.messages != len(run.entries)
+        self.tail.append(run.first, run.entries, run.size)
+
+    @property
+    def last(self) -> Position | None:
+        """The last entry."""
+        return self.ledgers.last
+
+    def after(self, place: Position) -> Position | None:
+        """As :meth:`DurableLog.after`: what every subscription is done with was dropped."""
+        return self.tail.after(place)
+
+    def missing(self, after: Position) -> list[range]:
+        """As :meth:`DurableLog.missing`."""
+        gaps: list[tuple[Position, Position]] = []
+        low = after
+        for first, last in self.tail.spans():
+            gaps += self.ledgers.runs(low, before(first))
+            low = max(low, last)
+        gaps += self.ledgers.runs(low, AFTER_ALL)
+        return [range(first, last + 1) for first, last in gaps]
+
+    def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
+        """Entries from ``place`` on; everything that can be read is in memory."""
+        return self.tail.read(place, limit)
+
+    def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
+        """There is nothing colder than memory: answers at once that nothing is there."""
+        then([])
+
+    def read_places(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
+        """As :meth:`read_cold`."""
+        then([])
+
+    def drop_acknowledged(self, is_done: Callable[[Position, Position], bool]) -> None:
+        """Free the runs of which ``is_done`` says that nobody wants them, given first and last
+        entry. One message that stays unanswered must not keep all that came after it."""
+        self.tail.drop_runs({first for first, last in self.tail.spans() if is_done(first, last)})
+
+    def drop_through(self, ledger: LedgerId) -> None:
+        """Forget the ledgers up to and with ``ledger`` and free their entries."""
+        self.ledgers.drop_through(ledger)
+        self.tail.drop_through(Position(position(ledger + 1, 0) - 1))
+
+
+Log = DurableLog | MemoryLog
+
+
+def plan_place(
+    ledgers: LedgerIndex, now_ms: int, *, roll: bool, bytes_max: int = LEDGER_BYTES_MAX
+) -> tuple[Position, LedgerId | None]:
+    """The place of the next entry, and the ledger that it opens, if it opens one. ``roll``:
+    it opens one in any case."""
+    current = ledgers.current
+    if current is None:
+        return ledgers.next_append, ledger_of(ledgers.next_append)
+    if not (roll or _is_full(current, now_ms, bytes_max)):
+        return ledgers.next_append, None
+    opened = LedgerId(current.id + 1)
+    return position(opened, 0), opened
+
+
+def confirm_place(ledgers: LedgerIndex, run: PlannedRun) -> None:
+    """Count ``run`` into its ledger, opening that first if the run does."""
+    if run.new_ledger is not None:
+        if ledgers.current is not None:
+            ledgers.close(run.now_ms)
+        ledgers.open(run.new_ledger, run.now_ms)
+    assert ledgers.next_append == run.first, f"{ledgers!r} moved under the run at {run.first}"
+    ledgers.extend(len(run.entries), run.messages, run.size)
+
+
+def closed_record(ledger: LedgerInfo, closed_ms: int) -> LedgerRecord:
+    """The record of a ledger that takes no more entries."""
+    return LedgerRecord(
+        ledger.created_ms,
+        max(closed_ms, 1),
+        ledger.entries,
+        ledger.messages,
+        ledger.bytes,
+        ledger.messages_before,
+    )
+
+
+def _is_full(ledger: LedgerInfo, now_ms: int, bytes_max: int) -> bool:
+    return (
+        ledger.entries >= LEDGER_ENTRIES_MAX
+        or ledger.bytes >= bytes_max
+        or now_ms - ledger.created_ms >= LEDGER_AGE_MS_MAX
+    )

@@ -1,0 +1,91 @@
+"""Offsets: a topic's messages counted from 0, without gaps, for as long as the topic lives.
+
+The rule: a ledger's record says how many messages were ever before it, so an offset outlives
+restarts and the trimming of older ledgers. Inside a ledger of single messages it follows from
+the position; only a ledger with batches is read, up to the entry in question.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from arneb_core.api.entry import messages_in
+from arneb_core.api.position import (
+    ENTRY_MASK,
+    Position,
+    before,
+    entry_of,
+    ledger_of,
+    position,
+)
+from arneb_core.log.ledgers import LedgerInfo
+
+if TYPE_CHECKING:
+    from arneb_core.engine.topic import LogTopic
+
+READ_BYTES: Final = 1024 * 1024
+"""Read at a time when batches must be counted."""
+
+
+async def offset_of(topic: "LogTopic", place: Position) -> int:
+    """The offset of the first message of the entry at ``place``, or of the next that comes.
+
+    Raises :class:`~arneb_core.api.errors.StoreFailed`.
+    """
+    info = topic.log.ledgers.at(ledger_of(place))
+    if info is None:
+        following = topic.log.after(before(place))
+        if following is None:
+            return topic.log.ledgers.messages_ever
+        info = topic.log.ledgers.at(ledger_of(following))
+        assert info is not None, f"{topic!r} has an entry at {following} in no ledger"
+        place = following
+    index = min(entry_of(place), info.entries)
+    if info.messages == info.entries:
+        return info.messages_before + index
+    counted, _ = await _count(topic, info, index, info.messages)
+    return info.messages_before + counted
+
+
+async def find_offset(topic: "LogTopic", offset: int) -> Position | None:
+    """The entry with the message of that offset; see
+    :meth:`arneb_core.api.interface.Topic.find_offset`.
+
+    Raises :class:`~arneb_core.api.errors.StoreFailed`.
+    """
+    ledgers = topic.log.ledgers
+    if offset >= ledgers.messages_ever:
+        return None
+    for info in ledgers:
+        if offset < info.messages_before + info.messages:
+            wanted = max(0, offset - info.messages_before)
+            if info.messages == info.entries:
+                return position(info.id, wanted)
+            _, index = await _count(topic, info, info.entries, wanted)
+            return position(info.id, index)
+    return None
+
+
+async def _count(
+    topic: "LogTopic", info: LedgerInfo, entries: int, messages: int
+) -> tuple[int, int]:
+    """The messages of the ledger's first entries, until ``entries`` are counted or one more would
+    make more than ``messages``; with the number of entries."""
+    counted = index = 0
+    while index < entries:
+        runs = await topic.read(position(info.id, index), READ_BYTES)
+        if not runs or ledger_of(runs[0][0]) != info.id:
+            break  # trimmed meanwhile
+        for first, run in runs:
+            if ledger_of(first) != info.id:
+                break
+            # Entries that are lost count as one message each; see recovery.
+            missing = max(0, (first & ENTRY_MASK) - index)
+            passed = min(missing, entries - index, messages - counted)
+            counted, index = counted + passed, index + passed
+            if passed < missing:
+                return counted, index
+            for entry in run:
+                size = messages_in(entry)
+                if index >= entries or counted + size > messages:
+                    return counted, index
+                counted, index = counted + size, index + 1
+    return counted, index

@@ -1,0 +1,119 @@
+"""Reading: what a topic's log holds, where it is, and finding something in it.
+
+The rule: nothing here knows of subscriptions, and what is not in memory is read off the event loop.
+"""
+
+from typing import TYPE_CHECKING, Final, cast
+
+import trio
+
+from arneb_core.api.entry import messages_in, read_header
+from arneb_core.api.errors import StoreFailed
+from arneb_core.api.position import BEFORE_ALL, LedgerId, Position, before, position, render
+from arneb_core.log.log import Log, Runs
+from arneb_core.log.offsets import find_offset, offset_of
+
+if TYPE_CHECKING:
+    from arneb_core.engine.topic import LogTopic
+
+SCAN_BYTES: Final = 1024 * 1024
+"""Read at a time when looking for a publish time."""
+
+
+class TopicReading:
+    """The reading half of :class:`arneb_core.engine.topic.LogTopic`."""
+
+    log: Log
+    gone: bool
+    """It is deleted: what is still on its way to it is dropped."""
+
+    @property
+    def first(self) -> Position | None:
+        return self.log.after(BEFORE_ALL)
+
+    @property
+    def last(self) -> Position | None:
+        return self.log.last
+
+    @property
+    def next_append(self) -> Position:
+        return self.log.ledgers.next_append
+
+    async def last_entry(self) -> tuple[Position, bytes] | None:
+        """The last committed entry with its bytes."""
+        last = self.last
+        if last is None:
+            await trio.lowlevel.checkpoint()
+            return None
+        runs = await self.read(last, 1)
+        return (runs[0][0], runs[0][1][0]) if runs else None
+
+    @property
+    def messages(self) -> int:
+        return self.log.ledgers.messages
+
+    def first_offset(self, ledger: LedgerId) -> int | None:
+        info = self.log.ledgers.at(ledger)
+        return None if info is None else info.messages_before
+
+    async def offset_of(self, place: Position) -> int:
+        """The number of the first message at ``place``; see the interface."""
+        return await offset_of(cast("LogTopic", self), place)
+
+    async def find_offset(self, offset: int) -> Position | None:
+        """Where the message of that number is; see the interface."""
+        return await find_offset(cast("LogTopic", self), offset)
+
+    async def first_published(self, publish_time_ms: int) -> Position | None:
+        """The first entry published at or after that time; None when there is none."""
+        start: Position | None = None
+        for info in self.log.ledgers:
+            # A ledger opens with its first entry, so older ledgers end before that.
+            if info.created_ms < publish_time_ms or start is None:
+                start = position(info.id, 0)
+        place = None if start is None else self.log.after(before(start))
+        while place is not None and place <= (self.last or BEFORE_ALL):
+            runs = await self.read(place, SCAN_BYTES)
+            if not runs:
+                # Trimmed meanwhile, or damaged; then nobody can say where to go.
+                floor = self.log.after(before(place))
+                if floor == place and not self.gone:
+                    raise StoreFailed(f"expected an entry at {render(place)}, got none")
+                place = None if self.gone else floor
+                continue
+            for first, entries in runs:
+                for index, entry in enumerate(entries):
+                    if read_header(entry).publish_time_ms >= publish_time_ms:
+                        return Position(first + index)
+                place = Position(first + len(entries) - 1)
+            place = self.log.after(place)
+        return None
+
+    async def size_at(self, place: Position) -> int:
+        """How many messages the entry at ``place`` holds; 0 if there is no such entry."""
+        if not self.log.ledgers.contains(place):
+            return 0
+        runs = await self.read(place, 1)
+        return messages_in(runs[0][1][0]) if runs and runs[0][0] == place else 0
+
+    async def read(self, place: Position, bytes_max: int) -> Runs:
+        """Runs of entries from ``place`` on, off the event loop if they are not in memory.
+
+        Raises :class:`StoreFailed` when they cannot be read.
+        """
+        hot = self.log.read_hot(place, 1 << 30)
+        if hot is not None:
+            await trio.lowlevel.checkpoint()
+            return [hot]
+        answer: list[Runs | StoreFailed] = []
+        finished = trio.Event()
+
+        def then(found: Runs | StoreFailed) -> None:
+            answer.append(found)
+            finished.set()
+
+        self.log.read_cold(place, bytes_max, then)
+        await finished.wait()
+        if isinstance(answer[0], StoreFailed):
+            raise answer[0]
+        return answer[0]

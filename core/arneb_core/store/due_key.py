@@ -1,0 +1,64 @@
+"""A due key: when an entry comes due, and where it stands.
+
+The rule: one plain ``int``, the time in the high bits and the position in the low 64, so that
+keys compare and sort as moments do, entries of one moment in log order, and lists of them are
+sorted in C.
+"""
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final, NewType, cast
+
+from arneb_core.api.position import Position
+
+DueKey = NewType("DueKey", int)
+"""``deliver-at ms << 64 | position``."""
+
+DELIVER_AT: Final = Struct(">Q")
+DELIVER_AT_OFFSET: Final = 16
+"""The deliver-at time in an entry's header."""
+
+PLACE_BITS: Final = 64
+PLACE_MASK: Final = (1 << PLACE_BITS) - 1
+
+BEFORE_ALL_TIME: Final = DueKey(-1)
+"""Sorts before every key: the read place of a subscription that was given nothing yet."""
+
+AFTER_ALL_TIME: Final = DueKey(1 << 2 * PLACE_BITS)
+"""Sorts after every key."""
+
+
+def due_key(at_ms: int, place: Position) -> DueKey:
+    """The key of the entry at ``place`` that comes due at ``at_ms``."""
+    return DueKey(at_ms << PLACE_BITS | place)
+
+
+def end_of(at_ms: int) -> DueKey:
+    """Sorts after every key of ``at_ms`` and before all later ones."""
+    return DueKey(at_ms + 1 << PLACE_BITS)
+
+
+def time_of(key: int) -> int:
+    """When it comes due, in ms."""
+    return key >> PLACE_BITS
+
+
+def place_of(key: int) -> Position:
+    """Where it stands."""
+    return Position(key & PLACE_MASK)
+
+
+def places_in(keys: Iterable[DueKey]) -> list[Position]:
+    """Where their entries stand, in log order."""
+    places: list[int] = sorted([key & PLACE_MASK for key in keys])
+    return cast(list[Position], places)
+
+
+def keys_in(first: Position, entries: Iterable[bytes]) -> list[DueKey]:
+    """The keys of those of ``entries``, which stand from ``first`` on, that are delayed."""
+    unpack = DELIVER_AT.unpack_from
+    return [
+        due_key(at_ms, Position(place))
+        for place, entry in enumerate(entries, first)
+        if (at_ms := unpack(entry, DELIVER_AT_OFFSET)[0])
+    ]

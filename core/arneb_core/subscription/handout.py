@@ -1,0 +1,398 @@
+"""The hand-out: a subscription's consumers, and the delivery of runs to them.
+
+The rule: what the dispatcher shares out is counted, put in flight and delivered in the
+same call, so that no entry is ever between two places. A run of plain entries costs a
+handful of calls whatever its length; only logs that hold batches are looked at entry
+by entry.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyroaring import BitMap64
+
+from arneb_core.api.callbacks import call
+from arneb_core.api.entry import messages_in
+from arneb_core.api.interface import Deliveries, Window
+from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.cursor.acks import AckState
+from arneb_core.dispatch import (
+    Dispatcher,
+    FailoverDispatcher,
+    KeySharedDispatcher,
+    Members,
+    Receiver,
+    SharedDispatcher,
+)
+from arneb_core.subscription.redeliveries import RedeliveryCounts
+
+if TYPE_CHECKING:
+    from arneb_core.subscription.byte_counter import Weights
+    from arneb_core.subscription.consumer import LogConsumer
+
+Settle = Callable[[Sequence[Position], dict[Position, int] | None], None]
+"""Takes what was delivered to a consumer that does not acknowledge; of the batches in the
+mapping only these messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is remembered of the deliveries of some entries."""
+
+    returned: BitMap64
+    counts: Mapping[Position, int]
+
+
+class HandOut:
+    """Delivers entries, in the order in which they come, to the consumers of a subscription."""
+
+    def __init__(self, acks: AckState, suspect_until: Position, settle: Settle) -> None:
+        self._acks = acks
+        self._settle = settle
+        self._dispatcher: Dispatcher = SharedDispatcher()
+        self._members: Members = self._dispatcher
+        self.consumers: dict[Receiver, LogConsumer] = {}
+        self._suspect_until = suspect_until
+        self._returned = BitMap64()
+        self._unseen = BitMap64()
+        self._counts = RedeliveryCounts()
+        self.divided: dict[Position, int] = {}
+        """Batches that went out message by message: the messages in flight anywhere."""
+        self.sizes: dict[Position, int] = {}
+        """How many messages each of :attr:`divided` holds."""
+        self.furthest = BEFORE_ALL
+        """No consumer was given anything behind this."""
+        self.weights: Weights | None = None
+        """For those who have to know how many bytes are ready."""
+        self.broken: list[LogConsumer] = []
+        """Consumers whose sink failed; whoever hands out puts them out."""
+        self.delivered_total = 0
+        self.redelivered_total = 0
+
+    def __repr__(self) -> str:
+        return f"<HandOut to {len(self.consumers)} consumers, {len(self._returned)} seen before>"
+
+    @property
+    def active(self) -> "LogConsumer | None":
+        """Of failover consumers, the one that gets everything."""
+        if isinstance(self._dispatcher, FailoverDispatcher) and self._dispatcher.active:
+            return self.consumers[self._dispatcher.active]
+        return None
+
+    def begin(self, dispatcher: Dispatcher | KeySharedDispatcher) -> None:
+        """The first consumer is about to come; this is how entries are shared out."""
+        assert not self.consumers, "the type is free when nobody is there"
+        self._members = dispatcher
+        if not isinstance(dispatcher, KeySharedDispatcher):
+            self._dispatcher = dispatcher
+
+    def retire(self, consumer: "LogConsumer") -> None:
+        """``consumer`` gets nothing any more, but is there."""
+        self._members.remove(consumer.receiver)
+
+    def add(self, consumer: "LogConsumer") -> None:
+        """Let ``consumer`` have its share from now on."""
+        self.consumers[consumer.receiver] = consumer
+        if not consumer.spec.pulls:
+            self._members.add(consumer.receiver)
+
+    def remove(self, consumer: "LogConsumer") -> None:
+        """``consumer`` gets nothing any more."""
+        if self.consumers.pop(consumer.receiver, None) is not None:
+            self._members.remove(consumer.receiver)
+
+    @property
+    def room(self) -> int:
+        """How many messages consumers would take now. Those that share a window share its room."""
+        left: dict[Window, int] = {}
+        total = 0
+        for receiver in self._dispatcher.receivers:
+            room = receiver.room
+            limited = [each for each in receiver.windows if each.limit]
+            for window in limited:
+                room = min(room, left.setdefault(window, window.limit - window.in_flight))
+            if room > 0:
+                total += room
+                for window in limited:
+                    left[window] -= room
+        return total
+
+    @property
+    def has_room(self) -> bool:
+        """Some consumer would take a message now."""
+        return self._members.has_room
+
+    def choose(self) -> Receiver | None:
+        """Who gets the next message, which counts as given; None if nobody has room."""
+        shares = self._dispatcher.share(1)
+        return shares[0][0] if shares else None
+
+    def returned(self, positions: Sequence[Position], *, count: bool) -> None:
+        """These came back; they count as seen, and with ``count`` as rejected once more."""
+        self._returned.update(positions)
+        if count:
+            self._counts.raise_(positions)
+
+    def vouch(self, positions: Sequence[Position]) -> None:
+        """Nobody can have seen these, whatever was written down before the start."""
+        if positions[0] <= self._suspect_until:
+            self._unseen.update(positions)
+
+    def redelivery_count(self, place: Position) -> int:
+        """How often the entry was rejected."""
+        return self._counts.get(place)
+
+    def forget_counts(self) -> None:
+        self._counts.clear()
+
+    def settled(self, positions: Sequence[Position]) -> None:
+        """These are acknowledged: what was remembered of their deliveries can go."""
+        if self.weights is not None:
+            self.weights.settled(positions)
+        if self._counts:
+            self._counts.forget(positions)
+        if self._returned:
+            self._returned.difference_update(BitMap64(positions))
+        if self.divided:
+            for place in positions:
+                self.divided.pop(place, None)
+                self.sizes.pop(place, None)
+
+    def settled_through(self, place: Position) -> None:
+        """As :meth:`settled`, for everything up to ``place``; before it is acknowledged."""
+        if self.weights is not None and place > self._acks.mark_delete:
+            self.weights.lose_count()
+        if self._returned:
+            self._returned.remove_range(0, place + 1)
+        if self._counts:
+            self._counts.forget_through(place)
+        if self.divided:
+            self.settled([each for each in self.divided if each <= place])
+
+    def settled_all_but(self, positions: Sequence[Position]) -> None:
+        """As :meth:`settled`, for everything but ``positions``."""
+        past = self.past(positions)
+        self._returned = past.returned
+        self._counts.clear()
+        self._counts.update(past.counts)
+        if self.weights is not None:
+            self.weights.emptied()
+        for place in self.divided.keys() - set(positions):
+            del self.divided[place], self.sizes[place]
+
+    def past(self, positions: Sequence[Position]) -> Past:
+        """What is remembered of ``positions``."""
+        known = self._counts.of(positions) if self._counts else {}
+        return Past(self._returned & BitMap64(positions), known)
+
+    def remember(self, past: Past) -> None:
+        """Undo :meth:`settled`: the acknowledgement did not hold."""
+        if self.weights is not None:
+            self.weights.lose_count()
+        self._returned |= past.returned
+        self._counts.update(past.counts)
+
+    def forget(self) -> None:
+        """A seek: nothing counts as seen."""
+        if self.weights is not None:
+            self.weights.forget()
+        self._returned.clear()
+        self._unseen.clear()
+        self._counts.clear()
+        self.divided.clear()
+        self.sizes.clear()
+        self._suspect_until = self.furthest = BEFORE_ALL
+
+    def divide(self, place: Position, mask: int, size: int) -> None:
+        """Messages of a batch of ``size`` are in flight."""
+        self.divided[place] = self.divided.get(place, 0) | mask
+        self.sizes[place] = size
+
+    def undivide(self, place: Position, mask: int) -> None:
+        """Messages of a divided batch are no longer in flight."""
+        left = self.divided.get(place, 0) & ~mask
+        if left:
+            self.divided[place] = left
+        else:
+            self.divided.pop(place, None)
+            self.sizes.pop(place, None)
+
+    def hand_out(self, positions: list[Position], entries: list[bytes], *, batches: bool) -> int:
+        """Share entries out and deliver them; how many, counted from the front, are done with.
+
+        ``batches``: some entry may hold more or fewer than one message.
+        """
+        if not batches:
+            return self._hand_out_plain(positions, entries)
+        sizes = list(map(messages_in, entries))
+        if max(sizes) == 1:
+            return self._hand_out_plain(positions, entries)
+        if self.divided or any(each.message_level for each in self.consumers):
+            return self._hand_out_messages(positions, entries, sizes)
+        return self._hand_out_batches(positions, entries, sizes)
+
+    def pull(self, consumer: "LogConsumer", place: Position, entry: bytes) -> Deliveries | None:
+        """Give one message to ``consumer`` whatever its permits say; :meth:`is_done_with` tells
+        whether the entry has more. None: no message of it is free."""
+        size = messages_in(entry)
+        masks: dict[Position, int] | None = None
+        if size > 1:
+            free = self.free(place, size)
+            if not free:
+                return None
+            masks = {place: free & -free}
+            self.divide(place, masks[place], size)
+        consumer.receiver.given(1)
+        return self._run(consumer, [place], [entry], None, masks, is_divided=masks is not None)
+
+    def is_done_with(self, place: Position, entry: bytes) -> bool:
+        """No message of the entry is left to hand out."""
+        size = messages_in(entry)
+        return size == 1 or self._acks.is_acknowledged(place) or not self.free(place, size)
+
+    def _hand_out_plain(self, positions: list[Position], entries: list[bytes]) -> int:
+        shares = self._dispatcher.share(len(positions))
+        if not shares:
+            return 0
+        done = shares[-1][2]
+        if len(shares) == 1:
+            if done != len(positions):
+                positions, entries = positions[:done], entries[:done]
+            self.deliver(self.consumers[shares[0][0]], positions, entries)
+            return done
+        gathered: dict[Receiver, tuple[list[Position], list[bytes]]] = {}
+        for receiver, start, stop in shares:
+            run = gathered.get(receiver)
+            if run is None:
+                run = gathered[receiver] = ([], [])
+            run[0].extend(positions[start:stop])
+            run[1].extend(entries[start:stop])
+        if len({receiver.line for receiver in gathered}) < len(gathered):
+            for receiver, start, stop in shares:
+                self.deliver(self.consumers[receiver], positions[start:stop], entries[start:stop])
+            return done
+        for receiver, (places, run_entries) in gathered.items():
+            self.deliver(self.consumers[receiver], places, run_entries)
+        return done
+
+    def _hand_out_batches(
+        self, positions: list[Position], entries: list[bytes], sizes: list[int]
+    ) -> int:
+        """Whole entries; a half-acknowledged batch costs, and shows, what is left of it. No
+        entry is divided."""
+        masks = self.weigh(positions, sizes)
+        shares = self._dispatcher.share(len(positions), sizes)
+        for receiver, start, stop in shares:
+            part = positions[start:stop]
+            own = {each: masks[each] for each in part if each in masks}
+            consumer = self.consumers[receiver]
+            self.deliver(consumer, part, entries[start:stop], sizes[start:stop], own or None)
+        return shares[-1][2] if shares else 0
+
+    def _hand_out_messages(
+        self, positions: list[Position], entries: list[bytes], sizes: list[int]
+    ) -> int:
+        """Divide batches message by message among consumers that want it so.
+
+        A batch that is divided only in part is not done with: it stays at the front, and
+        :attr:`divided` keeps what of it is out.
+        """
+        for index, (place, entry, size) in enumerate(zip(positions, entries, sizes, strict=True)):
+            free = self.free(place, size) if size > 1 else 1
+            given: dict[Receiver, int] = {}
+            while free:
+                shares = self._dispatcher.share(1)
+                if not shares:
+                    break
+                receiver = shares[0][0]
+                part = free & -free
+                if not receiver.message_level:
+                    receiver.given(free.bit_count() - 1)
+                    part = free
+                given[receiver] = given.get(receiver, 0) | part
+                free &= ~part
+            for receiver, mask in given.items():
+                consumer = self.consumers[receiver]
+                if size == 1:
+                    self.deliver(consumer, [place], [entry])
+                    continue
+                self.divide(place, mask, size)
+                masks = {place: mask}
+                self.deliver(consumer, [place], [entry], [mask.bit_count()], masks, is_divided=True)
+            if free:
+                return index
+        return len(positions)
+
+    def weigh(self, positions: list[Position], sizes: list[int]) -> dict[Position, int]:
+        """Of the batches that are half-acknowledged, what is left; ``sizes`` become that too."""
+        masks: dict[Position, int] = {}
+        for index, place in enumerate(positions):
+            if sizes[index] > 1:
+                free = self.free(place, sizes[index])
+                if free.bit_count() != sizes[index]:
+                    masks[place], sizes[index] = free, free.bit_count()
+        return masks
+
+    def free(self, place: Position, size: int) -> int:
+        """The messages of a batch that are neither acknowledged nor in flight."""
+        unacked = self._acks.unacked_mask(place)
+        whole = (1 << size) - 1 if unacked is None else unacked
+        return whole & ~self.divided.get(place, 0)
+
+    def deliver(
+        self,
+        consumer: "LogConsumer",
+        positions: list[Position],
+        entries: list[bytes],
+        sizes: list[int] | None = None,
+        masks: dict[Position, int] | None = None,
+        *,
+        is_divided: bool = False,
+    ) -> None:
+        """Deliver what was counted already."""
+        run = self._run(consumer, positions, entries, sizes, masks, is_divided=is_divided)
+        if not call(consumer.sink.deliver, run):
+            # To put it out here would give entries back that are still being handed out.
+            self.broken.append(consumer)
+
+    def _run(
+        self,
+        consumer: "LogConsumer",
+        positions: list[Position],
+        entries: list[bytes],
+        sizes: list[int] | None,
+        masks: dict[Position, int] | None,
+        *,
+        is_divided: bool,
+    ) -> Deliveries:
+        """Put a run in flight at ``consumer``; the dispatcher has counted it already."""
+        messages = len(positions) if sizes is None else sum(sizes)
+        redelivered = self._seen_before(positions)
+        counts = None
+        if self._counts:
+            counts = self._counts.of(positions)
+        if self.weights is not None:
+            self.weights.left(positions, entries)
+        run = Deliveries(positions, entries, redelivered, counts or None, masks)
+        self.delivered_total += messages
+        self.furthest = max(self.furthest, positions[-1])
+        if redelivered:
+            self.redelivered_total += len(redelivered)
+        consumer.took(run, messages, sizes, is_divided=is_divided)
+        if not consumer.spec.acks:
+            self._settle(positions, masks if is_divided else None)
+        return run
+
+    def _seen_before(self, positions: list[Position]) -> set[Position] | None:
+        """Those of ``positions`` that a consumer may have seen before; None = none."""
+        seen: set[Position] = set()
+        if positions[0] <= self._suspect_until:
+            seen.update(each for each in positions if each <= self._suspect_until)
+            if self._unseen:
+                seen.difference_update(each for each in positions if each in self._unseen)
+                self._unseen.difference_update(BitMap64(positions))
+        if self._returned and positions[0] <= self._returned.max():
+            returned = self._returned
+            seen.update(each for each in positions if each in returned)
+        return seen or None

@@ -1,0 +1,375 @@
+"""What one subscription holds back: its place in the topic's delayed index.
+
+The rule: on a subscription that holds back, the entries of the index come out of the index and
+never from the reader, which passes over them. So each comes once: at its time, whoever of index
+and reader is ahead. Subscriptions with one consumer at a time (Exclusive, Failover) hold nothing
+back, as in Pulsar: there the reader delivers everything in log order.
+"""
+
+import logging
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Final
+
+from pyroaring import BitMap64
+
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.errors import StoreFailed
+from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.api.statistics import SubscriptionType
+from arneb_core.delayed.tracker import NEVER_MS, Reading
+from arneb_core.store.due_key import (
+    AFTER_ALL_TIME,
+    BEFORE_ALL_TIME,
+    DueKey,
+    end_of,
+    places_in,
+    time_of,
+)
+from arneb_core.subscription.sources.due import DueSource
+from arneb_core.subscription.sources.replay import ReplaySet
+
+if TYPE_CHECKING:
+    from arneb_core.delayed.index import DelayedIndex
+    from arneb_core.subscription.handout import HandOut
+    from arneb_core.subscription.sources.backlog import BacklogReader
+    from arneb_core.subscription.subscription import LogSubscription
+
+HOLDING_TYPES: Final = frozenset({SubscriptionType.SHARED, SubscriptionType.KEY_SHARED})
+
+RELEASE_MAX: Final = 8_192
+"""Keys asked for at a time, when times count: as many as are gathered from the log at once."""
+
+RELEASE_AT_ONCE_MAX: Final = 32_768
+"""And otherwise: the more there are, the more of them stand in one block. 256 KiB."""
+
+RELEASES_MAX: Final = 4
+"""So often in one turn, should all of them turn out to be acknowledged."""
+
+FREE_MAX: Final = 8_192
+"""Entries set free in one turn, when the subscription ceases to hold back."""
+
+logger = logging.getLogger(__name__)
+
+
+class HeldBack:
+    """The delayed entries of one subscription.
+
+    Invariant while it holds back: of the index, what is unacknowledged and lies behind ``_place``
+    is nowhere else (but for what the estate has); all else unacknowledged is in flight, in the
+    replay set or in the due source.
+    """
+
+    def __init__(
+        self,
+        subscription: "LogSubscription",
+        reader: "BacklogReader",
+        handout: "HandOut",
+        index: "DelayedIndex",
+    ) -> None:
+        self._subscription = subscription
+        self._reader = reader
+        self._handout = handout
+        self._index = index
+        self._tracker = index.tracker
+        log = subscription.topic.log
+        self._due = DueSource(log, index.cache, subscription.wake, subscription.unreadable_by)
+        self._place: DueKey = BEFORE_ALL_TIME
+        self._next_ms = 0
+        """Nothing comes due before."""
+        self._released_ms = 0
+        self._passed_after = BEFORE_ALL
+        """Where the reader was when it was last looked what nobody wants any more."""
+        self._freed: Position | None = None
+        """While what was held back is being set free: up to here that is done."""
+        self._free_through = BEFORE_ALL
+        self._by_time = False
+        self._out_through = BEFORE_ALL_TIME
+        """Of what the index has up to here, some may be out already: it is read once more."""
+        self._failed = False
+        self._held = 0
+        self._counted_from = BEFORE_ALL
+        kind = subscription.type
+        self.is_holding = kind is None or kind in HOLDING_TYPES
+        if self.is_holding:
+            reader.skip = self._tracker.members
+        self._count_anew()
+
+    def __repr__(self) -> str:
+        state = f"{self.entries} entries" if self.is_holding else "nothing"
+        return f"<HeldBack {state}, {len(self._due)} due>"
+
+    @property
+    def goes_first(self) -> bool:
+        """It must be asked before the replay set: what was held back is being put there, and
+        nothing goes out meanwhile; or what looks for the most urgent must see what is due."""
+        return self.is_freeing or not isinstance(self._subscription.settlement.replay, ReplaySet)
+
+    @property
+    def is_freeing(self) -> bool:
+        """What was held back is being put into the replay set."""
+        return self._freed is not None
+
+    @property
+    def has_due(self) -> bool:
+        """Something came due and was not handed out yet."""
+        return len(self._due) > 0
+
+    @property
+    def is_wanting(self) -> bool:
+        """It needs something of the index, now or later."""
+        return self.is_holding or self._freed is not None
+
+    @property
+    def place(self) -> DueKey:
+        """Up to here nothing of the index is wanted any more."""
+        return BEFORE_ALL_TIME if self._freed is not None else self._place
+
+    @property
+    def after(self) -> Position:
+        """Up to here the reader needs no index to pass over anything."""
+        return self._reader.after
+
+    @property
+    def entries(self) -> int:
+        """About how many entries are not due yet."""
+        if not self.is_holding:
+            return 0
+        due = self._tracker.count_due(self._place, self._now_ms()) if self._held else 0
+        return max(0, self._held - due)
+
+    # Coming
+
+    def added(self, count: int, soonest_ms: int) -> None:
+        """``count`` entries came to the index; the first of them comes due at ``soonest_ms``."""
+        self._held += count
+        tick_ms = self._index.settings.tick_ms
+        self._next_ms = min(self._next_ms, max(soonest_ms, self._released_ms + tick_ms))
+
+    def begin(self, spec: ConsumerSpec) -> None:
+        """The first consumer is about to come, and this is what it asks for."""
+        self._by_time = spec.by_time
+        holds = spec.type in HOLDING_TYPES
+        if holds is self.is_holding:
+            return
+        self._out_through = AFTER_ALL_TIME
+        if holds:
+            # Whatever became of them meanwhile: what is in the index comes at its time.
+            self.is_holding, self._freed = True, None
+            replay = self._subscription.settlement.replay
+            replay.discard([Position(each) for each in replay.places & self._tracker.members])
+            self._place, self._next_ms = BEFORE_ALL_TIME, 0
+            self._reader.skip = self._tracker.members
+            self._count_anew()
+        else:
+            self.is_holding = False
+            self._free_through = self._reader.after
+            self._freed = self._subscription.mark_delete
+            # What is due may be out of the index, and the reader is past it.
+            self._subscription.settlement.replay.add(self._due.places_through(self._free_through))
+            self._due.clear()
+            # What the index gave out although the reader was not there yet must not come twice.
+            self._reader.skip = BitMap64(
+                [place for place in self._out() if place > self._free_through]
+            )
+        self._reader.let_go()
+
+    # Going
+
+    def source(self) -> DueSource | None:
+        """What is due and goes before anything new; None when there is nothing."""
+        due = self._due
+        if due:
+            return due
+        if self.is_freeing:
+            return self._later() if self._free() else None
+        if not self.is_holding:
+            return None
+        now_ms = self._now_ms()
+        self._index.look_at_clock(now_ms)
+        if now_ms >= self._next_ms and not self._failed:
+            self._release(now_ms)
+            if due:
+                return due
+        if self._passed_after != self._reader.after and self._place > BEFORE_ALL_TIME:
+            self._passed_after = self._reader.after
+            self._index.passed()
+        self._index.rest()
+        if self._next_ms < NEVER_MS and not self._failed:
+            self._subscription.topic.engine.wake_at(self._subscription, self._next_ms)
+        return None
+
+    def returning(self, positions: Sequence[Position], after: Position) -> list[Position]:
+        """Those of ``positions``, which came back, that neither the due source nor the reader,
+        which is at ``after``, hands out by itself: a batch that went out in part is still there."""
+        skip = self._reader.skip
+        if skip is None:
+            return [place for place in positions if place <= after]
+        return [
+            place
+            for place in positions
+            if (place not in self._due if place in skip else place <= after)
+        ]
+
+    def discard(self, positions: Sequence[Position]) -> None:
+        """``positions`` were acknowledged."""
+        self._due.discard(positions)
+
+    def discard_through(self, place: Position) -> None:
+        """Everything up to ``place`` was acknowledged."""
+        self._due.discard_through(place)
+
+    def clear(self) -> None:
+        """All that is ready was acknowledged."""
+        self._due.clear()
+
+    def let_go(self) -> None:
+        """Hold no entries."""
+        self._due.let_go()
+
+    def reset(self) -> None:
+        """A seek: everything is judged anew."""
+        self._due.clear()
+        self._due.is_sorting = False
+        self._place, self._next_ms = BEFORE_ALL_TIME, 0
+        self._freed, self._out_through = None, BEFORE_ALL_TIME
+        self._reader.skip = self._tracker.members if self.is_holding else None
+        self._count_anew()
+
+    def start_over(self) -> None:
+        """A turn failed half-way: everything is judged anew, but for what the heir has."""
+        self.reset()
+        self._out_through = AFTER_ALL_TIME
+
+    def set_back(self) -> None:
+        """The clock was set back. What was released stays released; of the rest, what came due by
+        the clock as it was has its time still to come."""
+        if not self.is_holding:
+            return
+        self._out_through = max(self._out_through, self._place)
+        self._place, self._next_ms, self._released_ms = BEFORE_ALL_TIME, 0, 0
+        self._count_anew()
+        self._subscription.wake()
+
+    def retry(self) -> None:
+        """Try once more to read what could not be read."""
+        self._failed = False
+        self._due.fetch.retry()
+
+    @property
+    def unreadable(self) -> Position | None:
+        """Where the log could not be read."""
+        return self._due.fetch.failed_at
+
+    # Inside
+
+    def _now_ms(self) -> int:
+        return self._subscription.topic.engine.now_ms()
+
+    def _release(self, now_ms: int) -> None:
+        """Take what came due out of the index."""
+        for _ in range(RELEASES_MAX):
+            self._due.is_sorting = True
+            limit = RELEASE_MAX if self._by_time else RELEASE_AT_ONCE_MAX
+            reading = self._index.read(self._place, now_ms, limit, self._told)
+            if reading is None:
+                return
+            self._due.is_sorting = False
+            self._next_ms = reading.next_ms
+            if reading.keys:
+                self._place = reading.keys[-1]
+                self._put(reading)
+                self._index.passed()
+            if reading.next_ms > now_ms:
+                if reading.keys:
+                    self._released_ms = now_ms
+                    tick_ms = self._index.settings.tick_ms
+                    self._next_ms = max(self._next_ms, now_ms + tick_ms)
+                return
+            if self._due:
+                return
+        self._later()
+
+    def _later(self) -> DueSource:
+        """Others get their turn before more is looked through."""
+        self._due.is_sorting = True
+        self._subscription.topic.engine.tell(lambda error: self._told(None), None)
+        return self._due
+
+    def _told(self, error: StoreFailed | None) -> None:
+        """The index has read on, or could not."""
+        self._due.is_sorting = False
+        if error is not None:
+            self._failed = True
+            logger.error(
+                "%r cannot read its delayed entries and will retry: %s", self._subscription, error
+            )
+            self._subscription.topic.engine.unreadable(self._subscription)
+        self._subscription.wake()
+
+    def _put(self, reading: Reading) -> None:
+        """What of it is wanted is due."""
+        keys, tick_ms = reading.keys, self._index.settings.tick_ms
+        # Never early: so nobody can have had these before this process was there.
+        vouched = bisect_left(keys, end_of(self._index.opened_ms))
+        if not self._by_time and vouched in {0, len(keys)}:
+            self._put_run(self._index.places_of(reading), keys[0], is_vouched=not vouched)
+            return
+        for part, is_vouched in ((keys[:vouched], False), (keys[vouched:], True)):
+            if not self._by_time:
+                if part:
+                    self._put_run(places_in(part), part[0], is_vouched=is_vouched)
+                continue
+            for _, group in groupby(part, lambda key: time_of(key) // tick_ms):
+                slot = list(group)
+                self._put_run(places_in(slot), slot[0], is_vouched=is_vouched)
+
+    def _put_run(self, places: Sequence[Position], first: DueKey, *, is_vouched: bool) -> None:
+        """What of ``places``, which ascend, is wanted is due next; ``first`` is the key that comes
+        due the earliest."""
+        subscription = self._subscription
+        self._held -= len(places) - bisect_right(places, self._counted_from)
+        run = subscription.acks.unacked_of(places)
+        if first <= self._out_through:
+            out = self._out()
+            run = [each for each in run if each not in out]
+        if not run:
+            return
+        if is_vouched:
+            self._handout.vouch(run)
+        replay = subscription.settlement.replay
+        if isinstance(replay, ReplaySet) and subscription.type is not SubscriptionType.KEY_SHARED:
+            self._due.add(array("Q", run))
+        else:
+            replay.add(run)  # priorities and keys look at these as at what came back
+            subscription.topic.has_work(subscription)
+
+    def _free(self) -> bool:
+        """Put more of what was held back, and the reader is past, into the replay set. True when
+        that was not all."""
+        assert self._freed is not None, "there is something to set free"
+        members = self._tracker.members.iter_equal_or_larger(self._freed + 1)
+        found = [Position(each) for each in islice(members, FREE_MAX)]
+        held = [each for each in found if each <= self._free_through]
+        self._freed = held[-1] if len(held) == FREE_MAX else None
+        if held:
+            out = self._estate()
+            unacked = self._subscription.acks.only_unacked(held)
+            self._subscription.settlement.replay.add(each for each in unacked if each not in out)
+        return self._freed is not None
+
+    def _out(self) -> BitMap64:
+        """What is unacknowledged, yet neither held back nor the reader's."""
+        out = BitMap64(self._subscription.tally.places_in_flight()) | BitMap64(self._estate())
+        return out | self._subscription.settlement.replay.places | self._due.places
+
+    def _estate(self) -> set[Position]:
+        estate = self._subscription.departures.estate
+        return {*estate.whole, *estate.masks}
+
+    def _count_anew(self) -> None:
+        members = self._tracker.members
+        self._counted_from = self._subscription.mark_delete
+        self._held = len(members) - members.rank(max(self._counted_from, 0))

@@ -1,0 +1,269 @@
+"""The keyed hand-out: how a Key_Shared subscription finds what it may deliver.
+
+The rule: what waits for its key's turn is in the replay set, as everything else that is ready and
+was read; beside it, the dispatcher knows the slots of what waits. So nobody else has to know of
+keys, and an entry that leaves the replay set (acknowledged, departed, purged) waits no more.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from arneb_core.api.entry import messages_in
+from arneb_core.api.position import Position
+from arneb_core.dispatch import KeySharedDispatcher, Receiver
+from arneb_core.dispatch.selector import key_hashes
+from arneb_core.subscription.handout import HandOut
+from arneb_core.subscription.sources.replay import ReplaySet
+
+if TYPE_CHECKING:
+    from arneb_core.subscription.consumer import LogConsumer
+    from arneb_core.subscription.sources.backlog import BacklogReader
+    from arneb_core.subscription.sources.due import DueSource
+    from arneb_core.subscription.sources.priorities import PrioritySource
+    from arneb_core.subscription.subscription import LogSubscription
+
+    Source = ReplaySet | PrioritySource | DueSource | BacklogReader
+
+LOOK_ENTRIES_MAX: Final = 256
+"""Replays of which nothing is known, looked at in one go."""
+
+HELD_BYTES_MAX: Final = 2 * 1024 * 1024
+"""Waiting entries kept in memory, the lowest; the others are read again when it is their turn."""
+
+
+class Single:
+    """One replay, wherever it stands, as a source."""
+
+    def __init__(self, replay: ReplaySet, place: Position, entry: bytes) -> None:
+        self._replay = replay
+        self._at_hand = [place], [entry]
+
+    def peek(self) -> tuple[list[Position], list[bytes]]:
+        """Nothing but that replay."""
+        return self._at_hand
+
+    def take(self, positions: list[Position]) -> None:
+        """It was taken."""
+        self._replay.take(positions)
+
+
+class Portion:
+    """Entries for one receiver, in log order."""
+
+    __slots__ = ("entries", "positions", "slots")
+
+    def __init__(self) -> None:
+        self.positions: list[Position] = []
+        self.entries: list[bytes] = []
+        self.slots: list[int] = []
+
+    def add(self, place: Position, entry: bytes, slot: int) -> None:
+        self.positions.append(place)
+        self.entries.append(entry)
+        self.slots.append(slot)
+
+
+class KeyedHandOut:
+    """Hands out what a Key_Shared subscription has."""
+
+    def __init__(
+        self,
+        subscription: "LogSubscription",
+        handout: HandOut,
+        replay: ReplaySet,
+        next_new: "Callable[[], Source]",
+        dispatcher: KeySharedDispatcher,
+    ) -> None:
+        self._subscription = subscription
+        self._handout = handout
+        self._replay = replay
+        self._next_new = next_new
+        """Says where what was never handed out comes from."""
+        self.dispatcher = dispatcher
+        self._held: dict[Position, bytes] = {}
+        self._held_bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<KeyedHandOut {self.dispatcher!r}, {len(self._held)} held>"
+
+    def hand_out(self) -> int:
+        """Do one thing that can be done now; how many entries it was about, 0 = nothing."""
+        if not self._sort_returned():
+            return 0
+        return self._hand_out_due() or self._hand_out_new()
+
+    def let_go(self) -> None:
+        """Hold no entries; they are read again when they are needed."""
+        self._held.clear()
+        self._count(-self._held_bytes)
+
+    # What came back
+
+    def _sort_returned(self) -> bool:
+        """Have every replay wait behind its key; False while one of which nothing is known is
+        being read. Those are what was there before the keys counted, and delayed entries."""
+        dispatcher, places = self.dispatcher, self._replay.places
+        if not (places or dispatcher.waiting.places):
+            dispatcher.wait_again(places)
+            return True
+        if len(dispatcher.waiting.places - places):
+            dispatcher.waiting.keep_only(places)
+            self._forget_answered()
+        unknown = places - dispatcher.waiting.places
+        dispatcher.wait_again(unknown)
+        unknown -= dispatcher.waiting.places
+        while unknown and dispatcher.may_look_ahead:
+            positions: list[Position] = []
+            entries: list[bytes] = []
+            for number in unknown[:LOOK_ENTRIES_MAX]:
+                entry = self._replay.find(Position(number))
+                if entry is None:
+                    break
+                positions.append(Position(number))
+                entries.append(entry)
+            if not positions:
+                if Position(unknown[0]) in self._replay.places:
+                    return False
+                unknown &= self._replay.places
+                continue
+            dispatcher.wait(positions, dispatcher.slots(key_hashes(positions, entries)))
+            unknown -= dispatcher.waiting.places
+        return True
+
+    # What waits
+
+    def _hand_out_due(self) -> int:
+        return sum(map(self._hand_out_due_to, self.dispatcher.due_receivers))
+
+    def _hand_out_due_to(self, receiver: Receiver) -> int:
+        dispatcher, portion = self.dispatcher, Portion()
+        room, gone = receiver.room, 0
+        while room > 0 and (place := dispatcher.next_due(receiver)) is not None:
+            entry = self._held.get(place) or self._replay.find(place)
+            if entry is None:
+                if place in self._replay.places:
+                    break  # it is being read
+                dispatcher.take_due(receiver)  # the log had it no more
+                continue
+            if self._subscription.is_expiring and not self._may_be_delivered(place, entry):
+                single = Single(self._replay, place, entry)
+                if not self._subscription.departures.take_expired(single):
+                    break  # the heir has its hands full
+                dispatcher.take_due(receiver)
+                gone += 1
+                continue
+            _, slot = dispatcher.take_due(receiver)
+            portion.add(place, entry, slot)
+            room -= self._cost(place, entry)
+        if portion.positions:
+            self._replay.take(portion.positions)
+            self._forget(portion.positions)
+            self._give(receiver, portion, is_counted=False)
+        return gone + len(portion.positions)
+
+    def _may_be_delivered(self, place: Position, entry: bytes) -> bool:
+        departures = self._subscription.departures
+        is_new = place > departures.judged_through
+        return bool(departures.count_alive([entry], is_new=is_new))
+
+    # What is new
+
+    def _hand_out_new(self) -> int:
+        dispatcher = self.dispatcher
+        if not dispatcher.may_look_ahead:
+            return 0
+        source = self._next_new()
+        at_hand = source.peek()
+        if at_hand is None:
+            return 0
+        positions, entries = at_hand
+        if self._subscription.is_expiring:
+            departures = self._subscription.departures
+            positions, entries = departures.living(positions, entries, may_be_new=True)
+            if not positions:
+                return departures.take_expired(source) or 0
+        return self._share(source, positions, entries)
+
+    def _share(self, source: "Source", positions: list[Position], entries: list[bytes]) -> int:
+        dispatcher = self.dispatcher
+        slots = dispatcher.slots(key_hashes(positions, entries))
+        costs = None
+        if self._subscription.topic.log.has_batches:
+            costs = list(map(self._cost, positions, entries))
+        decision = dispatcher.share(slots, costs)
+        if not decision.looked_at:
+            return 0
+        waiting = [positions[index] for index in decision.waiting]
+        for index in decision.waiting:
+            self._hold(positions[index], entries[index])
+        source.take(positions[: decision.looked_at])
+        self._replay.add(waiting)
+        dispatcher.wait(waiting, [slots[index] for index in decision.waiting])
+        for receiver, indexes in decision.given.items():
+            portion = Portion()
+            portion.positions = [positions[index] for index in indexes]
+            portion.entries = [entries[index] for index in indexes]
+            portion.slots = [slots[index] for index in indexes]
+            self._give(receiver, portion, is_counted=True)
+        return decision.looked_at
+
+    def _give(self, receiver: Receiver, portion: Portion, *, is_counted: bool) -> None:
+        consumer = self._handout.consumers[receiver]
+        if consumer.spec.acks:
+            self.dispatcher.took(receiver, portion.positions, portion.slots)
+        has_batches = self._subscription.topic.log.has_batches
+        if not is_counted:
+            costs = map(self._cost, portion.positions, portion.entries)
+            receiver.given(sum(costs) if has_batches else len(portion.positions))
+        sizes = list(map(messages_in, portion.entries)) if has_batches else []
+        if max(sizes, default=1) == 1:
+            self._handout.deliver(consumer, portion.positions, portion.entries)
+        elif self._handout.divided:
+            for place, entry, size in zip(portion.positions, portion.entries, sizes, strict=True):
+                self._deliver_rest(consumer, place, entry, size)
+        else:
+            masks = self._handout.weigh(portion.positions, sizes)
+            self._handout.deliver(
+                consumer, portion.positions, portion.entries, sizes, masks or None
+            )
+
+    def _deliver_rest(
+        self, consumer: "LogConsumer", place: Position, entry: bytes, size: int
+    ) -> None:
+        """Deliver what is free of an entry; some batches were divided before keys counted, and
+        parts of them may be on their way elsewhere."""
+        handout = self._handout
+        free = handout.free(place, size) if size > 1 else 1
+        if size == 1:
+            handout.deliver(consumer, [place], [entry])
+        elif free:
+            handout.divide(place, free, size)
+            count = free.bit_count()
+            handout.deliver(consumer, [place], [entry], [count], {place: free}, is_divided=True)
+
+    def _cost(self, place: Position, entry: bytes) -> int:
+        """How many messages of the entry are neither acknowledged nor in flight."""
+        size = messages_in(entry)
+        return 1 if size == 1 else self._handout.free(place, size).bit_count()
+
+    # Entries in memory
+
+    def _hold(self, place: Position, entry: bytes) -> None:
+        is_spent = self._subscription.topic.engine.ahead.is_spent
+        if self._held_bytes + len(entry) <= HELD_BYTES_MAX and not is_spent:
+            self._held[place] = entry
+            self._count(len(entry))
+
+    def _forget(self, positions: Iterable[Position]) -> None:
+        for place in positions:
+            entry = self._held.pop(place, None)
+            if entry is not None:
+                self._count(-len(entry))
+
+    def _forget_answered(self) -> None:
+        places = self._replay.places
+        self._forget([place for place in self._held if place not in places])
+
+    def _count(self, size: int) -> None:
+        self._held_bytes += size
+        self._subscription.topic.engine.ahead.bytes += size

@@ -1,0 +1,50 @@
+"""Nothing held: what stands for :class:`.HeldBack` on topics that never saw a delayed entry.
+
+The rule: it does nothing, so that nobody has to ask whether there is something to do.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.position import Position
+
+
+class NothingHeld:
+    """Holds nothing back."""
+
+    entries: Final = 0
+    goes_first: Final = False
+    is_wanting: Final = False
+    unreadable: Final = None
+
+    def __repr__(self) -> str:
+        return "<NothingHeld>"
+
+    def source(self) -> None:
+        """Nothing comes due."""
+
+    def begin(self, spec: ConsumerSpec) -> None:
+        """It is one for all."""
+
+    def returning(self, positions: Sequence[Position], after: Position) -> list[Position]:
+        """Those that came back to where the reader is past; see :meth:`.HeldBack.returning`."""
+        return [place for place in positions if place <= after]
+
+    def discard(self, positions: Sequence[Position]) -> None:
+        """Nothing to do, as in all of the following."""
+
+    def discard_through(self, place: Position) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def let_go(self) -> None: ...
+
+    def reset(self) -> None: ...
+
+    def start_over(self) -> None: ...
+
+    def retry(self) -> None: ...
+
+
+NOTHING_HELD: Final = NothingHeld()

@@ -1,0 +1,79 @@
+"""Redelivery counts: how often each entry was rejected.
+
+The rule: forgetting everything up to a place costs what is forgotten, not what is kept. A client
+may reject millions of messages and then acknowledge them one by one, each with all before it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from arneb_core.api.position import Position
+
+CHUNK_BITS: Final = 12
+"""Positions of a chunk: what stands in one is looked at in one piece."""
+
+
+class RedeliveryCounts:
+    """Counts by position, in chunks of neighbours.
+
+    Invariant: no chunk is empty.
+    """
+
+    __slots__ = ("_chunks",)
+
+    def __init__(self) -> None:
+        self._chunks: dict[int, dict[Position, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"<RedeliveryCounts of {sum(map(len, self._chunks.values()))} entries>"
+
+    def __bool__(self) -> bool:
+        return bool(self._chunks)
+
+    def items(self) -> dict[Position, int]:
+        """All of them."""
+        return {place: count for chunk in self._chunks.values() for place, count in chunk.items()}
+
+    def get(self, place: Position) -> int:
+        """How often; 0 for an entry that never was."""
+        chunk = self._chunks.get(place >> CHUNK_BITS)
+        return chunk.get(place, 0) if chunk else 0
+
+    def raise_(self, places: Iterable[Position]) -> None:
+        """Each was rejected once more."""
+        chunks = self._chunks
+        for place in places:
+            chunk = chunks.get(place >> CHUNK_BITS)
+            if chunk is None:
+                chunk = chunks[place >> CHUNK_BITS] = {}
+            chunk[place] = chunk.get(place, 0) + 1
+
+    def of(self, places: Iterable[Position]) -> dict[Position, int]:
+        """The counts of those of ``places`` that have one."""
+        return {place: count for place in places if (count := self.get(place))}
+
+    def update(self, counts: Mapping[Position, int]) -> None:
+        """Put counts back."""
+        for place, count in counts.items():
+            self._chunks.setdefault(place >> CHUNK_BITS, {})[place] = count
+
+    def forget(self, places: Iterable[Position]) -> None:
+        """These are done with."""
+        chunks = self._chunks
+        for place in places:
+            chunk = chunks.get(place >> CHUNK_BITS)
+            if chunk is not None and chunk.pop(place, None) is not None and not chunk:
+                del chunks[place >> CHUNK_BITS]
+
+    def forget_through(self, place: Position) -> None:
+        """All up to ``place`` are done with."""
+        last = place >> CHUNK_BITS
+        for number in [each for each in self._chunks if each < last]:
+            del self._chunks[number]
+        chunk = self._chunks.get(last)
+        if chunk is not None:
+            self.forget([each for each in chunk if each <= place])
+
+    def clear(self) -> None:
+        """All are done with."""
+        self._chunks.clear()

@@ -1,0 +1,115 @@
+"""A fetch: one read of the store at a time, of which only the latest answer counts.
+
+The rule: an answer is believed only if it begins where the log says that it must. What
+cannot be read is never skipped: the fetch keeps why, asks no more, and waits for somebody to
+have it try again.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from arneb_core.api.errors import StoreFailed
+from arneb_core.api.position import Position, before, render
+from arneb_core.log.log import Read, Runs
+
+logger = logging.getLogger(__name__)
+
+
+class Readable(Protocol):
+    """A log, or what of one is wanted."""
+
+    def after(self, place: Position) -> Position | None: ...
+
+    def read_cold(self, place: Position, bytes_max: int, then: Read) -> None: ...
+
+
+class Fetch:
+    """Reads for one reader of a log."""
+
+    __slots__ = ("_failed", "_generation", "_log", "_told", "failed_at", "failure", "is_under_way")
+
+    def __init__(
+        self, log: Readable, told: Callable[[], None], failed: Callable[["Fetch"], None]
+    ) -> None:
+        self._log = log
+        self._told = told
+        self._failed = failed
+        self._generation = 0
+        self.is_under_way = False
+        self.failure: StoreFailed | None = None
+        """Why the last read failed, until :meth:`retry` or :meth:`forget`."""
+        self.failed_at: Position | None = None
+
+    def __repr__(self) -> str:
+        state = "under way" if self.is_under_way else "free"
+        return f"<Fetch {self.failure or state}>"
+
+    @property
+    def is_free(self) -> bool:
+        """It may be asked."""
+        return not self.is_under_way and self.failure is None
+
+    def ask(self, place: Position, bytes_max: int, then: Callable[[Runs], None]) -> None:
+        """Read entries from ``place`` on; ``then`` gets them, and whoever waits is told."""
+        self._ask(place, bytes_max, then, again=False)
+
+    def forget(self) -> None:
+        """Whatever is under way is not wanted any more."""
+        self._generation += 1
+        self.is_under_way = False
+        self.retry()
+
+    def retry(self) -> None:
+        """Let a failed read be tried again."""
+        self.failure = self.failed_at = None
+
+    def _ask(
+        self, place: Position, bytes_max: int, then: Callable[[Runs], None], *, again: bool
+    ) -> None:
+        self.is_under_way = True
+        generation = self._generation
+
+        def answered(found: Runs | StoreFailed) -> None:
+            if generation != self._generation:
+                return
+            self.is_under_way = False
+            if isinstance(found, StoreFailed):
+                self._fail(place, found)
+                return
+            runs = self._believable(place, found)
+            if runs is not None:
+                try:
+                    then(runs)
+                except Exception as error:
+                    # A defect of ours, perhaps met by one entry only. Nothing is skipped for it.
+                    logger.exception(
+                        "unexpected error while processing entries read at %s", render(place)
+                    )
+                    self._fail(place, StoreFailed(f"cannot take in what was read: {error!r}"))
+                    return
+                self._told()
+            elif not again:
+                # A trim can be on disk an instant before the log is told of it.
+                self._ask(place, bytes_max, then, again=True)
+            else:
+                self._fail(place, StoreFailed(f"expected an entry at {render(place)}, got none"))
+
+        self._log.read_cold(place, bytes_max, answered)
+
+    def _fail(self, place: Position, error: StoreFailed) -> None:
+        self.failure, self.failed_at = error, place
+        self._failed(self)
+        self._told()
+
+    def _believable(self, place: Position, found: Runs) -> Runs | None:
+        """``found`` up to the first entry that should be there and is not; None when that is
+        the first one."""
+        expected = self._log.after(before(place))
+        if expected is None:
+            return []
+        for index, (first, entries) in enumerate(found):
+            if expected is None or first > expected:
+                return found[:index] or None
+            expected = self._log.after(Position(first + len(entries) - 1))
+        return found or None

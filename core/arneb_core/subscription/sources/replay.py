@@ -1,0 +1,183 @@
+"""The replay set: entries that came back and are due again, in their original order.
+
+The rule: replays are sorted by position and go before anything new. The bytes are
+fetched when they are needed, a range at a time, because a set of ten million returned
+positions costs little and their entries would cost gigabytes.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pyroaring import BitMap64
+
+from arneb_core.api.position import Position, before
+from arneb_core.log.log import Log, Runs
+from arneb_core.subscription.sources.fetch import Fetch
+
+REPLAY_RUN_MAX: Final = 256
+"""Replays handed out at a time."""
+
+REPLAY_RUN_MIN: Final = 8
+"""Looked at when few are taken at a time: a consumer with a prefetch of one must not cost a look at
+hundreds for each."""
+
+REPLAY_READ_BYTES: Final = 256 * 1024
+"""One read for replays; they are often scattered, so this is less than a backlog read."""
+
+
+class ReplaySet:
+    """The replays of one subscription."""
+
+    is_sorting = False
+    """Its front is known at once."""
+
+    def __init__(self, log: Log, fetch: Fetch) -> None:
+        self._log = log
+        self.fetch = fetch
+        self._places = BitMap64()
+        self._fetched: dict[Position, bytes] = {}
+        self.kept_bytes = 0
+        """What of that came by :meth:`keep`, at most."""
+        self._run_max = REPLAY_RUN_MIN
+        self._aside = BitMap64()
+        """Replays that cannot go now, and must not keep back those behind them."""
+
+    def __repr__(self) -> str:
+        return f"<ReplaySet {len(self._places)} entries>"
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    @property
+    def first(self) -> Position | None:
+        """The lowest replay."""
+        return Position(self._places.min()) if self._places else None
+
+    @property
+    def places(self) -> BitMap64:
+        """All replays. Live; not to be changed."""
+        return self._places
+
+    def add(self, positions: Iterable[Position]) -> None:
+        """Have ``positions`` delivered again."""
+        self._places.update(positions)
+
+    def keep(self, entries: Iterable[tuple[Position, bytes]]) -> None:
+        """Whoever added these has read them already."""
+        for place, entry in entries:
+            self._fetched[place] = entry
+            self.kept_bytes += len(entry)
+
+    def set_aside(self, positions: Iterable[Position]) -> None:
+        """:meth:`peek` passes over these until :meth:`bring_back`."""
+        self._aside.update(positions)
+
+    def bring_back(self, positions: Iterable[Position]) -> None:
+        """Those of ``positions`` that are still here may go again."""
+        self._aside.difference_update(BitMap64(positions))
+
+    @property
+    def aside(self) -> int:
+        """How many are set aside."""
+        return self._aside.intersection_cardinality(self._places) if self._aside else 0
+
+    def discard(self, positions: Iterable[Position]) -> None:
+        """``positions`` were acknowledged, or handed out."""
+        if self._places:
+            self._places.difference_update(BitMap64(positions))
+            if not self._places:
+                self._aside.clear()
+                self.let_go()
+
+    def discard_through(self, place: Position) -> None:
+        """Everything up to ``place`` was acknowledged."""
+        if self._places:
+            self._places.remove_range(0, place + 1)
+            if not self._places:
+                self.let_go()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._places.clear()
+        self._aside.clear()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Hold no entries; they are read again when they are needed."""
+        self._fetched.clear()
+        self.kept_bytes = 0
+        self.fetch.forget()
+
+    def peek(self) -> tuple[list[Position], list[bytes]] | None:
+        """The lowest replays that are not set aside and whose entries are at hand; None while they
+        are being read, or when they could not be.
+
+        Replays whose entries the log no longer has are dropped.
+        """
+        while (ready := self._ready) and self.fetch.is_free:
+            positions: list[Position] = []
+            entries: list[bytes] = []
+            for number in ready[: self._run_max]:
+                place = Position(number)
+                entry = self._fetched.get(place)
+                if entry is None:
+                    hot = self._log.read_hot(place, 1)
+                    if hot is None:
+                        break
+                    entry = hot[1][0]
+                positions.append(place)
+                entries.append(entry)
+            if positions:
+                return positions, entries
+            self._fetch(Position(ready[0]))
+        return None
+
+    @property
+    def has_ready(self) -> bool:
+        """Some are not set aside."""
+        return bool(self._ready)
+
+    @property
+    def _ready(self) -> BitMap64:
+        return self._places - self._aside if self._aside else self._places
+
+    def find(self, place: Position) -> bytes | None:
+        """The entry of the replay at ``place``; None while it is being read, or when it could not
+        be, or when the log no longer has it, and then it is no replay any more."""
+        entry = self._fetched.get(place)
+        if entry is None:
+            hot = self._log.read_hot(place, 1)
+            if hot is not None:
+                return hot[1][0]
+            if self.fetch.is_free:
+                self._fetch(place)
+        return entry
+
+    def take(self, positions: list[Position]) -> None:
+        """``positions`` were handed out."""
+        self._run_max = min(REPLAY_RUN_MAX, max(REPLAY_RUN_MIN, 2 * len(positions)))
+        for place in positions:
+            self._fetched.pop(place, None)
+        self.discard(positions)
+
+    def _fetch(self, place: Position) -> None:
+        following = self._log.after(before(place))
+        if following != place:
+            # Lower ones may be here all the same, and wait for something else.
+            end = place if following is None else before(following)
+            self._places.remove_range(place, end + 1)
+            if not self._places:
+                self.let_go()
+            return
+        self.fetch.ask(place, REPLAY_READ_BYTES, lambda runs: self._read(place, runs))
+
+    def _read(self, place: Position, runs: Runs) -> None:
+        self._fetched, self.kept_bytes = {}, 0
+        for first, entries in runs:
+            wanted = self._places & BitMap64(range(first, first + len(entries)))
+            self._fetched.update((Position(each), entries[each - first]) for each in wanted)
+        if place not in self._fetched:
+            self.discard([place])  # trimmed, or acknowledged, while it was being read
