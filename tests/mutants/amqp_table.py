@@ -162,7 +162,7 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "what a stream's consumer did not ask for fills its window",
         "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
-        "            self._host.agenda.acknowledge(passed)\n",
+        "            self._context.effects.acknowledge(passed)\n",
         "            pass\n",
         ("tests/amqp_frontend/session/consume/test_stream_reader.py",),
     ),
@@ -176,7 +176,7 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "an offset that has not come begins with the next message",
         "amqp_frontend/arneb_amqp/session/consume/stream_reader.py",
-        "            if offset >= reading.offset_min and self._matches(entry)\n",
+        "            if offset >= wanted.offset_min and self._matches(entry)\n",
         "            if self._matches(entry)\n",
         ("tests/amqp_frontend/session/consume/test_stream_reader.py",),
     ),

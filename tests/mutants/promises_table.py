@@ -54,7 +54,7 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "what was delivered before a seek is answered after it",
-        "amqp_frontend/arneb_amqp/session/consume/unacked.py",
+        "amqp_frontend/arneb_amqp/session/deliveries.py",
         "    return ConsumerId(id_ + (1 << _EPOCH_SHIFT))\n",
         "    return id_\n",
         ("tests/amqp_frontend/server/test_consumers_again.py",),

@@ -162,7 +162,7 @@ SEMANTICS_MUTANTS: Final = (
         "        owners = self.unacked.owners()\n        self.unacked.clear()\n",
         "        groups = self.unacked.take_all()\n"
         "        for settled in groups:\n"
-        "            self._host.agenda.acknowledge(settled)\n"
+        "            self._context.effects.acknowledge(settled)\n"
         "        owners = {settled.consumer for settled in groups}\n",
         ("tests/amqp_frontend/session/channel/test_channel_machine.py",),
     ),

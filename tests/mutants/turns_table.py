@@ -145,15 +145,15 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "publishes by headers are one turn",
         SESSION + "publish/publisher.py",
-        "            if self._host.work_left <= 0:\n",
-        "            if self._host.work_left is None:\n",
+        "            if self._context.work_left <= 0:\n",
+        "            if self._context.work_left is None:\n",
         SESSION_TESTS,
     ),
     Mutant(
         "what stands behind a pause comes before it",
         SESSION + "connection/session.py",
-        "        self._items.appendleft(pause.rest or item)\n",
-        "        self._items.append(pause.rest or item)\n",
+        "        self._items.appendleft(rest)\n",
+        "        self._items.append(rest)\n",
         SESSION_TESTS,
     ),
     Mutant(
@@ -209,7 +209,8 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "millions of answers are one turn",
         SESSION + "consume/deliverer.py",
-        "        if part is not None:\n            self._host.work_left = 0\n        return part\n",
+        "        if part is not None:\n"
+        "            self._context.work_left = 0\n        return part\n",
         "        return None\n",
         ("tests/amqp_frontend/session/consume/test_many_answers.py",),
     ),

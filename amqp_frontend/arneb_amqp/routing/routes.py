@@ -13,8 +13,7 @@ from typing import Final
 from arneb_amqp.errors import access_refused, exchange_in_words
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router
-from arneb_amqp.routing.search import Search
-from arneb_amqp.session.pauses import StillSearching
+from arneb_amqp.routing.search import Search, StillSearching
 from arneb_amqp.wire.route import routing_key_of, split_route
 from arneb_core.api.entry import ENTRY_FORMAT, HEADER, PRIORITY_SHIFT, EntryFlag, Origin
 from arneb_core.api.hashing import key_hash

@@ -80,3 +80,11 @@ class Search:
             and self._generation == self._router.generation
             and self._asked == (exchange, routing_key, headers, extra_keys)
         )
+
+
+class StillSearching(Exception):
+    """It is not known yet where a message goes; ask again when ``search`` is over."""
+
+    def __init__(self, search: Search) -> None:
+        super().__init__()
+        self.search = search

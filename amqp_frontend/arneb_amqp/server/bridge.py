@@ -11,13 +11,14 @@ from typing import Any, Final
 import trio
 
 from arneb_amqp.errors import AmqpError, precondition_failed
+from arneb_amqp.routing.reply_to import is_reply_queue
+from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.server.admission import admit, pass_on
 from arneb_amqp.server.core_errors import in_amqp
 from arneb_amqp.server.methods import Methods, touched_by
 from arneb_amqp.server.receiver import ConsumerSink, Receiver
 from arneb_amqp.server.stamping import pieces, stamp
-from arneb_amqp.session.consume.stream_reader import Reading
-from arneb_amqp.session.consume.unacked import ConsumerId, attached_again, consumer_of
+from arneb_amqp.session.deliveries import ConsumerId, attached_again, consumer_of
 from arneb_amqp.session.effects import (
     Acknowledge,
     Append,
@@ -36,7 +37,6 @@ from arneb_amqp.session.effects import (
     Wake,
 )
 from arneb_amqp.session.events import Answered, Pulled, Refused
-from arneb_amqp.session.reply_to import is_reply_queue
 from arneb_amqp.topology.footprint import of_queue
 from arneb_amqp.topology.overflow import Gate
 from arneb_amqp.topology.queues.arguments import QueueType
@@ -247,12 +247,12 @@ class Bridge:
         async with self._topology.changing(lambda: touched_by(vhost, command)):
             return await self._methods.perform(vhost, command)
 
-    async def _consume(self, request: Consume) -> Reading | None:
-        reading = await self._attach(request)
+    async def _consume(self, request: Consume) -> StreamFilter | None:
+        filter_ = await self._attach(request)
         self._consumes[request.consumer] = request
-        return reading
+        return filter_
 
-    async def _attach(self, request: Consume) -> Reading | None:
+    async def _attach(self, request: Consume) -> StreamFilter | None:
         wanted = Consumption(
             request.queue,
             request.tag,
@@ -270,7 +270,7 @@ class Bridge:
         attachment.consumer.writable = self.writable
         self.attached[id_] = attachment
         self._last_ids[request.consumer] = id_
-        return attachment.reading
+        return attachment.stream_filter
 
     async def _cancel(self, request: Cancel) -> None:
         self._consumes.pop(request.consumer, None)

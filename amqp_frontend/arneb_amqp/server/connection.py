@@ -18,9 +18,9 @@ from arneb_amqp.server.bridge import Bridge
 from arneb_amqp.server.context import Services
 from arneb_amqp.server.effects import Carrier
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
-from arneb_amqp.session.broker_context import Surroundings
 from arneb_amqp.session.connection.session import ConnectionSession
-from arneb_amqp.session.consume.unacked import ConsumerId
+from arneb_amqp.session.context import BrokerContext
+from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Disconnect, Token
 from arneb_amqp.session.events import Committed, ConsumerClosed, ShortageChanged, Shutdown
 from arneb_amqp.session.transitions import ConnectionState
@@ -71,8 +71,8 @@ class Connection:
         self._low = config.outbox_bytes_low
         self._max = config.outbox_bytes_max
         self.bridge = Bridge(services.topology, services.core, id_, self)
-        around = Surroundings(config, self.bridge.open_vhost, new_name, loopback)
-        self.session = ConnectionSession(around, trio.current_time())
+        broker = BrokerContext(config, self.bridge.open_vhost, new_name, loopback)
+        self.session = ConnectionSession(broker, trio.current_time())
         self._state = self.session.state
         self.link = Link(sock, services.nursery, self._low, self._drained)
         self._carrier = Carrier(
@@ -139,13 +139,13 @@ class Connection:
     def committed(self, token: Token, failure: AmqpError | None, *, refused: bool = False) -> None:
         """An append is on disk, or never will be."""
         try:
-            agenda = self.session.agenda
+            effects = self.session.effects
             self.session.handle(Committed(token, failure, refused), *_instants())
-            if self._pressed is not None and agenda.has_through(self._mark):
+            if self._pressed is not None and effects.has_through(self._mark):
                 self._pressed.set()
             if failure is not None:
                 self._carrier.act()
-            is_waiting = agenda.is_waiting
+            is_waiting = effects.is_waiting
             if not is_waiting:
                 self._carrier.all_kept()
             if self.bridge.attached and self._goes_behind_deliveries():
@@ -189,13 +189,13 @@ class Connection:
         try:
             session = self.session
             session.deliver(consumer, run)
-            if session.outbox.size + self.link.waiting_bytes > self._high:
+            if session.output.size + self.link.waiting_bytes > self._high:
                 self.bridge.set_writable(False)
         except Exception as error:
             self.break_down(error)
         if not self._behind_deliveries:
             self._services.flusher.add(self.flush)
-        if self.session.agenda.has_orders:
+        if self.session.effects.has_orders:
             # Not at once: whoever delivers must not be called back.
             self._services.flusher.add(self._answer)
 
@@ -261,7 +261,7 @@ class Connection:
 
     async def room(self) -> None:
         """Wait until there is room for one more message, or the connection ends."""
-        if self.session.outbox.size + self.link.waiting_bytes <= self._high:
+        if self.session.output.size + self.link.waiting_bytes <= self._high:
             return
         self.flush()
         is_full = self.link.waiting_bytes > self._max
@@ -351,12 +351,12 @@ class Connection:
 
     async def _catch_up(self) -> None:
         """Wait until what was published up to the last mark is on disk; then set the next one."""
-        agenda = self.session.agenda
-        while not agenda.has_through(self._mark):
+        effects = self.session.effects
+        while not effects.has_through(self._mark):
             self._pressed = trio.Event()
             await self._pressed.wait()
         self._pressed = None
-        self._mark, self._since_mark = agenda.last, 0
+        self._mark, self._since_mark = effects.last, 0
 
     async def _unblocked(self) -> None:
         """Wait until the client may be read again, or the link breaks."""

@@ -12,7 +12,7 @@ import trio
 
 from arneb_amqp.server.bridge import Bridge
 from arneb_amqp.session.connection.session import ConnectionSession
-from arneb_amqp.session.consume.unacked import Settled
+from arneb_amqp.session.deliveries import Settled
 from arneb_amqp.session.effects import (
     Acknowledge,
     Append,
@@ -182,7 +182,7 @@ class Carrier:
             self._kept = None
 
     async def _all_kept(self) -> None:
-        while self._session.agenda.is_waiting:
+        while self._session.effects.is_waiting:
             if self._kept is None:
                 self._kept = trio.Event()
             await self._kept.wait()

@@ -12,9 +12,9 @@ from pamqp.commands import Exchange as ExchangeMethods
 from pamqp.commands import Queue as QueueMethods
 
 from arneb_amqp.routing.exchange import Exchange
+from arneb_amqp.routing.reply_to import REPLY_TO, is_reply_queue
 from arneb_amqp.server.bindings import as_table, exchange_binding, queue_binding
 from arneb_amqp.session.events import QueueDeclared
-from arneb_amqp.session.reply_to import REPLY_TO, is_reply_queue
 from arneb_amqp.topology.footprint import (
     Footprint,
     of_binding,

@@ -6,7 +6,7 @@ The rule: it is told in the event loop, in other tasks' turns, and raises nothin
 from typing import Protocol
 
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.session.consume.unacked import ConsumerId
+from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Token
 from arneb_core.api.interface import Deliveries
 

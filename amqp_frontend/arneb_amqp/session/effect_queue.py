@@ -1,4 +1,4 @@
-"""The agenda: the effects of one wake-up, in the order in which they must be carried out.
+"""The effect queue: the effects of one wake-up, in the order in which they must be carried out.
 
 The rule: runs of publishes are collected as long as they go to the same queues, and
 acknowledgements as long as nothing else comes up; and appends go before the
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.session.consume.unacked import ConsumerId, Settled
+from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.session.effects import Acknowledge, Append, Effect, Token
 from arneb_core.api.position import Position
 
 
-class Collecting(Protocol):
-    """A publisher, as far as the agenda knows it."""
+class Publishing(Protocol):
+    """A publisher, as far as the effect queue knows it."""
 
     def end_run(self) -> None:
         """Order what has been collected."""
@@ -31,22 +31,22 @@ class Collecting(Protocol):
         ...
 
 
-class Agenda:
+class EffectQueue:
     """Collects effects until they are taken.
 
-    Invariants: ``_collecting`` is the only publisher with a run that is not on the agenda yet;
+    Invariants: ``_collecting`` is the only publisher with a run that is not in the queue yet;
     ``_appends`` has whoever ordered an append that is not committed.
     """
 
     def __init__(self) -> None:
         self._effects: list[Effect] = []
-        self._collecting: Collecting | None = None
+        self._collecting: Publishing | None = None
         self._acknowledged: dict[ConsumerId, list[Position]] = {}
         self._tokens = 0
-        self._appends: dict[Token, tuple[Collecting, int]] = {}
+        self._appends: dict[Token, tuple[Publishing, int]] = {}
 
     def __repr__(self) -> str:
-        return f"<Agenda {len(self._effects)} effects, {len(self._appends)} appends under way>"
+        return f"<EffectQueue {len(self._effects)} effects, {len(self._appends)} appends under way>"
 
     @property
     def has_orders(self) -> bool:
@@ -72,7 +72,7 @@ class Agenda:
         self,
         queues: tuple[str, ...],
         entries: list[bytes],
-        publisher: Collecting,
+        publisher: Publishing,
         last_tag: int,
         *,
         expiring: bool = False,
@@ -85,11 +85,11 @@ class Agenda:
         self._appends[token] = publisher, last_tag
         self._effects.append(Append(queues, entries, token, expiring, delayed_by, list(delayed)))
 
-    def committed(self, token: Token) -> tuple[Collecting, int]:
+    def committed(self, token: Token) -> tuple[Publishing, int]:
         """Who ordered the append, and the last confirm tag of it."""
         return self._appends.pop(token)
 
-    def collecting(self, publisher: Collecting) -> None:
+    def collecting(self, publisher: Publishing) -> None:
         """``publisher`` has begun to collect a run; it will be told to end it."""
         if self._collecting is not None and self._collecting is not publisher:
             self._collecting.end_run()

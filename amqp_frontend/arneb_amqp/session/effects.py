@@ -13,7 +13,7 @@ from typing import NewType
 from pamqp.base import Frame as Command
 
 from arneb_amqp.routing.search import Search
-from arneb_amqp.session.consume.unacked import ConsumerId, Settled
+from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.wire.tables import Table
 from arneb_core.api.interface import Window
 
@@ -97,7 +97,7 @@ class Perform(Request):
 @dataclass(frozen=True, slots=True)
 class Consume(Request):
     """Attach a consumer. Deliveries for it may arrive before the answer does, which is a
-    :class:`~arneb_amqp.session.consume.stream_reader.Reading` if the queue is a stream, or else
+    :class:`~arneb_amqp.routing.stream_filter.StreamFilter` if the queue is a stream, or else
     None."""
 
     consumer: ConsumerId

@@ -1,4 +1,4 @@
-"""The outbox: everything that one wake-up wants to send, to be written once."""
+"""The output: everything that one wake-up wants to send, to be written once."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from arneb_amqp.wire.constants import CHANNEL_ZERO, ChannelId
 from arneb_amqp.wire.methods import encode_method
 
 
-class Outbox:
+class Output:
     """Encoded frames in the order of the wire; ``size`` is their bytes."""
 
     __slots__ = ("_chunks", "_muted", "size")
@@ -19,7 +19,7 @@ class Outbox:
         self.size = 0
 
     def __repr__(self) -> str:
-        return f"<Outbox {self.size} bytes in {len(self._chunks)} chunks>"
+        return f"<Output {self.size} bytes in {len(self._chunks)} chunks>"
 
     def send(self, channel: ChannelId, command: Command) -> None:
         """Queue a method without content."""

@@ -9,16 +9,9 @@ from arneb_amqp.wire.items import Item
 
 
 class Pause(Exception):
-    """The turn is over before the item."""
+    """The turn is over before the item. ``search``: what must be found first."""
 
-    def __init__(self, rest: Item | None = None) -> None:
+    def __init__(self, rest: Item | None = None, search: Search | None = None) -> None:
         super().__init__()
         self.rest = rest
-
-
-class StillSearching(Pause):
-    """It is not known yet where a message goes."""
-
-    def __init__(self, search: Search, rest: Item | None = None) -> None:
-        super().__init__(rest)
         self.search = search

@@ -1,6 +1,6 @@
 """Direct reply-to: the pseudo-queue through which a client gets answers to what it publishes.
 
-The rule: consuming from :data:`REPLY_TO` gives a channel a name of its own, for as long as the
+The rule: consuming from the pseudo-queue gives a channel a name of its own, for as long as the
 consumer is there; it takes the pseudo-queue's place in ``reply_to`` of what the channel publishes,
 and whoever publishes to that name through the default exchange answers this channel. The name
 is hard to guess, and nobody else can consume from it, purge or delete it.
@@ -8,17 +8,8 @@ is hard to guess, and nobody else can consume from it, purge or delete it.
 Source: RabbitMQ's documentation of direct reply-to; ``rabbit_channel`` for the errors.
 """
 
-from typing import Final
-
 from arneb_amqp.errors import precondition_failed
-
-REPLY_TO: Final = "amq.rabbitmq.reply-to"
-PREFIX: Final = REPLY_TO + "."
-
-
-def is_reply_queue(name: str) -> bool:
-    """It is a name that some channel was given."""
-    return name.startswith(PREFIX)
+from arneb_amqp.routing.reply_to import PREFIX
 
 
 class ReplyTo:

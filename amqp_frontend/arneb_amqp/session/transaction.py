@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final
 
 from arneb_amqp.errors import resource_error
-from arneb_amqp.session.consume.unacked import Pending, Settled
+from arneb_amqp.session.deliveries import Pending, Settled
 from arneb_amqp.session.effects import Commit
 
 ITEM_BYTES: Final = 512

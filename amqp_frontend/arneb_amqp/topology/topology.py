@@ -91,7 +91,7 @@ class Vhost:
         refusing = self.queues.refusing
         return bool(refusing) and not refusing.keys().isdisjoint(queues)
 
-    def answer_timeout_s(self, queue: str) -> float | None:
+    def ack_timeout_s(self, queue: str) -> float | None:
         """How long deliveries of ``queue`` may wait for their answers, if it says so itself."""
         timeout_ms = self.queues.argument(queue, CONSUMER_TIMEOUT)
         return None if timeout_ms is None else timeout_ms / 1000

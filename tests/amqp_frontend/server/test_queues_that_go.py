@@ -11,7 +11,7 @@ from tests.amqp_frontend.topology.conftest import ME
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.server.bridge import Bridge
-from arneb_amqp.session.consume.unacked import ConsumerId
+from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Append, Token
 from arneb_amqp.topology.queues.queue import Declaration
 from arneb_amqp.topology.topology import Topology

@@ -19,8 +19,8 @@ from pamqp.commands import Basic, Channel, Connection
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.routes import Routes
-from arneb_amqp.session.broker_context import Surroundings
 from arneb_amqp.session.connection.session import ConnectionSession
+from arneb_amqp.session.context import BrokerContext
 from arneb_amqp.session.effects import Append, Effect
 from arneb_amqp.session.events import Event
 from arneb_amqp.wire.constants import FRAME_METHOD, PROTOCOL_HEADER, ChannelId
@@ -122,7 +122,7 @@ class FakeVhost:
     def refuses(self, queues: object) -> bool:
         return False
 
-    def answer_timeout_s(self, queue: str) -> float | None:
+    def ack_timeout_s(self, queue: str) -> float | None:
         return self.timeouts_s.get(queue)
 
 
@@ -158,7 +158,7 @@ class Playbook:
     def __init__(self, config: AmqpConfig | None = None, *, loopback: bool = True) -> None:
         self.vhost = FakeVhost()
         self.names = iter(f"name{number}" for number in range(1000))
-        around = Surroundings(
+        around = BrokerContext(
             config or AmqpConfig(),
             lambda name: self.vhost if name == "/" else None,
             lambda: next(self.names),

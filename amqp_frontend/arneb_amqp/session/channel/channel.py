@@ -20,10 +20,12 @@ from arneb_amqp.errors import (
     not_implemented,
     precondition_failed,
 )
+from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.session.channel.declarer import Declarer
-from arneb_amqp.session.channel_context import Host
-from arneb_amqp.session.consume.deliverer import ChannelConsumer, Deliverer
-from arneb_amqp.session.consume.stream_reader import Reading, StreamReader
+from arneb_amqp.session.consume.deliverer import Deliverer
+from arneb_amqp.session.consume.stream_reader import StreamReader
+from arneb_amqp.session.context import ChannelContext, VhostContext
+from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Cancel, Get, Wake
 from arneb_amqp.session.events import Pulled
 from arneb_amqp.session.pauses import Pause
@@ -45,16 +47,16 @@ class Channel:
     Invariant: when ``state`` is not OPEN the channel has no consumers and nothing unanswered.
     """
 
-    __slots__ = ("_declarer", "_host", "deliverer", "id", "publisher", "state")
+    __slots__ = ("_context", "_declarer", "deliverer", "id", "publisher", "state")
 
-    def __init__(self, host: Host, id_: ChannelId) -> None:
-        self._host = host
+    def __init__(self, context: ChannelContext, vhost: VhostContext, id_: ChannelId) -> None:
+        self._context = context
         self.id = id_
         self.state = ChannelState.OPEN
         reply_to = ReplyTo()
-        self.publisher = Publisher(host, id_, reply_to)
-        self.deliverer = Deliverer(host, id_, reply_to)
-        self._declarer = Declarer(host, self._send)
+        self.publisher = Publisher(context, vhost, id_, reply_to)
+        self.deliverer = Deliverer(context, vhost, id_, reply_to)
+        self._declarer = Declarer(context, self._send)
 
     def __repr__(self) -> str:
         return f"<Channel {self.id} {self.state.value}, {len(self.deliverer.unacked)} unacked>"
@@ -114,8 +116,8 @@ class Channel:
             return
         self.publisher.close()
         self._move(ChannelInput.FAIL)
-        self._host.outbox.send(self.id, close_channel(error))
-        self._host.ask(self.deliverer.leave(), lambda _: None)
+        self._context.output.send(self.id, close_channel(error))
+        self._context.ask(self.deliverer.leave(), lambda _: None)
 
     def end(self) -> None:
         """The connection ends, and the channel with it."""
@@ -129,10 +131,10 @@ class Channel:
             return
         self.publisher.close()
         self._move(ChannelInput.PEER_CLOSE)
-        self._host.ask(self.deliverer.leave(), lambda _: self._send_close_ok())
+        self._context.ask(self.deliverer.leave(), lambda _: self._send_close_ok())
 
     def _send_close_ok(self) -> None:
-        self._host.outbox.send(self.id, make(Methods.CloseOk))
+        self._context.output.send(self.id, make(Methods.CloseOk))
 
     def _move(self, happened: ChannelInput) -> None:
         self.state = next_channel_state(self.state, happened)
@@ -140,7 +142,7 @@ class Channel:
     def _send(self, kind: type[Command], **fields: object) -> None:
         """Send a method, unless the channel is closing: what was asked before is answered late."""
         if self.state is ChannelState.OPEN:
-            self._host.outbox.send(self.id, make(kind, **fields))
+            self._context.output.send(self.id, make(kind, **fields))
 
     def _send_unless(self, nowait: bool, kind: type[Command], **fields: object) -> None:
         if not nowait:
@@ -154,7 +156,7 @@ class Channel:
         self._send(Methods.FlowOk, active=True)
 
     def _access(self, _: Command) -> None:
-        self._host.outbox.send(self.id, Access.RequestOk())
+        self._context.output.send(self.id, Access.RequestOk())
 
     # The basic class.
 
@@ -170,7 +172,7 @@ class Channel:
             deliverer.prefetch, deliverer.window.limit = method.prefetch_count, 0
         if before and not 0 < deliverer.window.limit <= before:
             ids = tuple(consumer.id for consumer in deliverer.consumers.values())
-            self._host.agenda.emit(Wake(ids))
+            self._context.effects.emit(Wake(ids))
         self._send(Basic.QosOk)
 
     def _consume(self, method: Basic.Consume) -> None:
@@ -179,13 +181,13 @@ class Channel:
             exclusive=method.exclusive, arguments=_table(method.arguments),
         )  # fmt: skip
 
-        def attached(reading: object) -> None:
+        def attached(filter_: object) -> None:
             self._send_unless(method.nowait, Basic.ConsumeOk, consumer_tag=consumer.tag)
-            if isinstance(reading, Reading):
-                consumer.stream = StreamReader(reading)
+            if isinstance(filter_, StreamFilter):
+                consumer.stream = StreamReader(filter_)
             self.deliverer.attached(consumer)
 
-        self._host.ask(request, attached)
+        self._context.ask(request, attached)
 
     def _cancel(self, method: Basic.Cancel) -> None:
         tag, nowait = cast("str", method.consumer_tag), method.nowait
@@ -199,7 +201,7 @@ class Channel:
         if consumer is None:
             cancelled(None)
         else:
-            self._host.ask(Cancel(consumer.id), cancelled)
+            self._context.ask(Cancel(consumer.id), cancelled)
 
     def _get(self, method: Basic.Get) -> None:
         queue, no_ack = self._declarer.expanded(method.queue), method.no_ack
@@ -212,7 +214,7 @@ class Channel:
             self.deliverer.send_pulled(queue, value, no_ack=no_ack)
 
         getter = self.deliverer.getter(queue, no_ack=no_ack)
-        self._host.ask(Get(getter, queue, no_ack), pulled)
+        self._context.ask(Get(getter, queue, no_ack), pulled)
 
     def _nack(self, method: Basic.Nack) -> None:
         if method.multiple and not method.delivery_tag:
@@ -264,7 +266,7 @@ class Channel:
             self._send(Tx.CommitOk)
 
         self.publisher.send_returns(transaction)
-        self._host.ask(transaction.commit(self._host.now_ms), committed)
+        self._context.ask(transaction.commit(self._context.now_ms), committed)
 
     def _rollback(self, _: Command) -> None:
         self.deliverer.rollback(self._transaction())
@@ -274,19 +276,20 @@ class Channel:
     def _begin_transaction(self) -> None:
         if self.publisher.transaction is not None:
             self.publisher.transaction.end()
-        self.publisher.transaction = Transaction(self._host.transaction_bytes)
+        self.publisher.transaction = Transaction(self._context.transaction_bytes)
 
     def _transaction(self) -> Transaction:
         if self.publisher.transaction is None:
             raise precondition_failed("channel is not transactional")
         return self.publisher.transaction
 
-    def consumer_closed(self, consumer: ChannelConsumer) -> None:
+    def consumer_closed(self, id_: ConsumerId) -> None:
         """The queue of a consumer went away."""
-        known = self.deliverer.consumers.get(consumer.tag) is consumer
-        self.deliverer.remove(consumer)
-        if known and self._host.cancel_notify:
-            self._declarer.consumer_closed(consumer.tag)
+        for consumer in list(self.deliverer.consumers.values()):
+            if consumer.id == id_:
+                self.deliverer.remove(consumer)
+                if self._context.cancel_notify:
+                    self._declarer.consumer_closed(consumer.tag)
 
 
 def _table(arguments: object) -> Table:

@@ -11,7 +11,7 @@ from pamqp.base import Frame as Command
 from pamqp.commands import Basic, Exchange, Queue
 
 from arneb_amqp.errors import not_found
-from arneb_amqp.session.channel_context import Host
+from arneb_amqp.session.context import ChannelContext
 from arneb_amqp.session.effects import Perform
 from arneb_amqp.session.events import QueueDeclared
 
@@ -25,10 +25,10 @@ class Answering(Protocol):
 class Declarer:
     """The declaring half of a channel."""
 
-    __slots__ = ("_host", "_last_queue", "_late", "_send")
+    __slots__ = ("_context", "_last_queue", "_late", "_send")
 
-    def __init__(self, host: Host, send: Answering) -> None:
-        self._host = host
+    def __init__(self, context: ChannelContext, send: Answering) -> None:
+        self._context = context
         self._send = send
         self._last_queue = ""
         self._late: list[str] | None = None
@@ -86,7 +86,7 @@ class Declarer:
                 message_count=value.message_count, consumer_count=value.consumer_count,
             )  # fmt: skip
 
-        self._host.ask(Perform(method), declared)
+        self._context.ask(Perform(method), declared)
 
     def _delete_queue(self, method: Queue.Delete) -> None:
         method.queue = _stripped(self.expanded(method.queue))
@@ -98,11 +98,11 @@ class Declarer:
                 self._send(Basic.Cancel, consumer_tag=tag, nowait=True)
 
         self._late = []
-        self._host.ask(Perform(method), deleted)
+        self._context.ask(Perform(method), deleted)
 
     def _purge_queue(self, method: Queue.Purge) -> None:
         method.queue = self.expanded(method.queue)
-        self._host.ask(
+        self._context.ask(
             Perform(method),
             lambda count: self._send_unless(method.nowait, Queue.PurgeOk, message_count=count),
         )
@@ -122,7 +122,7 @@ class Declarer:
         method.exchange = _stripped(method.exchange)
 
     def _perform(self, method: Command, ok: type[Command], nowait: bool) -> None:
-        self._host.ask(Perform(method), lambda _: self._send_unless(nowait, ok))
+        self._context.ask(Perform(method), lambda _: self._send_unless(nowait, ok))
 
     def _send_unless(self, nowait: bool, kind: type[Command], **fields: object) -> None:
         if not nowait:

@@ -22,13 +22,13 @@ from arneb_amqp.errors import (
     connection_forced,
     not_allowed,
 )
-from arneb_amqp.session.broker_context import Surroundings, Vhost
 from arneb_amqp.session.connection import handshake
 from arneb_amqp.session.connection.heartbeats import NEVER, Beat, Heartbeats
 from arneb_amqp.session.connection.throttle import Throttle
-from arneb_amqp.session.effect_queue import Agenda
+from arneb_amqp.session.context import BrokerContext, VhostContext
+from arneb_amqp.session.effect_queue import EffectQueue
 from arneb_amqp.session.effects import Disconnect, EndConnection, Request
-from arneb_amqp.session.output import Outbox
+from arneb_amqp.session.output import Output
 from arneb_amqp.session.transitions import (
     ConnectionInput,
     ConnectionState,
@@ -66,9 +66,9 @@ class Lifecycle(ABC):
     in order.
     """
 
-    def __init__(self, around: Surroundings, now: float) -> None:
-        self._around = around
-        self._config = around.config
+    def __init__(self, broker: BrokerContext, now: float) -> None:
+        self._broker = broker
+        self._config = broker.config
         self.state = ConnectionState.AWAITING_HEADER
         self.now = now
         self._heartbeats = Heartbeats(now)
@@ -79,8 +79,8 @@ class Lifecycle(ABC):
             message_bytes_max=self._config.message_bytes_max,
             partial_bytes_max=self._config.partial_bytes_max,
         )
-        self.agenda = Agenda()
-        self.outbox = Outbox()
+        self.effects = EffectQueue()
+        self.output = Output()
         self.waiting: deque[Waiting] = deque()
         self.current: tuple[ChannelId, tuple[int, int]] = (CHANNEL_ZERO, NO_METHOD)
         """Channel and method of the input that is being handled."""
@@ -90,7 +90,7 @@ class Lifecycle(ABC):
         self._blocked_notify = False
         self.frame_bytes_max = FRAME_BYTES_MIN
         self.channel_max = 0
-        self.vhost: Vhost | None = None
+        self.vhost: VhostContext | None = None
 
     @abstractmethod
     def end_channels(self) -> None:
@@ -98,7 +98,7 @@ class Lifecycle(ABC):
 
     def ask(self, request: Request, then: Callable[[object], None]) -> None:
         """Order a request and stop handling input until it is answered."""
-        self.agenda.emit(request)
+        self.effects.emit(request)
         self.waiting.append(Waiting(then, *self.current))
 
     # Time.
@@ -117,7 +117,7 @@ class Lifecycle(ABC):
             return
         match self._heartbeats.check(now):
             case Beat.SEND:
-                self.outbox.send_chunks((HEARTBEAT_FRAME,))
+                self.output.send_chunks((HEARTBEAT_FRAME,))
             case Beat.GIVE_UP:
                 self.cut("missed heartbeats from client")
             case Beat.NOTHING:
@@ -139,14 +139,14 @@ class Lifecycle(ABC):
         # A client that is not read cannot show that it lives.
         self._heartbeats.received(NEVER)
         if self._blocked_notify:
-            self.outbox.send(CHANNEL_ZERO, make(Connection.Blocked, reason=self.throttle.reason))
+            self.output.send(CHANNEL_ZERO, make(Connection.Blocked, reason=self.throttle.reason))
 
     def shortage_changed(self, short: Short) -> None:
         """Something else is short now, or nothing."""
         if self.throttle.change(short):
             self._heartbeats.received(self.now)
             if self._blocked_notify:
-                self.outbox.send(CHANNEL_ZERO, make(Connection.Unblocked))
+                self.output.send(CHANNEL_ZERO, make(Connection.Unblocked))
 
     # Beginning.
 
@@ -157,13 +157,13 @@ class Lifecycle(ABC):
         except BadProtocolHeader:
             # 4.2.2: "... the server MUST ... write a valid protocol header ... and then
             # close the socket connection."
-            self.outbox.send_chunks((PROTOCOL_HEADER,))
+            self.output.send_chunks((PROTOCOL_HEADER,))
             self.cut("the peer does not speak AMQP 0-9-1")
             return b""
         if rest is None:
             return b""
         self._move(ConnectionInput.HEADER)
-        self.outbox.send(CHANNEL_ZERO, handshake.start(self._config))
+        self.output.send(CHANNEL_ZERO, handshake.start(self._config))
         return rest
 
     def handle_method(self, method: Command) -> None:
@@ -171,7 +171,7 @@ class Lifecycle(ABC):
         happened, handler = _METHODS.get(type(method), _UNEXPECTED)
         if self.state in _DEAF:
             if happened is ConnectionInput.PEER_CLOSE:
-                self.outbox.send(CHANNEL_ZERO, make(Connection.CloseOk))
+                self.output.send(CHANNEL_ZERO, make(Connection.CloseOk))
             elif happened is ConnectionInput.PEER_CLOSE_OK:
                 self.cut("closed")
             return
@@ -187,7 +187,7 @@ class Lifecycle(ABC):
 
     def _start_ok(self, method: Connection.StartOk) -> None:
         try:
-            client = handshake.log_in(method, self._config, loopback=self._around.loopback)
+            client = handshake.log_in(method, self._config, loopback=self._broker.loopback)
         except AmqpError as error:
             if isinstance(error, ChannelException) and handshake.wants_failure(method):
                 raise
@@ -197,7 +197,7 @@ class Lifecycle(ABC):
         self._blocked_notify = client.blocked_notify
         # A client may go on to use what is offered before it has seen that we agree.
         self.reader.frame_bytes_max = self._config.frame_bytes_max
-        self.outbox.send(CHANNEL_ZERO, handshake.tune(self._config))
+        self.output.send(CHANNEL_ZERO, handshake.tune(self._config))
 
     def _tune_ok(self, method: Connection.TuneOk) -> None:
         limits = handshake.agree(method, self._config)
@@ -206,15 +206,15 @@ class Lifecycle(ABC):
         self._heartbeats.interval_s = limits.heartbeat_s
 
     def _open(self, method: Connection.Open) -> None:
-        self.vhost = self._around.vhosts(method.virtual_host)
+        self.vhost = self._broker.vhosts(method.virtual_host)
         if self.vhost is None:
             raise not_allowed(f"vhost {method.virtual_host} not found")
         self._deadline = NEVER
-        self.outbox.send(CHANNEL_ZERO, make(Connection.OpenOk, known_hosts=""))
+        self.output.send(CHANNEL_ZERO, make(Connection.OpenOk, known_hosts=""))
 
     def _update_secret(self, _: Connection.UpdateSecret) -> None:
         # There are no tokens that run out, so there is nothing to renew.
-        self.outbox.send(CHANNEL_ZERO, make(Connection.UpdateSecretOk))
+        self.output.send(CHANNEL_ZERO, make(Connection.UpdateSecretOk))
 
     def _refuse(self, _: Command) -> None:
         raise self.unexpected()
@@ -225,7 +225,7 @@ class Lifecycle(ABC):
         self.end_channels()
 
         def ended(_: object) -> None:
-            self.outbox.send(CHANNEL_ZERO, make(Connection.CloseOk))
+            self.output.send(CHANNEL_ZERO, make(Connection.CloseOk))
             # 1.4.2.11: the client closes the socket when it has read this. If ours were closed
             # first, some clients would take their own goodbye for a broken connection.
             self.cut("closed by the client", peer_first=True)
@@ -244,9 +244,9 @@ class Lifecycle(ABC):
             self.cut(error.explanation)
             return
         self.end_channels()
-        self.outbox.mute_channels()
+        self.output.mute_channels()
         self._move(ConnectionInput.FAIL)
-        self.outbox.send(CHANNEL_ZERO, close_connection(error))
+        self.output.send(CHANNEL_ZERO, close_connection(error))
         self.reader.close()
         self._deadline = self.now + self._config.close_s
         self.ask(EndConnection(), lambda _: None)
@@ -266,7 +266,7 @@ class Lifecycle(ABC):
         self._disconnected = True
         self.end_channels()
         self._move(ConnectionInput.CUT)
-        self.agenda.emit(Disconnect(reason, peer_first))
+        self.effects.emit(Disconnect(reason, peer_first))
 
     def _move(self, happened: ConnectionInput) -> None:
         self.state = next_state(self.state, happened)

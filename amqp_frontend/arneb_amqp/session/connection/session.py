@@ -12,7 +12,7 @@ earlier effects, deliveries and timers do not.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pamqp.commands import Basic
@@ -26,14 +26,13 @@ from arneb_amqp.errors import (
     not_allowed,
     unexpected_frame,
 )
-from arneb_amqp.routing.routes import Routes
-from arneb_amqp.session.broker_context import Surroundings
+from arneb_amqp.routing.search import Search, StillSearching
 from arneb_amqp.session.channel.channel import Channel
 from arneb_amqp.session.connection.lifecycle import Lifecycle
 from arneb_amqp.session.consume.ack_timeouts import look_s
-from arneb_amqp.session.consume.deliverer import ChannelConsumer
-from arneb_amqp.session.consume.unacked import ConsumerId, consumer_of
-from arneb_amqp.session.effect_queue import Collecting
+from arneb_amqp.session.context import BrokerContext, RegisteredConsumer
+from arneb_amqp.session.deliveries import ConsumerId, consumer_of
+from arneb_amqp.session.effect_queue import Publishing
 from arneb_amqp.session.effects import Effect, Find
 from arneb_amqp.session.events import (
     Answered,
@@ -44,7 +43,7 @@ from arneb_amqp.session.events import (
     ShortageChanged,
     Shutdown,
 )
-from arneb_amqp.session.pauses import Pause, StillSearching
+from arneb_amqp.session.pauses import Pause
 from arneb_amqp.session.transaction import TransactionBytes
 from arneb_amqp.session.transitions import ChannelState, ConnectionState
 from arneb_amqp.wire.constants import (
@@ -76,17 +75,17 @@ BASIC_ACK: Final = (CLASS_BASIC, 80)
 class ConnectionSession(Lifecycle):
     """One connection with its channels and their consumers."""
 
-    def __init__(self, around: Surroundings, now: float) -> None:
-        super().__init__(around, now)
+    def __init__(self, broker: BrokerContext, now: float) -> None:
+        super().__init__(broker, now)
         self.now_ms = 0
         self.work_left = 0
         self._items: deque[Item] = deque()
         self._channels: dict[ChannelId, Channel] = {}
         self._consumer_ids = 0
-        self._consumers: dict[ConsumerId, ChannelConsumer] = {}
-        self._confirming: dict[Collecting, None] = {}
-        self._timeout_s = around.config.consumer_timeout_s
-        self.transaction_bytes = TransactionBytes(around.config.transaction_bytes_max)
+        self._consumers: dict[ConsumerId, RegisteredConsumer] = {}
+        self._confirming: dict[Publishing, None] = {}
+        self._timeout_s = broker.config.consumer_timeout_s
+        self.transaction_bytes = TransactionBytes(broker.config.transaction_bytes_max)
         self._look_s = look_s(self._timeout_s)
         self._next_look = now + self._look_s
         self.timer_nearer = False
@@ -95,7 +94,7 @@ class ConnectionSession(Lifecycle):
     def __repr__(self) -> str:
         return (
             f"<ConnectionSession {self.state.value}, {len(self._channels)} channels, "
-            f"{self.agenda!r}, {len(self.waiting)} requests>"
+            f"{self.effects!r}, {len(self.waiting)} requests>"
         )
 
     # Input.
@@ -130,7 +129,7 @@ class ConnectionSession(Lifecycle):
         self.now, self.now_ms = now, now_ms
         match event:
             case Committed(token, error, refused):
-                publisher, last_tag = self.agenda.committed(token)
+                publisher, last_tag = self.effects.committed(token)
                 publisher.committed(last_tag, error, refused=refused)
             case Answered(value):
                 waiting = self.waiting.popleft()
@@ -146,7 +145,7 @@ class ConnectionSession(Lifecycle):
                     channel.deliverer.orphaned(id_)
                 consumer = self._consumers.get(consumer_of(id_))
                 if consumer is not None:
-                    self._channels[consumer.deliverer.channel].consumer_closed(consumer)
+                    self._channels[consumer.channel].consumer_closed(consumer.id)
             case ShortageChanged(short):
                 self.shortage_changed(short)
                 self._advance()
@@ -184,7 +183,7 @@ class ConnectionSession(Lifecycle):
 
     def take_effects(self) -> list[Effect]:
         """What is to be done, in order; the session waits for an answer to each request."""
-        return self.agenda.take()
+        return self.effects.take()
 
     def data_to_send(self, now: float) -> bytes:
         """What is to be written, all that has come up since the last call."""
@@ -192,42 +191,21 @@ class ConnectionSession(Lifecycle):
             for publisher in self._confirming:
                 publisher.send_confirms()
             self._confirming.clear()
-        if not self.outbox.size:
+        if not self.output.size:
             return b""
         self.sent(now)
-        return self.outbox.take()
+        return self.output.take()
 
-    # What channels use (see arneb_amqp.session.channel_context).
+    # What channels use (see arneb_amqp.session.context).
 
-    @property
-    def routes(self) -> Routes:
-        """The routes of the vhost."""
-        assert self.vhost is not None, "channels come after connection.open"
-        return self.vhost.routes
-
-    def foreign_topic(self, queue: str) -> bool:
-        """Somebody else made a topic where that queue would be."""
-        assert self.vhost is not None, "channels come after connection.open"
-        return self.vhost.foreign_topic(queue)
-
-    def refuses(self, queues: Sequence[str]) -> bool:
-        """One of ``queues`` may refuse a publish."""
-        assert self.vhost is not None, "channels come after connection.open"
-        return self.vhost.refuses(queues)
-
-    def answer_timeout_s(self, queue: str) -> float | None:
-        """How long deliveries of ``queue`` may wait for their answers, if it says so itself."""
-        assert self.vhost is not None, "channels come after connection.open"
-        return self.vhost.answer_timeout_s(queue)
-
-    def look_within(self, timeout_s: float) -> None:
-        """Look at unanswered deliveries as often as this timeout takes."""
+    def check_ack_timeouts_within(self, timeout_s: float) -> None:
+        """Check unanswered deliveries as often as this timeout takes."""
         if look_s(timeout_s) < self._look_s:
             self._look_s = look_s(timeout_s)
             self._next_look = min(self._next_look, self.now + self._look_s)
             self.timer_nearer = True
 
-    def confirming(self, publisher: Collecting) -> None:
+    def confirming(self, publisher: Publishing) -> None:
         """``publisher`` has confirms to send."""
         self._confirming[publisher] = None
 
@@ -236,7 +214,7 @@ class ConnectionSession(Lifecycle):
         self._consumer_ids += 1
         return ConsumerId(self._consumer_ids)
 
-    def register(self, consumer: ChannelConsumer) -> None:
+    def register(self, consumer: RegisteredConsumer) -> None:
         """Send this consumer's deliveries to it."""
         self._consumers[consumer.id] = consumer
 
@@ -246,7 +224,7 @@ class ConnectionSession(Lifecycle):
 
     def new_name(self) -> str:
         """The random part of a name that the server gives."""
-        return self._around.new_name()
+        return self._broker.new_name()
 
     def failed(self, channel: ChannelId, error: AmqpError) -> None:
         """Close what ``error`` belongs to."""
@@ -286,16 +264,18 @@ class ConnectionSession(Lifecycle):
             try:
                 handle(self, item)
             except Pause as pause:
-                self._pause(pause, item)
+                self._pause(pause.rest or item, pause.search)
+            except StillSearching as still:
+                self._pause(item, still.search)
             except AmqpError as error:
                 channel, method = self.current
                 self.failed(channel, error.caused_by(method))
 
-    def _pause(self, pause: Pause, item: Item) -> None:
-        """Handle the rest of an item later."""
-        self._items.appendleft(pause.rest or item)
-        if isinstance(pause, StillSearching):
-            self.ask(Find(pause.search), lambda _: None)
+    def _pause(self, rest: Item, search: Search | None) -> None:
+        """Handle the rest of an item later, and not before ``search`` is over."""
+        self._items.appendleft(rest)
+        if search is not None:
+            self.ask(Find(search), lambda _: None)
 
     def _publish_run(self, item: PublishRun) -> None:
         if self._held_back(item):
@@ -368,8 +348,9 @@ class ConnectionSession(Lifecycle):
 
     def _open_channel(self, id_: ChannelId) -> None:
         self._check_channel_count()
-        self._channels[id_] = Channel(self, id_)
-        self.outbox.send(id_, make(ChannelMethods.OpenOk, channel_id=""))
+        assert self.vhost is not None, "channels come after connection.open"
+        self._channels[id_] = Channel(self, self.vhost, id_)
+        self.output.send(id_, make(ChannelMethods.OpenOk, channel_id=""))
 
     def _check_channel_count(self) -> None:
         """Whether there may be one channel more, in the words for a number that is not open."""

@@ -10,7 +10,8 @@ from collections.abc import Collection
 from typing import Final
 
 from arneb_amqp.errors import ChannelException, precondition_failed
-from arneb_amqp.session.consume.unacked import ConsumerId, Unacked
+from arneb_amqp.session.consume.unacked import Unacked
+from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.wire.constants import ChannelId
 
 LOOK_S_MAX: Final = 60.0

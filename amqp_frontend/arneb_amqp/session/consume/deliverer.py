@@ -12,15 +12,17 @@ from operator import itemgetter
 from typing import Final
 
 from arneb_amqp.errors import not_allowed, not_implemented, precondition_failed
-from arneb_amqp.session.channel_context import Host
+from arneb_amqp.routing.reply_to import REPLY_TO
 from arneb_amqp.session.consume.ack_timeouts import Patience, timed_out
 from arneb_amqp.session.consume.stream_reader import StreamReader
-from arneb_amqp.session.consume.unacked import ConsumerId, Settled, Unacked, consumer_of
-from arneb_amqp.session.consume.unbatching import taken_apart
+from arneb_amqp.session.consume.unacked import Unacked
+from arneb_amqp.session.consume.unbatching import unbatched
+from arneb_amqp.session.context import ChannelContext, VhostContext
+from arneb_amqp.session.deliveries import ConsumerId, Settled, consumer_of
 from arneb_amqp.session.effects import Consume, Leave, Reject, Release, Wake
 from arneb_amqp.session.events import Pulled
 from arneb_amqp.session.pauses import Pause
-from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo
+from arneb_amqp.session.reply_to import ReplyTo
 from arneb_amqp.session.transaction import Answer, Transaction
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
@@ -63,6 +65,11 @@ class ChannelConsumer:
     stream: StreamReader | None = None
     """Its queue is a stream."""
 
+    @property
+    def channel(self) -> ChannelId:
+        """The channel that it belongs to."""
+        return self.deliverer.channel
+
     def deliver(self, owner: ConsumerId, run: Deliveries) -> None:
         """Send the run to the client. ``owner`` is the attachment that got it."""
         if self.state is ConsumerState.ACTIVE:
@@ -79,11 +86,12 @@ class Deliverer:
     """
 
     __slots__ = (
+        "_context",
         "_getters",
-        "_host",
         "_orphans",
         "_patience",
         "_streams",
+        "_vhost",
         "channel",
         "consumers",
         "prefetch",
@@ -92,8 +100,11 @@ class Deliverer:
         "window",
     )
 
-    def __init__(self, host: Host, channel: ChannelId, reply_to: ReplyTo) -> None:
-        self._host = host
+    def __init__(
+        self, context: ChannelContext, vhost: VhostContext, channel: ChannelId, reply_to: ReplyTo
+    ) -> None:
+        self._context = context
+        self._vhost = vhost
         self.reply_to = reply_to
         self.channel = channel
         self._getters: dict[tuple[str, bool], ConsumerId] = {}
@@ -114,19 +125,19 @@ class Deliverer:
             raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
         if answers:
             self.reply_to.check(no_ack=no_ack)
-        tag = tag or f"amq.ctag-{self._host.new_name()}"
+        tag = tag or f"amq.ctag-{self._context.new_name()}"
         if answers:
             # RabbitMQ has no queue there to which arguments could mean something.
-            queue, arguments = self.reply_to.begin(self._host.new_name(), tag), {}
+            queue, arguments = self.reply_to.begin(self._context.new_name(), tag), {}
         consumer = ChannelConsumer(
-            self._host.next_consumer(), self, tag, queue, no_ack,
-            DeliverEncoder(self.channel, tag, self._host.frame_bytes_max),
+            self._context.next_consumer(), self, tag, queue, no_ack,
+            DeliverEncoder(self.channel, tag, self._context.frame_bytes_max),
             ConsumerState.ATTACHING, [],
         )  # fmt: skip
         windows = (Window(self.prefetch), self.window)
         request = Consume(consumer.id, queue, tag, no_ack, exclusive, arguments, windows)
         self.consumers[tag] = consumer
-        self._host.register(consumer)
+        self._context.register(consumer)
         return consumer, request
 
     def attached(self, consumer: ChannelConsumer) -> None:
@@ -135,7 +146,7 @@ class Deliverer:
             return
         consumer.state = ConsumerState.ACTIVE
         if consumer.stream is not None:
-            self._streams[consumer.id] = consumer.stream.reading.queue
+            self._streams[consumer.id] = consumer.stream.filter.queue
         self._time(consumer.id, consumer.queue)
         early, consumer.early = consumer.early, []
         for owner, run in early:
@@ -147,7 +158,7 @@ class Deliverer:
         self.reply_to.ended(consumer.tag)
         if self.consumers.get(consumer.tag) is consumer:
             del self.consumers[consumer.tag]
-        self._host.forget(consumer.id)
+        self._context.forget(consumer.id)
 
     def orphaned(self, owner: ConsumerId) -> None:
         """The queue of a consumer is gone. What it has delivered can be answered to nobody, but
@@ -165,7 +176,7 @@ class Deliverer:
             self.window.in_flight -= freed
             if self.consumers:
                 ids = tuple(consumer.id for consumer in self.consumers.values())
-                self._host.agenda.emit(Wake(ids))
+                self._context.effects.emit(Wake(ids))
 
     def leave(self) -> Leave:
         """The channel ends: the request that gives back what is unanswered."""
@@ -181,7 +192,7 @@ class Deliverer:
         positions, entries = run.positions, run.entries
         masks: dict[int, int] = {}
         if bytes(map(_ORIGIN, entries)).strip(_AMQP):
-            positions, entries, masks = taken_apart(run, consumer.queue)
+            positions, entries, masks = unbatched(run, consumer.queue)
         if consumer.stream is not None:
             positions, entries, masks = self._of_stream(
                 owner, consumer.stream, run, positions, entries, masks
@@ -193,7 +204,7 @@ class Deliverer:
             redelivered = [place in run.redelivered for place in positions]
         first = self._tags(owner, positions, masks, no_ack=consumer.no_ack)
         chunks = consumer.encoder.encode_run(DeliveryTag(first), entries, redelivered)
-        self._host.outbox.send_chunks(chunks)
+        self._context.output.send_chunks(chunks)
 
     def _of_stream(
         self,
@@ -222,7 +233,7 @@ class Deliverer:
             else:
                 passed.places.append(place)
         if passed.messages:
-            self._host.agenda.acknowledge(passed)
+            self._context.effects.acknowledge(passed)
         wanted = stream.stamp([entries[i] for i in chosen], [offsets[i] for i in chosen])
         left = {new: masks[old] for new, old in enumerate(chosen) if old in masks}
         return [positions[i] for i in chosen], wanted, left
@@ -235,7 +246,7 @@ class Deliverer:
             return
         groups, unknown = self.unacked.take(tags)
         for settled in groups:
-            self._host.agenda.acknowledge(settled)
+            self._context.effects.acknowledge(settled)
         if self._orphans:
             self._answered(groups)
         if unknown is not None:
@@ -251,7 +262,7 @@ class Deliverer:
         if unknown is not None:
             raise unknown_tag(unknown)
         for settled in groups:
-            self._host.agenda.acknowledge(settled)
+            self._context.effects.acknowledge(settled)
         if self._orphans:
             self._answered(groups)
         if part is not None:
@@ -274,7 +285,7 @@ class Deliverer:
             raise unknown_tag(unknown)
         self._check_no_stream(groups)
         for settled in groups:
-            self._host.agenda.emit(Release(settled) if requeue else Reject(settled))
+            self._context.effects.emit(Release(settled) if requeue else Reject(settled))
         self._answered(groups)
         if part is not None:
             raise Pause
@@ -285,7 +296,7 @@ class Deliverer:
             return None
         part = self.unacked.part_through(tag, ANSWERS_PER_TURN)
         if part is not None:
-            self._host.work_left = 0
+            self._context.work_left = 0
         return part
 
     def check_answers(self, now: float, timeout_s: float) -> None:
@@ -296,24 +307,24 @@ class Deliverer:
 
     def _time(self, owner: ConsumerId, queue: str) -> None:
         """Deliveries of ``queue`` to ``owner`` begin: see how long they may be unanswered."""
-        timeout_s = self._host.answer_timeout_s(queue)
+        timeout_s = self._vhost.ack_timeout_s(queue)
         if timeout_s is not None:
             self._patience.begin(owner, timeout_s)
-            self._host.look_within(timeout_s)
+            self._context.check_ack_timeouts_within(timeout_s)
 
     def recover(self) -> None:
         """Give everything unanswered back."""
         groups = self.unacked.take_all()
         self._check_no_stream(groups)
         for settled in groups:
-            self._host.agenda.emit(Release(settled))
+            self._context.effects.emit(Release(settled))
         self._answered(groups)
 
     def getter(self, queue: str, *, no_ack: bool) -> ConsumerId:
         """Who is to hold what ``basic.get`` takes from ``queue``."""
         key = (queue, no_ack)
         if key not in self._getters:
-            self._getters[key] = self._host.next_consumer()
+            self._getters[key] = self._context.next_consumer()
             self._time(self._getters[key], queue)
         return self._getters[key]
 
@@ -323,15 +334,15 @@ class Deliverer:
         positions, entries = run.positions, run.entries
         masks: dict[int, int] = {}
         if entries[0][1] != Origin.AMQP:
-            positions, entries, masks = taken_apart(run, queue)
+            positions, entries, masks = unbatched(run, queue)
         assert len(entries) == 1, "basic.get pulls one message"
         redelivered = run.redelivered is not None and positions[0] in run.redelivered
         first = self._tags(pulled.owner, positions, masks, no_ack=no_ack)
         chunks = encode_get_ok(
             self.channel, DeliveryTag(first), redelivered, entries[0], pulled.message_count,
-            self._host.frame_bytes_max,
+            self._context.frame_bytes_max,
         )  # fmt: skip
-        self._host.outbox.send_chunks(chunks)
+        self._context.output.send_chunks(chunks)
 
     def _tags(
         self, owner: ConsumerId, positions: list[Position], masks: dict[int, int], *, no_ack: bool
@@ -373,9 +384,9 @@ class Deliverer:
     def settle(self, transaction: Transaction) -> None:
         """The transaction is committed: what it gave back or rejected goes its way."""
         for each in transaction.released:
-            self._host.agenda.emit(Release(each))
+            self._context.effects.emit(Release(each))
         for each in transaction.rejected:
-            self._host.agenda.emit(Reject(each))
+            self._context.effects.emit(Reject(each))
         for groups in (transaction.acknowledged, transaction.released, transaction.rejected):
             self._answered(groups)
 

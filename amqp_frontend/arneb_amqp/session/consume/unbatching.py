@@ -29,7 +29,7 @@ def _opened(entry: bytes) -> Sequence[Message]:
     return codecs()[Origin(entry[1])].decode(entry)
 
 
-def taken_apart(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes], dict[int, int]]:
+def unbatched(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes], dict[int, int]]:
     """The run as AMQP messages: entries of another origin translated, batches opened.
 
     Positions and entries by message, and the mask bit of each that is only a part of its

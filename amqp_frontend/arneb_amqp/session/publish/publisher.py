@@ -22,13 +22,14 @@ from arneb_amqp.routing.checks import carbon_copies, check_expiration, is_plain
 from arneb_amqp.routing.consistent_hash import seen_by_exchanges
 from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
+from arneb_amqp.routing.reply_to import REPLY_TO, is_reply_queue
 from arneb_amqp.routing.router import RouteResult
 from arneb_amqp.routing.routes import CachedRoute
-from arneb_amqp.routing.search import Search
-from arneb_amqp.session.channel_context import Host
-from arneb_amqp.session.pauses import Pause, StillSearching
+from arneb_amqp.routing.search import Search, StillSearching
+from arneb_amqp.session.context import ChannelContext, VhostContext
+from arneb_amqp.session.pauses import Pause
 from arneb_amqp.session.publish.confirms import Confirms
-from arneb_amqp.session.reply_to import REPLY_TO, ReplyTo, is_reply_queue
+from arneb_amqp.session.reply_to import ReplyTo
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
 from arneb_amqp.wire.content import properties_of, with_properties
@@ -79,22 +80,26 @@ class Publisher:
     __slots__ = (
         "_channel",
         "_closed",
+        "_context",
         "_delayed",
         "_delayed_by",
         "_entries",
         "_expiring",
         "_findings",
-        "_host",
         "_looked_at",
         "_queues",
         "_reply_to",
         "_search",
+        "_vhost",
         "confirms",
         "transaction",
     )
 
-    def __init__(self, host: Host, channel: ChannelId, reply_to: ReplyTo) -> None:
-        self._host = host
+    def __init__(
+        self, context: ChannelContext, vhost: VhostContext, channel: ChannelId, reply_to: ReplyTo
+    ) -> None:
+        self._context = context
+        self._vhost = vhost
         self._reply_to = reply_to
         self._channel = channel
         self._queues: tuple[str, ...] = ()
@@ -111,18 +116,18 @@ class Publisher:
 
     def publish_run(self, run: PublishRun) -> None:
         """Messages that differ in content only."""
-        route = self._host.routes.find(run.route)
+        route = self._vhost.routes.find(run.route)
         if route.depends_on_headers:
             self._publish_by_headers(route, run)
             return
-        head = route.head(self._host.now_ms, persistent=run.persistent)
+        head = route.head(self._context.now_ms, persistent=run.persistent)
         self._put(self._queues_of(route), list(map(add, repeat(head), run.bodies)))
 
     def publish(self, item: Publish) -> None:
         """One message with something about it. Raises RabbitMQ's errors."""
         if item.immediate:
             raise not_implemented("immediate=true", BASIC_PUBLISH)
-        route = self._host.routes.find(item.route)
+        route = self._vhost.routes.find(item.route)
         if item.properties != self._looked_at:
             self._findings = self._look(item.properties)
             # The name in the pseudo-queue's place may change from one message to the next.
@@ -155,7 +160,7 @@ class Publisher:
         if is_delayed and not queues:
             return
         if queues or not item.mandatory:
-            now_ms, expires_at_ms = self._host.now_ms, 0
+            now_ms, expires_at_ms = self._context.now_ms, 0
             if found.expiration_ms is not None:
                 expires_at_ms = now_ms + found.expiration_ms
             head = route.head(
@@ -177,13 +182,15 @@ class Publisher:
         count = len(entries) or len(kept)
         last_tag = 0 if self.confirms is None else self.confirms.expect(count)
         if kept:
-            self._host.agenda.append(
+            self._context.effects.append(
                 self._queues if entries else (), entries, self, last_tag,
                 expiring=self._expiring, delayed_by=self._delayed_by, delayed=kept,
             )  # fmt: skip
             self._delayed = []
         else:
-            self._host.agenda.append(self._queues, entries, self, last_tag, expiring=self._expiring)
+            self._context.effects.append(
+                self._queues, entries, self, last_tag, expiring=self._expiring
+            )
         self._entries = []
         self._expiring = False
 
@@ -203,10 +210,10 @@ class Publisher:
             return
         if self.confirms is not None and last_tag:
             self.confirms.complete(last_tag, kept=error is None and not refused)
-            self._host.confirming(self)
+            self._context.confirming(self)
         elif error is not None:
             # Without confirms there is no other way to say that messages were lost.
-            self._host.failed(self._channel, error.caused_by(BASIC_PUBLISH))
+            self._context.failed(self._channel, error.caused_by(BASIC_PUBLISH))
 
     def send_confirms(self) -> None:
         """Queue the confirms that are due."""
@@ -215,11 +222,11 @@ class Publisher:
         for confirm in self.confirms.take():
             encode = encode_ack if confirm.kept else encode_nack
             tag = DeliveryTag(confirm.tag)
-            self._host.outbox.send_chunks((encode(self._channel, tag, confirm.multiple),))
+            self._context.output.send_chunks((encode(self._channel, tag, confirm.multiple),))
 
     def send_returns(self, transaction: Transaction) -> None:
         """Queue the returns of a transaction that is being committed."""
-        self._host.outbox.send_chunks(transaction.returned)
+        self._context.output.send_chunks(transaction.returned)
 
     def _put(
         self,
@@ -235,7 +242,7 @@ class Publisher:
         elif joins:
             self._queues, self._entries, self._expiring = queues, entries, expiring
             self.end_run()
-        elif queues and self._host.refuses(queues):
+        elif queues and self._vhost.refuses(queues):
             self._put_alone(queues, entries, expiring=expiring)
         elif queues and queues == self._queues and self._entries:
             self._entries += entries
@@ -244,12 +251,12 @@ class Publisher:
             # Confirm tags follow the order of publishing, so the run before ends here.
             self.end_run()
             self._queues, self._entries = queues, entries
-            self._host.agenda.collecting(self)
+            self._context.effects.collecting(self)
             self._expiring = expiring
         elif self.confirms is not None:
             self.end_run()
             self.confirms.complete(self.confirms.expect(len(entries)), kept=True)
-            self._host.confirming(self)
+            self._context.confirming(self)
 
     def _put_delayed(self, exchanges: tuple[str, ...], entry: bytes, *, alone: bool) -> None:
         """``exchanges`` keep the message."""
@@ -260,7 +267,7 @@ class Publisher:
         else:
             self.end_run()
             self._delayed_by, self._delayed = exchanges, [entry]
-            self._host.agenda.collecting(self)
+            self._context.effects.collecting(self)
 
     def _delay(
         self,
@@ -279,7 +286,7 @@ class Publisher:
         properties = replace(properties, headers=delayed(headers, delay_ms))
         if properties.reply_to == REPLY_TO:
             properties = replace(properties, reply_to=self._reply_to.current)
-        now_ms = self._host.now_ms
+        now_ms = self._context.now_ms
         head = route.head(
             now_ms, persistent=persistent, priority=priority, deliver_at_ms=now_ms + delay_ms
         )
@@ -290,26 +297,25 @@ class Publisher:
         for entry in entries:
             self.end_run()
             self._queues, self._entries, self._expiring = queues, [entry], expiring
-            self._host.agenda.collecting(self)
+            self._context.effects.collecting(self)
         self.end_run()
 
     def _queues_of(self, route: CachedRoute) -> tuple[str, ...]:
         if route.queues or route.exchange != DEFAULT_EXCHANGE:
             return route.queues
-        return (route.routing_key,) if self._host.foreign_topic(route.routing_key) else ()
+        return (route.routing_key,) if self._vhost.foreign_topic(route.routing_key) else ()
 
     def _publish_by_headers(self, route: CachedRoute, run: PublishRun) -> None:
-        head = route.head(self._host.now_ms, persistent=run.persistent)
+        head = route.head(self._context.now_ms, persistent=run.persistent)
         for at, body in enumerate(run.bodies):
-            if self._host.work_left <= 0:
+            if self._context.work_left <= 0:
                 raise Pause(replace(run, bodies=run.bodies[at:]))
             raw = properties_of(body)
             properties = decode_properties(raw)
             try:
                 result = self._routed(route, seen_by_exchanges(properties), (), len(raw))
-            except StillSearching as pause:
-                pause.rest = replace(run, bodies=run.bodies[at:])
-                raise
+            except StillSearching as found:
+                raise Pause(replace(run, bodies=run.bodies[at:]), found.search) from None
             if result.delayed_by:
                 entry = self._delay(route, properties, body, persistent=run.persistent, priority=0)
                 self._put_delayed(result.delayed_by, entry, alone=bool(result.queues))
@@ -326,12 +332,12 @@ class Publisher:
         search, self._search = self._search, None
         asked = route.exchange, route.routing_key, headers, copies
         if search is None or not search.answers(*asked):
-            self._host.work_left -= ROUTE_WORK + property_bytes // PROPERTY_BYTES_PER_WORK
-            search = Search(self._host.routes.router, *asked)
+            self._context.work_left -= ROUTE_WORK + property_bytes // PROPERTY_BYTES_PER_WORK
+            search = Search(self._vhost.routes.router, *asked)
             if not search.step():
                 self._search = search
                 raise StillSearching(search)
-        self._host.work_left -= len(search.result.queues)
+        self._context.work_left -= len(search.result.queues)
         return search.result
 
     def _look(self, raw: bytes) -> _Findings:
@@ -343,10 +349,10 @@ class Publisher:
         properties = decode_properties(raw)
         asks = properties.reply_to == REPLY_TO
         answers_to = self._reply_to.current if asks else properties.reply_to
-        if properties.user_id is not None and properties.user_id != self._host.user:
+        if properties.user_id is not None and properties.user_id != self._context.user:
             raise precondition_failed(
                 f"user_id property set to '{properties.user_id}' "
-                f"but authenticated user was '{self._host.user}'"
+                f"but authenticated user was '{self._context.user}'"
             )
         expiration_ms = check_expiration(properties.expiration)
         copies, kept = carbon_copies(properties)
@@ -366,9 +372,9 @@ class Publisher:
         error = amqp_error(ReplyCode.NO_ROUTE)
         chunks = encode_return(
             self._channel, error.reply_code, error.reply_text, route, body,
-            self._host.frame_bytes_max,
+            self._context.frame_bytes_max,
         )  # fmt: skip
         if self.transaction is not None:
             self.transaction.give_back(chunks)
         else:
-            self._host.outbox.send_chunks(chunks)
+            self._context.output.send_chunks(chunks)

@@ -17,7 +17,7 @@ from arneb_amqp.errors import (
     precondition_failed,
     resource_locked,
 )
-from arneb_amqp.session.consume.stream_reader import Reading
+from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.topology.footprint import Footprint, of_queue
 from arneb_amqp.topology.queues.arguments import (
     SINGLE_ACTIVE_CONSUMER,
@@ -29,7 +29,7 @@ from arneb_amqp.topology.queues.delivery_counts import CountingSink
 from arneb_amqp.topology.queues.queue import ConnectionId, Queue
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.topology.queues.stream_arguments import start_of
-from arneb_amqp.topology.queues.streams import StreamSink, reading_of, subscribe
+from arneb_amqp.topology.queues.streams import StreamSink, stream_filter_of, subscribe
 from arneb_amqp.wire.tables import Table, lookup_bool
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import TopicBusy
@@ -52,7 +52,7 @@ class Attachment:
     exclusive: bool = False
     counted: bool = True
     """It is a consumer in AMQP's eyes; False for getters and after ``basic.cancel``."""
-    reading: Reading | None = None
+    stream_filter: StreamFilter | None = None
     """What it sees, if the queue is a stream."""
 
     def touched_by_leaving(self) -> Footprint | None:
@@ -113,7 +113,7 @@ class Attachments:
 
     async def _attach_to_stream(self, queue: Queue, wanted: Consumption, sink: Sink) -> Attachment:
         starts_at = start_of(wanted.arguments, str(queue), wall_clock_ms())
-        reading = reading_of(wanted.arguments, str(queue), starts_at)
+        stream_filter = stream_filter_of(wanted.arguments, str(queue), starts_at)
         _check_stream(queue, wanted)
         _check_global_window(queue, wanted)
         subscription, offset = await subscribe(queue.topic, starts_at, self._queues.new_name)
@@ -126,7 +126,7 @@ class Attachments:
         )
         first = Position(subscription.mark_delete + 1)
         consumer = subscription.attach(spec, StreamSink(sink, queue.topic, first, offset))
-        return Attachment(queue, consumer, reading=reading)
+        return Attachment(queue, consumer, stream_filter=stream_filter)
 
     async def attach_getter(
         self, name: str, owner: ConnectionId, sink: Sink, *, no_ack: bool

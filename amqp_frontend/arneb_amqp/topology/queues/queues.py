@@ -19,8 +19,8 @@ from arneb_amqp.errors import (
     precondition_failed,
     queue_in_words,
 )
+from arneb_amqp.routing.reply_to import is_reply_queue
 from arneb_amqp.routing.router import Router
-from arneb_amqp.session.reply_to import is_reply_queue
 from arneb_amqp.topology.names import queue_of, topic_of
 from arneb_amqp.topology.queues import arguments as queue_arguments
 from arneb_amqp.topology.queues.arguments import QueueType, inequivalent, queue_type

@@ -8,7 +8,7 @@ window. What goes, goes by the retention of the topic.
 from collections.abc import Callable
 from dataclasses import replace
 
-from arneb_amqp.session.consume.stream_reader import Reading
+from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.topology.queues.stream_arguments import (
     Start,
     StartsAt,
@@ -38,10 +38,10 @@ async def subscribe(
     return subscription, await topic.offset_of(first)
 
 
-def reading_of(arguments: Table, queue: str, starts_at: StartsAt) -> Reading:
+def stream_filter_of(arguments: Table, queue: str, starts_at: StartsAt) -> StreamFilter:
     """What a consumer with these arguments sees of ``queue``."""
     exact = starts_at.number if starts_at.start is Start.OFFSET else 0
-    return Reading(queue, exact, filter_of(arguments, queue), matches_unfiltered(arguments))
+    return StreamFilter(queue, exact, filter_of(arguments, queue), matches_unfiltered(arguments))
 
 
 class StreamSink:

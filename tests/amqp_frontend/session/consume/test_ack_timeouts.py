@@ -17,7 +17,7 @@ from tests.amqp_frontend.session.playbook import (
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.session.consume.ack_timeouts import LOOK_S_MAX, Answers, look_s
-from arneb_amqp.session.consume.unacked import ConsumerId
+from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Get, Leave
 from arneb_amqp.session.events import Answered, Pulled
 

@@ -15,8 +15,9 @@ from tests.amqp_frontend.session.playbook import (
 )
 
 from arneb_amqp.errors import access_refused, not_found
-from arneb_amqp.session.consume.unacked import ConsumerId, Settled
+from arneb_amqp.routing.reply_to import REPLY_TO
 from arneb_amqp.session.consume.unbatching import UNREADABLE
+from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.session.effects import (
     Acknowledge,
     Cancel,
@@ -30,7 +31,6 @@ from arneb_amqp.session.effects import (
     Wake,
 )
 from arneb_amqp.session.events import Answered, ConsumerClosed, Pulled, Refused
-from arneb_amqp.session.reply_to import REPLY_TO
 from arneb_amqp.wire.tables import longstr
 from arneb_core.api import codec as core_codec
 from arneb_core.api.codec import Message

@@ -7,7 +7,7 @@ from tests.counting import calls_of
 
 from arneb_amqp.server.effects import PLACES_PER_TURN, in_pieces
 from arneb_amqp.session.consume.deliverer import ANSWERS_PER_TURN
-from arneb_amqp.session.consume.unacked import ConsumerId, Settled
+from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.session.effects import Acknowledge, Leave, Reject, Release
 from arneb_amqp.session.events import Answered
 from arneb_amqp.wire.constants import ChannelId
@@ -28,7 +28,7 @@ def with_unanswered(count: int) -> Playbook:
     play >> Answered(None) << sent(Basic.ConsumeOk, consumer_tag="t")
     for first in range(0, count, 20_000):
         play.session.deliver(ConsumerId(1), run_of(first, min(20_000, count - first)))
-    play.session.outbox.take()
+    play.session.output.take()
     return play
 
 

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from pamqp.commands import Basic, Connection, Tx
 from tests.amqp_frontend.session.playbook import Delivered, Playbook, client, opened, run_of, sent
 
-from arneb_amqp.session.consume.stream_reader import FILTER_VALUE, Reading, StreamReader
-from arneb_amqp.session.consume.unacked import ConsumerId, Settled
+from arneb_amqp.routing.stream_filter import StreamFilter
+from arneb_amqp.session.consume.stream_reader import FILTER_VALUE, StreamReader
+from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.session.effects import Acknowledge, Consume
 from arneb_amqp.session.events import Answered
 from arneb_amqp.wire.constants import ChannelId
@@ -31,7 +32,7 @@ def entry(value: str | None) -> bytes:
     return head + route + compose(ChannelId(1), properties, b"x")
 
 
-def reading(play: Playbook, wanted: Reading) -> Playbook:
+def reading(play: Playbook, wanted: StreamFilter) -> Playbook:
     play >> client(Basic.Consume, queue="q", consumer_tag="c")
     play.effect(Consume)
     return play >> Answered(wanted) << sent(Basic.ConsumeOk, consumer_tag="c")
@@ -61,7 +62,7 @@ def test_a_consumer_sees_what_it_asked_for(
     wanted: frozenset[str] | None,
     match_unfiltered: bool,
 ) -> None:
-    reader = StreamReader(Reading(WORDS, offset_min, wanted, match_unfiltered))
+    reader = StreamReader(StreamFilter(WORDS, offset_min, wanted, match_unfiltered))
     offsets = list(range(first, first + len(kept)))
     expected = [
         index
@@ -75,7 +76,7 @@ def test_a_consumer_sees_what_it_asked_for(
 
 def test_what_was_not_asked_for_is_answered_at_once() -> None:
     with opened() as play:
-        reading(play, Reading(WORDS, values=frozenset("a")))
+        reading(play, StreamFilter(WORDS, values=frozenset("a")))
         play >> Delivered(1, run(0, "b", "a", None, "a"))
         play << sent(Basic.Deliver, delivery_tag=1) << sent(Basic.Deliver, delivery_tag=2)
         answered = play.effect(Acknowledge).settled
@@ -87,7 +88,7 @@ def test_what_was_not_asked_for_is_answered_at_once() -> None:
 
 def test_a_run_of_which_nothing_was_asked_for_sends_nothing() -> None:
     with opened() as play:
-        reading(play, Reading(WORDS, offset_min=7))
+        reading(play, StreamFilter(WORDS, offset_min=7))
         play >> Delivered(1, run(0, "b", "a", offset=5))
         assert len(play.effect(Acknowledge).settled.places) == 2
         play >> Delivered(1, run(2, "a", offset=7))
@@ -108,7 +109,7 @@ def test_no_other_answer_than_an_acknowledgement(answer: object, transactional: 
     play = opened()
     if transactional:
         play >> client(Tx.Select) << sent(Tx.SelectOk)
-    reading(play, Reading(WORDS))
+    reading(play, StreamFilter(WORDS))
     play >> Delivered(1, run(0, None)) << sent(Basic.Deliver)
     play >> answer
     closed = play.frame(Connection.Close, channel=0)
@@ -117,7 +118,7 @@ def test_no_other_answer_than_an_acknowledgement(answer: object, transactional: 
 
 def test_consumers_of_other_queues_on_the_channel_are_not_concerned() -> None:
     with opened() as play:
-        reading(play, Reading(WORDS))
+        reading(play, StreamFilter(WORDS))
         play >> client(Basic.Consume, queue="r", consumer_tag="d")
         play.effect(Consume)
         play >> Answered() << sent(Basic.ConsumeOk)

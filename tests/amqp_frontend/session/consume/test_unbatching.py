@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from arneb_amqp.session.consume import unbatching
-from arneb_amqp.session.consume.unbatching import LARGE_BATCH, OPENED_MAX, taken_apart
+from arneb_amqp.session.consume.unbatching import LARGE_BATCH, OPENED_MAX, unbatched
 from arneb_core.api.codec import Message
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.interface import Deliveries
@@ -46,7 +46,7 @@ def test_a_large_batch_is_opened_once_for_whoever_gets_it_message_by_message(
     for number in range(count):
         # Another object each time, as it may be read again.
         run = Deliveries([place], [bytes(bytearray(batch(count)))], masks={place: 1 << number})
-        places, entries, masks = taken_apart(run, "q")
+        places, entries, masks = unbatched(run, "q")
         assert (places, masks) == ([place], {0: 1 << number})
         assert entries[0].endswith(b"%d\xce" % number)
     assert codec.opened == 1
@@ -55,5 +55,5 @@ def test_a_large_batch_is_opened_once_for_whoever_gets_it_message_by_message(
 def test_only_few_are_remembered(codec: CountingCodec) -> None:
     for _ in range(2):
         for more in range(1, OPENED_MAX + 2):
-            taken_apart(Deliveries([position(1, more)], [batch(LARGE_BATCH + more)]), "q")
+            unbatched(Deliveries([position(1, more)], [batch(LARGE_BATCH + more)]), "q")
     assert codec.opened == 2 * (OPENED_MAX + 1)

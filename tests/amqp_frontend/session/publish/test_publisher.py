@@ -18,11 +18,11 @@ from tests.amqp_frontend.session.playbook import (
 
 from arneb_amqp.errors import ReplyCode, internal_error, precondition_failed
 from arneb_amqp.routing.exchange import Binding, Exchange
+from arneb_amqp.routing.reply_to import REPLY_TO
 from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.routes import ROUTE_TARGETS_MAX, Routes
 from arneb_amqp.session.effects import Acknowledge, Append, Commit, EndConnection, Leave, Release
 from arneb_amqp.session.events import Answered, Committed, QueueDeclared, Refused
-from arneb_amqp.session.reply_to import REPLY_TO
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.route import join_route

@@ -1,0 +1,119 @@
+"""Contexts: what a session is told about its broker, and what a channel sees of its connection.
+
+The rule: protocols and values only, so that nothing here knows who fulfils them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from arneb_amqp.config import AmqpConfig
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.routing.routes import Routes
+from arneb_amqp.session.deliveries import ConsumerId
+from arneb_amqp.session.effect_queue import EffectQueue, Publishing
+from arneb_amqp.session.effects import Request
+from arneb_amqp.session.output import Output
+from arneb_amqp.session.transaction import TransactionBytes
+from arneb_amqp.wire.constants import ChannelId
+from arneb_core.api.interface import Deliveries
+
+
+class VhostContext(Protocol):
+    """A vhost, as far as a session needs it."""
+
+    @property
+    def routes(self) -> Routes:
+        """The routes that all its connections share."""
+        ...
+
+    def foreign_topic(self, queue: str) -> bool:
+        """There is a topic of that queue's name, though nobody may have declared the queue."""
+        ...
+
+    def refuses(self, queues: Sequence[str]) -> bool:
+        """One of ``queues`` may refuse a publish."""
+        ...
+
+    def ack_timeout_s(self, queue: str) -> float | None:
+        """How long deliveries of ``queue`` may wait for their answers, if it says so itself; 0 =
+        for ever."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerContext:
+    """The broker, as far as a session needs it. ``loopback``: the client is on this machine."""
+
+    config: AmqpConfig
+    vhosts: Callable[[str], VhostContext | None]
+    new_name: Callable[[], str]
+    loopback: bool = True
+
+
+class RegisteredConsumer(Protocol):
+    """A consumer of some channel, as its connection knows it."""
+
+    @property
+    def id(self) -> ConsumerId:
+        """The id of its first attachment."""
+        ...
+
+    @property
+    def channel(self) -> ChannelId:
+        """The channel that it belongs to."""
+        ...
+
+    def deliver(self, owner: ConsumerId, run: Deliveries) -> None:
+        """Send the run to the client. ``owner`` is the attachment that got it."""
+        ...
+
+
+class ChannelContext(Protocol):
+    """A connection as its channels use it."""
+
+    effects: EffectQueue
+    output: Output
+    transaction_bytes: TransactionBytes
+    """Of all channels together."""
+    now_ms: int
+    """The wall clock at the event that is being handled."""
+    work_left: int
+    """How much may be done before others have their turn, in microseconds, about."""
+    frame_bytes_max: int
+    user: str
+    cancel_notify: bool
+    """The client understands ``basic.cancel`` from the broker."""
+
+    def check_ack_timeouts_within(self, timeout_s: float) -> None:
+        """Deliveries may be unanswered no longer than this; check them as often as that takes."""
+        ...
+
+    def ask(self, request: Request, then: Callable[[object], None]) -> None:
+        """Order a request and stop handling input; ``then`` takes the answer. A refusal closes
+        what the current method belongs to."""
+        ...
+
+    def confirming(self, publisher: Publishing) -> None:
+        """``publisher`` has confirms to send."""
+        ...
+
+    def next_consumer(self) -> ConsumerId:
+        """A consumer id that was never used."""
+        ...
+
+    def register(self, consumer: RegisteredConsumer) -> None:
+        """Send this consumer's deliveries to it."""
+        ...
+
+    def forget(self, consumer: ConsumerId) -> None:
+        """Send no more deliveries to it."""
+        ...
+
+    def new_name(self) -> str:
+        """The random part of a name that the server gives."""
+        ...
+
+    def failed(self, channel: ChannelId, error: AmqpError) -> None:
+        """Close what an error that came late belongs to."""
+        ...
