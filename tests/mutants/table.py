@@ -102,7 +102,7 @@ MUTANTS: Final = (
     Mutant(
         "exclusive not enforced",
         CORE + "subscription/membership.py",
-        "    if spec.type in ONE_CONSUMER:\n",
+        "    if spec.type.traits.one_consumer:\n",
         "    if False:\n",
         ENGINE_TESTS,
     ),
@@ -215,7 +215,7 @@ MUTANTS: Final = (
     Mutant(
         "cumulative ack on a shared subscription",
         CORE + "subscription/consumer.py",
-        "        if self.subscription.type not in CUMULATIVE_TYPES:\n",
+        "        if kind is None or not kind.traits.cumulative_acks_allowed:\n",
         "        if False:\n",
         ENGINE_TESTS,
     ),

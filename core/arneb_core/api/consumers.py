@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.key_sharing import IN_ORDER, KeySharing
 from arneb_core.api.position import Position
-from arneb_core.api.statistics import SubscriptionType
+from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.windows import Window
 
 if TYPE_CHECKING:

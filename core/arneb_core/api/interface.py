@@ -30,8 +30,8 @@ from arneb_core.api.position import LedgerId, Position
 from arneb_core.api.settings import EXCLUSIVE as EXCLUSIVE
 from arneb_core.api.settings import TopicSettings as TopicSettings
 from arneb_core.api.statistics import SubscriptionStatistics as SubscriptionStatistics
-from arneb_core.api.statistics import SubscriptionType as SubscriptionType
 from arneb_core.api.statistics import TopicStatistics as TopicStatistics
+from arneb_core.api.subscription_types import SubscriptionType as SubscriptionType
 from arneb_core.api.windows import Window as Window
 
 

@@ -4,19 +4,10 @@ The rule: nobody outside the core looks at anything else of its state.
 """
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from arneb_core.api.position import Position
-
-
-class SubscriptionType(Enum):
-    """How a subscription shares its entries among its consumers."""
-
-    EXCLUSIVE = "exclusive"
-    SHARED = "shared"
-    FAILOVER = "failover"
-    KEY_SHARED = "key_shared"
+from arneb_core.api.subscription_types import SubscriptionType
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ shares; it reads no log, calls no sink and waits for nothing. The subscription a
 on the answer. One module a subscription type.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from arneb_core.api.interface import ConsumerSpec, SubscriptionType
@@ -62,9 +62,28 @@ class Dispatcher(Members, Protocol):
 
 def dispatcher_for(spec: ConsumerSpec, topic: str) -> Dispatcher | KeySharedDispatcher:
     """The dispatcher of a subscription whose first consumer asks for ``spec``."""
-    if spec.type is SubscriptionType.FAILOVER:
-        return FailoverDispatcher(first_come if spec.first_come else by_name(topic, spec.partition))
-    if spec.type is SubscriptionType.KEY_SHARED:
-        sharing = spec.sharing
-        return KeySharedDispatcher(SELECTORS[sharing.mode](), in_order=sharing.in_order)
+    return DISPATCHERS[spec.type](spec, topic)
+
+
+def _shared(spec: ConsumerSpec, topic: str) -> SharedDispatcher:
     return SharedDispatcher()
+
+
+def _failover(spec: ConsumerSpec, topic: str) -> FailoverDispatcher:
+    return FailoverDispatcher(first_come if spec.first_come else by_name(topic, spec.partition))
+
+
+def _key_shared(spec: ConsumerSpec, topic: str) -> KeySharedDispatcher:
+    sharing = spec.sharing
+    return KeySharedDispatcher(SELECTORS[sharing.mode](), in_order=sharing.in_order)
+
+
+DISPATCHERS: Final[
+    dict[SubscriptionType, Callable[[ConsumerSpec, str], Dispatcher | KeySharedDispatcher]]
+] = {
+    SubscriptionType.EXCLUSIVE: _shared,
+    SubscriptionType.SHARED: _shared,
+    SubscriptionType.FAILOVER: _failover,
+    SubscriptionType.KEY_SHARED: _key_shared,
+}
+"""Given what the first consumer asks for, and the name of the topic."""

@@ -16,7 +16,6 @@ from arneb_core.api.interface import (
     Departure,
     Done,
     Sink,
-    SubscriptionType,
 )
 from arneb_core.api.position import Position
 from arneb_core.api.windows import UnackedWindow, consumer_window
@@ -37,9 +36,6 @@ class Watching(Protocol):
 
 
 NO_PARTS: Final[Mapping[Position, int]] = {}
-
-CUMULATIVE_TYPES = frozenset({SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER})
-"""On the others, entries before one's own may be somebody else's."""
 
 
 class LogConsumer:
@@ -175,7 +171,8 @@ class LogConsumer:
         self, place: Position, mask: int | None = None, done: Done | None = None
     ) -> None:
         """Acknowledge everything up to ``place``; with ``mask``, those messages of the last."""
-        if self.subscription.type not in CUMULATIVE_TYPES:
+        kind = self.subscription.type
+        if kind is None or not kind.traits.cumulative_acks_allowed:
             raise NotAllowed(
                 f"expected an exclusive or failover subscription for a cumulative ack, "
                 f"got {self.subscription!r}"

@@ -7,7 +7,7 @@ could not be handed out stays where it was.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from arneb_core.api.interface import ConsumerSpec, SubscriptionType
+from arneb_core.api.interface import ConsumerSpec
 from arneb_core.dispatch import Dispatcher, KeySharedDispatcher
 from arneb_core.subscription.dead_lettering import Departures
 from arneb_core.subscription.grouped import GroupedHandOut
@@ -54,7 +54,7 @@ class Turns:
     def begin(self, spec: ConsumerSpec, dispatcher: Dispatcher | KeySharedDispatcher) -> None:
         """The first consumer is about to come, and sets the type."""
         replay = self._subscription.settlement.replay
-        if spec.type is SubscriptionType.SHARED and not spec.message_level:
+        if spec.type.traits.divides_groups and not spec.message_level:
             self.grouped = GroupedHandOut(
                 self._subscription, self._handout, self._departures, self._behind_replays
             )

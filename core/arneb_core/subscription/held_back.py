@@ -18,7 +18,6 @@ from pyroaring import BitMap64
 from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import BEFORE_ALL, Position
-from arneb_core.api.statistics import SubscriptionType
 from arneb_core.delayed.tracker import NEVER_MS, Reading
 from arneb_core.store.due_key import (
     AFTER_ALL_TIME,
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from arneb_core.subscription.handout import HandOut
     from arneb_core.subscription.sources.backlog import BacklogReader
     from arneb_core.subscription.subscription import LogSubscription
-
-HOLDING_TYPES: Final = frozenset({SubscriptionType.SHARED, SubscriptionType.KEY_SHARED})
 
 RELEASE_MAX: Final = 8_192
 """Keys asked for at a time, when times count: as many as are gathered from the log at once."""
@@ -92,7 +89,7 @@ class HeldBack:
         self._held = 0
         self._counted_from = BEFORE_ALL
         kind = subscription.type
-        self.is_holding = kind is None or kind in HOLDING_TYPES
+        self.is_holding = kind is None or kind.traits.holds_back_delayed
         if self.is_holding:
             reader.skip = self._tracker.members
         self._count_anew()
@@ -151,7 +148,7 @@ class HeldBack:
     def begin(self, spec: ConsumerSpec) -> None:
         """The first consumer is about to come, and this is what it asks for."""
         self._by_time = spec.by_time
-        holds = spec.type in HOLDING_TYPES
+        holds = spec.type.traits.holds_back_delayed
         if holds is self.is_holding:
             return
         self._out_through = AFTER_ALL_TIME
@@ -340,7 +337,9 @@ class HeldBack:
         if is_vouched:
             self._handout.vouch(run)
         replay = subscription.settlement.replay
-        if isinstance(replay, ReplaySet) and subscription.type is not SubscriptionType.KEY_SHARED:
+        kind = subscription.type
+        by_key = kind is not None and kind.traits.by_key
+        if isinstance(replay, ReplaySet) and not by_key:
             self._due.add(array("Q", run))
         else:
             replay.add(run)  # priorities and keys look at these as at what came back

@@ -4,23 +4,21 @@ The rule: the first consumer sets the type, and it is free again when the last o
 Pulsar ``PersistentSubscription.addConsumer`` and ``AbstractDispatcherSingleActiveConsumer``.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from arneb_core.api.callbacks import call
 from arneb_core.api.errors import ConsumerBusy, NotAllowed, SubscriptionTypeMismatch
-from arneb_core.api.interface import ConsumerSpec, KeySharing, KeySharingMode, SubscriptionType
+from arneb_core.api.interface import ConsumerSpec, KeySharing, KeySharingMode
 from arneb_core.dispatch.sticky_ranges import check_ranges
 
 if TYPE_CHECKING:
     from arneb_core.subscription.consumer import LogConsumer
     from arneb_core.subscription.subscription import LogSubscription
 
-ONE_CONSUMER: Final = frozenset({SubscriptionType.EXCLUSIVE})
-
 
 def check_type(subscription: "LogSubscription", spec: ConsumerSpec) -> None:
     """Raise the reason why a consumer with ``spec`` cannot attach now."""
-    if spec.type is SubscriptionType.KEY_SHARED:
+    if spec.type.traits.by_key:
         _check_sharing(subscription, spec.sharing)
     if not subscription.consumers_attached:
         return
@@ -29,7 +27,7 @@ def check_type(subscription: "LogSubscription", spec: ConsumerSpec) -> None:
         raise SubscriptionTypeMismatch(
             f"expected {present} on {subscription.name!r}, got {spec.type.value}"
         )
-    if spec.type in ONE_CONSUMER:
+    if spec.type.traits.one_consumer:
         raise ConsumerBusy(f"expected no other consumer on {subscription.name!r}")
 
 
@@ -37,11 +35,7 @@ def _check_sharing(subscription: "LogSubscription", wanted: KeySharing) -> None:
     """Raise the reason why keys cannot be shared out so."""
     if subscription.is_prioritised:
         raise NotAllowed("expected a subscription without priorities for Key_Shared")
-    present = [
-        each.spec.sharing
-        for each in subscription.consumers
-        if each.spec.type is SubscriptionType.KEY_SHARED
-    ]
+    present = [each.spec.sharing for each in subscription.consumers if each.spec.type.traits.by_key]
     for each in present[:1]:
         if each.mode is not wanted.mode:
             raise SubscriptionTypeMismatch(
@@ -62,7 +56,8 @@ def tell_active(
     """Of failover consumers another one may be active than ``before``; ``new`` has just come and
     must be told in any case."""
     active = subscription.active
-    if subscription.type is not SubscriptionType.FAILOVER or (active is before and new is None):
+    kind = subscription.type
+    if kind is None or not kind.traits.one_active or (active is before and new is None):
         return
     if active is not before and before is not None and not before.spec.first_come:
         before.release_all(count=False)
