@@ -140,7 +140,10 @@ class Connection:
         """An append is on disk, or never will be."""
         try:
             effects = self.session.effects
-            self.session.handle(Committed(token, failure, refused), *_instants())
+            if failure is None:
+                self.session.committed(token, None, refused=refused)
+            else:
+                self.session.handle(Committed(token, failure, refused), *_instants())
             if self._pressed is not None and effects.has_through(self._mark):
                 self._pressed.set()
             if failure is not None:

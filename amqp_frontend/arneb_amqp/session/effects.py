@@ -21,9 +21,13 @@ Token = NewType("Token", int)
 """Names an append until it is committed; never used twice on a connection."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Append:
-    """Put ``entries`` into each of ``queues``, all or nothing; then :class:`Committed`."""
+    """Put ``entries`` into each of ``queues``, all or nothing; then :class:`Committed`.
+
+    Not to be changed. It is not frozen because one is made for every run of publishes, and to
+    make a frozen one costs four times as much; so it is with what is made for every commit.
+    """
 
     queues: tuple[str, ...]
     entries: list[bytes]
@@ -36,23 +40,24 @@ class Append:
     """What they keep: the same messages, with their times."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Acknowledge:
-    """The client is done with these messages."""
+    """The client is done with these messages. Not to be changed, as an :class:`Append`."""
 
     settled: Settled
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reject:
-    """The client does not want these messages, and nobody else is to have them either."""
+    """The client does not want these messages, and nobody else is to have them either. Not to be
+    changed, as an :class:`Append`."""
 
     settled: Settled
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Release:
-    """The client gives these messages back."""
+    """The client gives these messages back. Not to be changed, as an :class:`Append`."""
 
     settled: Settled
 

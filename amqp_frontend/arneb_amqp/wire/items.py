@@ -1,7 +1,8 @@
 """What the reader makes of a connection's bytes: items, in the order of the wire.
 
-Plain slotted values; the runs hold lists because whoever takes them works through
-them with C-level builtins.
+Plain slotted values: not frozen, for to make a frozen one costs four times as much, and some are
+made for every message. The runs hold lists because whoever takes them works through them with
+C-level builtins.
 """
 
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class PublishRun:
     bodies: list[bytes]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Publish:
     """One ``basic.publish`` that must be looked at: a bit is set or a property is interesting.
 
@@ -58,7 +59,7 @@ class AckRun:
     tags: list[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ack:
     """One ``basic.ack`` with ``multiple``: this tag and all before it; tag 0 is all."""
 
@@ -67,7 +68,7 @@ class Ack:
     multiple: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Content:
     """The content of a method other than ``basic.publish``: properties and whole body."""
 
@@ -75,7 +76,7 @@ class Content:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Method:
     """Any other method; ``content`` is there when it carries one and is not on channel 0."""
 

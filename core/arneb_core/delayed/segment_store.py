@@ -65,7 +65,7 @@ class TopicShelf:
             done(StoreFailed(f"{topic!r} is being deleted"))
             return
         request = Request(lambda error, firsts: done(error))
-        request.puts.extend(rows)
+        request.puts = rows
         topic.engine.submit(request)
 
     def get(

@@ -109,7 +109,7 @@ class Catalog:
             # Said again until it is on disk: any of these may be in another commit.
             self._untold_of_expiry.add(topic)
             request = Request(lambda error, firsts: self._told_of_expiry(topic, error))
-            request.puts.append(_record_of(topic))
+            request.puts = [_record_of(topic)]
             self._engine.submit(request)
 
     def _told_of_expiry(self, topic: LogTopic, error: CommitFailed | None) -> None:
@@ -128,7 +128,7 @@ class Catalog:
             # In the same commit as the first of them, or in one before.
             self._untold.discard(topic)
             request = Request(lambda error, firsts: self._told_of_delays(topic, error))
-            request.puts += [_record_of(topic), first_row(topic)]
+            request.puts = [_record_of(topic), first_row(topic)]
             self._engine.submit(request)
 
     def _told_of_delays(self, topic: LogTopic, error: CommitFailed | None) -> None:
@@ -267,10 +267,10 @@ class Catalog:
                 on_commit()
 
             request.on_commit = both
-            request.puts.extend(puts)
-            request.puts.extend((table, key, None) for table, key in deletes)
-            request.prefixes.extend(prefixes)
-            request.trims.extend(trims)
+            deleted = ((table, key, None) for table, key in deletes)
+            request.puts = [*request.puts, *puts, *deleted]
+            request.prefixes = prefixes
+            request.trims = trims
             request.deletes_topic = deletes_topic
             request.leaving = leaving
             self._engine.submit(request)

@@ -187,9 +187,8 @@ class Committer:
         # After a failure the cursors go first and alone: when the disk is full it is acks
         # and the trims they allow that make room, and they must not fail with the appends.
         alone = self.has_dirty if self._failed is not None else False
-        requests = [] if alone else self._take_requests()
+        requests, size = ([], 0) if alone else self._take_requests()
         changes = Changes()
-        size = sum(each.size for each in requests)
         flight = _Flight(requests, {}, [], [], [], [], [], {}, size)
         try:
             self._plan_appends(flight, changes)
@@ -198,7 +197,10 @@ class Committer:
             self._flight = flight
             return StoreFailed(f"unexpected {type(error).__name__} while planning: {error}")
         for request in requests:
-            self._plan_request(request, flight, changes)
+            if request.acks or request.puts or request.prefixes or request.trims or request.shared:
+                self._plan_more(request, flight, changes)
+            for subscription in request.leaving:
+                self._dirty.pop(subscription, None)
         if alone or take_cursors or flight.taken:
             self._plan_cursors(flight, changes)
         self._failed = None
@@ -212,7 +214,8 @@ class Committer:
         self._submit(changes, self._finished)
         return None
 
-    def _take_requests(self) -> list[Request]:
+    def _take_requests(self) -> tuple[list[Request], int]:
+        """What goes into the next commit, and its bytes."""
         waiting = self._waiting
         taken: list[Request] = []
         entries = size = 0
@@ -224,7 +227,10 @@ class Committer:
             if not request.passes_over_gone or request.deletes_topic is not None:
                 may_be_barred = True
             taken.append(request)
-        return self._without_fenced(taken) if may_be_barred else taken
+        if may_be_barred:
+            taken = self._without_fenced(taken)
+            size = sum(request.size for request in taken)
+        return taken, size
 
     def _without_fenced(self, requests: list[Request]) -> list[Request]:
         """Those that do not append where nothing comes any more; the others are told so."""
@@ -241,16 +247,14 @@ class Committer:
             kept.append(request)
         return kept
 
-    def _plan_request(self, request: Request, flight: _Flight, changes: Changes) -> None:
+    def _plan_more(self, request: Request, flight: _Flight, changes: Changes) -> None:
+        """Put into the commit what ``request`` has beside appends."""
         for consumer, positions, masks in request.acks:
             flight.taken.append((consumer, consumer.take_for_unit(positions, masks)))
         changes.puts.extend(request.puts)
         changes.prefixes.extend(request.prefixes)
         changes.trims.extend(request.trims)
-        if request.shared:
-            changes.shared.extend(request.shared)
-        for subscription in request.leaving:
-            self._dirty.pop(subscription, None)
+        changes.shared.extend(request.shared)
 
     def _plan_appends(self, flight: _Flight, changes: Changes) -> None:
         """Join the appends of all requests to one run a topic, and place those runs."""
@@ -343,14 +347,15 @@ class Committer:
     def _succeeded(self, flight: _Flight) -> None:
         self.commits_total += 1
         self.full = False
-        for topic, run in flight.runs.items():
-            self.entries_total += len(run.entries)
-            topic.confirm(run)
+        runs = flight.runs
+        for topic, placed in runs.items():
+            self.entries_total += len(placed.entries)
+            topic.confirm(placed)
         for topic, plan in flight.trims:
             topic.trim(plan)
         for request, offsets in zip(flight.requests, flight.offsets, strict=True):
-            placed = [_placed(flight.runs.get(topic), offset) for topic, offset in offsets]
-            request.succeed(placed)
+            # A topic that went with the commit has no run.
+            request.succeed([Position(runs[t].first + at if t in runs else 0) for t, at in offsets])
         for done in flight.receipts:
             call(done, None)
 
@@ -391,8 +396,3 @@ class Committer:
     @property
     def _must_trim(self) -> bool:
         return self._trims_left and not self._stopping
-
-
-def _placed(run: PlannedRun | None, offset: int) -> Position:
-    """Where an append stands; a topic that went with the commit has no run."""
-    return Position(0 if run is None else run.first + offset)

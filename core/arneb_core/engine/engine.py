@@ -143,7 +143,7 @@ class Engine:
                 passes_over_gone=passes_over_gone,
             )
             if metadata:
-                request.puts += metadata_puts(metadata)
+                request.puts = metadata_puts(metadata)
                 request.on_commit = partial(self.catalog.metadata_changed, metadata)
             self._committer.add(request)
         self._pump.wake()
@@ -457,7 +457,7 @@ class Engine:
         await self._committer.idle()
         if not self._committer.has_dirty:
             request = Request(lambda error, firsts: None)
-            request.puts.append((Table.META, META_CLEAN, b""))
+            request.puts = [(Table.META, META_CLEAN, b"")]
             self._committer.add(request)
             self._committer.start()
             await self._committer.idle()

@@ -5,7 +5,7 @@ the telling, or never.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arneb_core.api.callbacks import call
@@ -20,30 +20,32 @@ if TYPE_CHECKING:
     from arneb_core.subscription.consumer import LogConsumer
     from arneb_core.subscription.subscription import LogSubscription
 
+Append = tuple["LogTopic", list[bytes], int | None]
+"""A topic, the entries for it, and how many messages they are, if that is known."""
+
 Finish = Callable[[CommitFailed | None, list[Position]], None]
 """Gets the first position of each append of the request, in order (empty on failure)."""
 
 
 @dataclass(slots=True)
 class Request:
-    """Changes that go into one commit together."""
+    """Changes that go into one commit together. What it does not have costs it nothing: one is
+    made for every run of publishes."""
 
     told: Finish
-    appends: list[tuple["LogTopic", list[bytes], int | None]] = field(default_factory=list)
-    acks: list[tuple["LogConsumer", Sequence[Position], Mapping[Position, int]]] = field(
-        default_factory=list
-    )
-    puts: list[tuple[Table, bytes, bytes | None]] = field(default_factory=list)
-    prefixes: list[tuple[Table, bytes]] = field(default_factory=list)
-    trims: list[Trim] = field(default_factory=list)
+    appends: Sequence[Append] = ()
+    acks: Sequence[tuple["LogConsumer", Sequence[Position], Mapping[Position, int]]] = ()
+    puts: Sequence[tuple[Table, bytes, bytes | None]] = ()
+    prefixes: Sequence[tuple[Table, bytes]] = ()
+    trims: Sequence[Trim] = ()
     on_commit: Callable[[], None] | None = None
     """Makes a catalog change visible, before anybody hears of it."""
     deletes_topic: "LogTopic | None" = None
     leaving: tuple["LogSubscription", ...] = ()
     """Subscriptions that this removes: their cursors must not be written with it."""
-    shared: list[bytes] = field(default_factory=list)
+    shared: Sequence[bytes] = ()
     """Entries that are in several of ``appends``, to be kept once."""
-    in_memory: list["LogTopic"] = field(default_factory=list)
+    in_memory: Sequence["LogTopic"] = ()
     """Topics kept in memory only that ``on_commit`` appends to."""
     passes_over_gone: bool = False
     """As :attr:`arneb_core.api.interface.Unit.passes_over_gone`."""

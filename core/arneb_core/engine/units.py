@@ -5,13 +5,13 @@ when the rest is on disk, entries and acknowledgements alike: nothing could take
 appended to the same topics meanwhile goes behind it, so that publishers' messages keep their order.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from arneb_core.api.interface import Unit
 from arneb_core.engine.catalog import metadata_puts
-from arneb_core.engine.request import Finish, Request
+from arneb_core.engine.request import Append, Finish, Request
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log.log import MemoryLog
 from arneb_core.subscription.consumer import LogConsumer
@@ -29,6 +29,9 @@ def request_of(
 ) -> Request:
     """``unit`` as a request. ``append`` puts entries into a topic that is kept in memory only."""
     request = Request(finish, passes_over_gone=unit.passes_over_gone)
+    appends: list[Append] = []
+    in_memory: list[LogTopic] = []
+    acks: list[tuple[LogConsumer, Sequence[Position], Mapping[Position, int]]] = []
     afterwards: list[Callable[[], object]] = []
     in_memory_bytes = size = 0
     sized: list[bytes] = []
@@ -38,29 +41,31 @@ def request_of(
             sized, size = entries, sum(map(len, entries))
         messages = None if unit.has_batches else len(entries)
         if isinstance(topic.log, MemoryLog):
-            request.in_memory.append(topic)
+            in_memory.append(topic)
             afterwards.append(partial(append, topic, entries, messages))
             in_memory_bytes += size
         else:
-            request.appends.append((topic, entries, messages))
+            appends.append((topic, entries, messages))
             request.entries += len(entries)
             request.size += size
+    request.appends, request.in_memory = appends, in_memory
     request.share()
     request.size += in_memory_bytes
     for consumer, positions in unit.acks:
         assert isinstance(consumer, LogConsumer), "consumers come from this engine"
         if consumer.subscription.durable:
-            request.acks.append((consumer, positions, {}))
+            acks.append((consumer, positions, {}))
         else:
             afterwards.append(partial(consumer.acknowledge, positions))
     for consumer, masks in unit.parts:
         assert isinstance(consumer, LogConsumer), "consumers come from this engine"
         if consumer.subscription.durable:
-            request.acks.append((consumer, [], masks))
+            acks.append((consumer, [], masks))
         else:
             afterwards.append(partial(consumer.acknowledge_parts, masks))
+    request.acks = acks
     if unit.metadata:
-        request.puts += metadata_puts(unit.metadata)
+        request.puts = metadata_puts(unit.metadata)
         afterwards.append(partial(metadata_changed, list(unit.metadata)))
     if afterwards:
         request.on_commit = partial(_in_order, afterwards)

@@ -58,9 +58,10 @@ class ColdReader(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PlannedRun:
-    """Where a run will stand if its commit succeeds."""
+    """Where a run will stand if its commit succeeds. Not to be changed; not frozen, because one is
+    made for every commit, and a frozen one costs four times as much to make."""
 
     first: Position
     entries: list[bytes]
@@ -311,7 +312,7 @@ def plan_place(
     if current is None:
         return ledgers.next_append, ledger_of(ledgers.next_append)
     if not (roll or _is_full(current, now_ms, bytes_max)):
-        return ledgers.next_append, None
+        return position(current.id, current.entries), None
     opened = LedgerId(current.id + 1)
     return position(opened, 0), opened
 
@@ -322,8 +323,8 @@ def confirm_place(ledgers: LedgerIndex, run: PlannedRun) -> None:
         if ledgers.current is not None:
             ledgers.close(run.now_ms)
         ledgers.open(run.new_ledger, run.now_ms)
-    assert ledgers.next_append == run.first, f"{ledgers!r} moved under the run at {run.first}"
-    ledgers.extend(len(run.entries), run.messages, run.size)
+    first = ledgers.extend(len(run.entries), run.messages, run.size)
+    assert first == run.first, f"{ledgers!r} moved under the run at {run.first}"
 
 
 def closed_record(ledger: LedgerInfo, closed_ms: int) -> LedgerRecord:

@@ -53,8 +53,12 @@ class Encoded:
     @property
     def size(self) -> int:
         """Bytes of the values, apart from counts."""
-        size = sum(len(value) for _, value in self.blocks)
-        return size + sum(CRC_BYTES + len(body.entry) for body in self.bodies.values())
+        size = 0
+        for _, value in self.blocks:
+            size += len(value)
+        for body in self.bodies.values():
+            size += CRC_BYTES + len(body.entry)
+        return size
 
 
 def encode_runs(runs: Sequence[Block], shared: Collection[bytes]) -> Encoded:

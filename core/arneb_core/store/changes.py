@@ -46,9 +46,10 @@ class Changes:
         return bool(self.blocks or self.puts or self.deletes or self.prefixes or self.trims)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CommitReport:
-    """What a commit did; it is durable when this exists."""
+    """What a commit did; it is durable when somebody is given this, and not to be changed then.
+    Not frozen: one is made for every commit, and a frozen one costs four times as much to make."""
 
     blocks: int
     """Blocks written, after splitting."""

@@ -334,11 +334,8 @@ class Store:
         self._attempt = None
         self._landed(attempt)
         self._make_ready()
-        seconds = perf_counter() - begun
-        # Not by replace(), which would cost a tenth of all that a small commit costs here.
-        return CommitReport(
-            report.blocks, report.bytes_written, report.blocks_trimmed, report.trims_left, seconds
-        )
+        report.seconds = perf_counter() - begun
+        return report
 
     def _landed(self, attempt: Attempt) -> None:
         """The commit is on disk."""
@@ -353,7 +350,8 @@ class Store:
             self._prepare_in = max(0, self._prepare_in - 1)
             return
         try:
-            self._journal.prepare()
+            if not self._journal.is_ready:
+                self._journal.prepare()
             if not self._room.is_at_hand(JOURNAL_ROOM_BYTES):
                 self._room.ensure(JOURNAL_ROOM_BYTES)
         except (lmdb.Error, OSError, StoreFull):  # what was committed is so, whatever comes of this

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Condition
+from threading import Condition, RLock
 from typing import Final
 
 import lmdb
@@ -51,7 +51,9 @@ class LiveEnvironment:
         self._env: lmdb.Environment | None = env
         self._opened = opened
         self._settled = settled
-        self._gate = Condition()
+        # Taken by itself, which is C's; the condition is only for who waits.
+        self._lock = RLock()
+        self._gate = Condition(self._lock)
         self.snapshots = 0
         """Open ones."""
         self.is_broken = False
@@ -69,7 +71,7 @@ class LiveEnvironment:
 
     def working(self) -> lmdb.Environment:
         """The environment, to write to. Raises :class:`StoreFailed` while there is none."""
-        with self._gate:
+        with self._lock:
             return self._open_again_if_broken()
 
     def current(self) -> lmdb.Environment:
@@ -80,7 +82,7 @@ class LiveEnvironment:
 
     def begin_snapshot(self) -> "lmdb.Transaction[bytes]":
         """A read transaction, to be given to :meth:`end_snapshot`. Raises :class:`StoreFailed`."""
-        with self._gate:
+        with self._lock:
             try:
                 self._open_again_if_broken()
                 txn = self._slots.begin()
@@ -91,7 +93,7 @@ class LiveEnvironment:
 
     def end_snapshot(self, txn: "lmdb.Transaction[bytes]") -> None:
         """End it."""
-        with self._gate:
+        with self._lock:
             self._slots.end(txn)
             self.snapshots -= 1
             self._gate.notify_all()
@@ -99,12 +101,12 @@ class LiveEnvironment:
     @contextmanager
     def reading(self) -> Iterator["lmdb.Transaction[bytes]"]:
         """A read transaction for a moment, of the environment as it is."""
-        with self._gate, self._slots.reading() as txn:
+        with self._lock, self._slots.reading() as txn:
             yield txn
 
     def readers(self) -> str:
         """LMDB's table of readers, as it prints it."""
-        with self._gate:
+        with self._lock:
             return "" if self._env is None or self.is_closed else self._env.readers()
 
     def notice(self) -> bool:
@@ -130,19 +132,19 @@ class LiveEnvironment:
     @property
     def size_bytes(self) -> int:
         """The same, and the last known one while the file is not open."""
-        with self._gate:
+        with self._lock:
             if self._env is not None and not self.is_closed:
                 self._size_bytes = self.used_bytes
             return self._size_bytes
 
     def reader_check(self) -> int:
         """Free the slots of readers that died, and say how many."""
-        with self._gate:
+        with self._lock:
             return 0 if self._env is None or self.is_closed else self._env.reader_check()
 
     def close(self) -> bool:
         """Close, after waiting a little for open snapshots; False when it was closed already."""
-        with self._gate:
+        with self._lock:
             if self.is_closed:
                 return False
             if not self._gate.wait_for(lambda: not self.snapshots, SNAPSHOTS_WAIT_S):

@@ -33,7 +33,7 @@ from arneb_amqp.session.consume.ack_timeouts import look_s
 from arneb_amqp.session.context import BrokerContext, RegisteredConsumer
 from arneb_amqp.session.deliveries import ConsumerId, consumer_of
 from arneb_amqp.session.effect_queue import Publishing
-from arneb_amqp.session.effects import Effect, Find
+from arneb_amqp.session.effects import Effect, Find, Token
 from arneb_amqp.session.events import (
     Answered,
     Committed,
@@ -129,8 +129,7 @@ class ConnectionSession(Lifecycle):
         self.now, self.now_ms = now, now_ms
         match event:
             case Committed(token, error, refused):
-                publisher, last_tag = self.effects.committed(token)
-                publisher.committed(last_tag, error, refused=refused)
+                self.committed(token, error, refused=refused)
             case Answered(value):
                 waiting = self.waiting.popleft()
                 self.current = waiting.channel, waiting.method
@@ -151,6 +150,12 @@ class ConnectionSession(Lifecycle):
                 self._advance()
             case Shutdown(reason):
                 self.shut_down(reason)
+
+    def committed(self, token: Token, error: AmqpError | None, *, refused: bool) -> None:
+        """An append is on disk, or never will be: :class:`Committed`, for whoever has one for
+        every commit. With an ``error`` there may be effects."""
+        publisher, last_tag = self.effects.committed(token)
+        publisher.committed(last_tag, error, refused=refused)
 
     def deliver(self, id_: ConsumerId, run: Deliveries) -> None:
         """Send a run of deliveries; those of a consumer that has gone are dropped, since the

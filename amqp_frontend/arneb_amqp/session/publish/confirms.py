@@ -18,9 +18,10 @@ class Outcome(Enum):
     LOST = "lost"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Confirm:
-    """One ``basic.ack`` or ``basic.nack`` to send."""
+    """One ``basic.ack`` or ``basic.nack`` to send. Not to be changed; as one is made for every
+    commit, it is not frozen, which would cost more than all else here."""
 
     tag: int
     multiple: bool
