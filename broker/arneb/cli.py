@@ -1,5 +1,4 @@
-"""The command line: ``arneb serve``, ``check``, ``salvage``, ``compact-store``, ``topics``
-and ``alarms``.
+"""The command line: ``arneb serve`` and what looks after its data and its figures.
 
 The rule: an error that the user can cause is one line on standard error and exit status 2.
 Each command has a module of its own, imported when it is called, so ``arneb --help`` does
@@ -22,6 +21,7 @@ INTERRUPTED_STATUS: Final = 128 + signal.SIGINT
 
 COMMANDS: Final = {
     "alarms": "Show alarms of a running broker; move their watermarks.",
+    "backup": "Copy a data directory, also of a running broker.",
     "check": "Verify every structure of a data directory.",
     "compact-store": "Give free room in a data directory back to the file system.",
     "salvage": "Write what is whole in a damaged data directory into a new one.",

@@ -167,4 +167,32 @@ PROMISES_MUTANTS: Final = (
         "            if not scope.shield:\n",
         ("tests/amqp_frontend/server/test_endings.py",),
     ),
+    Mutant(
+        "a backup leaves the journal out",
+        CORE + "store/copying.py",
+        "        if state.in_use:\n",
+        "        if False:\n",
+        ("tests/core/store/test_backup.py",),
+    ),
+    Mutant(
+        "a backup has its name before it is on disk",
+        CORE + "store/opening.py",
+        "        sync_file(data)\n",
+        "",
+        ("tests/core/store/test_backup.py",),
+    ),
+    Mutant(
+        "a backup is not checked",
+        CORE + "store/backup.py",
+        "                _check(making)\n",
+        "                pass\n",
+        ("tests/core/store/test_backup.py",),
+    ),
+    Mutant(
+        "two who make the same directory mix",
+        CORE + "store/placing.py",
+        "            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+        "",
+        ("tests/core/store/test_placing.py",),
+    ),
 )

@@ -24,6 +24,7 @@ from arneb_core.store.opening import (
     copy_environment,
     open_lmdb,
     sync_directory,
+    sync_file,
 )
 
 NEW_NAME: Final = "arneb.compacted"
@@ -77,7 +78,7 @@ def _compact(path: Path) -> Compacted:
         owned = data.stat()
         os.chown(new / DATA_NAME, owned.st_uid, owned.st_gid)
         os.chmod(new / DATA_NAME, owned.st_mode & 0o777)
-        _sync(new / DATA_NAME)
+        sync_file(new / DATA_NAME)
         os.replace(new / DATA_NAME, data)
         sync_directory(path)
     finally:
@@ -116,11 +117,3 @@ def _without_readers(path: Path) -> Iterator[None]:
 
 def _on_disk(file: Path) -> int:
     return file.stat().st_blocks * 512
-
-
-def _sync(file: Path) -> None:
-    fd = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -66,7 +66,7 @@ class DirectoryLock:
             # Another broker may have been at work until now.
             content = look_at(path, locked=True)
             if content is Content.NOTHING:
-                _sync_names(path)
+                sync_names(path)
             with suppress(OSError):  # a full disk must not keep a broker from starting
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, b"%d\n" % os.getpid(), 0)
@@ -140,7 +140,7 @@ def _make(path: Path) -> None:
         each.mkdir(mode=0o750 if each == path else 0o777, exist_ok=True)
 
 
-def _sync_names(path: Path) -> None:
+def sync_names(path: Path) -> None:
     """Put the names that lead to a new store on disk, for a store whose directory goes in a power
     cut goes with it. Who made them, and how long ago, cannot be seen: a start may have been killed
     in between."""

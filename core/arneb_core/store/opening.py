@@ -31,6 +31,7 @@ which LMDB allows only while nobody reads. It costs neither memory nor disk; mea
 store with it takes 0.2 MB more than the interpreter alone."""
 
 MAP_BYTES_MIN: Final = 1 << 26
+FILE_MODE: Final = 0o640
 READERS_MAX: Final = 2048
 """Set by whoever creates the lock file, so every opener says the same."""
 
@@ -62,7 +63,7 @@ def open_lmdb(
                 readonly=readonly,
                 create=new,
                 lock=lock,
-                mode=0o640,
+                mode=FILE_MODE,
                 # fsync before a commit returns, and only through file descriptors, so that an
                 # error of the disk is an exception and not a SIGBUS.
                 sync=True,
@@ -89,7 +90,9 @@ def allocate_lock_file(path: str | os.PathLike[str]) -> None:
     then kill the process with SIGBUS. Not to be called while this process has the environment
     open, for closing the file here would drop LMDB's locks on it.
     """
-    fd = os.open(os.path.join(path, LMDB_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    fd = os.open(
+        os.path.join(path, LMDB_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE
+    )
     try:
         size = os.fstat(fd).st_size or LMDB_LOCK_BYTES
         with suppress(OSError):  # not every file system can; a copy may be opened on a full disk
@@ -109,6 +112,9 @@ def copy_environment(
     """Write a consistent copy of the file, durably, into an empty directory."""
     try:
         env.copy(os.fspath(target), compact=compact)
+        data = os.path.join(target, DATA_NAME)
+        os.chmod(data, FILE_MODE)  # LMDB lets everybody read it
+        sync_file(data)
         sync_directory(target)
     except (lmdb.Error, OSError) as error:
         raise StoreFailed(f"cannot copy the store to {os.fspath(target)}: {error}") from error
@@ -117,6 +123,15 @@ def copy_environment(
 def sync_directory(path: str | os.PathLike[str]) -> None:
     """Put the names in a directory on disk; without it a new file may vanish in a power cut."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_file(path: str | os.PathLike[str]) -> None:
+    """Put a file that somebody else has written on disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:

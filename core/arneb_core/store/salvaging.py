@@ -6,7 +6,6 @@ when it is whole.
 
 import fcntl
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,9 +28,13 @@ from arneb_core.store.opening import (
     sync_directory,
 )
 from arneb_core.store.pages import PageFile
+from arneb_core.store.placing import placed_when_whole
 from arneb_core.store.salvage import Salvage
 from arneb_core.store.salvage_scan import scan
 from arneb_core.store.transaction import Transaction
+
+MAKING_SUFFIX: Final = ".salvaging"
+"""Behind the name of a directory that is not whole yet."""
 
 ROWS_AT_ONCE: Final = 1_000
 """In one transaction: of blocks at most 256 MiB."""
@@ -53,21 +56,18 @@ def salvage(directory: Path, target: Path) -> SalvageReport:
     Raises :class:`.StoreUnusable` and its kinds: ``target`` is there already, ``directory`` is in
     use or holds nothing of a store.
     """
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise StoreUnusable(f"{target} is there already: expected a directory that is to be made")
-    making = target.with_name(target.name + ".salvaging")
     try:
-        with _not_in_use(directory), PageFile(directory / DATA_NAME) as file:
+        with (
+            _not_in_use(directory),
+            PageFile(directory / DATA_NAME) as file,
+            placed_when_whole(target, MAKING_SUFFIX) as making,
+        ):
             found = Salvage(scan(file), directory)
             if not (found.topics or found.has_rows):
                 raise ForeignDirectory(f"{file.path} holds nothing of an Arneb store")
-            shutil.rmtree(making, ignore_errors=True)
-            making.mkdir(parents=True)
             _write(found, making)
     except (OSError, lmdb.Error) as error:
         raise StoreUnusable(f"cannot salvage {directory}: {error}") from error
-    os.rename(making, target)
-    sync_directory(target.parent)
     logs = found.logs.values()
     return SalvageReport(
         len(found.topics),

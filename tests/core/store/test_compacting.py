@@ -99,7 +99,7 @@ def test_a_store_that_another_process_reads_is_refused(data_dir: Path) -> None:
     assert_is(data_dir, model)
 
 
-@pytest.mark.parametrize("call", ["copy_environment", "_sync", "os.replace"])
+@pytest.mark.parametrize("call", ["copy_environment", "sync_file", "os.replace"])
 def test_whatever_breaks_it_off_leaves_the_store_as_it_was(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:

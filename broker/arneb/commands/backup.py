@@ -1,0 +1,40 @@
+"""``arneb backup``: a copy of a data directory, made while a broker uses it."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from arneb.cli import Refused
+from arneb.visible import visible
+
+DAMAGED_STATUS = 1
+
+
+@click.command(short_help="Copy a data directory, also of a running broker.")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@click.option("--compact", is_flag=True, help="Leave out free pages; takes longer.")
+@click.option("--check/--no-check", default=True, help="Check the copy.  [default: check]")
+def backup(directory: Path, target: Path, compact: bool, check: bool) -> None:
+    """Write a copy of the data directory DIR to OUT, which is made or empty. A broker may go on
+    working in DIR meanwhile.
+
+    The copy holds everything that was confirmed before the command began, and gets its name when
+    it is whole, checked and on disk. Exit status 0: there is a copy. 1: there is none, since the
+    check found damage, one finding a line. 2: there is none for another reason.
+    """
+    from arneb_core.api.errors import StoreUnusable
+    from arneb_core.store.backup import CopyDamaged, back_up
+
+    try:
+        made = back_up(directory, target, compact=compact, check=check)
+    except CopyDamaged as error:
+        for finding in error.findings:
+            click.echo(visible(str(finding)))
+        click.echo(visible(f"{directory}: damaged, and not copied"), err=True)
+        sys.exit(DAMAGED_STATUS)
+    except StoreUnusable as error:
+        raise Refused(str(error)) from error
+    result = "no findings" if made.is_checked else "not checked"
+    click.echo(visible(f"{target}: {made.bytes:,} bytes, {result}"))

@@ -1,0 +1,72 @@
+"""Backup: a copy of a data directory that a broker can be started on, made while one runs.
+
+The rule: a copy gets its name when it is whole, checked and on disk. It holds everything that was
+confirmed before the backup began, and nothing of what was not stored: it is what a broker that is
+killed at that moment leaves, journal included.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import lmdb
+
+from arneb_core.api.errors import StoreFailed, StoreUnusable
+from arneb_core.store.check_apart import check_apart
+from arneb_core.store.findings import Finding
+from arneb_core.store.opening import DATA_NAME, LMDB_LOCK_NAME, sync_directory
+from arneb_core.store.placing import placed_when_whole
+from arneb_core.store.snapshot import open_snapshot_environment
+
+MAKING_SUFFIX: Final = ".copying"
+"""Behind the name of a copy that is not whole yet."""
+
+
+class CopyDamaged(StoreUnusable):
+    """What was copied does not pass the check; there is no copy."""
+
+    def __init__(self, findings: list[Finding]) -> None:
+        super().__init__(f"{len(findings)} findings in the copy")
+        self.findings = findings
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A copy that was made."""
+
+    bytes: int
+    """Of its data file."""
+    is_checked: bool
+
+
+def back_up(directory: Path, target: Path, *, compact: bool = False, check: bool = True) -> Backup:
+    """Copy the data directory ``directory``, which a broker may be using, to ``target``.
+
+    ``compact`` leaves out free pages, and takes longer. Without ``check`` nobody looks whether
+    the copy is sound. Raises :class:`.StoreUnusable`, and then there is no copy: ``target`` holds
+    something, ``directory`` is damaged or holds no store, there is no room; of its kinds,
+    :class:`CopyDamaged` says what the check found.
+    """
+    try:
+        with placed_when_whole(target, MAKING_SUFFIX) as making:
+            _copy(directory, making, compact=compact)
+            if check:
+                _check(making)
+            size = (making / DATA_NAME).stat().st_size
+            sync_directory(making)
+    except (OSError, lmdb.Error, StoreFailed) as error:
+        raise StoreUnusable(f"cannot back up {directory} to {target}: {error}") from error
+    return Backup(size, check)
+
+
+def _copy(directory: Path, making: Path, *, compact: bool) -> None:
+    with open_snapshot_environment(directory) as environment:
+        environment.copy(making, compact=compact)
+
+
+def _check(making: Path) -> None:
+    findings = [each for each in check_apart(making) if not each.is_doubt]
+    if findings:
+        raise CopyDamaged(findings)
+    # Made by reading the copy; whoever opens it next makes his own.
+    (making / LMDB_LOCK_NAME).unlink(missing_ok=True)
