@@ -16,9 +16,15 @@ from arneb.log_lines import LogFormat, LogLevel
 from arneb.settings import ConfigInvalid, Reader, read_settings
 from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks
 from arneb_amqp.config import AmqpConfig
-from arneb_core.api.settings import NOTHING_KEPT, WITHOUT_END, Retention
+from arneb_core.api.settings import (
+    DEFAULT_DELAYS,
+    NOTHING_KEPT,
+    WITHOUT_END,
+    DelayedSettings,
+    Retention,
+    TrackerKind,
+)
 from arneb_core.api.statistics import READER_LIMIT_S
-from arneb_core.delayed.tracker import DEFAULT_DELAYS, DelayedSettings, TrackerKind
 from arneb_pulsar.config import NO_FILE, PulsarConfig, TlsConfig
 
 __all__ = ["Address", "Config", "ConfigInvalid", "Listen", "load_config", "parse_listen"]

@@ -20,8 +20,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from arneb.alarms import AlarmStatistics
-from arneb_core.api.interface import SubscriptionStatistics, TopicStatistics
-from arneb_core.api.statistics import EngineStatistics
+from arneb_core.api.statistics import EngineStatistics, SubscriptionStatistics, TopicStatistics
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from arneb_core.api.interface import SubscriptionStatistics, SubscriptionType, TopicStatistics
 from arneb_core.api.position import position
-from arneb_core.api.statistics import EngineStatistics
+from arneb_core.api.statistics import EngineStatistics, SubscriptionStatistics, TopicStatistics
+from arneb_core.api.subscription_types import SubscriptionType
 
 
 @dataclass

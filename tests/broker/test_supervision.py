@@ -18,7 +18,7 @@ from arneb.config import load_config
 from arneb.run import Shared
 from arneb_core.api import supervision
 from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.interface import InitialPosition
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.supervision import BackOff
 from arneb_core.engine import maintenance
 from arneb_core.testing.awaits import FaultyAwaits

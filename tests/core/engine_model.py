@@ -7,9 +7,11 @@ every delivery by its sinks, and keeps what was wrong with it for the test to ra
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
-from arneb_core.api.interface import Deliveries, Window
-from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.position import BEFORE_ALL, LedgerId, Position, ledger_of
+from arneb_core.api.windows import Window
 from arneb_core.engine.topic import LogTopic
 from arneb_core.subscription.consumer import LogConsumer
 from arneb_core.subscription.subscription import LogSubscription
@@ -18,6 +20,9 @@ from arneb_core.testing.invariants import check_ack_state, check_ledgers
 
 Message = tuple[Position, int]
 
+PUBLISHED_MS: Final = 1 << 43
+"""Later than any ledger is made, so that no log stamps an entry again, which keeps its bytes."""
+
 
 @dataclass
 class TopicModel:
@@ -25,6 +30,8 @@ class TopicModel:
 
     name: str
     sizes: dict[Position, int] = field(default_factory=dict)
+    batched: set[LedgerId] = field(default_factory=set)
+    """Ledgers to which a batch was published."""
     highest: Position = BEFORE_ALL
     """The last position that was ever given out."""
 
@@ -36,7 +43,11 @@ class TopicModel:
 
     @property
     def is_plain(self) -> bool:
-        return all(size == 1 for size in self.sizes.values())
+        """No ledger of which an entry is left ever held a batch: ledgers count by averages."""
+        if not self.sizes:
+            return True
+        oldest = ledger_of(min(self.sizes))
+        return all(ledger < oldest for ledger in self.batched)
 
     def of(self, places: Iterable[Position]) -> set[Message]:
         """Every message of ``places``."""
@@ -44,7 +55,7 @@ class TopicModel:
 
     def entry(self, place: Position) -> bytes:
         """The entry at ``place``: its body names its place."""
-        return make_entry(b"%d" % place, self.sizes[place])
+        return make_entry(b"%d" % place, self.sizes[place], publish_time_ms=PUBLISHED_MS)
 
 
 @dataclass

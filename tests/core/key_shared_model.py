@@ -6,7 +6,9 @@ right to deliver is looked up in all of them.
 
 from dataclasses import dataclass, field
 
-from arneb_core.api.interface import ConsumerSpec, Deliveries, KeySharing
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.key_sharing import KeySharing
 from arneb_core.api.position import Position
 from arneb_core.dispatch import SELECTORS, Receiver
 from arneb_core.dispatch.selector import Selector, key_hashes

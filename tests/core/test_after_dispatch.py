@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.interface import InitialPosition, TopicSettings
 from arneb_core.api.position import Position
+from arneb_core.api.settings import TopicSettings
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.inline_commit import LONE_COMMITS_MIN
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, attach, make_entry, quiet

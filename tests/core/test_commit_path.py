@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 import trio
 
+from arneb_core.api.core import Unit
 from arneb_core.api.errors import EngineBroken, StoreFailed
-from arneb_core.api.interface import InitialPosition, Limits, TopicSettings, Unit
+from arneb_core.api.limits import Limits
 from arneb_core.api.position import Position
+from arneb_core.api.settings import TopicSettings
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.committer import Committer
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.maintenance import READ_RETRY_S

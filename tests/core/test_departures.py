@@ -12,18 +12,14 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arneb_core.api.consumers import Consumer
+from arneb_core.api.core import Unit
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.interface import (
-    Consumer,
-    Deliveries,
-    Departure,
-    InitialPosition,
-    Limits,
-    Subscription,
-    TopicSettings,
-    Unit,
-)
+from arneb_core.api.limits import Departure, Limits
+from arneb_core.api.settings import TopicSettings
+from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store

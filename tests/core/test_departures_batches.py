@@ -13,20 +13,15 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arneb_core.api.consumers import Consumer, ConsumerSpec
+from arneb_core.api.core import Unit
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import EntryHeader, Origin, messages_in
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.interface import (
-    Consumer,
-    ConsumerSpec,
-    Deliveries,
-    Departure,
-    InitialPosition,
-    Limits,
-    Subscription,
-    Unit,
-    Window,
-)
+from arneb_core.api.limits import Departure, Limits
 from arneb_core.api.position import Position
+from arneb_core.api.subscriptions import InitialPosition, Subscription
+from arneb_core.api.windows import Window
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store

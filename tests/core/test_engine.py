@@ -7,6 +7,8 @@ import pytest
 import trio
 import trio.testing
 
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.core import Unit
 from arneb_core.api.errors import (
     ConsumerBusy,
     NotAllowed,
@@ -18,16 +20,11 @@ from arneb_core.api.errors import (
     TopicExists,
     TopicNotFound,
 )
-from arneb_core.api.interface import (
-    ConsumerSpec,
-    InitialPosition,
-    SubscriptionType,
-    TopicSettings,
-    Unit,
-    Window,
-)
 from arneb_core.api.position import AFTER_ALL, Position
-from arneb_core.api.settings import WITHOUT_END, Retention
+from arneb_core.api.settings import WITHOUT_END, Retention, TopicSettings
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.windows import Window
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from arneb_core.api.core import Unit
 from arneb_core.api.errors import (
     NotAllowed,
     StoreFailed,
@@ -13,8 +14,11 @@ from arneb_core.api.errors import (
     TopicFenced,
     TopicNotFound,
 )
-from arneb_core.api.interface import InitialPosition, SubscriptionType, TopicSettings, Unit, Window
 from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position
+from arneb_core.api.settings import TopicSettings
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.windows import Window
 from arneb_core.engine import maintenance
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store

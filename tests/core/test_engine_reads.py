@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 import trio
 
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.core import Unit
 from arneb_core.api.errors import StoreFailed, StoreUnusable
-from arneb_core.api.interface import ConsumerSpec, InitialPosition, SubscriptionType, Unit, Window
 from arneb_core.api.position import BEFORE_ALL, Position, position
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.windows import Window
 from arneb_core.engine import maintenance
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.changes import Changes

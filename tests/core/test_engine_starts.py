@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.api.interface import InitialPosition
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import open_engine
 from arneb_core.log import log
 from arneb_core.testing.engine_kit import Outcome, attach, publish, quiet

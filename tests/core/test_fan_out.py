@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from arneb_core.api.core import Unit
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.interface import InitialPosition, TopicSettings, Unit
+from arneb_core.api.settings import TopicSettings
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import log
 from arneb_core.store.environment import Store

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.interface import InitialPosition
 from arneb_core.api.position import Position
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine import inline_commit
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import retention

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.errors import KeyRangesRefused
 from arneb_core.api.hashing import key_hash, murmur3_32
-from arneb_core.api.interface import ConsumerSpec, KeySharing, KeySharingMode
+from arneb_core.api.key_sharing import KeySharing, KeySharingMode
 from arneb_core.api.position import Position
 from arneb_core.dispatch import SELECTORS, Receiver
 from arneb_core.dispatch.auto_split import AutoSplitSelector

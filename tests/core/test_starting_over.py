@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 import trio
 
+from arneb_core.api.consumers import Consumer
+from arneb_core.api.core import Unit
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.interface import (
-    Consumer,
-    Deliveries,
-    Departure,
-    InitialPosition,
-    Limits,
-    SubscriptionType,
-    Unit,
-)
+from arneb_core.api.limits import Departure, Limits
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.maintenance import READ_RETRY_S
 from arneb_core.subscription.dispatch_loop import Turns

@@ -2,7 +2,8 @@
 
 import pytest
 
-from arneb_core.api.interface import ConsumerSpec, SubscriptionType
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.dispatch import KeySharedDispatcher, dispatcher_for
 
 

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.interface import InitialPosition, Limits, TopicSettings
+from arneb_core.api.limits import Limits
 from arneb_core.api.position import Position, position
+from arneb_core.api.settings import TopicSettings
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import append, attach, make_entry, publish, quiet

@@ -10,9 +10,12 @@ import pytest
 import trio
 import trio.testing
 
+from arneb_core.api.core import Unit
 from arneb_core.api.errors import StoreFailed, SubscriptionBusy, TopicBusy, TopicFenced
-from arneb_core.api.interface import InitialPosition, Topic, TopicSettings, Unit
 from arneb_core.api.position import Position
+from arneb_core.api.settings import TopicSettings
+from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.topics import Topic
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet

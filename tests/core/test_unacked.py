@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.interface import ConsumerSpec, InitialPosition, SubscriptionType
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.windows import UnackedWindow, consumer_window, subscription_window
 from arneb_core.dispatch import Receiver, SharedDispatcher
 from arneb_core.engine.engine import open_engine

@@ -139,7 +139,7 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "a new data directory may be gone after a power cut",
         CORE + "store/directory.py",
-        "                _sync_names(path)\n",
+        "                sync_names(path)\n",
         "                pass\n",
         (STORE + "test_directory.py",),
     ),

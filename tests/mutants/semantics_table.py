@@ -20,8 +20,8 @@ SEMANTICS_MUTANTS: Final = (
     Mutant(
         "Key_Shared is round robin",
         CORE + "dispatch/__init__.py",
-        "    if spec.type is SubscriptionType.KEY_SHARED:\n",
-        "    if False:\n",
+        "    SubscriptionType.KEY_SHARED: _key_shared,\n",
+        "    SubscriptionType.KEY_SHARED: _shared,\n",
         ("tests/core/test_key_shared.py",),
     ),
     Mutant(

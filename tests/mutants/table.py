@@ -129,7 +129,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the engine stops before those who use it",
-        CORE + "api/shielded_nursery.py",
+        CORE + "api/supervision.py",
         "    with trio.CancelScope(shield=True):\n",
         "    with trio.CancelScope():\n",
         ("tests/core/test_engine_life.py",),

@@ -11,8 +11,8 @@ from arneb_amqp.server.receiver import Receiver
 from arneb_amqp.session.effects import Append
 from arneb_amqp.topology.overflow import Gate
 from arneb_amqp.topology.queues.queues import Queues
+from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.interface import Core, Unit
 
 
 def admit(effect: Append, core: Core, queues: Queues, receiver: Receiver) -> None:

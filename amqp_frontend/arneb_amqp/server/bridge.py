@@ -44,8 +44,9 @@ from arneb_amqp.topology.queues.attachments import Attachment, Consumption, give
 from arneb_amqp.topology.queues.delivery_counts import counted
 from arneb_amqp.topology.queues.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost
+from arneb_core.api.callbacks import Done
+from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CommitFailed, CoreError
-from arneb_core.api.interface import Core, Done, Unit
 from arneb_core.api.waiting import durable
 
 

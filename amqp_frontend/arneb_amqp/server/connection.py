@@ -27,8 +27,8 @@ from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.topology.queues.queue import ConnectionId
 from arneb_amqp.topology.topology import new_name
 from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import SubscriptionFenced
-from arneb_core.api.interface import Deliveries
 from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES
 from arneb_core.api.resource_alarms import Short
 from arneb_core.api.supervision import contain

@@ -11,7 +11,7 @@ from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.topology.topology import Topology
-from arneb_core.api.interface import Core
+from arneb_core.api.core import Core
 from arneb_core.api.long_turns import LongTurns
 from arneb_core.api.resource_alarms import Shortages
 

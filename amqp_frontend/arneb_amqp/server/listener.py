@@ -18,12 +18,11 @@ from arneb_amqp.server.timers import Timers
 from arneb_amqp.server.tls import Unsecured, serve_secured
 from arneb_amqp.topology.queues.queue import ConnectionId
 from arneb_amqp.topology.topology import Topology
-from arneb_core.api.interface import Core
+from arneb_core.api.core import Core
 from arneb_core.api.listening import serve_listeners
 from arneb_core.api.long_turns import LongTurns
 from arneb_core.api.resource_alarms import Shortages
-from arneb_core.api.shielded_nursery import keep_nursery
-from arneb_core.api.supervision import supervise
+from arneb_core.api.supervision import shielded_nursery, supervise
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ async def serve_amqp(
     topology = await Topology.open(core, settings.vhosts)
     flusher, timers, long_turns = Flusher(), Timers(), LongTurns()
     async with trio.open_nursery() as outer:
-        nursery: trio.Nursery = await outer.start(keep_nursery)
+        nursery: trio.Nursery = await outer.start(shielded_nursery)
         nursery.start_soon(supervise, "the AMQP flusher", flusher.run)
         nursery.start_soon(supervise, "scheduling AMQP's long requests", long_turns.run)
         nursery.start_soon(supervise, "AMQP timers", timers.run)

@@ -8,7 +8,7 @@ from typing import Protocol
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Token
-from arneb_core.api.interface import Deliveries
+from arneb_core.api.deliveries import Deliveries
 
 
 class Receiver(Protocol):

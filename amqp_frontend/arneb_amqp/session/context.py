@@ -16,7 +16,7 @@ from arneb_amqp.session.effects import Request
 from arneb_amqp.session.output import Output
 from arneb_amqp.session.transaction import TransactionBytes
 from arneb_amqp.wire.constants import ChannelId
-from arneb_core.api.interface import Deliveries
+from arneb_core.api.deliveries import Deliveries
 
 
 class VhostContext(Protocol):

@@ -15,7 +15,7 @@ from pamqp.base import Frame as Command
 from arneb_amqp.routing.search import Search
 from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.wire.tables import Table
-from arneb_core.api.interface import Window
+from arneb_core.api.windows import Window
 
 Token = NewType("Token", int)
 """Names an append until it is committed; never used twice on a connection."""

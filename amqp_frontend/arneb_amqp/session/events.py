@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Token
-from arneb_core.api.interface import Deliveries
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.resource_alarms import Short
 
 

@@ -23,6 +23,9 @@ from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route, split_route
 from arneb_core.api.callbacks import call
 from arneb_core.api.codec import codecs
+from arneb_core.api.consumers import Consumer
+from arneb_core.api.core import Core, Unit
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import (
     HEADER_BYTES,
     PRIORITY_SHIFT,
@@ -31,8 +34,9 @@ from arneb_core.api.entry import (
     read_header,
 )
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.interface import Consumer, Core, Deliveries, Departure, Topic, Unit
+from arneb_core.api.limits import Departure
 from arneb_core.api.position import Position
+from arneb_core.api.topics import Topic
 
 if TYPE_CHECKING:
     from arneb_amqp.topology.queues.queue import Queue
@@ -69,7 +73,7 @@ message costs a hundred times as much as to write the letter."""
 
 
 class DeadLetterOffice:
-    """The heir of one queue (:class:`arneb_core.api.interface.DeadLetters`)."""
+    """The heir of one queue (:class:`arneb_core.api.limits.DeadLetters`)."""
 
     def __init__(
         self,

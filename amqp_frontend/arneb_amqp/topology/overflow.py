@@ -11,7 +11,7 @@ itself for dead letters, which it refuses like any other message.
 from typing import TYPE_CHECKING
 
 from arneb_amqp.topology.sizes import payload_bytes
-from arneb_core.api.interface import Topic
+from arneb_core.api.topics import Topic
 
 if TYPE_CHECKING:
     from arneb_amqp.topology.dead_letters import DeadLetterOffice

@@ -14,7 +14,7 @@ import trio
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.router import Removed, Router
 from arneb_amqp.topology.records import binding_key, exchange_key
-from arneb_core.api.interface import Unit
+from arneb_core.api.core import Unit
 
 BINDINGS_PER_TURN: Final = 200
 """Bindings that are named, or put back, between two checkpoints: some 2 ms."""

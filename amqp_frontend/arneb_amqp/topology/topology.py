@@ -36,7 +36,7 @@ from arneb_amqp.topology.records import (
     decode_queue,
 )
 from arneb_core.api.clock import monotonic_ms, wall_clock_ms
-from arneb_core.api.interface import Core, Unit
+from arneb_core.api.core import Core, Unit
 from arneb_core.api.name_locks import NameLocks
 from arneb_core.api.supervision import BackOff
 

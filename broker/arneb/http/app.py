@@ -23,8 +23,8 @@ from arneb.http.pages import Pages
 from arneb.http.turns import turn_routes
 from arneb.metrics import CONTENT_TYPE, broker_figures, topic_figures
 from arneb.turn_watchdog import TurnWatchdog
-from arneb_core.api.interface import Core, TopicStatistics
-from arneb_core.api.statistics import EngineStatistics
+from arneb_core.api.core import Core
+from arneb_core.api.statistics import EngineStatistics, TopicStatistics
 
 
 class ObservedCore(Core, Protocol):

@@ -6,8 +6,8 @@ The rule: field names are the statistics' own, so a figure has one name in the c
 
 from typing import Any
 
-from arneb_core.api.interface import SubscriptionStatistics, TopicStatistics
 from arneb_core.api.position import render
+from arneb_core.api.statistics import SubscriptionStatistics, TopicStatistics
 
 Document = dict[str, Any]
 

@@ -1,7 +1,7 @@
 """Inspection: what an administrator may look at and move besides what clients do.
 
 The rule: nothing here is on the way of a message. The protocols are parts of
-:class:`arneb_core.api.interface.Topic` and ``Subscription``;
+:class:`arneb_core.api.topics.Topic` and ``Subscription``;
 :mod:`arneb_core.subscription.admin` fills them.
 """
 

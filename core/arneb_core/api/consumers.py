@@ -1,21 +1,22 @@
 """A consumer as a frontend sees it: what it asks for, what it is told, what it may do.
 
-The rule: everything here belongs to the event loop, as all of :mod:`arneb_core.api.interface`, of
-which this is a part.
+The rule: everything here belongs to the event loop. A consumer's deliveries come in the order in
+which they were handed out, and none after it was detached.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Final, Protocol
 
+from arneb_core.api.callbacks import Done
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.key_sharing import IN_ORDER, KeySharing
 from arneb_core.api.position import Position
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.windows import Window
 
-if TYPE_CHECKING:
-    from arneb_core.api.interface import Done
+ACK_DURABLE_WITHIN_MS: Final = 100
+"""An acknowledgement that nobody waits for is on disk after this long."""
 
 
 class Sink(Protocol):
@@ -117,7 +118,7 @@ class Consumer(Protocol):
         """Something outside the core's sight changed (writable, a window's limit)."""
         ...
 
-    def acknowledge(self, positions: Sequence[Position], done: "Done | None" = None) -> None:
+    def acknowledge(self, positions: Sequence[Position], done: Done | None = None) -> None:
         """Acknowledge whole entries, in any order, delivered to this consumer or not.
 
         ``done`` is called once when this is on disk (or could not be put there); without it
@@ -126,12 +127,12 @@ class Consumer(Protocol):
         """
         ...
 
-    def acknowledge_messages(self, place: Position, mask: int, done: "Done | None" = None) -> None:
+    def acknowledge_messages(self, place: Position, mask: int, done: Done | None = None) -> None:
         """Acknowledge single messages of a batch: bit *i* of ``mask`` = message *i* is done."""
         ...
 
     def acknowledge_until(
-        self, place: Position, mask: int | None = None, done: "Done | None" = None
+        self, place: Position, mask: int | None = None, done: Done | None = None
     ) -> None:
         """Acknowledge everything up to ``place``; with ``mask`` only those messages of the
         last entry. Raises :class:`NotAllowed` on Shared and Key_Shared."""

@@ -6,12 +6,10 @@ The rule: the core decides what departs and when, the frontend where it goes.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from arneb_core.api.consumers import Consumer
 from arneb_core.api.deliveries import Deliveries
-
-if TYPE_CHECKING:
-    from arneb_core.api.interface import Consumer
 
 
 class Departure(Enum):
@@ -47,9 +45,9 @@ class Limits:
 class DeadLetters(Protocol):
     """Who gets what departs from a subscription; the frontend implements it."""
 
-    def departed(self, reason: Departure, run: Deliveries, estate: "Consumer") -> None:
+    def departed(self, reason: Departure, run: Deliveries, estate: Consumer) -> None:
         """Find a place for the entries of ``run``, which are in flight at ``estate``, then
-        acknowledge them there, best in the same :class:`~arneb_core.api.interface.Unit` that puts
+        acknowledge them there, best in the same :class:`~arneb_core.api.core.Unit` that puts
         them elsewhere: those in ``run.masks`` as its parts, the others whole. Called in the
         event loop; must not block or raise. Until then nothing is lost: after a crash the
         entries are where they were."""

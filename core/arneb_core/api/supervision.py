@@ -82,3 +82,13 @@ async def contain(what: str, run: Callable[[], Awaitable[object]]) -> None:
         await run()
     except Exception:
         logger.exception("error in %s", what)
+
+
+async def shielded_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
+    """Keep a nursery open until its own scope is cancelled, whatever becomes of who opened it. To
+    be started with :meth:`trio.Nursery.start`, and cancelled by whoever started it, as the last
+    thing: what a stop still has to wait for can be served meanwhile."""
+    with trio.CancelScope(shield=True):
+        async with trio.open_nursery() as nursery:
+            task_status.started(nursery)
+            await trio.sleep_forever()

@@ -5,8 +5,8 @@ from typing import Final
 
 import trio
 
+from arneb_core.api.callbacks import Done
 from arneb_core.api.errors import CommitFailed, CoreError
-from arneb_core.api.interface import Done
 
 TOGETHER_MAX: Final = 256
 """Changes made at the same time: they share a commit, which they fill well enough."""

@@ -3,10 +3,15 @@
 The rule: who assigns counts up, who frees counts down, exactly once each.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from arneb_core.api.interface import Consumer
+
+class Sharer(Protocol):
+    """A consumer that names a window."""
+
+    def wake(self) -> None:
+        """The window has room again, or another limit."""
+        ...
 
 
 class Window:
@@ -24,7 +29,7 @@ class Window:
     def __init__(self, limit: int = 0) -> None:
         self.limit = limit
         self.in_flight = 0
-        self.sharers: dict[Consumer, None] = {}
+        self.sharers: dict[Sharer, None] = {}
         """The attached consumers that name it, in the order of their turns; the core's business."""
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from pyroaring import BitMap64
 
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.api.settings import DelayedSettings
 from arneb_core.delayed.bucket import (
     Bucket,
     Put,
@@ -27,7 +28,7 @@ from arneb_core.delayed.bucket import (
 )
 from arneb_core.delayed.merging import Merging
 from arneb_core.delayed.segment_store import SegmentName, Segments, Shelf
-from arneb_core.delayed.tracker import NEVER_MS, DelayedSettings, Reading, Told
+from arneb_core.delayed.tracker import NEVER_MS, Reading, Told
 from arneb_core.delayed.unsealed import LooseKeys
 from arneb_core.store.delayed_rows import Span, pack_through
 from arneb_core.store.due_key import PLACE_MASK, DueKey, end_of, time_of

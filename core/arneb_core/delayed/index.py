@@ -11,14 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER, Position
+from arneb_core.api.settings import DelayedSettings
 from arneb_core.delayed.due_cache import DueCache
-from arneb_core.delayed.tracker import (
-    NEVER_MS,
-    DelayedDeliveryTracker,
-    DelayedSettings,
-    Reading,
-    Told,
-)
+from arneb_core.delayed.tracker import NEVER_MS, DelayedDeliveryTracker, Reading, Told
 from arneb_core.store.due_key import (
     AFTER_ALL_TIME,
     BEFORE_ALL_TIME,

@@ -11,9 +11,9 @@ from heapq import merge
 from typing import Final
 
 from arneb_core.api.errors import CommitFailed, StoreFailed
+from arneb_core.api.settings import DelayedSettings
 from arneb_core.delayed.bucket import Bucket, BucketWriter, Put, cut, records_behind
 from arneb_core.delayed.segment_store import SegmentName, Segments, Shelf
-from arneb_core.delayed.tracker import DelayedSettings
 from arneb_core.store.due_key import BEFORE_ALL_TIME, DueKey
 from arneb_core.store.schema import TopicId
 

@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from arneb_core.api.position import BEFORE_ALL, Position, render
+from arneb_core.api.settings import DelayedSettings, TrackerKind
 from arneb_core.delayed.bucket import Bucket, Put, all_members, sealed
 from arneb_core.delayed.buckets import BucketDelayedDeliveryTracker
 from arneb_core.delayed.index import DelayedIndex
 from arneb_core.delayed.memory import InMemoryDelayedDeliveryTracker
 from arneb_core.delayed.segment_store import TopicShelf
-from arneb_core.delayed.tracker import DelayedDeliveryTracker, DelayedSettings, TrackerKind
+from arneb_core.delayed.tracker import DelayedDeliveryTracker
 from arneb_core.store.changes import Changes
 from arneb_core.store.delayed_rows import (
     pack_through,

@@ -7,7 +7,6 @@ this place?" for each subscription anew. The name is Pulsar's (``DelayedDelivery
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final, Protocol
 
 from pyroaring import BitMap64
@@ -20,45 +19,6 @@ NEVER_MS: Final = 1 << 63
 
 Told = Callable[[StoreFailed | None], None]
 """Called when an answer can be had, or why it cannot."""
-
-
-class TrackerKind(Enum):
-    """Where the index of a durable topic is kept."""
-
-    BUCKET = "bucket"
-    """On disk, but for what comes due next."""
-    MEMORY = "memory"
-    """In memory, made anew from the log at every start."""
-
-
-@dataclass(frozen=True, slots=True)
-class DelayedSettings:
-    """How delayed entries are kept track of.
-
-    ``seal_entries``: so many in memory are sealed as a bucket (Pulsar's 50,000).
-    ``segment_entries``, ``segment_ms``: what a segment holds at the most (Pulsar's 5,000 and five
-    minutes). ``buckets_max``: with more buckets, the small ones are merged (Pulsar has no limit by
-    default; here each costs a segment in memory). ``bucket_entries_max``: a bucket that is larger
-    is merged no more.
-    """
-
-    tracker: TrackerKind = TrackerKind.BUCKET
-    tick_ms: int = 10
-    seal_entries: int = 50_000
-    segment_entries: int = 5_000
-    segment_ms: int = 300_000
-    buckets_max: int = 32
-    bucket_entries_max: int = 2_000_000
-
-    def __post_init__(self) -> None:
-        for name in ("tick_ms", "seal_entries", "segment_entries", "segment_ms"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"expected {name} of at least 1, got {getattr(self, name)}")
-        if self.buckets_max < 2:
-            raise ValueError(f"expected buckets_max of at least 2, got {self.buckets_max}")
-
-
-DEFAULT_DELAYS: Final = DelayedSettings()
 
 
 @dataclass(frozen=True, slots=True)

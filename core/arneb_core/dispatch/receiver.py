@@ -6,8 +6,8 @@ handed out is counted here before anybody else is asked.
 
 from typing import Final
 
-from arneb_core.api.interface import ConsumerSpec, Window
-from arneb_core.api.windows import UnackedWindow
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.windows import UnackedWindow, Window
 
 UNBOUNDED: Final = 1 << 40
 """More messages than a run can ever hold: the room of a consumer without limits."""

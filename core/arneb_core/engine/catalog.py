@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from arneb_core.api.callbacks import call
+from arneb_core.api.callbacks import Done, call
+from arneb_core.api.core import Companion, TopicWatcher, Unit
 from arneb_core.api.errors import CommitFailed, TopicBusy, TopicExists, TopicNotFound
-from arneb_core.api.interface import Companion, Done, Topic, TopicSettings, TopicWatcher, Unit
 from arneb_core.api.name_locks import NameLocks
 from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position
+from arneb_core.api.settings import TopicSettings
+from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.delayed.restoring import first_row, new_index, restore_index
@@ -138,7 +140,7 @@ class Catalog:
     async def create_topic(
         self, name: str, settings: TopicSettings, unit: Unit | None, subscriptions: Sequence[str]
     ) -> LogTopic:
-        """Make a topic; see :meth:`arneb_core.api.interface.Core.create_topic`."""
+        """Make a topic; see :meth:`arneb_core.api.core.Core.create_topic`."""
         async with self.locks.holding(name):
             if name in self.topics:
                 raise TopicExists(f"topic {name!r} is there already")
@@ -184,7 +186,7 @@ class Catalog:
         *,
         as_owner: bool,
     ) -> None:
-        """Remove a topic; see :meth:`arneb_core.api.interface.Core.delete_topic`."""
+        """Remove a topic; see :meth:`arneb_core.api.core.Core.delete_topic`."""
         if as_owner:
             await self._delete_topic(name, unit, only_if, takes_along=True)
             return

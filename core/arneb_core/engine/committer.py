@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from arneb_core.api.callbacks import call
+from arneb_core.api.callbacks import Done, call
 from arneb_core.api.errors import CommitFailed, StoreFailed, StoreFull, TopicFenced
-from arneb_core.api.interface import Done
 from arneb_core.api.position import Position
 from arneb_core.engine.breakage import Breakage
 from arneb_core.engine.inline_commit import ShortCut

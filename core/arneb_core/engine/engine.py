@@ -1,6 +1,6 @@
 """The engine: every topic of one data directory, in one event loop.
 
-The rule: it implements :class:`arneb_core.api.interface.Core` and owns what the parts share,
+The rule: it implements :class:`arneb_core.api.core.Core` and owns what the parts share,
 that is the two threads, the pump, the committer and the catalog. Topics and
 subscriptions change only through a commit; memory follows the disk, never the reverse.
 It is longer than most because it has one method for each of the interface's; what they do
@@ -18,8 +18,9 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.callbacks import call
+from arneb_core.api.callbacks import Appended, Done, call
 from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.core import Companion, TopicWatcher, Unit
 from arneb_core.api.errors import (
     CommitFailed,
     StoreUnusable,
@@ -27,23 +28,19 @@ from arneb_core.api.errors import (
     TopicNotFound,
     describe,
 )
-from arneb_core.api.interface import (
-    Appended,
-    Companion,
-    Done,
-    Topic,
-    TopicSettings,
-    TopicWatcher,
-    Unit,
-)
 from arneb_core.api.position import Position
 from arneb_core.api.resource_alarms import Resource, Short
-from arneb_core.api.settings import NOTHING_KEPT, Retention
-from arneb_core.api.shielded_nursery import keep_nursery
+from arneb_core.api.settings import (
+    DEFAULT_DELAYS,
+    NOTHING_KEPT,
+    DelayedSettings,
+    Retention,
+    TopicSettings,
+)
 from arneb_core.api.statistics import READER_LIMIT_S, EngineStatistics
-from arneb_core.api.supervision import supervise
+from arneb_core.api.supervision import shielded_nursery, supervise
+from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
-from arneb_core.delayed.tracker import DEFAULT_DELAYS, DelayedSettings
 from arneb_core.engine.catalog import Catalog, metadata_puts
 from arneb_core.engine.committer import Committer
 from arneb_core.engine.inline_commit import ShortCut
@@ -78,7 +75,7 @@ logger = logging.getLogger(__name__)
 
 
 class Engine:
-    """The shared log of one data directory (:class:`arneb_core.api.interface.Core`)."""
+    """The shared log of one data directory (:class:`arneb_core.api.core.Core`)."""
 
     def __init__(
         self,
@@ -112,7 +109,7 @@ class Engine:
     def __repr__(self) -> str:
         return f"<Engine {len(self.catalog.topics)} topics, {self._committer!r}>"
 
-    # What frontends call (arneb_core.api.interface.Core)
+    # What frontends call (arneb_core.api.core.Core)
 
     def append(
         self,
@@ -490,7 +487,7 @@ async def open_engine(
         refused: StoreUnusable | None = None
         try:
             async with trio.open_nursery() as outer:
-                nursery: trio.Nursery = await outer.start(keep_nursery)
+                nursery: trio.Nursery = await outer.start(shielded_nursery)
                 nursery.start_soon(
                     supervise, "the dispatch pump", engine._pump.run, name="the dispatch pump"
                 )

@@ -13,8 +13,8 @@ from typing import Final, NoReturn
 import trio
 
 from arneb_core.api.callbacks import call
+from arneb_core.api.consumers import ACK_DURABLE_WITHIN_MS
 from arneb_core.api.errors import describe
-from arneb_core.api.interface import ACK_DURABLE_WITHIN_MS
 from arneb_core.api.supervision import supervise
 from arneb_core.engine.committer import Committer
 from arneb_core.engine.topic import LogTopic

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from arneb_core.api.entry import messages_in
-from arneb_core.api.interface import TopicSettings
 from arneb_core.api.position import Position, entry_of, position, render
+from arneb_core.api.settings import TopicSettings
 from arneb_core.cursor.acks import AckState
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.log.stamps import stamp_of

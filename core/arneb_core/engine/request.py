@@ -48,7 +48,7 @@ class Request:
     in_memory: Sequence["LogTopic"] = ()
     """Topics kept in memory only that ``on_commit`` appends to."""
     passes_over_gone: bool = False
-    """As :attr:`arneb_core.api.interface.Unit.passes_over_gone`."""
+    """As :attr:`arneb_core.api.core.Unit.passes_over_gone`."""
     entries: int = 0
     size: int = 0
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from arneb_core.api.consumers import Consumer
 from arneb_core.api.errors import (
     NotAllowed,
     SubscriptionBusy,
     SubscriptionNotFound,
     TopicFenced,
 )
-from arneb_core.api.interface import Consumer, InitialPosition, TopicSettings, TopicStatistics
 from arneb_core.api.position import (
     AFTER_ALL,
     LedgerId,
@@ -24,7 +24,9 @@ from arneb_core.api.position import (
     ledger_of,
     position,
 )
-from arneb_core.api.settings import Retention
+from arneb_core.api.settings import Retention, TopicSettings
+from arneb_core.api.statistics import TopicStatistics
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.log.log import DurableLog, Log, PlannedRun
@@ -62,7 +64,7 @@ class PlannedTrim:
 
 
 class LogTopic(TopicSurvey):
-    """One topic (:class:`arneb_core.api.interface.Topic`)."""
+    """One topic (:class:`arneb_core.api.topics.Topic`)."""
 
     def __init__(
         self, engine: "Engine", topic_id: TopicId, name: str, settings: TopicSettings, log: Log

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from arneb_core.api.interface import Unit
+from arneb_core.api.core import Unit
 from arneb_core.engine.catalog import metadata_puts
 from arneb_core.engine.request import Append, Finish, Request
 from arneb_core.engine.topic import LogTopic

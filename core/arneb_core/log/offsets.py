@@ -47,7 +47,7 @@ async def offset_of(topic: "LogTopic", place: Position) -> int:
 
 async def find_offset(topic: "LogTopic", offset: int) -> Position | None:
     """The entry with the message of that offset; see
-    :meth:`arneb_core.api.interface.Topic.find_offset`.
+    :meth:`arneb_core.api.topics.Topic.find_offset`.
 
     Raises :class:`~arneb_core.api.errors.StoreFailed`.
     """

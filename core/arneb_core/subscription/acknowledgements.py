@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from arneb_core.api.callbacks import Done
 from arneb_core.api.entry import messages_in
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.interface import Departure, Done
+from arneb_core.api.limits import Departure
 from arneb_core.api.position import Position
 from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, cast
 import trio
 
 from arneb_core.api.admin import InspectedSubscription, LedgerStatistics
+from arneb_core.api.callbacks import Done
 from arneb_core.api.errors import SubscriptionFenced
-from arneb_core.api.interface import Done, TopicSettings
 from arneb_core.api.position import Position, before, position
+from arneb_core.api.settings import TopicSettings
 from arneb_core.api.waiting import durable
 from arneb_core.log.reading import TopicReading
 

@@ -8,15 +8,11 @@ is counted back into the windows exactly once.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from arneb_core.api.callbacks import call
+from arneb_core.api.callbacks import Done, call
+from arneb_core.api.consumers import ConsumerSpec, Sink
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import NotAllowed
-from arneb_core.api.interface import (
-    ConsumerSpec,
-    Deliveries,
-    Departure,
-    Done,
-    Sink,
-)
+from arneb_core.api.limits import Departure
 from arneb_core.api.position import Position
 from arneb_core.api.windows import UnackedWindow, consumer_window
 from arneb_core.dispatch import Receiver
@@ -39,7 +35,7 @@ NO_PARTS: Final[Mapping[Position, int]] = {}
 
 
 class LogConsumer:
-    """One attached consumer (:class:`arneb_core.api.interface.Consumer`)."""
+    """One attached consumer (:class:`arneb_core.api.consumers.Consumer`)."""
 
     def __init__(
         self,

@@ -5,7 +5,8 @@ The rule: it is assigned nothing and asks for nothing; only departures put entri
 
 from typing import TYPE_CHECKING
 
-from arneb_core.api.interface import ConsumerSpec, Deliveries
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.subscription.consumer import LogConsumer
 
 if TYPE_CHECKING:

@@ -14,14 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from arneb_core.api.callbacks import call
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import messages_in
 from arneb_core.api.expiry import NEVER, count_alive, count_expired, expires_ms
-from arneb_core.api.interface import (
-    DeadLetters,
-    Deliveries,
-    Departure,
-    Limits,
-)
+from arneb_core.api.limits import DeadLetters, Departure, Limits
 from arneb_core.api.position import BEFORE_ALL, Position
 from arneb_core.subscription.dead_letter_holder import new_estate
 from arneb_core.subscription.outstanding import OUTSTANDING_MAX, Outstanding

@@ -7,7 +7,7 @@ could not be handed out stays where it was.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from arneb_core.api.interface import ConsumerSpec
+from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.dispatch import Dispatcher, KeySharedDispatcher
 from arneb_core.subscription.dead_lettering import Departures
 from arneb_core.subscription.grouped import GroupedHandOut

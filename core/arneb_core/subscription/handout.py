@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from pyroaring import BitMap64
 
 from arneb_core.api.callbacks import call
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import messages_in
-from arneb_core.api.interface import Deliveries, Window
 from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.api.windows import Window
 from arneb_core.cursor.acks import AckState
 from arneb_core.dispatch import (
     Dispatcher,

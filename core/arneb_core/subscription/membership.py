@@ -7,8 +7,9 @@ Pulsar ``PersistentSubscription.addConsumer`` and ``AbstractDispatcherSingleActi
 from typing import TYPE_CHECKING
 
 from arneb_core.api.callbacks import call
+from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.errors import ConsumerBusy, NotAllowed, SubscriptionTypeMismatch
-from arneb_core.api.interface import ConsumerSpec, KeySharing, KeySharingMode
+from arneb_core.api.key_sharing import KeySharing, KeySharingMode
 from arneb_core.dispatch.sticky_ranges import check_ranges
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import SubscriptionFenced
-from arneb_core.api.interface import Deliveries
 from arneb_core.api.position import Position
 from arneb_core.subscription.handout import HandOut
 from arneb_core.subscription.sources.backlog import BacklogReader

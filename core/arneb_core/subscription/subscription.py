@@ -11,18 +11,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from arneb_core.api.callbacks import Done
+from arneb_core.api.consumers import ConsumerSpec, Sink
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import StoreFailed, SubscriptionFenced
-from arneb_core.api.interface import (
-    ConsumerSpec,
-    DeadLetters,
-    Deliveries,
-    Done,
-    Limits,
-    Sink,
-    SubscriptionStatistics,
-    SubscriptionType,
-)
+from arneb_core.api.limits import DeadLetters, Limits
 from arneb_core.api.position import BEFORE_ALL, Position, before, render
+from arneb_core.api.statistics import SubscriptionStatistics
+from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.waiting import durable
 from arneb_core.api.windows import UnackedWindow, subscription_window
 from arneb_core.cursor.cursor import Cursor, CursorChanges
@@ -53,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogSubscription(SubscriptionSurvey):
-    """One subscription (:class:`arneb_core.api.interface.Subscription`)."""
+    """One subscription (:class:`arneb_core.api.subscriptions.Subscription`)."""
 
     def __init__(
         self,
@@ -154,7 +150,7 @@ class LogSubscription(SubscriptionSurvey):
         return self._seeking or self._leaving or self.gone
 
     def attach(self, spec: ConsumerSpec, sink: Sink) -> LogConsumer:
-        """Add a consumer; see :meth:`arneb_core.api.interface.Subscription.attach`."""
+        """Add a consumer; see :meth:`arneb_core.api.subscriptions.Subscription.attach`."""
         if self.is_fenced or self.topic.fenced:
             raise SubscriptionFenced(f"{self!r} is being reset or removed")
         check_type(self, spec)

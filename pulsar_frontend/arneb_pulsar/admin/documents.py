@@ -6,8 +6,11 @@ The rule: a figure that is not known is left out, and rates are not kept: client
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from arneb_core.api.interface import Consumer, Subscription, SubscriptionType, Topic
+from arneb_core.api.consumers import Consumer
 from arneb_core.api.position import render
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.server.door import Door

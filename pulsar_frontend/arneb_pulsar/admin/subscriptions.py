@@ -6,8 +6,9 @@ from typing import Any, Final
 import trio
 
 from arneb_core.api.errors import SubscriptionNotFound
-from arneb_core.api.interface import InitialPosition, Subscription, Topic
 from arneb_core.api.position import Position, before, position
+from arneb_core.api.subscriptions import InitialPosition, Subscription
+from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.exchange import (
     BYTES,
     DONE,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from arneb_core.api.interface import Topic
 from arneb_core.api.position import ENTRY_MASK, Position
+from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.names import (

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import trio
 
+from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CommitFailed, NotAllowed, TopicExists
-from arneb_core.api.interface import Core, Topic, Unit
 from arneb_core.api.name_locks import NameLocks
+from arneb_core.api.topics import Topic
 from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName
 from arneb_pulsar.places.policies import PARTITIONS_MAX, Policies
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from arneb_core.api.consumers import Consumer, ConsumerSpec
 from arneb_core.api.errors import (
     ConsumerBusy,
     CoreError,
@@ -18,15 +19,10 @@ from arneb_core.api.errors import (
     SubscriptionNotFound,
     SubscriptionTypeMismatch,
 )
-from arneb_core.api.interface import (
-    Consumer,
-    ConsumerSpec,
-    KeySharing,
-    KeySharingMode,
-    Subscription,
-    SubscriptionType,
-    Topic,
-)
+from arneb_core.api.key_sharing import KeySharing, KeySharingMode
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema
 from arneb_pulsar.schemas.schema import Schema, SchemaType

@@ -13,17 +13,13 @@ from typing import Final, NoReturn
 
 import trio
 
+from arneb_core.api.consumers import Consumer, ConsumerSpec
+from arneb_core.api.core import Core
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import CommitFailed, CoreError
-from arneb_core.api.interface import (
-    Consumer,
-    ConsumerSpec,
-    Core,
-    Deliveries,
-    InitialPosition,
-    Subscription,
-    Topic,
-)
 from arneb_core.api.position import Position
+from arneb_core.api.subscriptions import InitialPosition, Subscription
+from arneb_core.api.topics import Topic
 from arneb_pulsar.places.compaction import Compaction
 
 COMPACTION: Final = "__compaction"

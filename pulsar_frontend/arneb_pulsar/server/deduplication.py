@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from arneb_core.api.core import Core, Unit
 from arneb_core.api.entry import HEADER_BYTES, messages_in
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.interface import Core, Topic, Unit
 from arneb_core.api.position import Position
+from arneb_core.api.topics import Topic
 from arneb_pulsar.producers.sequences import Reach, Sequences
 from arneb_pulsar.server.producers import Producers, metadata_key, stored
 from arneb_pulsar.server.times import clock_ms

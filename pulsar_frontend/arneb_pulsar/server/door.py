@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from arneb_core.api.core import Core
 from arneb_core.api.entry import Origin
 from arneb_core.api.errors import NotAllowed, SubscriptionNotFound
-from arneb_core.api.interface import EXCLUSIVE, Core, InitialPosition, Subscription, Topic
 from arneb_core.api.long_turns import LongTurns
 from arneb_core.api.position import Position
+from arneb_core.api.settings import EXCLUSIVE
+from arneb_core.api.subscriptions import InitialPosition, Subscription
+from arneb_core.api.topics import Topic
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.identity.files import read_proofs
 from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName, parse_topic

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 import trio
 
+from arneb_core.api.core import Core
 from arneb_core.api.entry import read_header
 from arneb_core.api.errors import CoreError, StoreFailed, StoreFull
-from arneb_core.api.interface import Core, Limits, Subscription, Topic
+from arneb_core.api.limits import Limits
 from arneb_core.api.position import before
+from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.supervision import supervise
+from arneb_core.api.topics import Topic
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
 from arneb_pulsar.places.backlog import EVICTED_TO, place_leaving
 from arneb_pulsar.places.policies import (

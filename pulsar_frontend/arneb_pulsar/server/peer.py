@@ -13,8 +13,9 @@ from typing import Any, Final
 import trio
 
 from arneb_core.api.errors import CoreError
-from arneb_core.api.interface import Subscription, Topic
 from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
 from arneb_pulsar.identity.certificates import Certificate
 from arneb_pulsar.identity.grants import Grant
 from arneb_pulsar.server.attaching import Attaching

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.interface import Core, Topic, Unit
+from arneb_core.api.topics import Topic
 from arneb_pulsar.producers.access import NO_EPOCH, Access, AccessMode, Claim, ClaimRefused, Refusal
 from arneb_pulsar.server.times import now_iso
 from arneb_pulsar.session.effects import ProducerKey

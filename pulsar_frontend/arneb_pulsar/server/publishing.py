@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from arneb_core.api.errors import CoreError, TopicFenced, TopicNotFound
-from arneb_core.api.interface import Topic
 from arneb_core.api.position import Position
+from arneb_core.api.topics import Topic
 from arneb_pulsar.places.rates import Throttle
 from arneb_pulsar.producers.sequences import NEVER
 from arneb_pulsar.session import effects, events

@@ -4,9 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from arneb_core.api.consumers import Consumer
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.interface import Consumer, Deliveries, Subscription, Topic
 from arneb_core.api.position import Position
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
 from arneb_pulsar.server.times import now_iso
 from arneb_pulsar.session.effects import Acknowledge, AcknowledgeUntil, ConsumerKey
 from arneb_pulsar.session.errors import Failure, failure_of
@@ -21,7 +24,7 @@ Receipt = Callable[[Failure | None], None]
 
 
 class PeerSink:
-    """Hands a consumer's deliveries to its connection (:class:`arneb_core.api.interface.Sink`)."""
+    """Hands a consumer's deliveries to its connection (:class:`arneb_core.api.consumers.Sink`)."""
 
     __slots__ = ("_key", "_peer")
 

@@ -14,7 +14,8 @@ from arneb_core.api.errors import (
     SubscriptionNotFound,
     TopicFenced,
 )
-from arneb_core.api.interface import InitialPosition, Topic
+from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.topics import Topic
 from arneb_pulsar.identity.grants import UNAUTHENTIC, Unauthentic
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.places.policies import QuotaAction

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import trio
 
-from arneb_core.api.interface import Core
+from arneb_core.api.core import Core
 from arneb_core.api.listening import serve_listeners
 from arneb_core.api.supervision import supervise
 from arneb_pulsar.config import PulsarConfig

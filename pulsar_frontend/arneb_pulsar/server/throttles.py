@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 
 import trio
 
-from arneb_core.api.interface import Topic
+from arneb_core.api.topics import Topic
 from arneb_pulsar.places.rates import PublishRate, Throttle
 from arneb_pulsar.server.producers import Producers
 

@@ -9,8 +9,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import NotAllowed, TopicExists, TopicNotFound
-from arneb_core.api.interface import Core, Topic, TopicSettings, Unit
+from arneb_core.api.settings import TopicSettings
+from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import together
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.places.policies import retention_of

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from arneb_core.api.interface import Core
+from arneb_core.api.core import Core
 from arneb_pulsar.names import PERSISTENT
 from arneb_pulsar.session.events import TopicChanged
 

@@ -1,6 +1,7 @@
 """One consumer of a connection."""
 
-from arneb_core.api.interface import Deliveries, SubscriptionType
+from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.subscription_types import SubscriptionType
 from arneb_pulsar.session.effects import ConsumerKey
 from arneb_pulsar.session.transitions import CONSUMER_MOVES, ConsumerInput, ConsumerState
 from arneb_pulsar.session.translating import TranslatedRun, is_foreign, without_checksums

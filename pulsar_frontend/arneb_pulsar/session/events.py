@@ -7,9 +7,10 @@ that say so.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import CoreError
-from arneb_core.api.interface import Deliveries, SubscriptionStatistics
 from arneb_core.api.position import Position
+from arneb_core.api.statistics import SubscriptionStatistics
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.schema import Version
 from arneb_pulsar.session.effects import AppendRun, ConsumerKey, ProducerKey

@@ -2,13 +2,10 @@
 
 from typing import Final
 
-from arneb_core.api.interface import (
-    InitialPosition,
-    KeySharing,
-    KeySharingMode,
-    SubscriptionType,
-)
+from arneb_core.api.key_sharing import KeySharing, KeySharingMode
 from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_pulsar.session.describing import schema_of
 from arneb_pulsar.session.effects import AttachConsumer, ConsumerKey
 from arneb_pulsar.session.errors import Refused

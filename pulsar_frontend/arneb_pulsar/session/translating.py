@@ -10,8 +10,8 @@ from operator import itemgetter
 from typing import Final
 
 from arneb_core.api.codec import Message, codecs
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
-from arneb_core.api.interface import Deliveries
 from arneb_pulsar.codec import encode_messages
 from arneb_pulsar.wire.checksum import metadata_bytes, without_checksum
 from arneb_pulsar.wire.deliveries import MessageFrames

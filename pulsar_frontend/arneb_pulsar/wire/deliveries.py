@@ -11,8 +11,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import HEADER_BYTES
-from arneb_core.api.interface import Deliveries
 from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_pulsar.wire.frame import SIZE_BYTES, SIZES, payload_frame
 from arneb_pulsar.wire.ids import words_of

@@ -9,7 +9,7 @@ from arneb_amqp.routing.death import REASONS, Burial, bury
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.route import Route
 from arneb_amqp.wire.tables import Field, array, longstr, table
-from arneb_core.api.interface import Departure
+from arneb_core.api.limits import Departure
 
 QUEUES = st.sampled_from(["a", "b", "c"])
 REASON = st.sampled_from(Departure)

@@ -29,7 +29,7 @@ from arneb_amqp.wire.frames import cut_frame
 from arneb_amqp.wire.methods import decode_method, encode_method
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.tables import boolean, table
-from arneb_core.api.interface import Deliveries
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import position
 
 NOW = 1000.0

@@ -10,7 +10,7 @@ import pytest
 from arneb_amqp.topology.queues.queue import ConnectionId, Declaration, Queue
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_amqp.wire.tables import Table
-from arneb_core.api.interface import Deliveries
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.faults import FaultyStore

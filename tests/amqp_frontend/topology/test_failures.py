@@ -18,9 +18,11 @@ from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import long, longstr
+from arneb_core.api.callbacks import Done
+from arneb_core.api.core import Unit
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.interface import Done, InitialPosition, Unit
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.supervision import supervise
 from arneb_core.engine.engine import open_engine
 from arneb_core.engine.maintenance import READ_RETRY_S

@@ -11,9 +11,12 @@ from arneb_amqp.topology.queues.attachments import Attachment, Consumption
 from arneb_amqp.topology.queues.queue import SUBSCRIPTION
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.wire.tables import Field, FieldType, longstr, signedint
+from arneb_core.api.core import Unit
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.interface import EXCLUSIVE, InitialPosition, TopicSettings, Unit, Window
+from arneb_core.api.settings import EXCLUSIVE, TopicSettings
+from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.windows import Window
 
 pytestmark = pytest.mark.real_time
 

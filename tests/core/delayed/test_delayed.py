@@ -11,10 +11,11 @@ import trio
 import trio.testing
 
 from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.interface import InitialPosition, Subscription, SubscriptionType, TopicSettings
 from arneb_core.api.position import Position, position
+from arneb_core.api.settings import DelayedSettings, TopicSettings, TrackerKind
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.delayed.bucket import sealed
-from arneb_core.delayed.tracker import DelayedSettings, TrackerKind
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log import log

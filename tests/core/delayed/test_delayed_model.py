@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.interface import InitialPosition, SubscriptionType, TopicSettings
 from arneb_core.api.position import Position
-from arneb_core.delayed.tracker import DelayedSettings, TrackerKind
+from arneb_core.api.settings import DelayedSettings, TopicSettings, TrackerKind
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import log
 from arneb_core.store.check import check

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core.api.interface import Unit
+from arneb_core.api.core import Unit
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.changes import Changes
 from arneb_core.store.environment import Store

@@ -13,8 +13,9 @@ from tests.pulsar_frontend.server.client import connected
 from tests.pulsar_frontend.server.conftest import OpenDoor
 
 from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.interface import InitialPosition, SubscriptionType
 from arneb_core.api.position import position
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.testing.engine_kit import attach
 from arneb_pulsar.admin.lookup import as_reached
 from arneb_pulsar.admin.messages import message_of

@@ -10,8 +10,8 @@ from tests.pulsar_frontend.server.conftest import OpenDoor, Running
 from tests.pulsar_frontend.session.playbook import received
 
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.interface import InitialPosition
 from arneb_core.api.position import position
+from arneb_core.api.subscriptions import InitialPosition
 from arneb_pulsar.server.compactor import COMPACTION, Status
 from arneb_pulsar.wire.batch import join_batch
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

@@ -7,7 +7,9 @@ from tests.pulsar_frontend.server.admin import Admin
 from tests.pulsar_frontend.server.client import connected
 from tests.pulsar_frontend.server.conftest import OpenDoor, Running
 
-from arneb_core.api.interface import EXCLUSIVE, InitialPosition, Topic, TopicSettings
+from arneb_core.api.settings import EXCLUSIVE, TopicSettings
+from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.topics import Topic
 from arneb_core.testing.engine_kit import RecordingSink, attach
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (

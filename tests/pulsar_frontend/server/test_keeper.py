@@ -9,7 +9,7 @@ from tests.pulsar_frontend.server.admin import Admin
 from tests.pulsar_frontend.server.client import RawClient, connected
 from tests.pulsar_frontend.server.conftest import OpenDoor, Running
 
-from arneb_core.api.interface import Topic
+from arneb_core.api.topics import Topic
 from arneb_pulsar.server.times import clock_ms
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (

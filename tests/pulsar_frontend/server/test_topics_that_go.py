@@ -7,7 +7,8 @@ from tests.pulsar_frontend.server.admin import Admin
 from tests.pulsar_frontend.server.client import connected
 from tests.pulsar_frontend.server.conftest import OpenDoor, Running
 
-from arneb_core.api.interface import Topic, Unit
+from arneb_core.api.core import Unit
+from arneb_core.api.topics import Topic
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.schemas.schema import Schema, SchemaType
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

@@ -6,7 +6,7 @@ import pytest
 from tests.pulsar_frontend.server.client import connected
 from tests.pulsar_frontend.server.conftest import OpenDoor
 
-from arneb_core.api.interface import TopicSettings
+from arneb_core.api.settings import TopicSettings
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 pytestmark = pytest.mark.real_time

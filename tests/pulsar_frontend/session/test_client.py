@@ -4,7 +4,7 @@ import pytest
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
 from tests.pulsar_frontend.session.test_consuming import message, pulsar_entry, subscribe
 
-from arneb_core.api.interface import Deliveries
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import position
 from arneb_pulsar.session.effects import AttachConsumer
 from arneb_pulsar.session.events import ActiveChanged, ConsumerAttached, Delivered, EndReached

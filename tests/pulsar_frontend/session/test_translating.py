@@ -12,8 +12,8 @@ from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import longstr
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.interface import Deliveries
 from arneb_core.api.position import position
 from arneb_pulsar.codec import CODEC
 from arneb_pulsar.session.events import Delivered

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import IDS, read
 
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.interface import Deliveries
 from arneb_core.api.position import Position, position
 from arneb_pulsar.wire.deliveries import MessageFrames
 from arneb_pulsar.wire.frame import FrameReader

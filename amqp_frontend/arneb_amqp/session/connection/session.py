@@ -55,7 +55,7 @@ from arneb_amqp.wire.constants import (
 from arneb_amqp.wire.items import Ack, AckRun, Broken, Heartbeat, Item, Method, Publish, PublishRun
 from arneb_amqp.wire.methods import describe_method, method_ids
 from arneb_amqp.wire.replies import make
-from arneb_core.api.interface import Deliveries
+from arneb_core.api.deliveries import Deliveries
 
 TURN_WORK: Final = 2_500
 """What is handled of one read before others have their turn, in microseconds, about. A full read of

@@ -27,9 +27,10 @@ from arneb_amqp.session.transaction import Answer, Transaction
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
 from arneb_amqp.wire.tables import Table
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import Origin
-from arneb_core.api.interface import Deliveries, Window
 from arneb_core.api.position import Position
+from arneb_core.api.windows import Window
 
 ANSWERS_PER_TURN: Final = 40_000
 """What one method answers of many deliveries before others have their turn: some 2 ms."""

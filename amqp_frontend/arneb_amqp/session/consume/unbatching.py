@@ -9,8 +9,8 @@ from typing import Final
 
 from arneb_amqp.codec import encode_message
 from arneb_core.api.codec import Message, codecs
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import HEADER_BYTES, Origin, messages_in
-from arneb_core.api.interface import Deliveries
 from arneb_core.api.position import Position
 
 UNREADABLE: Final = "arneb-unreadable"

@@ -27,6 +27,9 @@ from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import split_route
 from arneb_core.api.callbacks import call
+from arneb_core.api.consumers import Consumer, ConsumerSpec
+from arneb_core.api.core import Core, Unit
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import (
     HEADER_BYTES,
     HINT,
@@ -35,17 +38,10 @@ from arneb_core.api.entry import (
     PRIORITY_OFFSET,
 )
 from arneb_core.api.errors import CommitFailed, CoreError, TopicNotFound
-from arneb_core.api.interface import (
-    Consumer,
-    ConsumerSpec,
-    Core,
-    Deliveries,
-    InitialPosition,
-    Topic,
-    TopicSettings,
-    Unit,
-    Window,
-)
+from arneb_core.api.settings import TopicSettings
+from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.topics import Topic
+from arneb_core.api.windows import Window
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -117,7 +113,7 @@ class Keeper:
             spec = ConsumerSpec("delays", unlimited=True, by_time=True, windows=(self._window,))
             self._consumer = self.topic.subscriptions[SUBSCRIPTION].attach(spec, self)
 
-    # What the core calls (arneb_core.api.interface.Sink)
+    # What the core calls (arneb_core.api.consumers.Sink)
 
     def deliver(self, run: Deliveries) -> None:
         """These are due."""

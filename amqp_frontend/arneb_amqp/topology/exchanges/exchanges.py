@@ -36,8 +36,8 @@ from arneb_amqp.topology.records import (
 )
 from arneb_amqp.topology.removal import removal, restore
 from arneb_amqp.wire.erlang import render_atom, render_value
+from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CoreError
-from arneb_core.api.interface import Core, Unit
 
 
 class Exchanges:

@@ -32,9 +32,11 @@ from arneb_amqp.topology.queues.stream_arguments import start_of
 from arneb_amqp.topology.queues.streams import StreamSink, stream_filter_of, subscribe
 from arneb_amqp.wire.tables import Table, lookup_bool
 from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.consumers import Consumer, ConsumerSpec, Sink
 from arneb_core.api.errors import TopicBusy
-from arneb_core.api.interface import Consumer, ConsumerSpec, Sink, SubscriptionType, Window
 from arneb_core.api.position import Position
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.windows import Window
 
 GETTER_NAME: Final = "basic.get"
 

@@ -13,14 +13,15 @@ from typing import Final
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.tables import long
+from arneb_core.api.consumers import Sink
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
-from arneb_core.api.interface import Deliveries, Sink
 
 DELIVERY_COUNT: Final = "x-delivery-count"
 
 
 class CountingSink:
-    """A sink of a quorum queue's consumer (:class:`arneb_core.api.interface.Sink`)."""
+    """A sink of a quorum queue's consumer (:class:`arneb_core.api.consumers.Sink`)."""
 
     __slots__ = ("_sink",)
 

@@ -29,8 +29,10 @@ from arneb_amqp.topology.queues.arguments import (
 from arneb_amqp.topology.sizes import payload_bytes
 from arneb_amqp.wire.tables import Table, lookup_text
 from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.core import Core
 from arneb_core.api.expiry import lives_no_time
-from arneb_core.api.interface import Core, Limits, Topic
+from arneb_core.api.limits import Limits
+from arneb_core.api.topics import Topic
 
 if TYPE_CHECKING:
     from arneb_amqp.topology.queues.queue import Queue

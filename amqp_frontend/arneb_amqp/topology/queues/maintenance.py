@@ -11,7 +11,7 @@ from typing import Final
 from arneb_amqp.topology.queues.queue import SUBSCRIPTION, Queue
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_core.api.errors import CoreError, TopicBusy
-from arneb_core.api.interface import Topic
+from arneb_core.api.topics import Topic
 
 LOGGER: Final = logging.getLogger(__name__)
 

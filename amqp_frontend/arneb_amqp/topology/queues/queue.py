@@ -23,7 +23,9 @@ from arneb_amqp.topology.queues.arguments import (
 from arneb_amqp.topology.queues.limits import Keeping
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.wire.tables import Table
-from arneb_core.api.interface import Consumer, Subscription, Topic
+from arneb_core.api.consumers import Consumer
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
 
 SUBSCRIPTION: Final = "amqp"
 """The subscription that all AMQP consumers of a queue share; Pulsar's may join them."""

@@ -30,7 +30,10 @@ from arneb_amqp.topology.queues.stream_arguments import stream_settings
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.topology.removal import removal
 from arneb_core.api.clock import monotonic_ms
-from arneb_core.api.interface import EXCLUSIVE, Core, InitialPosition, Topic, TopicSettings, Unit
+from arneb_core.api.core import Core, Unit
+from arneb_core.api.settings import EXCLUSIVE, TopicSettings
+from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.topics import Topic
 
 LOGGER: Final = logging.getLogger(__name__)
 

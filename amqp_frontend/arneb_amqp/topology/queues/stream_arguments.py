@@ -14,8 +14,7 @@ from arneb_amqp.topology.queues.arguments import MAX_LENGTH_BYTES, number
 from arneb_amqp.wire.erlang import render_value
 from arneb_amqp.wire.stamp import STREAM_OFFSET
 from arneb_amqp.wire.tables import Field, FieldType, Table, lookup_bool, lookup_text
-from arneb_core.api.interface import TopicSettings
-from arneb_core.api.settings import WITHOUT_END
+from arneb_core.api.settings import WITHOUT_END, TopicSettings
 
 MAX_AGE: Final = "x-max-age"
 SEGMENT_BYTES: Final = "x-stream-max-segment-size-bytes"

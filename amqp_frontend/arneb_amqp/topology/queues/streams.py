@@ -16,9 +16,12 @@ from arneb_amqp.topology.queues.stream_arguments import (
     matches_unfiltered,
 )
 from arneb_amqp.wire.tables import Table
+from arneb_core.api.consumers import Sink
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import Origin, messages_in
-from arneb_core.api.interface import Deliveries, InitialPosition, Sink, Subscription, Topic
 from arneb_core.api.position import LedgerId, Position, before, entry_of, ledger_of
+from arneb_core.api.subscriptions import InitialPosition, Subscription
+from arneb_core.api.topics import Topic
 
 _ORIGIN_AT = 1
 
@@ -45,7 +48,7 @@ def stream_filter_of(arguments: Table, queue: str, starts_at: StartsAt) -> Strea
 
 
 class StreamSink:
-    """A sink of a stream's consumer (:class:`arneb_core.api.interface.Sink`): numbers what comes.
+    """A sink of a stream's consumer (:class:`arneb_core.api.consumers.Sink`): numbers what comes.
 
     Invariant: the message at ``_next``, should one be there, has the offset ``_offset``.
     """

@@ -10,8 +10,9 @@ from tests.amqp_frontend.session.playbook import Delivered, client, opened, run_
 
 from arneb_amqp.session.effects import Acknowledge, Consume, Leave, Reject, Release
 from arneb_amqp.session.events import Answered
-from arneb_core.api.interface import Deliveries, Window
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import Position, position
+from arneb_core.api.windows import Window
 
 TAGS = st.integers(0, 40)
 

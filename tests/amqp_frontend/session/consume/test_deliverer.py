@@ -34,8 +34,8 @@ from arneb_amqp.session.events import Answered, ConsumerClosed, Pulled, Refused
 from arneb_amqp.wire.tables import longstr
 from arneb_core.api import codec as core_codec
 from arneb_core.api.codec import Message
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.interface import Deliveries
 from arneb_core.api.position import position
 
 FIRST = ConsumerId(1)

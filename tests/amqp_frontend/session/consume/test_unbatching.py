@@ -7,8 +7,8 @@ import pytest
 from arneb_amqp.session.consume import unbatching
 from arneb_amqp.session.consume.unbatching import LARGE_BATCH, OPENED_MAX, unbatched
 from arneb_core.api.codec import Message
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.interface import Deliveries
 from arneb_core.api.position import position
 
 

@@ -18,8 +18,9 @@ from arneb_amqp.wire.content import compose, payload_of, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import array, longstr, signedint
+from arneb_core.api.core import Unit
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
-from arneb_core.api.interface import Deliveries, Unit
 
 NOW_MS: Final = 1_000_000
 NAMES: Final = ("a", "b", "c", "kept")

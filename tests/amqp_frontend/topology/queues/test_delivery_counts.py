@@ -16,8 +16,8 @@ from arneb_amqp.wire.content import compose, is_body, payload_of, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import long, longstr
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin
-from arneb_core.api.interface import Deliveries
 from arneb_core.api.position import Position
 
 ROUTE = join_route("exchange", "key")

@@ -16,7 +16,7 @@ from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import Field, long, longstr
 from arneb_core.api.clock import monotonic_ms
 from arneb_core.api.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
-from arneb_core.api.interface import Window
+from arneb_core.api.windows import Window
 from arneb_core.testing.engine_kit import append, quiet
 
 PROPERTIES = encode_properties(Properties(content_type="text/plain"))

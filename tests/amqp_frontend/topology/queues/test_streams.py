@@ -22,8 +22,9 @@ from arneb_amqp.topology.topology import Topology
 from arneb_amqp.wire.stamp import STREAM_OFFSET
 from arneb_amqp.wire.tables import Field, Table, long, longstr, signedint
 from arneb_core.api.entry import EntryHeader, Origin, messages_in
-from arneb_core.api.interface import InitialPosition, TopicSettings, Window
-from arneb_core.api.settings import WITHOUT_END
+from arneb_core.api.settings import WITHOUT_END, TopicSettings
+from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.windows import Window
 from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import append, make_entry, quiet
 

@@ -1,0 +1,160 @@
+"""The core as a frontend sees it: topics by name, and units that are committed as one.
+
+The rule: no store type and no transaction handle crosses this border. Everything belongs to the
+event loop: call it from the trio thread only. Plain ``def`` never blocks and never yields;
+``async def`` may.
+
+A frontend does four things with it: commits units (:meth:`Core.commit`), attaches
+consumers with permits (:meth:`.Subscription.attach`), acknowledges, and redelivers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from arneb_core.api.callbacks import Appended, Done
+from arneb_core.api.consumers import Consumer
+from arneb_core.api.position import Position
+from arneb_core.api.settings import TopicSettings
+from arneb_core.api.topics import Topic
+
+
+@dataclass(slots=True)
+class Unit:
+    """Changes that become durable together or not at all.
+
+    Filled by a frontend and handed to :meth:`Core.commit`; not to be touched afterwards.
+    """
+
+    appends: list[tuple[Topic, list[bytes]]] = field(default_factory=list)
+    """Runs of entries by topic; a topic may occur more than once and keeps that order. Topics
+    that are not durable get theirs when the rest of the unit is on disk; what is appended to
+    them behind it waits with it."""
+    acks: list[tuple[Consumer, Sequence[Position]]] = field(default_factory=list)
+    """Taken out of the subscription with the commit; back in flight should it fail. Those on a
+    topic that is not durable are taken out when it has succeeded."""
+    metadata: list[tuple[str, bytes | None]] = field(default_factory=list)
+    """Frontend metadata by key (``"amqp/exchange/%2F/orders"``); None removes it."""
+    parts: list[tuple[Consumer, Mapping[Position, int]]] = field(default_factory=list)
+    """As :attr:`acks`, for single messages of divided batches: of those that the consumer has in
+    flight, the ones in the mask."""
+    passes_over_gone: bool = False
+    """What is appended to a topic whose owner deletes it meanwhile goes with it, which is a
+    success, as AMQP wants it. Otherwise the unit fails with :class:`TopicFenced`."""
+    has_batches: bool = True
+    """Some entry may hold more than one message, or none; else nobody has to look."""
+
+
+TopicWatcher = Callable[[str, bool], None]
+"""Called with a topic's name, and whether it came or went; it must not block or raise."""
+
+Companion = Callable[[str, Unit], AbstractAsyncContextManager[None]]
+"""Entered with the name of a topic that somebody is about to delete, and the unit that does so:
+adds what goes with the topic, and takes back in memory what it did if the block raises."""
+
+
+class Core(Protocol):
+    """The shared log: every topic of one data directory."""
+
+    def append(
+        self,
+        topic: Topic,
+        entries: list[bytes],
+        done: Appended,
+        messages: int | None = None,
+        metadata: Sequence[tuple[str, bytes | None]] = (),
+        *,
+        passes_over_gone: bool = False,
+    ) -> None:
+        """The hot path of :meth:`commit`: one run into one topic.
+
+        ``messages`` is the number of messages in the run if the caller knows it (AMQP:
+        ``len(entries)``); None lets the core read it out of every header. ``metadata``, as of
+        :class:`Unit`, becomes durable with the run, if the topic is. ``passes_over_gone``: as
+        :attr:`.Unit.passes_over_gone`; the position means nothing then.
+        """
+        ...
+
+    def expect_expiry(self, topic: Topic) -> None:
+        """Say this before appending the first entry with an expiry of its own to ``topic``; saying
+        it again costs nothing. Other topics are spared the look at every entry."""
+        ...
+
+    def expect_delays(self, topic: Topic) -> None:
+        """Say this before appending the first entry with a deliver-at time to ``topic``; saying it
+        again costs nothing. Shared and Key_Shared subscriptions then hold such entries back until
+        they are due; without it everybody gets them at once."""
+        ...
+
+    def commit(self, unit: Unit, done: Done) -> bool:
+        """Commit a unit atomically, across topics. Order of calls is order in the log. True when
+        it has taken place already, because it waits for nothing that is durable."""
+        ...
+
+    async def committed(self, unit: Unit) -> None:
+        """:meth:`commit`, waited for. Raises :class:`CommitFailed`. Cancelled while waiting,
+        the unit is committed all the same."""
+        ...
+
+    def after_dispatch(self, back: Callable[[], None]) -> bool:
+        """Have ``back`` called, once, when what is ready now has been handed to its consumers;
+        False, and it never is, when nothing is. It must not raise."""
+        ...
+
+    @property
+    def crowded(self) -> bool:
+        """More is waiting to be committed than should be; publishers must pause."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until :attr:`crowded` is false. Connections call it before they read on."""
+        ...
+
+    def topic(self, name: str) -> Topic:
+        """Raises :class:`TopicNotFound`."""
+        ...
+
+    @property
+    def topics(self) -> Mapping[str, Topic]: ...
+
+    async def create_topic(
+        self,
+        name: str,
+        settings: TopicSettings | None = None,
+        *,
+        unit: Unit | None = None,
+        subscriptions: Sequence[str] = (),
+    ) -> Topic:
+        """Make a topic, durably if its settings say so, together with ``unit`` and with
+        subscriptions of these names, which are as durable as it is. Raises :class:`TopicExists`."""
+        ...
+
+    async def delete_topic(
+        self,
+        name: str,
+        *,
+        unit: Unit | None = None,
+        only_if: Callable[[Topic], bool] | None = None,
+        as_owner: bool = False,
+    ) -> None:
+        """Detach its consumers and remove it with all entries, together with ``unit`` and, unless
+        it is the owner who deletes it, with what companions have that goes with it.
+
+        With ``only_if`` it is removed only if that says so at the very moment from which on nobody
+        can append or attach; else :class:`TopicBusy` is raised, or what ``only_if`` raises.
+        Raises :class:`TopicNotFound`."""
+        ...
+
+    def accompany_deletions(self, companion: "Companion") -> None:
+        """Have ``companion`` take part whenever somebody else deletes a topic from now on, so that
+        what goes with it goes in the same commit."""
+        ...
+
+    def watch_topics(self, watcher: "TopicWatcher") -> None:
+        """Have ``watcher`` told of every topic that comes or goes from now on."""
+        ...
+
+    def metadata(self, prefix: str) -> Mapping[str, bytes]:
+        """Frontend metadata whose key begins with ``prefix``, in key order, as committed."""
+        ...

@@ -1,0 +1,97 @@
+"""A subscription as a frontend sees it: where its cursor stands, who reads by it, what it may hold.
+
+The rule: a plain ``def`` never blocks and never yields; ``async def`` may.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol
+
+from arneb_core.api.admin import InspectedSubscription
+from arneb_core.api.consumers import Consumer, ConsumerSpec, Sink
+from arneb_core.api.limits import DeadLetters, Limits
+from arneb_core.api.position import Position
+from arneb_core.api.statistics import SubscriptionStatistics
+
+
+class InitialPosition(Enum):
+    """Where a new subscription starts."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class Subscription(InspectedSubscription, Protocol):
+    """A cursor, its consumers and a dispatcher."""
+
+    @property
+    def name(self) -> str: ...
+
+    def attach(self, spec: ConsumerSpec, sink: Sink) -> Consumer:
+        """Add a consumer.
+
+        Raises :class:`ConsumerBusy`, :class:`SubscriptionTypeMismatch`,
+        :class:`KeyRangesRefused`, :class:`SubscriptionFenced`, and :class:`NotAllowed` for
+        Key_Shared where priorities count. The first consumer sets the type; it is free again when
+        the last one leaves.
+        """
+        ...
+
+    @property
+    def consumers(self) -> Sequence[Consumer]: ...
+
+    @property
+    def ready_messages(self) -> int:
+        """Messages neither acknowledged nor in flight (RabbitMQ's ``message_count``). Exact for
+        logs without batches; with batches, entries of a ledger that is acknowledged in part
+        count with that ledger's average."""
+        ...
+
+    @property
+    def ready_bytes(self) -> int:
+        """Bytes of the entries that :attr:`ready_messages` are in, by average where what is
+        acknowledged or in flight lies among them; exactly, as :attr:`.Limits.size_of` counts, if
+        that is given."""
+        ...
+
+    @property
+    def room(self) -> int:
+        """How many messages its consumers would take now."""
+        ...
+
+    @property
+    def mark_delete(self) -> Position: ...
+
+    def limit(self, limits: Limits, heir: DeadLetters | None) -> None:
+        """From now on ``limits`` hold, and what departs goes to ``heir``, or away without one. Not
+        kept: whoever wants it says so again after a start."""
+        ...
+
+    def prioritise(self, highest: int) -> None:
+        """From now on a higher priority, up to ``highest``, goes first; inside one, log order
+        counts. Deliveries begin when all that is ready was looked through. Not kept either."""
+        ...
+
+    async def purge(self) -> int:
+        """Acknowledge every message that is ready, durably; those in flight stay. Returns how
+        many messages that were. Raises :class:`CommitFailed`; they are gone all the same, and
+        the next commit says so on disk."""
+        ...
+
+    async def seek(self, place: Position, mask: int | None = None) -> None:
+        """Make ``place`` the next entry to deliver; ``mask`` = its messages still unacked.
+
+        Fences the subscription, detaches all consumers (``closed_by_core("seek")``), forgets
+        acks and replays from there, and is durable when it returns. Positions outside the log
+        are moved to its nearest end. Acks of consumers that were attached before count no more.
+        Raises :class:`SubscriptionFenced` on a concurrent seek, and :class:`StoreFailed` when
+        the entry of ``mask`` cannot be read; then nothing has changed.
+        """
+        ...
+
+    async def seek_time(self, publish_time_ms: int) -> None:
+        """Seek to the first entry published at or after that time, or to the end. Raises as
+        :meth:`seek` does, and :class:`StoreFailed` when the log cannot be read."""
+        ...
+
+    def statistics(self) -> SubscriptionStatistics: ...
