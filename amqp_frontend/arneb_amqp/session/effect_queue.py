@@ -11,7 +11,7 @@ from typing import Protocol
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.session.deliveries import ConsumerId, Settled
-from arneb_amqp.session.effects import Acknowledge, Append, Effect, Token
+from arneb_amqp.session.effects import Acknowledge, Append, Effect, Reject, Token
 from arneb_core.api.position import Position
 
 
@@ -105,6 +105,17 @@ class EffectQueue:
             self._acknowledged[settled.consumer] = settled.places
         else:
             held += settled.places
+
+    def reject(self, settled: Settled) -> None:
+        """Order a rejection; whole entries are merged with what the consumer rejected just
+        before, for clients reject one by one."""
+        self._close()
+        last = self._effects[-1] if self._effects else None
+        before = last.settled if isinstance(last, Reject) else None
+        if before is None or before.consumer != settled.consumer or before.masks or settled.masks:
+            self._effects.append(Reject(settled))
+        else:
+            before.places += settled.places
 
     def emit(self, effect: Effect) -> None:
         """Order an effect, after everything ordered so far."""

@@ -69,9 +69,13 @@ class BodyLost(BlockCorrupt):
     """The block is sound, but an entry that it refers to is not there, or not as it was."""
 
 
-def encode_block(first: Position, entries: Sequence[bytes]) -> bytearray:
-    """The block of ``entries``, which stand at ``first`` and densely behind it."""
-    return _encode(BLOCK_FORMAT, first, pack(f">{len(entries)}I", *map(len, entries)), entries)
+def encode_block(
+    first: Position, entries: Sequence[bytes], lengths: Iterable[int] = ()
+) -> bytearray:
+    """The block of ``entries``, which stand at ``first`` and densely behind it. ``lengths`` are
+    theirs, from who has asked each of them already."""
+    packed = pack(f">{len(entries)}I", *(lengths or map(len, entries)))
+    return _encode(BLOCK_FORMAT, first, packed, entries)
 
 
 def encode_shared_block(
@@ -242,15 +246,17 @@ def _checked(value: bytes) -> tuple[Position, Sequence[int], int]:
 
 def split_run(
     first: Position, entries: list[bytes], bytes_max: int = BLOCK_BYTES_MAX
-) -> Iterator[tuple[Position, list[bytes]]]:
-    """Cut a run into runs of about ``bytes_max`` bytes, at least one entry each."""
-    if sum(map(len, entries)) <= bytes_max:
-        if entries:
-            yield first, entries
-        return
-    ends = list(accumulate(map(len, entries)))
+) -> list[tuple[Position, list[bytes], list[int]]]:
+    """Cut a run into runs of about ``bytes_max`` bytes, at least one entry each; with the lengths
+    of their entries."""
+    lengths = list(map(len, entries))
+    if sum(lengths) <= bytes_max:
+        return [(first, entries, lengths)] if entries else []
+    ends = list(accumulate(lengths))
     start, base = 0, 0
+    parts = []
     while start < len(entries):
         stop = max(start + 1, bisect_right(ends, base + bytes_max, start))
-        yield Position(first + start), entries[start:stop]
+        parts.append((Position(first + start), entries[start:stop], lengths[start:stop]))
         start, base = stop, ends[stop - 1]
+    return parts

@@ -67,10 +67,10 @@ def encode_runs(runs: Sequence[Block], shared: Collection[bytes]) -> Encoded:
     encoded = Encoded()
     keys = _places(runs, {id(entry) for entry in shared}) if shared else {}
     for topic_id, first, entries in runs:
-        for place, part in split_run(first, entries):
+        for place, part, lengths in split_run(first, entries):
             key = entry_key(topic_id, Position(place + len(part) - 1))
-            if not keys or max(map(len, part)) < SHARED_BYTES_MIN:
-                encoded.blocks.append((key, encode_block(place, part)))
+            if not keys or max(lengths) < SHARED_BYTES_MIN:
+                encoded.blocks.append((key, encode_block(place, part, lengths)))
                 continue
             held = [keys.get(id(entry)) for entry in part]
             encoded.blocks.append((key, encode_shared_block(place, part, held)))

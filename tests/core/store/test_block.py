@@ -136,23 +136,25 @@ def test_a_block_of_another_format_is_corrupt() -> None:
 def test_a_split_run_is_the_run_in_pieces(
     first: Position, entries: list[bytes], bytes_max: int
 ) -> None:
-    pieces = list(split_run(first, entries, bytes_max))
+    pieces = split_run(first, entries, bytes_max)
     at = first
-    for place, piece in pieces:
+    for place, piece, lengths in pieces:
         assert place == at
+        assert lengths == list(map(len, piece))
+        assert encode_block(place, piece, lengths) == encode_block(place, piece)
         assert len(piece) == 1 or sum(map(len, piece)) <= bytes_max
         at = Position(at + len(piece))
-    assert [body for _, piece in pieces for body in piece] == entries
+    assert [body for _, piece, _ in pieces for body in piece] == entries
 
 
 def test_a_split_is_not_finer_than_needed() -> None:
-    pieces = list(split_run(position(1, 0), [bytes(1000)] * 600))
-    assert [len(piece) for _, piece in pieces] == [262, 262, 76]
+    pieces = split_run(position(1, 0), [bytes(1000)] * 600)
+    assert [len(piece) for _, piece, _ in pieces] == [262, 262, 76]
     assert BLOCK_BYTES_MAX // 1000 == 262
 
 
 def test_an_empty_run_gives_no_block() -> None:
-    assert list(split_run(position(1, 0), [])) == []
+    assert split_run(position(1, 0), []) == []
 
 
 def test_a_run_across_a_ledger_boundary_is_refused() -> None:

@@ -286,7 +286,10 @@ class Deliverer:
             raise unknown_tag(unknown)
         self._check_no_stream(groups)
         for settled in groups:
-            self._context.effects.emit(Release(settled) if requeue else Reject(settled))
+            if requeue:
+                self._context.effects.emit(Release(settled))
+            else:
+                self._context.effects.reject(settled)
         self._answered(groups)
         if part is not None:
             raise Pause

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Channel, Connection, Queue
 from tests.amqp_frontend.session.playbook import (
+    Bytes,
+    Client,
     Delivered,
     Playbook,
     client,
@@ -31,6 +33,8 @@ from arneb_amqp.session.effects import (
     Wake,
 )
 from arneb_amqp.session.events import Answered, ConsumerClosed, Pulled, Refused
+from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.tables import longstr
 from arneb_core.api import codec as core_codec
 from arneb_core.api.codec import Message
@@ -134,6 +138,37 @@ def test_what_is_rejected_goes_back_or_away() -> None:
         play >> client(Basic.Reject, delivery_tag=2, requeue=False) << rejected(1, 1)
         play >> client(Basic.Nack, delivery_tag=4, multiple=True, requeue=True)
         play << released(1, 2, 3)
+
+
+def at_once(*commands: Client) -> Bytes:
+    """What one read brings."""
+    return Bytes(
+        b"".join(encode_method(ChannelId(each.channel), each.command) for each in commands)
+    )
+
+
+def rejecting(*tags: int) -> list[Client]:
+    return [client(Basic.Reject, delivery_tag=tag, requeue=False) for tag in tags]
+
+
+def test_what_one_read_rejects_is_one_effect() -> None:
+    with delivered(consuming(), 200) as play:
+        play >> at_once(*rejecting(*range(1, 101))) << rejected(1, *range(100))
+        play >> at_once(*rejecting(102, 101)) << rejected(1, 101, 100)
+
+
+def test_rejections_are_merged_only_while_nothing_else_stands_between_them() -> None:
+    with delivered(consuming(), 3) as play:
+        consuming(play, "d")
+        delivered(play, 2, consumer=2, first=7)
+        play >> at_once(
+            *rejecting(1),
+            client(Basic.Ack, delivery_tag=2),
+            *rejecting(3, 4),
+            client(Basic.Reject, delivery_tag=5, requeue=True),
+        )
+        play << rejected(1, 0) << acknowledged(1, 1) << rejected(1, 2)
+        play << rejected(2, 7) << released(2, 8)
 
 
 def test_recover_gives_everything_back() -> None:
