@@ -9,7 +9,7 @@ from arneb_core.api.position import Position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.engine.inline_commit import LONE_COMMITS_MIN
+from arneb_core.store.commit.inline import LONE_COMMITS_MIN
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, attach, make_entry, quiet
 
 BY_THREAD, BY_LOOP = 1, LONE_COMMITS_MIN + 4

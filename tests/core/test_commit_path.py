@@ -12,9 +12,9 @@ from arneb_core.api.limits import Limits
 from arneb_core.api.position import Position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.engine.committer import Committer
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.maintenance import READ_RETRY_S
+from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log.log import DurableLog
 from arneb_core.store.environment import Store
@@ -87,8 +87,8 @@ async def broken_engine(path: Path, monkeypatch: pytest.MonkeyPatch, kind: type,
 
 PARTS: list[tuple[type, str]] = [
     (LogConsumer, "take_for_unit"),
-    (Committer, "_plan_cursors"),
-    (Committer, "_succeeded"),
+    (PlannedCommit, "plan_cursors"),
+    (PlannedCommit, "stored"),
     (LogTopic, "confirm"),
     (DurableLog, "confirm"),
 ]
@@ -104,7 +104,7 @@ async def test_an_error_that_may_leave_memory_other_than_the_disk_ends_the_engin
         await broken_engine(path, monkeypatch, *part)
     found = await bodies_after_a_start(path)
     # All of what was under way, or nothing; and nothing of what came later.
-    reached_the_disk = part[1] in ("_succeeded", "confirm")
+    reached_the_disk = part[1] in ("stored", "confirm")
     assert found == ([b"during"] if reached_the_disk else [b"before"])
 
 
@@ -126,7 +126,7 @@ async def test_what_waits_when_the_engine_breaks_is_told_that_it_is_not_durable(
             await trio.testing.wait_all_tasks_blocked()
             engine.commit(Unit([(topic, [make_entry(b"waits")])]), waiting)
             consumer.acknowledge(sink.positions, receipt)  # type: ignore[attr-defined]
-            once(monkeypatch, Committer, "_succeeded")
+            once(monkeypatch, PlannedCommit, "stored")
             faulty.release()
             await trio.sleep_forever()
     for outcome in (waiting, receipt):

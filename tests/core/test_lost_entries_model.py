@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.position import Position
 from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.engine import inline_commit
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import retention
 from arneb_core.store.check import check
+from arneb_core.store.commit import inline
 from arneb_core.store.compacting import compact
 from arneb_core.store.environment import Store
 from arneb_core.store.findings import FindingKind
@@ -61,8 +61,8 @@ LIVES = st.lists(st.tuples(st.lists(STEPS, max_size=12), ENDS, BETWEEN), min_siz
 def eager() -> Iterator[None]:
     """Everything small goes to the journal, and every ledger ends when it is acknowledged."""
     with (
-        patch.object(inline_commit, "LONE_COMMITS_MIN", 0),
-        patch.object(inline_commit, "FAST_S", 60.0),
+        patch.object(inline, "LONE_COMMITS_MIN", 0),
+        patch.object(inline, "FAST_S", 60.0),
         patch.object(retention, "ENDED_BYTES_MIN", 1),
     ):
         yield

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core.engine.io_threads import Reader, Writer
+from arneb_core.engine.io_threads import Reader, in_loop
 from arneb_core.store.changes import Changes
+from arneb_core.store.commit.local import LocalCommitLog
 from arneb_core.store.environment import Store
 
 pytestmark = pytest.mark.real_time
@@ -26,11 +27,11 @@ class Waiter:
 
 async def test_a_thread_that_waits_for_work_holds_none(data_dir: Path) -> None:
     with Store.open(data_dir) as store:
-        token = trio.lowlevel.current_trio_token()
-        writer, reader = Writer(store, token), Reader(store, token)
+        call_soon = in_loop(trio.lowlevel.current_trio_token())
+        log, reader = LocalCommitLog(store, call_soon), Reader(store, call_soon)
         try:
             for submit in (
-                lambda waiter: writer.submit(Changes(), waiter.take),
+                lambda waiter: log.submit(Changes(), waiter.take),
                 lambda waiter: reader.ask("nothing", lambda snapshot: None, waiter.take),
             ):
                 waiter = Waiter()
@@ -43,5 +44,5 @@ async def test_a_thread_that_waits_for_work_holds_none(data_dir: Path) -> None:
                         gc.collect()
                         await trio.lowlevel.checkpoint()
         finally:
-            writer.stop()
+            log.close()
             reader.stop()

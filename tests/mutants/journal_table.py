@@ -10,7 +10,7 @@ FILE_TESTS: Final = (STORE + "test_journal_file.py",)
 DAMAGE_TESTS: Final = (STORE + "test_journal_damage.py",)
 OUTCOME_TESTS: Final = (STORE + "test_outcome.py",)
 LOST_TESTS: Final = ("tests/core/test_lost_entries.py",)
-SHORT_CUT_TESTS: Final = ("tests/core/test_short_cut.py",)
+INLINE_TESTS: Final = ("tests/core/store/test_inline_commits.py",)
 
 JOURNAL_MUTANTS: Final = (
     Mutant(
@@ -131,10 +131,10 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "publishers are told before the outcome is known",
-        CORE + "engine/io_threads.py",
+        CORE + "store/commit/local.py",
         "            return self._resolved(doubt)\n",
         "            return StoreFailed(str(doubt))\n",
-        SHORT_CUT_TESTS,
+        INLINE_TESTS,
     ),
     Mutant(
         "a new data directory may be gone after a power cut",
@@ -145,17 +145,17 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "the loop goes on writing to a journal that failed",
-        CORE + "engine/inline_commit.py",
+        CORE + "store/commit/inline.py",
         "            self._close()\n            return None\n",
         "            return None\n",
-        SHORT_CUT_TESTS,
+        INLINE_TESTS,
     ),
     Mutant(
         "the loop flushes again however slow the thread finds the disk",
-        CORE + "engine/inline_commit.py",
-        "        if not isinstance(result, CommitReport) or result.seconds > FLUSHES * FAST_S:\n",
-        "        if not isinstance(result, CommitReport):\n",
-        SHORT_CUT_TESTS,
+        CORE + "store/commit/inline.py",
+        "        if not isinstance(ending, CommitReport) or ending.seconds > FLUSHES * FAST_S:\n",
+        "        if not isinstance(ending, CommitReport):\n",
+        INLINE_TESTS,
     ),
     Mutant(
         "what the file showed at the first look is believed though it is gone at the next",

@@ -11,22 +11,22 @@ ROOM_MUTANTS: Final = (
     Mutant(
         "a drained topic's last ledger stays until somebody publishes",
         CORE + "engine/topic.py",
-        "        ends = not appends and self.last_ledger_ends(now_ms, at_once=at_once)\n",
+        "        ends = not log.planned and self.last_ledger_ends(now_ms, at_once=at_once)\n",
         "        ends = False\n",
         LAST_LEDGER_TESTS,
     ),
     Mutant(
         "positions begin again behind a last ledger that went",
         CORE + "engine/topic.py",
-        "            changes.puts.extend(log.successor_puts(ended_ms))\n",
-        "            changes.puts.extend(log.successor_puts(ended_ms)[:1])\n",
+        "            changes.puts.extend(log.plan_successor(ended_ms))\n",
+        "            changes.puts.extend(log.plan_successor(ended_ms)[:1])\n",
         LAST_LEDGER_TESTS,
     ),
     Mutant(
         "a ledger ends under the entries of its own commit",
-        CORE + "engine/committer.py",
-        "            appends = topic in flight.runs\n",
-        "            appends = False\n",
+        CORE + "engine/topic.py",
+        "        ends = not log.planned and self",
+        "        ends = self",
         LAST_LEDGER_TESTS,
     ),
     Mutant(

@@ -57,17 +57,16 @@ MUTANTS: Final = (
     ),
     Mutant(
         "confirm before fsync",
-        CORE + "engine/io_threads.py",
-        "        result = self._result(changes)\n        if result is not None:\n",
-        "        result = CommitReport(0, 0, 0, 0)\n"
-        "        self._token.run_sync_soon(then, result)\n"
-        "        self._result(changes)\n"
-        "        if result is None:\n",
+        CORE + "store/commit/local.py",
+        "        ending = self._ending(commit.changes)\n",
+        "        self._in_loop(self._ended, commit, CommitReport(0, 0, 0, 0))\n"
+        "        self._ending(commit.changes)\n"
+        "        return True\n",
         ENGINE_TESTS,
     ),
     Mutant(
         "a failed commit is confirmed",
-        CORE + "engine/committer.py",
+        CORE + "engine/planned_commit.py",
         "                request.fail(error)\n",
         "                request.succeed([Position(1 << 32)])\n",
         ENGINE_TESTS,
@@ -75,11 +74,11 @@ MUTANTS: Final = (
     Mutant(
         "dispatch before the commit is on disk",
         CORE + "engine/committer.py",
-        "        self._submit(changes, self._finished)\n",
-        "        for topic, run in flight.runs.items():\n"
+        "        self._under_way.append(commit)\n",
+        "        self._under_way.append(commit)\n"
+        "        for topic, run in commit.runs.items():\n"
         "            topic.confirm(run)\n"
-        "        flight.runs.clear()\n"
-        "        self._submit(changes, self._finished)\n",
+        "        commit.runs.clear()\n",
         ENGINE_TESTS,
     ),
     Mutant(
@@ -469,8 +468,8 @@ MUTANTS: Final = (
     Mutant(
         "offsets begin again when ledgers go",
         CORE + "log/log.py",
-        "LedgerRecord(run.now_ms, messages_before=self.ledgers.messages_ever)",
-        "LedgerRecord(run.now_ms)",
+        "LedgerRecord(opened.created_ms, messages_before=opened.messages_before)",
+        "LedgerRecord(opened.created_ms)",
         ("tests/core/test_offsets.py",),
     ),
     Mutant(

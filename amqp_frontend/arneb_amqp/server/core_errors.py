@@ -8,6 +8,7 @@ from arneb_core.api.errors import (
     ConsumerBusy,
     CoreError,
     KeyRangesRefused,
+    LeadershipLost,
     NotAllowed,
     StoreFailed,
     StoreFull,
@@ -37,6 +38,8 @@ REPLY_CODES: Final[Mapping[type[CoreError], ReplyCode]] = {
     # A full disk costs the publisher its channel and leaves the connection's consumers alone.
     StoreFull: ReplyCode.PRECONDITION_FAILED,
     StoreFailed: ReplyCode.INTERNAL_ERROR,
+    # Its connections are closed next; whoever comes again is led to who leads now.
+    LeadershipLost: ReplyCode.CONNECTION_FORCED,
 }
 
 

@@ -66,7 +66,7 @@ def serve(
 
     from arneb.listeners import BindFailed
     from arneb.run import BROKEN_OFF, run_broker
-    from arneb_core.api.errors import EngineBroken, StoreDamaged, StoreUnusable
+    from arneb_core.api.errors import EngineBroken, EngineFenced, StoreDamaged, StoreUnusable
 
     form = config.log.format
     set_up_logging(config.log.level, form)
@@ -80,7 +80,7 @@ def serve(
         raise _ended(f"{error}; {hint}", USAGE_STATUS, form) from error
     except (BindFailed, StoreUnusable) as error:
         raise _ended(str(error), USAGE_STATUS, form) from error
-    except EngineBroken as error:
+    except (EngineBroken, EngineFenced) as error:
         raise _ended(str(error), BROKEN_OFF, form) from error
 
 

@@ -17,11 +17,13 @@ test proves the table complete, so every error that a frontend may meet is a lea
         * :class:`TopicFenced` - the topic is being deleted, or has gone
         * :class:`StoreFull` - disk or map is full; reading goes on
         * :class:`StoreFailed` - the write or the flush failed
+        * :class:`LeadershipLost` - another node writes the commit log now
 * :class:`CommitInDoubt` - nobody outside the core meets it: it waits until the outcome is known
 * :class:`StoreUnusable` - the store cannot be opened; one line for the user, exit status 2
     * :class:`StoreLocked`, :class:`FormatMismatch`, :class:`ForeignDirectory`,
       :class:`StoreDamaged`
 * :class:`EngineBroken` - what is in memory may not be what is on disk; the broker ends
+* :class:`EngineFenced` - another node leads; the engine ends, and this node may follow
 """
 
 
@@ -85,6 +87,11 @@ class StoreFailed(CommitFailed):
     """The write or the flush to disk failed."""
 
 
+class LeadershipLost(CommitFailed):
+    """Another node writes the commit log now: here nothing becomes durable any more, and what was
+    not stored never will be."""
+
+
 class CommitInDoubt(Exception):
     """Nobody can tell whether the unit is durable, until the disk can be used again."""
 
@@ -108,6 +115,11 @@ class ForeignDirectory(StoreUnusable):
 class EngineBroken(Exception):
     """An error in the commit path may have left memory other than the disk; nothing more is
     confirmed or delivered, and the next start reads what is on disk."""
+
+
+class EngineFenced(Exception):
+    """Another node leads; nothing more is confirmed or delivered here. What was stored is stored,
+    and nothing else is."""
 
 
 class StoreDamaged(StoreUnusable):

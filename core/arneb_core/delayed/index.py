@@ -79,7 +79,7 @@ class DelayedIndex:
     def confirm(self, run: "PlannedRun") -> None:
         """``run`` is in the log now."""
         keys = keys_in(run.first, run.entries)
-        rolled = run.new_ledger is not None and run.new_ledger > FIRST_LEDGER
+        rolled = run.opens and run.ledger.id > FIRST_LEDGER
         if not keys and not rolled:
             return
         self._last = None

@@ -1,10 +1,13 @@
-"""Breakage: an error of ours in the commit path, and the end of the engine that follows.
+"""Breakage: what ends the commit path, and with it the engine.
 
-The rule: anywhere on the way into a commit or out of it an error may leave memory other than the
-disk, and whatever were confirmed or delivered after that might be taken back, or never come. So
-nothing more is committed, nobody is told that anything is durable, and the engine ends. A start
-reads what is on disk, which is whole. The one exception is where nothing has changed yet, while
-the appends of a commit are placed: that costs those who are in it their commit.
+The rule: anywhere on the way into a commit or out of it an error of ours may leave memory other
+than the disk, and whatever were confirmed or delivered after that might be taken back, or never
+come. So nothing more is committed, nobody is told that anything is durable, and the engine ends. A
+start reads what is on disk, which is whole. The one exception is where nothing has changed yet,
+while the appends of a commit are placed: that costs those who are in it their commit.
+
+Where leadership is lost memory is as the log is, and everybody is told; the engine ends all the
+same, for somebody else goes on from here.
 """
 
 import logging
@@ -12,13 +15,19 @@ from typing import NoReturn
 
 import trio
 
-from arneb_core.api.errors import EngineBroken, StoreFailed
+from arneb_core.api.errors import (
+    CommitFailed,
+    EngineBroken,
+    EngineFenced,
+    LeadershipLost,
+    StoreFailed,
+)
 
 logger = logging.getLogger(__name__)
 
 
 class Breakage:
-    """Whether the commit path of one engine has broken."""
+    """Whether the commit path of one engine has ended."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -28,15 +37,23 @@ class Breakage:
         return f"<Breakage {self.error!r}>"
 
     def happened(self, error: Exception) -> None:
-        """It has. What is in the commit under way is told nothing: nobody knows what became of
-        it."""
+        """It has. What is in the commits under way is told nothing: nobody knows what became of
+        them."""
         logger.critical("error in the commit path, stopping the broker", exc_info=error)
         self.error = error
         self._happened.set()
 
+    def fenced(self, error: LeadershipLost) -> None:
+        """Leadership was lost, and whoever was in a commit under way has been told."""
+        logger.critical("leadership lost, stopping the engine: %s", error)
+        self.error = error
+        self._happened.set()
+
     @property
-    def refusal(self) -> StoreFailed:
+    def refusal(self) -> CommitFailed:
         """What those are told whose changes are not durable, nor will be."""
+        if isinstance(self.error, LeadershipLost):
+            return self.error
         return StoreFailed("the broker ends after an error in the commit path")
 
     async def wait(self) -> None:
@@ -44,8 +61,11 @@ class Breakage:
         await self._happened.wait()
 
     async def end(self) -> NoReturn:
-        """Raise :class:`EngineBroken` when it has happened, so that whoever runs this ends."""
+        """Raise :class:`EngineBroken` or :class:`EngineFenced` when it has happened, so that
+        whoever runs this ends."""
         await self.wait()
+        if isinstance(self.error, LeadershipLost):
+            raise EngineFenced(f"another node leads: {self.error}") from self.error
         raise EngineBroken(
             "an error in the commit path may have left memory other than the disk; the broker "
             "ends, and the next start reads what is on disk"

@@ -110,7 +110,9 @@ class Catalog:
         if topic.durable and self.topics.get(topic.name) is topic:
             # Said again until it is on disk: any of these may be in another commit.
             self._untold_of_expiry.add(topic)
-            request = Request(lambda error, firsts: self._told_of_expiry(topic, error))
+            request = Request(
+                lambda error, firsts: self._told_of_expiry(topic, error), rows_of=topic
+            )
             request.puts = [_record_of(topic)]
             self._engine.submit(request)
 
@@ -129,7 +131,9 @@ class Catalog:
         if topic.durable and self.topics.get(topic.name) is topic:
             # In the same commit as the first of them, or in one before.
             self._untold.discard(topic)
-            request = Request(lambda error, firsts: self._told_of_delays(topic, error))
+            request = Request(
+                lambda error, firsts: self._told_of_delays(topic, error), rows_of=topic
+            )
             request.puts = [_record_of(topic), first_row(topic)]
             self._engine.submit(request)
 

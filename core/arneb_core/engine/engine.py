@@ -43,8 +43,7 @@ from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
 from arneb_core.engine.catalog import Catalog, metadata_puts
 from arneb_core.engine.committer import Committer
-from arneb_core.engine.inline_commit import ShortCut
-from arneb_core.engine.io_threads import CommittingStore, Reader, Writer
+from arneb_core.engine.io_threads import Reader, in_loop
 from arneb_core.engine.maintenance import Upkeep
 from arneb_core.engine.pump import Pump
 from arneb_core.engine.request import Finish, Request
@@ -54,6 +53,8 @@ from arneb_core.log.log import MemoryLog
 from arneb_core.log.stamps import stamp_of, stamped_from
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.changes import Changes
+from arneb_core.store.commit.commit_log import CommitLog
+from arneb_core.store.commit.local import CommittingStore, InLoop, LocalCommitLog
 from arneb_core.store.environment import Store
 from arneb_core.store.readers import ReaderWatch
 from arneb_core.store.schema import (
@@ -71,6 +72,9 @@ TURN_ENTRIES: Final = 8
 """What a subscription's turn costs of that at least, so that many with little to do do not
 take the loop for long either."""
 
+MakeLog = Callable[[CommittingStore, InLoop], CommitLog]
+"""Makes the commit log of a store, given how to call into the event loop."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -80,8 +84,8 @@ class Engine:
     def __init__(
         self,
         store: Store,
-        committing: CommittingStore | None,
-        token: trio.lowlevel.TrioToken,
+        log: CommitLog,
+        call_soon: InLoop,
         now_ms: Callable[[], int],
         retention: Retention,
         delays: DelayedSettings = DEFAULT_DELAYS,
@@ -91,13 +95,11 @@ class Engine:
         """For topics that ask for none of their own."""
         self.delays = delays
         self.now_ms = self._now_ms = now_ms
-        self._writer = Writer(committing or store, token)
-        self.reader = Reader(store, token)
+        self._log = log
+        self.reader = Reader(store, call_soon)
         self.budget = CacheBudget()
         self.ahead = AheadBudget()
-        # A store that tests hold back must not hold back the loop that is to release it.
-        short_cut = ShortCut(self._writer.commit_here if committing is None else None)
-        self._committer = Committer(self._writer.submit, short_cut, now_ms)
+        self._committer = Committer(log, now_ms, self._leadership_lost)
         self._pump = Pump(self._step)
         self._ready: OrderedDict[LogSubscription, None] = OrderedDict()
         self._trimmable: dict[LogTopic, None] = {}
@@ -124,8 +126,8 @@ class Engine:
         """One run into one topic; see the interface."""
         assert isinstance(topic, LogTopic), "topics come from this engine"
         if topic.fenced and topic.refuses(passes_over_gone):
-            fenced = TopicFenced(f"{topic!r} is being deleted, or has gone")
-            self._completed.append(lambda: done(fenced, Position(0)))
+            refusal = self._refusal(topic)
+            self._completed.append(lambda: done(refusal, Position(0)))
         elif isinstance(topic.log, MemoryLog) and not topic.appends_held_up:
             first = self._append_in_memory(topic, entries, messages)
             self._completed.append(lambda: done(None, first))
@@ -158,7 +160,7 @@ class Engine:
     def commit(self, unit: Unit, done: Done) -> bool:
         """Commit a unit atomically; see the interface."""
         if is_refused(unit):
-            self.tell(done, TopicFenced(f"a topic of {unit!r:.200} is being deleted, or has gone"))
+            self.tell(done, self._refusal(unit))
             return False
         request = self.request(unit, lambda error, firsts: done(error))
         at_once = not request.is_durable and not request.is_held_up
@@ -350,6 +352,19 @@ class Engine:
 
     # Inside
 
+    def _refusal(self, asked: object) -> CommitFailed:
+        """Why nothing comes into a topic that is fenced."""
+        if self._committer.breakage.error is not None:
+            return self._committer.breakage.refusal
+        return TopicFenced(f"{asked!r:.200} is being deleted, or has gone")
+
+    def _leadership_lost(self) -> None:
+        """Another node goes on from here: nothing more is delivered or taken in."""
+        for topic in self.catalog.topics.values():
+            topic.fenced, topic.takes_along = True, False
+            for subscription in list(topic.subscriptions.values()):
+                subscription.put_out("leadership lost")
+
     def _append_in_memory(
         self, topic: LogTopic, entries: list[bytes], messages: int | None
     ) -> Position:
@@ -418,14 +433,13 @@ class Engine:
         closed then, by an :class:`EngineBroken` out of :func:`open_engine`."""
         await self._committer.breakage.wait()
 
-    async def _begin(self, store: Store, *, has_journal: bool) -> StoreUnusable | None:
+    async def _begin(self, store: Store) -> StoreUnusable | None:
         """Take in what ``store`` holds; why that cannot be."""
-        if store.is_unsettled:
-            with suppress(CommitFailed):  # on a full disk the journal stays, and counts
+        if self._log.is_unsettled:
+            with suppress(CommitFailed):  # on a full disk it stays in the log, and counts
                 await self.catalog.put(Changes())
-            self._committer.unsettled = store.is_unsettled
-        if has_journal:
-            store.prepare_tiny()
+            self._committer.unsettled = self._log.is_unsettled
+        self._log.prepare()
         try:
             if await self.catalog.load(store):
                 await self.catalog.put(Changes(deletes=[(Table.META, META_CLEAN)]))
@@ -466,6 +480,7 @@ async def open_engine(
     *,
     store: Store | None = None,
     committing: CommittingStore | None = None,
+    commit_log: MakeLog = LocalCommitLog,
     now_ms: Callable[[], int] = wall_clock_ms,
     retention: Retention = NOTHING_KEPT,
     delays: DelayedSettings = DEFAULT_DELAYS,
@@ -473,17 +488,18 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """The engine over the data directory ``path``, running while the block does.
 
-    Raises :class:`arneb_core.api.errors.StoreUnusable`, and
-    :class:`arneb_core.api.errors.EngineBroken` out of the block when a commit could not be carried
-    through in memory. Leaving the block detaches all consumers, writes what is not written yet and
-    marks the stop as clean; a block left by an exception is closed the same way. ``retention`` is
-    for topics that ask for none of their own. Who reads the store for longer than
-    ``reader_limit_s`` is told to begin anew. Tests pass ``store`` and a faulty ``committing``.
+    Raises :class:`arneb_core.errors.StoreUnusable`, and :class:`arneb_core.errors.EngineBroken`
+    out of the block when a commit could not be carried through in memory. Leaving the block
+    detaches all consumers, writes what is not written yet and marks the stop as clean; a block
+    left by an exception is closed the same way. ``retention`` is for topics that ask for none of
+    their own. Who reads the store for longer than ``reader_limit_s`` is told to begin anew. What
+    makes commits durable is ``commit_log``. Tests pass ``store`` and a faulty ``committing``.
     """
     opened = store or Store.open(path)
     try:
-        token = trio.lowlevel.current_trio_token()
-        engine = Engine(opened, committing, token, now_ms, retention, delays)
+        call_soon = in_loop(trio.lowlevel.current_trio_token())
+        log = commit_log(committing or opened, call_soon)
+        engine = Engine(opened, log, call_soon, now_ms, retention, delays)
         refused: StoreUnusable | None = None
         try:
             async with trio.open_nursery() as outer:
@@ -494,7 +510,7 @@ async def open_engine(
                 # Not beside the pump, which has to tell everybody that nothing comes of it.
                 outer.start_soon(engine._committer.breakage.end)
                 try:
-                    refused = await engine._begin(opened, has_journal=committing is None)
+                    refused = await engine._begin(opened)
                     if refused is None:
                         engine._upkeep.readers = ReaderWatch(
                             opened.path, opened.readers, limit_s=reader_limit_s
@@ -509,7 +525,7 @@ async def open_engine(
                     nursery.cancel_scope.cancel()
                     outer.cancel_scope.cancel()
         finally:
-            engine._writer.stop()
+            log.close()
             engine.reader.stop()
         if refused is not None:
             raise refused

@@ -36,6 +36,8 @@ class Request:
     appends: Sequence[Append] = ()
     acks: Sequence[tuple["LogConsumer", Sequence[Position], Mapping[Position, int]]] = ()
     puts: Sequence[tuple[Table, bytes, bytes | None]] = ()
+    rows_of: "LogTopic | None" = None
+    """The topic that ``puts`` tell of: they are not written any more when it goes."""
     prefixes: Sequence[tuple[Table, bytes]] = ()
     trims: Sequence[Trim] = ()
     on_commit: Callable[[], None] | None = None

@@ -38,7 +38,6 @@ from arneb_core.store.schema import (
     Table,
     TopicId,
     cursor_prefix,
-    ledger_key,
     subscription_key,
 )
 from arneb_core.subscription.admin import TopicSurvey
@@ -245,7 +244,7 @@ class LogTopic(TopicSurvey):
         self.appended_messages_total += run.messages
         if self.delayed is not None:
             self.delayed.confirm(run)
-        if run.new_ledger is not None:
+        if run.opens:
             self.engine.ledger_closed(self)
         for subscription in list(self._subscriptions.values()):
             try:
@@ -316,18 +315,16 @@ class LogTopic(TopicSurvey):
             at_once=at_once,
         )
 
-    def plan_trim(
-        self, changes: Changes, now_ms: int, *, appends: bool, at_once: bool
-    ) -> PlannedTrim | None:
+    def plan_trim(self, changes: Changes, now_ms: int, *, at_once: bool) -> PlannedTrim | None:
         """Put the removal of ledgers that may go into a commit, and what takes their place.
 
-        ``appends``: the same commit puts entries behind the last one, which therefore stays.
+        What is planned behind the last ledger, in this commit or in those under way, has it stay.
         ``at_once``: room is short.
         """
         log = self.log
         if not isinstance(log, DurableLog) or self.gone:
             return None
-        ends = not appends and self.last_ledger_ends(now_ms, at_once=at_once)
+        ends = not log.planned and self.last_ledger_ends(now_ms, at_once=at_once)
         through = droppable_through(
             log.ledgers,
             self._slowest,
@@ -335,20 +332,16 @@ class LogTopic(TopicSurvey):
             now_ms=now_ms,
             ends=ends,
         )
+        if through is not None and log.planned_drops and through <= log.planned_drops[-1]:
+            through = None
         if through is None and not ends:
             return None
         # No ledger is older than what stands in the one before it.
         ended_ms = max(now_ms, log.stamped_ms)
         if ends:
-            changes.puts.extend(log.successor_puts(ended_ms))
+            changes.puts.extend(log.plan_successor(ended_ms))
         if through is not None:
-            changes.puts.extend((*row, None) for row in log.gap_keys(through))
-        for info in log.ledgers:
-            if through is None or info.id > through:
-                break
-            changes.puts.append((Table.LEDGERS, ledger_key(self.id, info.id), None))
-            if info.entries:
-                changes.trims.append((self.id, position(info.id, 0), info.last))
+            log.plan_drop(through, changes)
         return PlannedTrim(through, ends, ended_ms)
 
     def trim(self, plan: PlannedTrim) -> None:
@@ -358,6 +351,14 @@ class LogTopic(TopicSurvey):
         if plan.through is not None:
             self.log.drop_through(plan.through)
             self.trimmed()
+
+    def trim_failed(self, plan: PlannedTrim) -> None:
+        """Nothing of that commit is on disk, nor of any that was planned behind it."""
+        assert isinstance(self.log, DurableLog), f"{self!r} keeps nothing on disk"
+        if plan.ends:
+            self.log.planned.pop()
+        if plan.through is not None:
+            self.log.planned_drops.pop()
 
     @property
     def _slowest(self) -> Position | None:

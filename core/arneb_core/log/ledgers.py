@@ -44,6 +44,19 @@ class LedgerInfo:
         """The last entry; the bound before the first one when the ledger is empty."""
         return position(self.id, self.entries - 1)
 
+    def extended(self, entries: int, messages: int, bytes: int) -> "LedgerInfo":  # noqa: A002
+        """The same ledger with so much more behind its last entry."""
+        # Not replace(), which takes four times as long: this happens in every commit.
+        return LedgerInfo(
+            self.id,
+            self.entries + entries,
+            self.messages + messages,
+            self.bytes + bytes,
+            self.created_ms,
+            self.closed_ms,
+            self.messages_before,
+        )
+
 
 class LedgerIndex:
     """The ledgers that a topic has, in order.
@@ -76,19 +89,17 @@ class LedgerIndex:
     def extend(self, entries: int, messages: int, bytes: int) -> Position:  # noqa: A002
         """Count entries appended to the open ledger; the position of the first of them."""
         info = self._open_ledger()
-        before, after = info.entries, info.entries + entries
-        # Not replace(), which takes four times as long: this happens in every commit.
-        self._ledgers[-1] = LedgerInfo(
-            info.id,
-            after,
-            info.messages + messages,
-            info.bytes + bytes,
-            info.created_ms,
-            0,
-            info.messages_before,
-        )
-        self._sizes[info.id] = after
-        return position(info.id, before)
+        self.becomes(info.extended(entries, messages, bytes), entries)
+        return position(info.id, info.entries)
+
+    def becomes(self, info: LedgerInfo, added: int) -> None:
+        """The open ledger is ``info`` now, which has ``added`` entries more."""
+        before = self._ledgers[-1]
+        is_same = before.id == info.id and not before.closed_ms
+        assert is_same, f"expected more of {before}, got {info}"
+        assert before.entries + added == info.entries, f"{self!r} moved under {info}"
+        self._ledgers[-1] = info
+        self._sizes[info.id] = info.entries
 
     def close(self, now_ms: int) -> LedgerInfo:
         """End the open ledger; its counts are final."""

@@ -1,12 +1,13 @@
 """A log: one topic's committed entries, in ledgers, with the recent ones in memory.
 
 The rule: an entry is in the log when its commit is on disk and not before.
-:meth:`DurableLog.plan` says where a run will stand and changes nothing;
-:meth:`DurableLog.confirm` makes it visible; a failed commit is simply never confirmed,
-so it leaves no gap. :class:`MemoryLog` is the same log for topics that do not outlive
+:meth:`DurableLog.plan` says where a run will stand behind everything that is planned already;
+:meth:`DurableLog.confirm` makes it visible; what fails is taken off :attr:`DurableLog.planned`
+again, so it leaves no gap. :class:`MemoryLog` is the same log for topics that do not outlive
 the process.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -16,6 +17,7 @@ from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import (
     AFTER_ALL,
     BEFORE_ALL,
+    FIRST_LEDGER,
     LedgerId,
     Position,
     before,
@@ -25,6 +27,7 @@ from arneb_core.api.position import (
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.log.retention import LEDGER_AGE_MS_MAX
 from arneb_core.log.tail_cache import CacheBudget, TailCache
+from arneb_core.store.changes import Changes
 from arneb_core.store.records import LedgerRecord
 from arneb_core.store.schema import Table, TopicId, gap_key, ledger_key
 
@@ -67,9 +70,10 @@ class PlannedRun:
     entries: list[bytes]
     messages: int
     size: int
-    now_ms: int
-    new_ledger: LedgerId | None
-    """The run opens this ledger and closes the one before it."""
+    ledger: LedgerInfo
+    """The ledger that it stands in, as it will be then."""
+    opens: bool
+    """The run opens that ledger, and closes the one before it."""
 
     @property
     def last(self) -> Position:
@@ -99,6 +103,10 @@ class DurableLog:
         self._gaps = list(gaps)
         self._ledger_bytes_max = ledger_bytes_max
         self.ledgers = ledgers
+        self.planned: deque[LedgerInfo] = deque()
+        """The newest ledger as each commit under way will leave it, oldest first."""
+        self.planned_drops: deque[LedgerId] = deque()
+        """Up to where ledgers go with commits under way, likewise."""
         self.tail = TailCache(budget)
         self._reader = reader
         self.has_batches = any(each.messages != each.entries for each in ledgers)
@@ -113,39 +121,46 @@ class DurableLog:
         return f"<DurableLog {self.topic_id} {self.ledgers!r}>"
 
     def plan(self, entries: list[bytes], messages: int | None, now_ms: int) -> PlannedRun:
-        """Where ``entries`` would stand; nothing changes until :meth:`confirm`."""
-        size = sum(map(len, entries))
-        if messages is None:
-            messages = sum(map(messages_in, entries))
-        # No ledger is older than what stands in the one before it.
-        now_ms = max(now_ms, self.stamped_ms)
-        first, new_ledger = plan_place(
-            self.ledgers, now_ms, roll=not self._goes_on, bytes_max=self._ledger_bytes_max
+        """Where ``entries`` would stand, behind all that is :attr:`planned`. They are only when
+        the run's ledger is put there."""
+        planned = self.planned
+        return plan_run(
+            planned[-1] if planned else self.ledgers.newest,
+            entries,
+            messages,
+            # No ledger is older than what stands in the one before it.
+            max(now_ms, self.stamped_ms),
+            roll=not (self._goes_on or planned),
+            bytes_max=self._ledger_bytes_max,
         )
-        return PlannedRun(first, entries, messages, size, now_ms, new_ledger)
 
     def ledger_puts(self, run: PlannedRun) -> list[tuple[Table, bytes, bytes]]:
-        """The ledger records that must be written in the commit of ``run``."""
-        if run.new_ledger is None:
-            return []
+        """The ledger records that must be written in the commit of ``run``, which opens a ledger
+        and is not :attr:`planned` yet."""
         puts = []
-        full = self.ledgers.current
+        full = self.planned[-1] if self.planned else self.ledgers.current
+        opened = run.ledger
         if full is not None:
             key = ledger_key(self.topic_id, full.id)
-            puts.append((Table.LEDGERS, key, closed_record(full, run.now_ms).pack()))
-        key = ledger_key(self.topic_id, run.new_ledger)
+            puts.append((Table.LEDGERS, key, closed_record(full, opened.created_ms).pack()))
+        key = ledger_key(self.topic_id, opened.id)
         # The counts of an open ledger are not kept up to date on disk: that would be one more
         # page written by every commit. Opening the log counts its blocks instead.
-        opened = LedgerRecord(run.now_ms, messages_before=self.ledgers.messages_ever)
-        puts.append((Table.LEDGERS, key, opened.pack()))
+        record = LedgerRecord(opened.created_ms, messages_before=opened.messages_before)
+        puts.append((Table.LEDGERS, key, record.pack()))
         return puts
 
-    def successor_puts(self, now_ms: int) -> list[tuple[Table, bytes, bytes]]:
-        """The ledger records with which the last ledger ends and an empty one begins, for a
-        commit without a run of this log. It is the new record that keeps positions and the count
-        of messages from beginning again when the last ledger goes."""
+    def plan_successor(self, now_ms: int) -> list[tuple[Table, bytes, bytes]]:
+        """The ledger records with which the last ledger ends and an empty one begins, which is
+        planned with this, for a commit without a run of this log; nothing else is planned. It is
+        the new record that keeps positions and the count of messages from beginning again when
+        the last ledger goes."""
         last = self.ledgers.newest
         assert last is not None, "a log without ledgers has none that could end"
+        assert not self.planned, f"expected a last ledger that stays as it is, got {self.planned}"
+        before = self.ledgers.messages_ever
+        successor = LedgerInfo(LedgerId(last.id + 1), created_ms=now_ms, messages_before=before)
+        self.planned.append(successor)
         return [
             (
                 Table.LEDGERS,
@@ -154,13 +169,14 @@ class DurableLog:
             ),
             (
                 Table.LEDGERS,
-                ledger_key(self.topic_id, LedgerId(last.id + 1)),
-                LedgerRecord(now_ms, messages_before=self.ledgers.messages_ever).pack(),
+                ledger_key(self.topic_id, successor.id),
+                LedgerRecord(now_ms, messages_before=before).pack(),
             ),
         ]
 
     def succeeded(self, now_ms: int) -> None:
-        """The commit of :meth:`successor_puts` is on disk."""
+        """The commit of :meth:`plan_successor` is on disk."""
+        self.planned.popleft()
         last = self.ledgers.newest
         assert last is not None, "it was there when the commit was planned"
         if not last.closed_ms:
@@ -170,6 +186,7 @@ class DurableLog:
 
     def confirm(self, run: PlannedRun, *, cache: bool) -> None:
         """The commit of ``run`` is on disk: its entries are in the log."""
+        self.planned.popleft()
         confirm_place(self.ledgers, run)
         self._goes_on = True
         self.has_batches = self.has_batches or run.messages != len(run.entries)
@@ -198,14 +215,6 @@ class DurableLog:
             range(max(first, after + 1), last + 1) for first, last in self._gaps if last > after
         ]
 
-    def gap_keys(self, ledger: LedgerId) -> list[tuple[Table, bytes]]:
-        """The rows of gaps up to and with ``ledger``, which go with it."""
-        return [
-            (Table.GAPS, gap_key(self.topic_id, last))
-            for _, last in self._gaps
-            if ledger_of(last) <= ledger
-        ]
-
     def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
         """Entries from ``place`` on, if they are in memory."""
         return self.tail.read(place, limit)
@@ -220,8 +229,28 @@ class DurableLog:
         """Read the entries at ``places``, which ascend, out of the store; see :data:`Read`."""
         self._reader.read_places(self.topic_id, places, bytes_max, then)
 
+    def plan_drop(self, ledger: LedgerId, changes: Changes) -> None:
+        """Have ``changes`` remove the ledgers up to and with ``ledger``, save those that commits
+        under way remove."""
+        changes.puts.extend(
+            (Table.GAPS, gap_key(self.topic_id, last), None)
+            for _, last in self._gaps
+            if ledger_of(last) <= ledger
+        )
+        dropped = self.planned_drops[-1] if self.planned_drops else 0
+        for info in self.ledgers:
+            if info.id > ledger:
+                break
+            if info.id > dropped:
+                changes.puts.append((Table.LEDGERS, ledger_key(self.topic_id, info.id), None))
+                if info.entries:
+                    changes.trims.append((self.topic_id, position(info.id, 0), info.last))
+        self.planned_drops.append(ledger)
+
     def drop_through(self, ledger: LedgerId) -> None:
-        """Forget the ledgers up to and with ``ledger``; their blocks are being trimmed."""
+        """The commit of :meth:`plan_drop` is on disk: forget the ledgers up to and with ``ledger``;
+        their blocks are being trimmed."""
+        self.planned_drops.popleft()
         self.ledgers.drop_through(ledger)
         self.tail.drop_through(Position(position(ledger + 1, 0) - 1))
         self._gaps = [gap for gap in self._gaps if ledger_of(gap[1]) > ledger]
@@ -246,11 +275,7 @@ class MemoryLog:
 
     def plan(self, entries: list[bytes], messages: int | None, now_ms: int) -> PlannedRun:
         """As :meth:`DurableLog.plan`."""
-        size = sum(map(len, entries))
-        if messages is None:
-            messages = sum(map(messages_in, entries))
-        first, new_ledger = plan_place(self.ledgers, now_ms, roll=False)
-        return PlannedRun(first, entries, messages, size, now_ms, new_ledger)
+        return plan_run(self.ledgers.newest, entries, messages, now_ms)
 
     def confirm(self, run: PlannedRun, *, cache: bool = True) -> None:
         """The entries are in the log at once."""
@@ -303,28 +328,39 @@ class MemoryLog:
 Log = DurableLog | MemoryLog
 
 
-def plan_place(
-    ledgers: LedgerIndex, now_ms: int, *, roll: bool, bytes_max: int = LEDGER_BYTES_MAX
-) -> tuple[Position, LedgerId | None]:
-    """The place of the next entry, and the ledger that it opens, if it opens one. ``roll``:
-    it opens one in any case."""
-    current = ledgers.current
-    if current is None:
-        return ledgers.next_append, ledger_of(ledgers.next_append)
-    if not (roll or _is_full(current, now_ms, bytes_max)):
-        return position(current.id, current.entries), None
-    opened = LedgerId(current.id + 1)
-    return position(opened, 0), opened
+def plan_run(
+    newest: LedgerInfo | None,
+    entries: list[bytes],
+    messages: int | None,
+    now_ms: int,
+    *,
+    roll: bool = False,
+    bytes_max: int = LEDGER_BYTES_MAX,
+) -> PlannedRun:
+    """The run that ``entries`` make behind ``newest``, the last ledger. ``roll``: they open one in
+    any case."""
+    size = sum(map(len, entries))
+    if messages is None:
+        messages = sum(map(messages_in, entries))
+    opens = newest is None or bool(newest.closed_ms) or roll or _is_full(newest, now_ms, bytes_max)
+    if newest is None:
+        newest = LedgerInfo(FIRST_LEDGER, created_ms=now_ms)
+    elif opens:
+        before = newest.messages_before + newest.messages
+        newest = LedgerInfo(LedgerId(newest.id + 1), created_ms=now_ms, messages_before=before)
+    first = position(newest.id, newest.entries)
+    ledger = newest.extended(len(entries), messages, size)
+    return PlannedRun(first, entries, messages, size, ledger, opens)
 
 
 def confirm_place(ledgers: LedgerIndex, run: PlannedRun) -> None:
     """Count ``run`` into its ledger, opening that first if the run does."""
-    if run.new_ledger is not None:
+    ledger = run.ledger
+    if run.opens:
         if ledgers.current is not None:
-            ledgers.close(run.now_ms)
-        ledgers.open(run.new_ledger, run.now_ms)
-    first = ledgers.extend(len(run.entries), run.messages, run.size)
-    assert first == run.first, f"{ledgers!r} moved under the run at {run.first}"
+            ledgers.close(ledger.created_ms)
+        ledgers.open(ledger.id, ledger.created_ms)
+    ledgers.becomes(ledger, len(run.entries))
 
 
 def closed_record(ledger: LedgerInfo, closed_ms: int) -> LedgerRecord:

@@ -115,8 +115,15 @@ class FaultyStore:
         return report
 
     def commit_tiny(self, changes: Changes) -> CommitReport | None:
-        """As :meth:`commit`."""
-        return self.commit(changes)
+        """Not now: what is held back must not hold back the loop that is to release it."""
+        return None
+
+    def prepare_tiny(self) -> None:
+        """There is nothing to make ready."""
+
+    @property
+    def is_unsettled(self) -> bool:
+        return self.inner.is_unsettled
 
     def resolve(self) -> CommitReport | None:
         """As :meth:`Store.resolve`."""

@@ -56,6 +56,7 @@ SERVER_ERRORS: Final[dict[type[core.CoreError], ServerError]] = {
     core.CommitFailed: pb.PersistenceError,
     core.StoreFull: pb.PersistenceError,
     core.StoreFailed: pb.PersistenceError,
+    core.LeadershipLost: pb.ServiceNotReady,  # clients look the topic up again
 }
 """Every error of the core that a request can meet; a test holds it complete."""
 

@@ -1,4 +1,4 @@
-"""The short cut: which commits the event loop makes by itself, and that they count."""
+"""Inline commits: which ones the event loop makes by itself, and that they count."""
 
 import threading
 from contextlib import nullcontext
@@ -6,22 +6,19 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import given
-from hypothesis import strategies as st
 
 from arneb_core.api.errors import CommitFailed, StoreFailed
-from arneb_core.engine import inline_commit as module
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.engine.inline_commit import (
+from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.commit import inline as module
+from arneb_core.store.commit.inline import (
     BYTES_MAX,
     ENTRIES_MAX,
     FLUSHES,
     LONE_COMMITS_MIN,
     PAUSE_COMMITS,
-    ShortCut,
+    InlineCommits,
 )
-from arneb_core.engine.request import Request
-from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store
 from arneb_core.store.journal import RECORDS_MAX
 from arneb_core.store.schema import Table, TopicId
@@ -31,42 +28,38 @@ from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
 REPORT = CommitReport(1, 1, 0, 0)
 
 
-def request(entries: int = 1, size: int = 300) -> Request:
-    return Request(lambda error, firsts: None, entries=entries, size=size)
+def tiny(*entries: bytes) -> Changes:
+    return Changes(blocks=[(TopicId(1), 1 << 32, [*entries] or [b""])])  # type: ignore[list-item]
 
 
-def tiny() -> Changes:
-    return Changes(blocks=[(TopicId(1), 1 << 32, [b""])])  # type: ignore[list-item]
-
-
-def suits(cut: ShortCut, times: int = 1) -> bool:
-    return [cut.suits([request()], tiny()) for _ in range(times)][-1]
+def suits(cut: InlineCommits, times: int = 1) -> bool:
+    return [cut.suits(1, tiny()) for _ in range(times)][-1]
 
 
 def test_it_opens_for_a_publisher_that_is_alone() -> None:
-    cut = ShortCut(lambda changes: REPORT)
+    cut = InlineCommits(lambda changes: REPORT)
     assert not suits(cut, LONE_COMMITS_MIN)
     assert suits(cut)
     assert cut.commit(tiny()) is REPORT
 
 
 OTHERS = {
-    "two publishers": ([request(), request()], tiny()),
-    "nobody": ([], tiny()),
-    "many entries": ([request(entries=ENTRIES_MAX + 1)], tiny()),
-    "no entries": ([request(entries=0)], Changes()),
-    "much": ([request(size=BYTES_MAX + 1)], tiny()),
-    "two topics": ([request(entries=2)], Changes(blocks=tiny().blocks * 2)),
-    "a row": ([request()], Changes(tiny().blocks, puts=[(Table.META, b"k", b"v")])),
-    "a deletion": ([request()], Changes(tiny().blocks, deletes=[(Table.META, b"k")])),
-    "a prefix": ([request()], Changes(tiny().blocks, prefixes=[(Table.META, b"k")])),
-    "a trim": ([request()], Changes(tiny().blocks, trims=[(TopicId(1), 0, 1)])),  # type: ignore[list-item]
+    "two publishers": (2, tiny()),
+    "nobody": (0, tiny()),
+    "many entries": (1, tiny(*[b""] * (ENTRIES_MAX + 1))),
+    "no entries": (1, Changes()),
+    "much": (1, tiny(b"x", bytes(BYTES_MAX))),
+    "two topics": (1, Changes(blocks=tiny().blocks * 2)),
+    "a row": (1, Changes(tiny().blocks, puts=[(Table.META, b"k", b"v")])),
+    "a deletion": (1, Changes(tiny().blocks, deletes=[(Table.META, b"k")])),
+    "a prefix": (1, Changes(tiny().blocks, prefixes=[(Table.META, b"k")])),
+    "a trim": (1, Changes(tiny().blocks, trims=[(TopicId(1), 0, 1)])),  # type: ignore[list-item]
 }
 
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_anything_else_closes_it(other: str) -> None:
-    cut = ShortCut(lambda changes: REPORT)
+    cut = InlineCommits(lambda changes: REPORT)
     assert suits(cut, LONE_COMMITS_MIN + 1)
     assert not cut.suits(*OTHERS[other])
     assert not suits(cut, LONE_COMMITS_MIN)
@@ -74,20 +67,13 @@ def test_anything_else_closes_it(other: str) -> None:
 
 
 def test_a_slow_disk_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    cut = ShortCut(lambda changes: REPORT)
+    cut = InlineCommits(lambda changes: REPORT)
     assert suits(cut, LONE_COMMITS_MIN + 1)
     clock = iter([0.0, module.FAST_S * 1.01])
     monkeypatch.setattr(module, "perf_counter", lambda: next(clock))
     cut.commit(tiny())
     assert not suits(cut, PAUSE_COMMITS + LONE_COMMITS_MIN)
     assert suits(cut)
-
-
-@given(st.lists(st.sampled_from([*OTHERS, "lone"]), max_size=60))
-def test_without_a_commit_of_its_own_it_never_opens(kinds: list[str]) -> None:
-    cut = ShortCut(None)
-    for kind in kinds:
-        assert not cut.suits(*OTHERS.get(kind, ([request()], tiny())))
 
 
 @pytest.fixture
@@ -159,7 +145,7 @@ def test_a_failure_closes_it(caplog: pytest.LogCaptureFixture) -> None:
     def commit(changes: Changes) -> CommitReport:
         raise failing
 
-    cut = ShortCut(commit)
+    cut = InlineCommits(commit)
     assert suits(cut, LONE_COMMITS_MIN + 1)
     assert cut.commit(tiny()) is None
     assert not suits(cut, PAUSE_COMMITS + LONE_COMMITS_MIN)
@@ -176,20 +162,20 @@ def test_a_slow_or_failed_commit_of_the_thread_closes_it_too(
     result: CommitReport | StoreFailed,
 ) -> None:
     """So a disk that stays slow holds the loop up once, and not once in so many commits."""
-    cut = ShortCut(lambda changes: REPORT)
+    cut = InlineCommits(lambda changes: REPORT)
     for _ in range(3):
         assert not suits(cut, LONE_COMMITS_MIN)
+        assert cut.is_tiny
         cut.told(result)
     assert not suits(cut, PAUSE_COMMITS + LONE_COMMITS_MIN)
     cut.told(REPORT)
     assert suits(cut)
 
 
-def test_the_time_of_a_commit_that_is_not_tiny_says_nothing() -> None:
-    cut = ShortCut(lambda changes: REPORT)
-    assert suits(cut, LONE_COMMITS_MIN + 1)
-    assert not cut.suits(*OTHERS["many entries"])
-    cut.told(CommitReport(1, 1, 0, 0, seconds=9.0))
+def test_a_commit_that_is_not_tiny_is_none_whose_time_says_anything() -> None:
+    cut = InlineCommits(lambda changes: REPORT)
+    assert suits(cut, LONE_COMMITS_MIN + 1) and cut.is_tiny
+    assert not cut.suits(*OTHERS["many entries"]) and not cut.is_tiny
     assert not suits(cut, LONE_COMMITS_MIN)
     assert suits(cut)
 
@@ -221,7 +207,7 @@ async def test_nobody_is_told_of_a_commit_in_doubt_before_it_is_known(
             with broken_disk(data_dir, DiskFault.FULL), broken_journal(lands=True):
                 engine.append(engine.topic("t"), [make_entry(b"lost")], outcome)
                 for _ in range(LOOKS_MAX):
-                    if any("may be on disk or not" in each for each in caplog.messages):
+                    if any("outcome of a commit unknown" in each for each in caplog.messages):
                         break
                     await trio.lowlevel.checkpoint()
                 assert await publish_soon(engine, b"behind") is None

@@ -1,4 +1,4 @@
-"""The short cut: a very small commit that is made by the event loop itself.
+"""Inline commits: very small ones, which the event loop makes by itself.
 
 The rule: only while one publisher at a time waits for one or a few messages, and only as long
 as the disk has answered fast of late, whoever asked it; and it is one write into the journal or
@@ -10,15 +10,12 @@ docs/decisions/0010-tiny-commits-go-to-a-journal.md.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from arneb_core.engine.io_threads import CommitResult
 from arneb_core.store.changes import Changes, CommitReport
-
-if TYPE_CHECKING:
-    from arneb_core.engine.request import Request
+from arneb_core.store.commit.commit_log import Ending
 
 logger = logging.getLogger(__name__)
 
@@ -40,34 +37,40 @@ PAUSE_COMMITS: Final = 256
 """Commits left to the thread after one that was not fast, or failed, wherever it was made."""
 
 
-class ShortCut:
+class InlineCommits:
     """Decides whether the event loop makes a commit by itself, and makes it."""
 
-    def __init__(self, commit: Callable[[Changes], CommitReport | None] | None) -> None:
+    def __init__(self, commit: Callable[[Changes], CommitReport | None]) -> None:
+        """``commit`` makes a tiny one, if it can; see :meth:`.Store.commit_tiny`."""
         self._commit = commit
-        self._is_tiny = False
-        """The commit under way would be one for the loop but for the disk."""
+        self.is_tiny = False
+        """The commit of which :meth:`suits` was asked last would be one for the loop but for the
+        disk, or for who committed before."""
         self._lone = 0
         self._pause = 0
 
     def __repr__(self) -> str:
-        if self._commit is None:
-            return "<ShortCut none>"
         state = f"closed for {self._pause} commits" if self._pause else f"{self._lone} lone commits"
-        return f"<ShortCut {state}>"
+        return f"<InlineCommits {state}>"
 
-    def suits(self, requests: Sequence["Request"], changes: Changes) -> bool:
-        """Whether this commit is one for the loop. Ask once for each commit."""
-        self._is_tiny = False
-        if self._commit is None or len(requests) != 1:
+    def suits(self, requests: int, changes: Changes) -> bool:
+        """Whether this commit, of so many requests, is one for the loop. Ask once for each."""
+        self.is_tiny = False
+        blocks = changes.blocks
+        # Entries and nothing else: no ledger that opens, no cursors, no trims.
+        if (
+            requests != 1
+            or len(blocks) != 1
+            or not 0 < len(entries := blocks[0][2]) <= ENTRIES_MAX
+            or changes.puts
+            or changes.deletes
+            or changes.prefixes
+            or changes.trims
+            or sum(map(len, entries)) > BYTES_MAX
+        ):
             self._lone = 0
             return False
-        request = requests[0]
-        tiny = 0 < request.entries <= ENTRIES_MAX and request.size <= BYTES_MAX
-        if not tiny or len(changes.blocks) != 1 or _holds_more(changes):
-            self._lone = 0
-            return False
-        self._is_tiny = True
+        self.is_tiny = True
         if self._pause:
             self._pause -= 1
             return False
@@ -77,8 +80,7 @@ class ShortCut:
     def commit(self, changes: Changes) -> CommitReport | None:
         """Commit here and now; blocks for as long as one write takes. None: it was not to be, and
         is the thread's, before anything else."""
-        assert self._commit is not None, "suits() said no"
-        self._is_tiny = False
+        self.is_tiny = False
         start = perf_counter()
         try:
             report = self._commit(changes)
@@ -90,19 +92,11 @@ class ShortCut:
             self._close()
         return report
 
-    def told(self, result: CommitResult) -> None:
-        """How the thread's commit went, of which :meth:`suits` was asked."""
-        if not self._is_tiny:
-            return
-        self._is_tiny = False
-        if not isinstance(result, CommitReport) or result.seconds > FLUSHES * FAST_S:
+    def told(self, ending: Ending) -> None:
+        """How the thread's commit ended, of which :meth:`suits` found that it :attr:`is_tiny`."""
+        if not isinstance(ending, CommitReport) or ending.seconds > FLUSHES * FAST_S:
             self._close()
 
     def _close(self) -> None:
         self._lone = 0
         self._pause = PAUSE_COMMITS
-
-
-def _holds_more(changes: Changes) -> bool:
-    """Something beside entries: a ledger that opens, cursors, trims."""
-    return bool(changes.puts or changes.deletes or changes.prefixes or changes.trims)

@@ -1,0 +1,194 @@
+"""A planned commit: what goes into one commit together, and what that means in memory.
+
+The rule: it is planned as if all that is under way were on disk already, so it counts only if all
+of that does. Memory changes when it is stored; what had to change before is undone when it is not,
+the newest commit first, so that every step finds what it left.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from arneb_core.api.callbacks import Done, call
+from arneb_core.api.errors import CommitFailed
+from arneb_core.api.position import Position
+from arneb_core.engine.request import Request
+from arneb_core.log.log import DurableLog, PlannedRun
+from arneb_core.log.stamps import keep_order
+from arneb_core.store.changes import Changes
+
+if TYPE_CHECKING:
+    from arneb_core.cursor.cursor import CursorChanges
+    from arneb_core.engine.topic import LogTopic, PlannedTrim
+    from arneb_core.subscription.acknowledgements import Taken
+    from arneb_core.subscription.consumer import LogConsumer
+    from arneb_core.subscription.subscription import LogSubscription
+
+
+class PlannedCommit:
+    """The requests of one commit, and what becomes of them."""
+
+    __slots__ = (
+        "changes",
+        "cursors",
+        "going",
+        "leaving",
+        "offsets",
+        "receipts",
+        "requests",
+        "runs",
+        "size",
+        "taken",
+        "trim_due",
+        "trims",
+        "unwritten",
+    )
+
+    def __init__(self, before: "PlannedCommit | None") -> None:
+        """``before``: the last one that is under way."""
+        self.requests: list[Request] = []
+        self.size = 0
+        self.going: Collection[LogTopic] = ()
+        """Topics that are removed by this commit or one before it that is under way."""
+        self.leaving: Collection[LogSubscription] = ()
+        """Subscriptions, likewise."""
+        if before is not None and before.leaving:
+            self.leaving = {each for each in before.leaving if not each.gone}
+        if before is not None and before.going:
+            self.going = {each for each in before.going if not each.gone}
+        self.changes = Changes()
+        self.runs: dict[LogTopic, PlannedRun] = {}
+        self.offsets: list[list[tuple[LogTopic, int]]] = []
+        """Where each request's appends begin in the runs."""
+        self.cursors: list[tuple[LogSubscription, CursorChanges]] = []
+        self.unwritten: list[LogSubscription] = []
+        """Of these something is to be written should this fail."""
+        self.taken: list[tuple[LogConsumer, Taken]] = []
+        """What units acknowledged."""
+        self.receipts: list[Done] = []
+        """Who wait for the cursors."""
+        self.trims: list[tuple[LogTopic, PlannedTrim]] = []
+        self.trim_due: dict[LogTopic, bool] = {}
+
+    def __repr__(self) -> str:
+        parts = f"{len(self.requests)} requests, {len(self.runs)} runs, {len(self.cursors)} cursors"
+        return f"<PlannedCommit {parts}, {self.size} bytes>"
+
+    # Planning
+
+    def removes(self, request: Request) -> None:
+        """``request``, which is one of this commit, removes a topic or subscriptions."""
+        if request.deletes_topic is not None:
+            self.going = {*self.going, request.deletes_topic}
+        self.leaving = {*self.leaving, *request.leaving}
+
+    def plan_appends(self, now_ms: int) -> None:
+        """Join the appends of all requests to one run a topic, and place those runs."""
+        going = self.going
+        joined: dict[LogTopic, list[bytes]] = {}
+        messages: dict[LogTopic, int | None] = {}
+        shared: set[LogTopic] = set()
+        keep_order(self.requests)
+        for request in self.requests:
+            offsets: list[tuple[LogTopic, int]] = []
+            for topic, entries, count in request.appends:
+                if topic.gone or topic in going:
+                    # The topic goes with this commit or has gone: what was published to it
+                    # is gone with it, which is a success (RabbitMQ confirms it too). Who does
+                    # not want that was told before.
+                    offsets.append((topic, 0))
+                    continue
+                run = joined.get(topic)
+                if run is None:
+                    offsets.append((topic, 0))
+                    joined[topic], messages[topic] = entries, count
+                    shared.add(topic)
+                    continue
+                if topic in shared:  # still the list of the first request: do not change that
+                    run = joined[topic] = run.copy()
+                    shared.discard(topic)
+                offsets.append((topic, len(run)))
+                run += entries
+                total = messages[topic]
+                messages[topic] = None if total is None or count is None else total + count
+            self.offsets.append(offsets)
+        changes = self.changes
+        for topic, entries in joined.items():
+            log = topic.log
+            assert isinstance(log, DurableLog), f"{topic!r} keeps nothing on disk"
+            planned = log.plan(entries, messages[topic], now_ms)
+            changes.blocks.append((log.topic_id, planned.first, entries))
+            if planned.opens:
+                changes.puts.extend(log.ledger_puts(planned))
+            log.planned.append(planned.ledger)
+            self.runs[topic] = planned
+
+    def plan_more(self, request: Request) -> None:
+        """Put into the commit what ``request`` has beside appends."""
+        for consumer, positions, masks in request.acks:
+            self.taken.append((consumer, consumer.take_for_unit(positions, masks)))
+        changes = self.changes
+        of_topic = request.rows_of
+        if of_topic is None or not (of_topic.gone or of_topic in self.going):
+            changes.puts.extend(request.puts)
+        changes.prefixes.extend(request.prefixes)
+        changes.trims.extend(request.trims)
+        changes.shared.extend(request.shared)
+
+    def plan_cursors(
+        self, dirty: "Iterable[LogSubscription]", trim_due: "dict[LogTopic, bool]", now_ms: int
+    ) -> None:
+        """Put changed cursors into the commit, and the ledgers that this lets go."""
+        self.trim_due = trim_due
+        changes = self.changes
+        for subscription in dirty:
+            cursor = subscription.take_changes()
+            self.cursors.append((subscription, cursor))
+            changes.puts.extend(cursor.puts)
+            changes.deletes.extend(cursor.deletes)
+            trim_due.setdefault(subscription.topic, False)
+        for topic, at_once in trim_due.items():
+            plan = topic.plan_trim(changes, now_ms, at_once=at_once)
+            if plan is not None:
+                self.trims.append((topic, plan))
+
+    # Ending
+
+    def stored(self) -> int:
+        """It is on disk, and so is all before it: let everybody have it. How many entries it has,
+        in all."""
+        runs, entries = self.runs, 0
+        for topic, run in runs.items():
+            entries += len(run.entries)
+            topic.confirm(run)
+        for topic, plan in self.trims:
+            topic.trim(plan)
+        for request, offsets in zip(self.requests, self.offsets, strict=True):
+            # A topic that went with the commit has no run.
+            request.succeed([Position(runs[t].first + at if t in runs else 0) for t, at in offsets])
+        for done in self.receipts:
+            call(done, None)
+        return entries
+
+    def take_back(self) -> None:
+        """Nothing of it is on disk, nor of anything planned behind it, which was taken back
+        before: memory is as it was. Nobody is told yet."""
+        for topic, plan in reversed(self.trims):
+            topic.trim_failed(plan)
+        for topic in reversed(self.runs):
+            assert isinstance(topic.log, DurableLog), f"{topic!r} keeps nothing on disk"
+            topic.log.planned.pop()
+        for subscription, cursor in reversed(self.cursors):
+            subscription.changes_failed(cursor)
+            self.unwritten.append(subscription)
+        for consumer, taken in reversed(self.taken):
+            consumer.back_from_unit(taken)
+
+    def tell(self, error: CommitFailed) -> None:
+        """Say that nothing of it is on disk."""
+        for request in self.requests:
+            if request.is_held_up and not request.is_durable:
+                request.succeed([])  # it only waited for what stood before it
+            else:
+                request.fail(error)
+        for done in self.receipts:
+            call(done, error)

@@ -1,0 +1,60 @@
+"""The commit log: what decides whether a commit counts.
+
+The rule: one value goes in, the :class:`.Changes` of one commit, and it ends in one of three ways:
+
+* *stored*: all of it is durable, and a start or another reader finds it (:class:`.CommitReport`);
+* *refused* before it got a number: nothing of it is durable, nor will be, and the next commit may
+  be stored (:class:`.StoreFull`, :class:`.StoreFailed`);
+* *leadership lost*: somebody else writes this log now, so nothing is stored any more
+  (:class:`.LeadershipLost`).
+
+An outcome that is not known yet is no ending: nobody is told anything until it is. Commits are
+numbered in the order in which they are submitted, and they end in that order. Each is planned as if
+all before it were stored; so one that is not stored ends all behind it, of which nothing more is
+said.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from arneb_core.api.errors import CommitFailed
+from arneb_core.store.changes import Changes, CommitReport
+
+Ending = CommitReport | CommitFailed
+"""How a commit ended."""
+
+Ended = Callable[[Ending], None]
+"""Is told so, in the event loop."""
+
+
+class CommitLog(Protocol):
+    """Makes commits durable, or says that they are not."""
+
+    @property
+    def depth(self) -> int:
+        """How many commits may be under way at once."""
+        ...
+
+    @property
+    def is_unsettled(self) -> bool:
+        """The log has what the store lacks: have empty :class:`.Changes` committed soon."""
+        ...
+
+    def prepare(self) -> None:
+        """Make ready, in the background, what makes small commits fast."""
+        ...
+
+    def submit(
+        self, changes: Changes, ended: Ended, *, requests: int = 0, settle: bool = False
+    ) -> CommitReport | None:
+        """Have ``changes`` stored behind everything that was submitted before.
+
+        The report if that is so already; else None, and ``ended`` is called later, once, unless one
+        before it ends otherwise than *stored*. ``requests``: of so many is it made up, a hint only.
+        ``settle``: the store is to have all of the log when this ends.
+        """
+        ...
+
+    def close(self) -> None:
+        """Finish what was submitted, and end; blocks meanwhile."""
+        ...

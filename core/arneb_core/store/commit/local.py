@@ -1,0 +1,185 @@
+"""The local commit log: LMDB's own commit, or the journal file in front of it.
+
+The rule: a thread commits what is submitted, in order, and touches nothing but the store. Of a
+commit whose outcome is in doubt nobody is told before that is known, and nothing else is committed:
+until the disk can be used again nothing could be, and should the process end before, nobody was
+told a thing that is not so.
+"""
+
+import logging
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Event, Thread
+from typing import Final, Protocol, TypeVarTuple
+
+from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed
+from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.commit.commit_log import Ended, Ending
+from arneb_core.store.commit.inline import InlineCommits
+
+logger = logging.getLogger(__name__)
+
+Args = TypeVarTuple("Args")
+
+DOUBT_WAIT_S: Final = 0.05
+DOUBT_WAIT_S_MAX: Final = 1.0
+"""Between two looks at a disk on which nobody can tell what became of a commit."""
+
+
+class CommittingStore(Protocol):
+    """What a local commit log needs of a store; the test kit's faulty store is one too."""
+
+    def commit(self, changes: Changes) -> CommitReport: ...
+
+    def commit_tiny(self, changes: Changes) -> CommitReport | None: ...
+
+    def prepare_tiny(self) -> None: ...
+
+    def resolve(self) -> CommitReport | None: ...
+
+    @property
+    def is_unsettled(self) -> bool: ...
+
+
+class InLoop(Protocol):
+    """Has a function called in the event loop, soon, and in order; never, when the loop has ended:
+    nobody is left then who would want to know."""
+
+    def __call__(self, function: Callable[[*Args], object], *args: *Args) -> None: ...
+
+
+class _Submitted:
+    """A commit on its way through the thread."""
+
+    __slots__ = ("changes", "ended", "era", "is_tiny")
+
+    def __init__(self, changes: Changes, ended: Ended, era: int, is_tiny: bool) -> None:
+        self.changes = changes
+        self.ended = ended
+        self.era = era
+        """How often a commit was refused before it was submitted."""
+        self.is_tiny = is_tiny
+
+
+class LocalCommitLog:
+    """The :class:`.CommitLog` of one machine, which nobody else writes: leadership is not lost."""
+
+    def __init__(self, store: CommittingStore, in_loop: InLoop, depth: int = 1) -> None:
+        """More than one commit under way gains nothing with one disk: what came during a flush is
+        committed together, behind it."""
+        assert depth >= 1, f"expected one commit under way at least, got {depth}"
+        self.depth = depth
+        self._store = store
+        self._in_loop = in_loop
+        self._inline = InlineCommits(store.commit_tiny)
+        self._under_way = 0
+        """What the thread has to do; while that is nothing, the loop may use the store."""
+        self._era = 0
+        self._refused_era = -1
+        """The thread's: what was planned on something that was refused, and does not count."""
+        self._queue: SimpleQueue[_Submitted | Callable[[], None] | None] = SimpleQueue()
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="arneb-writer", daemon=True)
+        self._thread.start()
+
+    def __repr__(self) -> str:
+        return f"<LocalCommitLog {self._under_way} of {self.depth} under way, {self._inline!r}>"
+
+    @property
+    def is_unsettled(self) -> bool:
+        """The journal has what LMDB lacks."""
+        return self._store.is_unsettled
+
+    def prepare(self) -> None:
+        """Make the journal ready, in the thread."""
+        self._under_way += 1
+        self._queue.put(self._store.prepare_tiny)
+
+    def submit(
+        self, changes: Changes, ended: Ended, *, requests: int = 0, settle: bool = False
+    ) -> CommitReport | None:
+        """See :meth:`.CommitLog.submit`. What the loop can commit by one write is stored when this
+        returns; everything else goes through the thread."""
+        inline = self._inline
+        is_tiny = False
+        if not settle:
+            suits = inline.suits(requests, changes)
+            if suits and not self._under_way:
+                report = inline.commit(changes)
+                if report is not None:
+                    return report
+            is_tiny = inline.is_tiny
+        self._under_way += 1
+        self._queue.put(_Submitted(changes, ended, self._era, is_tiny))
+        return None
+
+    def close(self) -> None:
+        """Finish what was submitted and end the thread; blocks meanwhile."""
+        self._stopping.set()
+        self._queue.put(None)
+        self._thread.join()
+
+    # In the loop
+
+    def _ended(self, commit: _Submitted, ending: Ending) -> None:
+        if isinstance(ending, CommitReport):
+            self._under_way -= 1
+        else:
+            # All behind it end with it; what is submitted from now on knows that.
+            self._under_way = 0
+            self._era += 1
+        if commit.is_tiny:
+            self._inline.told(ending)
+        commit.ended(ending)
+
+    def _prepared(self) -> None:
+        self._under_way -= 1
+
+    # In the thread
+
+    def _run(self) -> None:
+        while (work := self._queue.get()) is not None:
+            if not isinstance(work, _Submitted):
+                work()
+                self._in_loop(self._prepared)
+            elif not self._commit(work):
+                return
+            del work  # or what was committed would stay in memory until there is more
+
+    def _commit(self, commit: _Submitted) -> bool:
+        """Commit and tell; False when nothing more can be committed by this process."""
+        if commit.era == self._refused_era:
+            return True
+        ending = self._ending(commit.changes)
+        if isinstance(ending, CommitFailed):
+            self._refused_era = commit.era
+        if ending is not None:
+            self._in_loop(self._ended, commit, ending)
+        return ending is not None
+
+    def _ending(self, changes: Changes) -> Ending | None:
+        """How the commit went; None if nobody will ever know in this process."""
+        try:
+            return self._store.commit(changes)
+        except CommitFailed as error:
+            return error
+        except CommitInDoubt as doubt:
+            return self._resolved(doubt)
+        except Exception as error:
+            # A bug, not a full disk: the publishers still must not wait for ever.
+            logger.exception("unexpected error in a commit")
+            return StoreFailed(f"unexpected {type(error).__name__} while committing: {error}")
+
+    def _resolved(self, doubt: CommitInDoubt) -> Ending | None:
+        logger.error("outcome of a commit unknown; commits are paused until the disk can be read")
+        wait_s = DOUBT_WAIT_S
+        while not self._stopping.wait(wait_s):
+            try:
+                report = self._store.resolve()
+            except CommitFailed:
+                wait_s = min(2 * wait_s, DOUBT_WAIT_S_MAX)
+                continue
+            state = "not on disk" if report is None else "on disk"
+            logger.warning("outcome of the commit in doubt: %s", state)
+            return report or StoreFailed(f"the commit could not be put on disk: {doubt}")
+        return None
