@@ -8,7 +8,7 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 DEATH_TESTS: Final = ("tests/amqp_frontend/routing/test_death.py",)
-KEEPING_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_limits.py",)
+LIMITS_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_limits.py",)
 
 AMQP_MUTANTS: Final = (
     Mutant(
@@ -52,49 +52,49 @@ AMQP_MUTANTS: Final = (
         "amqp_frontend/arneb_amqp/topology/queues/attachments.py",
         "release_all(count=True)",
         "release_all(count=False)",
-        KEEPING_TESTS,
+        LIMITS_TESTS,
     ),
     Mutant(
         "a transient queue gets a dead letter again with every try",
         "core/arneb_core/engine/units.py",
         "            afterwards.append(partial(append, topic, entries, messages))\n",
         "            append(topic, entries, messages)\n",
-        KEEPING_TESTS,
+        LIMITS_TESTS,
     ),
     Mutant(
         "headers count for the length of a queue that refuses",
-        "amqp_frontend/arneb_amqp/topology/queues/limits.py",
-        "size_of=None if bytes_max is None else payload_bytes",
-        "size_of=None if bytes_max is None else len",
-        KEEPING_TESTS,
+        "amqp_frontend/arneb_amqp/topology/queues/options.py",
+        "size_of=None if self.bytes_max is None else payload_bytes",
+        "size_of=None if self.bytes_max is None else len",
+        LIMITS_TESTS,
     ),
     Mutant(
         "a queue that refuses counts what waiting consumers will take",
-        "amqp_frontend/arneb_amqp/topology/queues/limits.py",
+        "amqp_frontend/arneb_amqp/topology/overflow.py",
         "        waiting = max(0, ready + len(self.incoming) - room)\n",
         "        waiting = ready + len(self.incoming)\n",
-        KEEPING_TESTS,
+        LIMITS_TESTS,
     ),
     Mutant(
         "a full queue takes dead letters",
         "amqp_frontend/arneb_amqp/topology/overflow.py",
-        "        if not keeping.takes(queue, size):\n",
+        "        if not overflow.takes(size):\n",
         "        if False:\n",
-        KEEPING_TESTS,
+        LIMITS_TESTS,
     ),
     Mutant(
-        "what is on its way through the gate does not count",
+        "what is on its way into a queue that refuses does not count",
         "amqp_frontend/arneb_amqp/topology/overflow.py",
-        "            keeping.let_in(size)\n",
-        "            keeping.let_in(0)\n",
-        KEEPING_TESTS,
+        "            overflow.let_in(size)\n",
+        "            overflow.let_in(0)\n",
+        LIMITS_TESTS,
     ),
     Mutant(
         "what lives no time takes room in a queue that refuses",
-        "amqp_frontend/arneb_amqp/topology/queues/limits.py",
-        "return bool(ahead) or not lives_no_time(entry, self.limits.message_ttl_ms)",
+        "amqp_frontend/arneb_amqp/topology/overflow.py",
+        "return bool(ahead) or not lives_no_time(entry, self._bounds.message_ttl_ms)",
         "return True",
-        KEEPING_TESTS,
+        LIMITS_TESTS,
     ),
     Mutant(
         "x-death does not count",
@@ -183,8 +183,8 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "a dead letter loses its priority",
         "amqp_frontend/arneb_amqp/topology/dead_letters.py",
-        "flags | EntryFlag.DEAD_LETTERED | priority << PRIORITY_SHIFT",
-        "flags | EntryFlag.DEAD_LETTERED",
+        "head_of(raw, priority_and_flags | EntryFlag.DEAD_LETTERED)",
+        "head_of(raw, priority_and_flags & 0xFF | EntryFlag.DEAD_LETTERED)",
         ("tests/amqp_frontend/topology/queues/test_limits.py",),
     ),
     Mutant(
@@ -211,7 +211,7 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "where what is due went once, it goes for ever",
         "amqp_frontend/arneb_amqp/topology/exchanges/delayed.py",
-        "            self._ways.clear()\n",
+        "            self._routes.clear()\n",
         "            pass\n",
         ("tests/amqp_frontend/topology/exchanges/test_delayed.py",),
     ),

@@ -39,7 +39,7 @@ Death = Mapping[str, Field]
 
 
 @dataclass(frozen=True, slots=True)
-class Burial:
+class DeadLetter:
     """A message on its way from the queue in which it died."""
 
     properties: Properties
@@ -58,7 +58,7 @@ class Burial:
         return False
 
 
-def bury(
+def dead_letter_of(
     properties: Properties,
     route: Route,
     *,
@@ -67,7 +67,7 @@ def bury(
     now_s: int,
     routing_key: str | None,
     died_before: bool,
-) -> Burial:
+) -> DeadLetter:
     """The message as it is published to the dead letter exchange.
 
     ``routing_key``: the queue's own; None keeps those of the message. ``died_before``: the
@@ -102,7 +102,7 @@ def bury(
     if routing_key is not None:
         headers.pop(CARBON_COPY, None)
         copies = ()
-    return Burial(
+    return DeadLetter(
         replace(properties, headers=headers, expiration=None),
         route.routing_key if routing_key is None else routing_key,
         copies,

@@ -38,11 +38,11 @@ from arneb_amqp.session.effects import (
 )
 from arneb_amqp.session.events import Answered, Pulled, Refused
 from arneb_amqp.topology.footprint import of_queue
-from arneb_amqp.topology.overflow import Gate
-from arneb_amqp.topology.queues.arguments import QueueType
+from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.topology.queues.attachments import Attachment, Consumption, give_back
+from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.queues.delivery_counts import counted
-from arneb_amqp.topology.queues.queue import ConnectionId
+from arneb_amqp.topology.queues.options import QueueType
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.api.callbacks import Done
 from arneb_core.api.core import Core, Unit
@@ -123,22 +123,22 @@ class Bridge:
 
     def _keep(self, effect: Append) -> None:
         """Hand what exchanges keep to the core, and what other queues get of it at once."""
-        gate = Gate()
-        taken = pass_on(effect.queues, effect.entries, self.vhost.queues, gate)
-        unit = Unit(list(gate.close().items()), passes_over_gone=True)
+        admission = Admission()
+        taken = pass_on(effect.queues, effect.entries, self.vhost.queues, admission)
+        unit = Unit(list(admission.close().items()), passes_over_gone=True)
         if effect.expiring:
             self.vhost.queues.expect_expiry(effect.queues)
         for exchange in effect.delayed_by:
-            if (topic := self.vhost.delays.topic(exchange)) is not None:
+            if (topic := self.vhost.delayed_exchanges.topic(exchange)) is not None:
                 unit.appends.append((topic, effect.delayed))
 
         def done(error: CommitFailed | None) -> None:
-            gate.over()
+            admission.over()
             failure = None if error is None else in_amqp(error)
             self._receiver.committed(effect.token, failure, refused=not taken)
 
         if self._core.commit(unit, done):
-            gate.over()
+            admission.over()
 
     def acknowledge(self, effect: Acknowledge) -> None:
         """Hand acknowledgements to the core."""
@@ -307,17 +307,17 @@ class Bridge:
     async def _commit(self, request: Commit) -> None:
         for names in await stamp(request):
             self.vhost.queues.expect_expiry(names)
-        gate = Gate()
+        admission = Admission()
         taken = True
         try:
             for queues, entries in request.appends:
                 for piece in pieces(entries):
-                    taken &= pass_on(queues, piece, self.vhost.queues, gate)
+                    taken &= pass_on(queues, piece, self.vhost.queues, admission)
                     if piece is not entries:
                         await trio.lowlevel.checkpoint()
-            unit = Unit(list(gate.close().items()), passes_over_gone=True)
+            unit = Unit(list(admission.close().items()), passes_over_gone=True)
             for exchanges, entries in request.delayed:
-                kept = map(self.vhost.delays.topic, exchanges)
+                kept = map(self.vhost.delayed_exchanges.topic, exchanges)
                 unit.appends += [(topic, entries) for topic in kept if topic is not None]
             known = [each for each in request.acknowledged if each.consumer in self.attached]
             for settled in known:
@@ -327,11 +327,11 @@ class Bridge:
 
             def begin(done: Done) -> None:
                 if self._core.commit(unit, done):
-                    gate.over()
+                    admission.over()
 
             await durable(begin)
         finally:
-            gate.over()
+            admission.over()
         for id_ in {each.consumer for each in known} & self._leaving:
             self._end_if_answered(id_, self.attached[id_])
         if not taken:

@@ -24,7 +24,7 @@ from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Disconnect, Token
 from arneb_amqp.session.events import Committed, ConsumerClosed, ShortageChanged, Shutdown
 from arneb_amqp.session.transitions import ConnectionState
-from arneb_amqp.topology.queues.queue import ConnectionId
+from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.topology import new_name
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.deliveries import Deliveries

@@ -16,7 +16,7 @@ from arneb_amqp.server.context import Services
 from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.server.tls import Unsecured, serve_secured
-from arneb_amqp.topology.queues.queue import ConnectionId
+from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.topology import Topology
 from arneb_core.api.core import Core
 from arneb_core.api.listening import serve_listeners

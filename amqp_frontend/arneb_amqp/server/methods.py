@@ -22,7 +22,7 @@ from arneb_amqp.topology.footprint import (
     of_queue,
     of_removal,
 )
-from arneb_amqp.topology.queues.queue import ConnectionId, Declaration
+from arneb_amqp.topology.queues.declaration import ConnectionId, Declaration
 from arneb_amqp.topology.topology import Vhost
 
 

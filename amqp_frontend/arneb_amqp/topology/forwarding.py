@@ -1,19 +1,78 @@
-"""Heads: the beginning of entries that the broker itself puts into queues.
+"""Forwarding: messages that the broker itself moves from one queue or exchange into others.
 
-The rule: what messages of one route, priority and flags have in common is worked out once.
+The rule: what messages of one route, priority, flags and properties have in common is worked out
+once, for it costs a hundred times as much as to write one of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from arneb_amqp.topology.overflow import Admission, Overflow
+from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.route import routing_key_of
-from arneb_core.api.entry import ENTRY_FORMAT, HEADER, Origin
+from arneb_core.api.entry import (
+    ENTRY_FORMAT,
+    HEADER,
+    HEADER_BYTES,
+    HINT,
+    HINT_OFFSET,
+    MESSAGES_OFFSET,
+    PRIORITY_OFFSET,
+    Origin,
+)
 from arneb_core.api.hashing import key_hash
+from arneb_core.api.topics import Topic
 
 _AMQP: Final = int(Origin.AMQP)
 
 Head = Callable[[int, int, int], bytes]
 """Given the time now, that of delivery and that of expiry (0 = none)."""
+
+MessageKind = tuple[bytes, bytes, bytes]
+"""Priority and flags, route, and properties of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """Where messages of one kind go, and as what: they differ in their payload only."""
+
+    head: bytes
+    """Header and route."""
+    properties: bytes | None
+    """Instead of their own; None = those."""
+    topics: Sequence[Topic]
+    refusing: Sequence[Overflow]
+    """Queues that take it only if they have room; not among the topics."""
+    delayed: "Forwarding | None" = None
+    """To exchanges that delay them, if some do."""
+
+
+def forward(
+    entry: bytes,
+    known: dict[MessageKind, Forwarding | None],
+    resolve: Callable[[MessageKind], Forwarding | None],
+    admission: Admission,
+) -> None:
+    """Add what becomes of ``entry`` to ``admission``. What ``resolve`` says of its kind is
+    remembered in ``known``."""
+    start = HEADER_BYTES + HINT.unpack_from(entry, HINT_OFFSET)[0]
+    word, route = entry[PRIORITY_OFFSET:MESSAGES_OFFSET], entry[HEADER_BYTES:start]
+    kind = word, route, properties_of(entry, start)
+    if kind in known:
+        way = known[kind]
+    else:
+        way = known[kind] = resolve(kind)
+    while way is not None:
+        content = entry[start:]
+        if way.properties is not None:
+            content = with_properties(content, way.properties)
+        message = way.head + content
+        for topic in way.topics:
+            admission.appends.setdefault(topic, []).append(message)
+        for overflow in way.refusing:
+            admission.offer(overflow, message)
+        way = way.delayed
 
 
 def head_of(route: bytes, priority_and_flags: int) -> Head:

@@ -18,6 +18,9 @@ from urllib.parse import unquote_to_bytes
 SCHEME: Final = "persistent://"
 """Every topic in the log is persistent in Pulsar's words; so are the names of transient queues."""
 
+SUBSCRIPTION: Final = "amqp"
+"""The subscription that all AMQP consumers of a queue share; Pulsar's may join them."""
+
 DEFAULT_VHOST: Final = "/"
 DEFAULT_NAMESPACE: Final = "public/default"
 DEFAULT_TENANT: Final = "public"

@@ -1,6 +1,6 @@
-"""The gate: what is on its way into queues, of which some refuse what is too much.
+"""Overflow: messages on their way into queues, of which some refuse what is too much.
 
-The rule: whatever comes for such a queue passes here, whoever sent it: a publisher, a
+The rule: whatever comes for such a queue is admitted here, whoever sent it: a publisher, a
 transaction, a dead letter exchange or one that delays. So a full queue stays as full as it is,
 and what is on its way is counted until it is in or will never be.
 
@@ -8,59 +8,146 @@ Sources: the overflow behaviours in RabbitMQ's queue length documentation, and R
 itself for dead letters, which it refuses like any other message.
 """
 
-from typing import TYPE_CHECKING
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
 
-from arneb_amqp.topology.sizes import payload_bytes
+from arneb_amqp.topology.names import SUBSCRIPTION
+from arneb_amqp.wire.content import payload_of
+from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
+from arneb_core.api.expiry import lives_no_time
 from arneb_core.api.topics import Topic
 
-if TYPE_CHECKING:
-    from arneb_amqp.topology.dead_letters import DeadLetterOffice
-    from arneb_amqp.topology.queues.limits import Keeping
-    from arneb_amqp.topology.queues.queue import Queue
+
+class RefusedMessages(Protocol):
+    """Where messages go that a queue has refused."""
+
+    def dead_letter_refused(self, entry: bytes, admission: "Admission") -> None:
+        """Address one message that never got into the queue, which was too full."""
+        ...
 
 
-class Gate:
-    """The appends of one unit."""
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much a queue takes; None = any number."""
+
+    messages_max: int | None
+    bytes_max: int | None
+    message_ttl_ms: int | None = None
+    """After this long messages leave by themselves, and make room."""
+
+
+class Overflow:
+    """Decides what one queue takes that refuses what is too much.
+
+    Invariant: ``incoming_bytes`` is the sum of ``incoming``.
+    """
+
+    __slots__ = ("_bounds", "_refused", "_topic", "incoming", "incoming_bytes")
+
+    def __init__(self, topic: Topic, bounds: Bounds, refused: RefusedMessages | None) -> None:
+        self._topic = topic
+        self._bounds = bounds
+        self._refused = refused
+        self.incoming: deque[int] = deque()
+        """Bytes of the messages that were let in and are not in the queue yet."""
+        self.incoming_bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<Overflow of {self._topic.name}, {len(self.incoming)} incoming>"
+
+    @property
+    def topic(self) -> Topic:
+        """The queue's topic."""
+        return self._topic
+
+    @property
+    def refused(self) -> RefusedMessages | None:
+        """Where messages go that were refused; None = nowhere."""
+        return self._refused
+
+    def takes(self, size: int) -> bool:
+        """Whether the queue has room for one more message. What consumers have room for counts
+        no more: it goes to them as soon as it may."""
+        subscription, bounds = self._topic.subscriptions[SUBSCRIPTION], self._bounds
+        ready, room = subscription.ready_messages, subscription.room
+        waiting = max(0, ready + len(self.incoming) - room)
+        if bounds.messages_max is not None and waiting >= bounds.messages_max:
+            return False
+        if bounds.bytes_max is None:
+            return True
+        stored = subscription.ready_bytes if ready > room else 0
+        if waiting:
+            delivered = sum(islice(self.incoming, max(0, room - ready)))
+            stored += self.incoming_bytes - delivered
+        return stored + size <= bounds.bytes_max
+
+    def outlives(self, entry: bytes) -> bool:
+        """Whether ``entry`` will be in the queue when the next one comes: what lives no time is
+        gone then, unless it has others before it."""
+        ahead = self.incoming or self._topic.subscriptions[SUBSCRIPTION].ready_messages
+        return bool(ahead) or not lives_no_time(entry, self._bounds.message_ttl_ms)
+
+    def let_in(self, size: int) -> None:
+        """A message is on its way into the queue."""
+        self.incoming.append(size)
+        self.incoming_bytes += size
+
+    def arrived(self) -> None:
+        """The first of those on their way is in the queue, or will not come."""
+        self.incoming_bytes -= self.incoming.popleft()
+
+
+class Admission:
+    """The appends of one unit, each admitted to its queue.
+
+    Invariant: ``_on_their_way`` has a queue once for each message that it counts as incoming.
+    """
 
     def __init__(self) -> None:
         self.appends: dict[Topic, list[bytes]] = {}
         """What gets in, in its order, by topic."""
-        self._refused: list[tuple[DeadLetterOffice, bytes]] = []
-        self._on_their_way: list[Keeping] = []
+        self._refused: list[tuple[RefusedMessages, bytes]] = []
+        self._on_their_way: list[Overflow] = []
 
     def __repr__(self) -> str:
-        return f"<Gate to {len(self.appends)} topics>"
+        return f"<Admission to {len(self.appends)} topics>"
 
     def put(self, topic: Topic, entry: bytes) -> None:
         """``entry`` goes where nothing is refused."""
         self.appends.setdefault(topic, []).append(entry)
 
-    def offer(self, queue: "Queue", entry: bytes) -> bool:
-        """``entry`` goes into ``queue``, which refuses: whether there was room."""
-        keeping = queue.keeping
-        if keeping is None:
-            self.put(queue.topic, entry)
-            return True
+    def offer(self, overflow: Overflow, entry: bytes) -> bool:
+        """``entry`` goes into a queue that refuses: whether there was room."""
         size = payload_bytes(entry)
-        if not keeping.takes(queue, size):
-            if keeping.office is not None and keeping.refused_die:
-                self._refused.append((keeping.office, entry))
+        if not overflow.takes(size):
+            if overflow.refused is not None:
+                self._refused.append((overflow.refused, entry))
             return False
-        if keeping.outlives(queue, entry):
-            keeping.let_in(size)
-            self._on_their_way.append(keeping)
-        self.put(queue.topic, entry)
+        if overflow.outlives(entry):
+            overflow.let_in(size)
+            self._on_their_way.append(overflow)
+        self.put(overflow.topic, entry)
         return True
 
     def close(self) -> dict[Topic, list[bytes]]:
         """All have come: what was refused goes on as dead letters, behind them."""
-        for office, entry in self._refused:
-            office.bury_refused(entry, self)  # which may be refused again, and so comes here too
+        for refused, entry in self._refused:
+            # Which may be refused again, and so comes here too.
+            refused.dead_letter_refused(entry, self)
         self._refused.clear()
         return self.appends
 
     def over(self) -> None:
         """The unit has taken place, or never will. Idempotent."""
         on_their_way, self._on_their_way = self._on_their_way, []
-        for keeping in on_their_way:
-            keeping.arrived()
+        for overflow in on_their_way:
+            overflow.arrived()
+
+
+def payload_bytes(entry: bytes) -> int:
+    """What of an entry counts as the message's size: its payload, as in RabbitMQ."""
+    if entry[1] != Origin.AMQP:
+        return len(entry) - HEADER_BYTES
+    return len(payload_of(entry, HEADER_BYTES + read_header(entry).hint))

@@ -19,11 +19,10 @@ from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.exchange import DestinationKind
 from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.routes import Routes
-from arneb_amqp.topology.exchanges.delayed import Delays
+from arneb_amqp.topology.exchanges.delayed import DelayedExchanges
 from arneb_amqp.topology.exchanges.exchanges import Exchanges
 from arneb_amqp.topology.footprint import Footprint, of_removal
 from arneb_amqp.topology.names import queue_of
-from arneb_amqp.topology.queues.arguments import CONSUMER_TIMEOUT
 from arneb_amqp.topology.queues.attachments import Attachments
 from arneb_amqp.topology.queues.maintenance import delete_expired, retry_dead_letters
 from arneb_amqp.topology.queues.queues import Queues
@@ -39,6 +38,7 @@ from arneb_core.api.clock import monotonic_ms, wall_clock_ms
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.name_locks import NameLocks
 from arneb_core.api.supervision import BackOff
+from arneb_core.api.topics import Topic
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -75,12 +75,16 @@ class Vhost:
     def __init__(self, name: str, core: Core, name_maker: Callable[[], str]) -> None:
         self.name = name
         self.router = Router(name)
-        self.queues = Queues(name, core, self.router, name_maker)
-        self.delays = Delays(name, core, self.router, self.queues, wall_clock_ms)
-        self.queues.topic_of_delayed = self.delays.topic
-        self.exchanges = Exchanges(name, core, self.router, self.queues, self.delays)
+        self.queues = Queues(name, core, self.router, name_maker, self._delayed_topic)
+        self.delayed_exchanges = DelayedExchanges(
+            name, core, self.router, self.queues, wall_clock_ms
+        )
+        self.exchanges = Exchanges(name, core, self.router, self.queues, self.delayed_exchanges)
         self.attachments = Attachments(self.queues)
         self.routes = Routes(self.router)
+
+    def _delayed_topic(self, exchange: str) -> Topic | None:
+        return self.delayed_exchanges.topic(exchange)
 
     def foreign_topic(self, queue: str) -> bool:
         """There is a topic of that queue's name, though nobody may have declared the queue."""
@@ -93,8 +97,10 @@ class Vhost:
 
     def ack_timeout_s(self, queue: str) -> float | None:
         """How long deliveries of ``queue`` may wait for their answers, if it says so itself."""
-        timeout_ms = self.queues.argument(queue, CONSUMER_TIMEOUT)
-        return None if timeout_ms is None else timeout_ms / 1000
+        options = self.queues.options(queue)
+        if options is None or options.consumer_timeout_ms is None:
+            return None
+        return options.consumer_timeout_ms / 1000
 
 
 class Topology:
@@ -159,7 +165,7 @@ class Topology:
                 for vhost in self._vhosts.values():
                     left_ms, done = await delete_expired(vhost.queues, monotonic_ms())
                     soonest_ms, all_done = min(soonest_ms, left_ms), all_done and done
-                    all_done = await vhost.delays.look_over() and all_done
+                    all_done = await vhost.delayed_exchanges.maintain() and all_done
             if all_done:
                 back_off.succeeded()
                 wait_s = min(HOUSEKEEPING_S, max(soonest_ms / 1000, HOUSEKEEPING_S_MIN))
@@ -172,7 +178,7 @@ class Topology:
             vhost_name, exchange = decode_exchange(value)
             if vhost_name in self._vhosts:
                 self._vhosts[vhost_name].router.declare(exchange)
-                await self._vhosts[vhost_name].delays.make(exchange)
+                await self._vhosts[vhost_name].delayed_exchanges.make(exchange)
         for value in self._core.metadata(QUEUES).values():
             record = decode_queue(value)
             if record.vhost in self._vhosts:
@@ -190,7 +196,7 @@ class Topology:
                 LOGGER.warning("ignoring stored %s: %s", binding, error)
         for vhost in self._vhosts.values():
             await vhost.queues.begin()
-            await vhost.delays.begin()
+            await vhost.delayed_exchanges.begin()
 
 
 def _touched(topic: str, vhosts: Sequence[Vhost]) -> Footprint | None:

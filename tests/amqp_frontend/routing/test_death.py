@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_amqp.routing.death import REASONS, Burial, bury
+from arneb_amqp.routing.death import REASONS, DeadLetter, dead_letter_of
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.route import Route
 from arneb_amqp.wire.tables import Field, array, longstr, table
@@ -23,8 +23,8 @@ def die(
     key: str | None = None,
     before: bool = False,
     route: Route = Route("x", "k"),  # noqa: B008
-) -> Burial:
-    return bury(
+) -> DeadLetter:
+    return dead_letter_of(
         properties, route, queue=queue, reason=reason, now_s=7, routing_key=key, died_before=before
     )
 
@@ -47,9 +47,9 @@ def test_a_first_death_says_everything() -> None:
     sent = Properties(
         headers={"CC": array([longstr("k2")]), "mine": longstr("1")}, expiration="60", priority=3
     )
-    burial = die(sent, reason=Departure.EXPIRED)
-    headers = burial.properties.headers or {}
-    (death,) = burial.deaths
+    letter = die(sent, reason=Departure.EXPIRED)
+    headers = letter.properties.headers or {}
+    (death,) = letter.deaths
     assert list(death) == [
         "count", "exchange", "queue", "reason", "routing-keys", "time", "original-expiration",
     ]  # fmt: skip
@@ -61,17 +61,17 @@ def test_a_first_death_says_everything() -> None:
     for when in ("first", "last"):
         names = [f"x-{when}-death-{name}" for name in ("exchange", "queue", "reason")]
         assert texts(headers, *names) == ["x", "q", "expired"]
-    assert (burial.routing_key, burial.copies) == ("k", ("k2",))
-    assert (burial.properties.expiration, burial.properties.priority) == (None, 3)
+    assert (letter.routing_key, letter.copies) == ("k", ("k2",))
+    assert (letter.properties.expiration, letter.properties.priority) == (None, 3)
     assert texts(headers, "mine") == ["1"]
     assert "CC" in headers
 
 
 def test_a_routing_key_of_the_queue_takes_the_place_of_all() -> None:
-    burial = die(Properties(headers={"CC": array([longstr("k2")])}), key="other")
-    assert (burial.routing_key, burial.copies) == ("other", ())
-    assert "CC" not in (burial.properties.headers or {})
-    assert burial.deaths[0]["routing-keys"] == array([longstr("k"), longstr("k2")])
+    letter = die(Properties(headers={"CC": array([longstr("k2")])}), key="other")
+    assert (letter.routing_key, letter.copies) == ("other", ())
+    assert "CC" not in (letter.properties.headers or {})
+    assert letter.deaths[0]["routing-keys"] == array([longstr("k"), longstr("k2")])
 
 
 def test_what_a_client_made_up_is_not_believed() -> None:
@@ -79,9 +79,9 @@ def test_what_a_client_made_up_is_not_believed() -> None:
         [table({"queue": longstr("q"), "reason": longstr("rejected"), "count": longstr("9")})]
     )
     sent = Properties(headers={"x-death": forged, "x-first-death-queue": longstr("nowhere")})
-    burial = die(sent)
-    assert deaths(burial.properties) == [("q", "rejected", 1)]
-    assert texts(burial.properties.headers or {}, "x-first-death-queue") == ["q"]
+    letter = die(sent)
+    assert deaths(letter.properties) == [("q", "rejected", 1)]
+    assert texts(letter.properties.headers or {}, "x-first-death-queue") == ["q"]
 
 
 @given(st.lists(st.tuples(QUEUES, REASON), min_size=1, max_size=12))
@@ -90,8 +90,8 @@ def test_many_deaths_are_counted_latest_first(history: list[tuple[str, Departure
     model: list[tuple[str, str]] = []
     counts: dict[tuple[str, str], int] = {}
     for index, (queue, reason) in enumerate(history):
-        burial = die(properties, queue, reason, before=index > 0)
-        properties = burial.properties
+        letter = die(properties, queue, reason, before=index > 0)
+        properties = letter.properties
         key = (queue, REASONS[reason])
         model = [key, *(each for each in model if each != key)]
         counts[key] = counts.get(key, 0) + 1
@@ -105,4 +105,4 @@ def test_many_deaths_are_counted_latest_first(history: list[tuple[str, Departure
             automatic = name in been and all(
                 each[1] != "rejected" for each in model[: been.index(name) + 1]
             )
-            assert burial.closes_circle(name) is automatic
+            assert letter.closes_circle(name) is automatic

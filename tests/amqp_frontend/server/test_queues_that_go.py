@@ -13,7 +13,7 @@ from arneb_amqp.errors import AmqpError
 from arneb_amqp.server.bridge import Bridge
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Append, Token
-from arneb_amqp.topology.queues.queue import Declaration
+from arneb_amqp.topology.queues.declaration import Declaration
 from arneb_amqp.topology.topology import Topology
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.engine.engine import open_engine

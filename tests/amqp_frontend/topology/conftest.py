@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from arneb_amqp.topology.queues.queue import ConnectionId, Declaration, Queue
+from arneb_amqp.topology.queues.declaration import ConnectionId, Declaration
+from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_amqp.wire.tables import Table
 from arneb_core.api.deliveries import Deliveries

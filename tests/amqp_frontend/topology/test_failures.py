@@ -9,8 +9,8 @@ import trio
 from tests.amqp_frontend.topology.conftest import ME, Opener, Place
 
 from arneb_amqp.routing.exchange import Binding, Exchange
-from arneb_amqp.topology.dead_letters import DeadLetterOffice
-from arneb_amqp.topology.exchanges.delayed import Keeper
+from arneb_amqp.topology.dead_letters import DeadLettering
+from arneb_amqp.topology.exchanges.delayed import DelayedExchange
 from arneb_amqp.topology.names import topic_of
 from arneb_amqp.topology.topology import HOUSEKEEPING_FAILED_S_MAX
 from arneb_amqp.wire.constants import ChannelId
@@ -22,6 +22,7 @@ from arneb_core.api.callbacks import Done
 from arneb_core.api.core import Unit
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.errors import StoreFailed
+from arneb_core.api.limits import Limits
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.supervision import supervise
 from arneb_core.engine.engine import open_engine
@@ -113,7 +114,7 @@ async def test_expiry_is_told_to_the_disk_though_the_first_commit_failed(tmp_pat
         assert sink.bodies == [], "it has expired"
 
 
-async def test_a_store_that_fails_ends_no_housekeeping(
+async def test_a_store_that_fails_ends_no_maintenance(
     broker: Opener, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with broker() as place:
@@ -126,11 +127,11 @@ async def test_a_store_that_fails_ends_no_housekeeping(
             place.faults.fail_until_healed()
             await until(place.engine, lambda: caplog.text.count("cannot delete expired") >= 3)
             assert "cannot delete the topic of delayed exchange 'e'" in caplog.text
-            assert place.vhost.delays.keepers
+            assert place.vhost.delayed_exchanges.by_name
             place.faults.heal()
             await until(
                 place.engine,
-                lambda: not list(place.vhost.queues) and not place.vhost.delays.keepers,
+                lambda: not list(place.vhost.queues) and not place.vhost.delayed_exchanges.by_name,
             )
 
         await looked_after(place, work)
@@ -178,10 +179,10 @@ async def test_an_exchange_that_delays_goes_on_after_a_delivery_that_failed(
 ) -> None:
     async with broker() as place:
         await keep_one(place)
-        calls = once(monkeypatch, Keeper, "_route")
+        calls = once(monkeypatch, DelayedExchange, "_route")
 
         async def work() -> None:
-            topic = place.vhost.delays.keepers["e"].topic
+            topic = place.vhost.delayed_exchanges.by_name["e"].topic
             for number in range(3):
                 await place.engine.committed(Unit([(topic, [entry(b"%d" % number, "e")])]))
             await until(place.engine, lambda: ready(place, "q") == 3)
@@ -194,8 +195,8 @@ async def test_an_exchange_that_delays_goes_on_after_a_delivery_that_failed(
 
 
 def ready_of_kept(place: Place) -> int:
-    keeper = place.vhost.delays.keepers["e"]
-    return keeper.topic.subscriptions["routing"].statistics().backlog_entries
+    delayed = place.vhost.delayed_exchanges.by_name["e"]
+    return delayed.topic.subscriptions["routing"].statistics().backlog_entries
 
 
 async def test_what_waits_for_the_store_is_routed_once_after_a_delivery_that_failed(
@@ -204,7 +205,7 @@ async def test_what_waits_for_the_store_is_routed_once_after_a_delivery_that_fai
     """Some wait because their commit failed, and are the core's again when the sink fails."""
     async with broker() as place:
         await keep_one(place)
-        topic = place.vhost.delays.keepers["e"].topic
+        topic = place.vhost.delayed_exchanges.by_name["e"].topic
         commit = place.engine.commit
 
         def commit_in_vain(unit: Unit, done: Done) -> bool:
@@ -218,7 +219,7 @@ async def test_what_waits_for_the_store_is_routed_once_after_a_delivery_that_fai
         await append(place.engine, topic.name, [entry(b"waits", "e")])
         await quiet(place.engine)
         assert (ready(place, "q"), ready_of_kept(place)) == (0, 1)
-        once(monkeypatch, Keeper, "_route")
+        once(monkeypatch, DelayedExchange, "_route")
 
         async def work() -> None:
             await place.engine.committed(Unit([(topic, [entry(b"later", "e")])]))
@@ -229,7 +230,7 @@ async def test_what_waits_for_the_store_is_routed_once_after_a_delivery_that_fai
         assert ready(place, "q") == 2
 
 
-async def test_dead_letters_go_on_after_one_that_could_not_be_buried(
+async def test_dead_letters_go_on_after_one_that_could_not_be_moved(
     broker: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with broker() as place:
@@ -240,7 +241,7 @@ async def test_dead_letters_go_on_after_one_that_could_not_be_buried(
             "x-max-length": long(1),
         }
         queue = await place.declare("q", arguments=arguments)
-        calls = once(monkeypatch, DeadLetterOffice, "_commit")
+        calls = once(monkeypatch, DeadLettering, "_resolve")
 
         async def work() -> None:
             entries = [entry(b"%d" % number) for number in range(5)]
@@ -253,7 +254,7 @@ async def test_dead_letters_go_on_after_one_that_could_not_be_buried(
         assert (ready(place, "dead"), ready(place, "q")) == (4, 1)
 
 
-async def test_what_a_seek_put_back_is_not_buried_later(broker: Opener) -> None:
+async def test_what_a_seek_put_back_is_not_dead_lettered_later(broker: Opener) -> None:
     async with broker() as place:
         await place.declare("dead")
         arguments = {
@@ -267,13 +268,12 @@ async def test_what_a_seek_put_back_is_not_buried_later(broker: Opener) -> None:
         await until(place.engine, lambda: queue.subscription.ready_messages == 0)
         await quiet(place.engine)
         place.faults.heal()
-        queue.subscription.limit(type(queue.keeping.limits)(), None)  # type: ignore[union-attr]
+        queue.subscription.limit(Limits(), None)
         first = place.engine.topic(topic_of("/", "q")).first
         assert first is not None
         await queue.subscription.seek(first)
-        assert queue.keeping is not None
-        assert queue.keeping.office is not None
-        queue.keeping.office.retry()
+        assert queue.dead_lettering is not None
+        queue.dead_lettering.retry()
         await quiet(place.engine)
         assert (ready(place, "dead"), ready(place, "q")) == (0, 1)
 
@@ -281,14 +281,14 @@ async def test_what_a_seek_put_back_is_not_buried_later(broker: Opener) -> None:
 async def test_an_exchange_made_again_has_nothing_of_the_one_before(broker: Opener) -> None:
     async with broker() as place:
         await keep_one(place)
-        topic = place.vhost.delays.keepers["e"].topic
+        topic = place.vhost.delayed_exchanges.by_name["e"].topic
         later = EntryHeader(Origin.AMQP, deliver_at_ms=1 << 50).pack() + b"x"
         place.engine.expect_delays(place.engine.topic(topic.name))
         await place.engine.committed(Unit([(topic, [later])]))
         async with place.topology.changing():
             place.vhost.router.delete("e")
             place.faults.fail_until_healed()
-            assert not await place.vhost.delays.look_over()
+            assert not await place.vhost.delayed_exchanges.maintain()
             place.faults.heal()
             await place.vhost.exchanges.declare(KEPT)
         assert ready_of_kept(place) == 0

@@ -12,7 +12,7 @@ from tests.amqp_frontend.topology.conftest import Opener, Place
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.exchange import DestinationKind
 from arneb_amqp.server.methods import Methods, touched_by
-from arneb_amqp.topology.queues.queue import ConnectionId
+from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_core.api.errors import CoreError
 
 CONNECTIONS = 20

@@ -1,6 +1,6 @@
-"""Delays: what the delayed message exchanges of one vhost keep, and its way when the time comes.
+"""Delayed message exchanges: what those of one vhost keep, and where it goes when it is due.
 
-The rule: each such exchange has a topic of its own, which no queue and no Pulsar client sees, with
+The rule: each of them has a topic of its own, which no queue and no Pulsar client sees, with
 one subscription that hands out what is due. A message is routed then, by the bindings of then, and
 one commit takes it out of that topic and puts it into the queues that get it; so it is never lost
 and never there twice. What no queue gets is gone, as in RabbitMQ.
@@ -9,7 +9,6 @@ and never there twice. What no queue gets is gone, as in RabbitMQ.
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from arneb_amqp.errors import AmqpError
@@ -18,25 +17,22 @@ from arneb_amqp.routing.consistent_hash import seen_by_exchanges
 from arneb_amqp.routing.delayed import DELAYED_MESSAGE
 from arneb_amqp.routing.exchange import Exchange
 from arneb_amqp.routing.router import Router, RouteResult
-from arneb_amqp.topology.forwarding import Head, head_of
+from arneb_amqp.topology.forwarding import (
+    Forwarding,
+    Head,
+    MessageKind,
+    forward,
+    head_of,
+)
 from arneb_amqp.topology.names import decode, encode, namespace_of
-from arneb_amqp.topology.overflow import Gate
-from arneb_amqp.topology.queues.queue import Queue
+from arneb_amqp.topology.overflow import Admission, Overflow
 from arneb_amqp.topology.queues.queues import Queues
-from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import split_route
 from arneb_core.api.callbacks import call
 from arneb_core.api.consumers import Consumer, ConsumerSpec
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import (
-    HEADER_BYTES,
-    HINT,
-    HINT_OFFSET,
-    MESSAGES_OFFSET,
-    PRIORITY_OFFSET,
-)
 from arneb_core.api.errors import CommitFailed, CoreError, TopicNotFound
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
@@ -54,33 +50,71 @@ UNDER_WAY_MAX: Final = 1_024
 """Messages that are due and on their way to their queues at the same time: a few commits' worth."""
 
 
-WAYS_MAX: Final = 1_024
-"""Remembered; properties may differ from message to message."""
+KINDS_MAX: Final = 1_024
+"""Kinds of messages of which the route is remembered; properties may differ from message to
+message."""
 
-WAY_TARGETS_MAX: Final = 100_000
-"""Queues in all of them, after which they are forgotten too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """Where messages of one kind go, and as what."""
-
-    head: Head
-    properties: bytes | None
-    """Instead of their own, which are fit to be seen if this is None."""
-    expiration_ms: int | None
-    queues: tuple[str, ...]
-    topics: tuple[Topic, ...]
-    refusing: tuple[Queue, ...]
-    """Those of the queues that take it only if they have room; not among the topics."""
+TARGETS_MAX: Final = 100_000
+"""Queues in all those routes, after which they are forgotten too."""
 
 
-_Kind = tuple[bytes, bytes, bytes]
-"""Priority and flags, route, and what the properties have to do with it; mostly nothing."""
+class DueRoute:
+    """Where due messages of one kind go, and as what.
+
+    Invariant: ``_forwarding`` is what :meth:`at` said for ``_at_ms``.
+    """
+
+    __slots__ = (
+        "_at_ms",
+        "_expiration_ms",
+        "_forwarding",
+        "_head",
+        "_properties",
+        "_refusing",
+        "_topics",
+        "queues",
+    )
+
+    def __init__(
+        self,
+        head: Head,
+        properties: bytes | None,
+        expiration_ms: int | None,
+        queues: tuple[str, ...],
+        topics: tuple[Topic, ...],
+        refusing: tuple[Overflow, ...],
+    ) -> None:
+        self._head = head
+        self._properties = properties
+        self._expiration_ms = expiration_ms
+        self.queues = queues
+        self._topics = topics
+        self._refusing = refusing
+        self._at_ms = -1
+        self._forwarding: Forwarding | None = None
+
+    def __repr__(self) -> str:
+        return f"<DueRoute to {len(self.queues)} queues>"
+
+    @property
+    def expires(self) -> bool:
+        """The messages expire."""
+        return self._expiration_ms is not None
+
+    def at(self, now_ms: int) -> Forwarding | None:
+        """For messages that are forwarded now; None = to nowhere."""
+        if now_ms != self._at_ms:
+            self._at_ms = now_ms
+            expires_ms = 0 if self._expiration_ms is None else now_ms + self._expiration_ms
+            self._forwarding = None
+            if self._topics or self._refusing:
+                head = self._head(now_ms, 0, expires_ms)
+                self._forwarding = Forwarding(head, self._properties, self._topics, self._refusing)
+        return self._forwarding
 
 
-class Keeper:
-    """What one exchange keeps (it is the sink of the consumer on the exchange's topic)."""
+class DelayedExchange:
+    """What one exchange delays (it is the sink of the consumer on the exchange's topic)."""
 
     def __init__(
         self,
@@ -100,12 +134,13 @@ class Keeper:
         self._window = Window(UNDER_WAY_MAX)
         self._consumer: Consumer | None = None
         self._unrouted: list[Deliveries] = []
-        self._ways: dict[_Kind, Way] = {}
+        self._routes: dict[MessageKind, DueRoute] = {}
+        """Of kinds whose properties have nothing to do with it, without those."""
         self._targets = 0
         self._generation = router.generation
 
     def __repr__(self) -> str:
-        return f"<Keeper of {self.exchange!r}, {len(self._unrouted)} runs to try again>"
+        return f"<DelayedExchange of {self.exchange!r}, {len(self._unrouted)} runs to try again>"
 
     def begin(self) -> None:
         """From now on what is due is routed."""
@@ -149,30 +184,24 @@ class Keeper:
         consumer = self._consumer
         if consumer is None:
             return  # everything in flight is the core's again
-        gate = Gate()
+        admission = Admission()
         now_ms = self._now_ms()
         expiring: set[str] = set()
+
+        def resolve(kind: MessageKind) -> Forwarding | None:
+            route = self._due_route(kind)
+            if route.expires:
+                expiring.update(route.queues)
+            return route.at(now_ms)
+
+        known: dict[MessageKind, Forwarding | None] = {}
         for entry in run.entries:
-            start = HEADER_BYTES + HINT.unpack_from(entry, HINT_OFFSET)[0]
-            way = self._way(entry, start)
-            expires_ms = 0
-            if way.expiration_ms is not None:
-                expires_ms = now_ms + way.expiration_ms
-                expiring.update(way.queues)
-            if way.topics or way.refusing:
-                body = entry[start:]
-                if way.properties is not None:
-                    body = with_properties(body, way.properties)
-                message = way.head(now_ms, 0, expires_ms) + body
-                for topic in way.topics:
-                    gate.put(topic, message)
-                for queue in way.refusing:
-                    gate.offer(queue, message)
+            forward(entry, known, resolve, admission)
         self._queues.expect_expiry(expiring)
-        appends = list(gate.close().items())
+        appends = list(admission.close().items())
 
         def done(error: CommitFailed | None) -> None:
-            gate.over()
+            admission.over()
             if error is not None and self._consumer is consumer:
                 LOGGER.warning(
                     "cannot route delayed messages of exchange %r, will retry: %s",
@@ -183,53 +212,52 @@ class Keeper:
 
         unit = Unit(appends, [(consumer, run.positions)], passes_over_gone=True)
         if self._core.commit(unit, done):
-            gate.over()
+            admission.over()
 
-    def _way(self, entry: bytes, start: int) -> Way:
-        """The way of an entry whose content begins at ``start``."""
+    def _due_route(self, kind: MessageKind) -> DueRoute:
         if (
             self._generation != self._router.generation
-            or len(self._ways) >= WAYS_MAX
-            or self._targets >= WAY_TARGETS_MAX
+            or len(self._routes) >= KINDS_MAX
+            or self._targets >= TARGETS_MAX
         ):
             self._generation = self._router.generation
-            self._ways.clear()
+            self._routes.clear()
             self._targets = 0
-        word, route = entry[PRIORITY_OFFSET:MESSAGES_OFFSET], entry[HEADER_BYTES:start]
-        properties = properties_of(entry, start)
+        word, raw, properties = kind
         is_plain = is_plain_when_due(properties)
-        way = self._ways.get((word, route, b"")) if is_plain else None
-        if way is None:
-            way = self._ways.get((word, route, properties))
-        return self._find(word, route, properties, is_plain=is_plain) if way is None else way
+        route = self._routes.get((word, raw, b"")) if is_plain else None
+        if route is None:
+            route = self._routes.get(kind)
+        return self._find(kind, is_plain=is_plain) if route is None else route
 
-    def _find(self, word: bytes, route: bytes, raw: bytes, *, is_plain: bool) -> Way:
-        """Work a way out, and remember it."""
-        properties = decode_properties(raw)
+    def _find(self, kind: MessageKind, *, is_plain: bool) -> DueRoute:
+        """Work a route out, and remember it."""
+        word, raw, raw_properties = kind
+        properties = decode_properties(raw_properties)
         copies, kept = carbon_copies(properties)
         result = RouteResult(())
         with suppress(AmqpError):  # the exchange has just been deleted
-            _, routing_key = split_route(route)
+            _, routing_key = split_route(raw)
             headers = seen_by_exchanges(properties)
             result = self._router.route(self.exchange, routing_key, headers, copies)
-        refuses = self._queues.refusing
-        others = (name for name in result.queues if name not in refuses)
-        way = Way(
-            head_of(route, int.from_bytes(word, "big")),
+        refusing = self._queues.refusing
+        others = (name for name in result.queues if name not in refusing)
+        route = DueRoute(
+            head_of(raw, int.from_bytes(word, "big")),
             None if kept is properties else encode_properties(kept),
             check_expiration(properties.expiration),
             result.queues,
             tuple(each for each in map(self._queues.topic, others) if each is not None),
-            tuple(refuses[name] for name in result.queues if name in refuses),
+            tuple(refusing[name] for name in result.queues if name in refusing),
         )
         alone = is_plain and not result.depends_on_more
-        self._ways[word, route, b"" if alone else raw] = way
-        self._targets += len(way.queues)
-        return way
+        self._routes[word, raw, b"" if alone else raw_properties] = route
+        self._targets += len(route.queues)
+        return route
 
 
-class Delays:
-    """The keepers of one vhost, by exchange."""
+class DelayedExchanges:
+    """The delayed exchanges of one vhost, by name."""
 
     def __init__(
         self,
@@ -244,35 +272,35 @@ class Delays:
         self._router = router
         self._queues = queues
         self._now_ms = now_ms
-        self._keepers: dict[str, Keeper] = {}
+        self._exchanges: dict[str, DelayedExchange] = {}
 
     def __repr__(self) -> str:
-        return f"<Delays of {self.vhost}, {len(self._keepers)} exchanges>"
+        return f"<DelayedExchanges of {self.vhost}, {len(self._exchanges)} exchanges>"
 
     @property
-    def keepers(self) -> Mapping[str, Keeper]:
-        """By the names of the exchanges."""
-        return self._keepers
+    def by_name(self) -> Mapping[str, DelayedExchange]:
+        """Every one of them by its name."""
+        return self._exchanges
 
     def topic(self, exchange: str) -> Topic | None:
         """Where messages that ``exchange`` keeps are appended; None when it went meanwhile."""
-        keeper = self._keepers.get(exchange)
-        if keeper is None:
+        delayed = self._exchanges.get(exchange)
+        if delayed is None:
             return None
-        self._core.expect_delays(keeper.topic)
-        return keeper.topic
+        self._core.expect_delays(delayed.topic)
+        return delayed.topic
 
-    async def make(self, exchange: Exchange, unit: Unit | None = None) -> Keeper | None:
+    async def make(self, exchange: Exchange, unit: Unit | None = None) -> DelayedExchange | None:
         """Make what ``exchange`` needs to keep messages, together with ``unit``; None if it keeps
         none, and then nothing was committed."""
         if exchange.type != DELAYED_MESSAGE:
             return None
         name = self._topic_name(exchange.name)
-        if exchange.name in self._keepers:
+        if exchange.name in self._exchanges:
             # Of one that was deleted while the store took nothing. Nothing of that is to come.
             with suppress(TopicNotFound):
                 await self._core.delete_topic(name, as_owner=True)
-            del self._keepers[exchange.name]
+            del self._exchanges[exchange.name]
         topic = self._core.topics.get(name)
         if topic is None:
             topic = await self._core.create_topic(
@@ -284,8 +312,10 @@ class Delays:
         elif unit is not None:
             await self._core.committed(unit)
         await topic.subscribe(SUBSCRIPTION, initial=InitialPosition.EARLIEST)
-        made = Keeper(exchange.name, topic, self._core, self._router, self._queues, self._now_ms)
-        self._keepers[exchange.name] = made
+        made = DelayedExchange(
+            exchange.name, topic, self._core, self._router, self._queues, self._now_ms
+        )
+        self._exchanges[exchange.name] = made
         return made
 
     async def begin(self) -> None:
@@ -293,19 +323,19 @@ class Delays:
         not outlive the broker is gone."""
         for name in list(self._core.topics):
             exchange = self._exchange_of(name)
-            if exchange is not None and exchange not in self._keepers:
+            if exchange is not None and exchange not in self._exchanges:
                 await self._core.delete_topic(name, as_owner=True)
-        for keeper in self._keepers.values():
-            keeper.begin()
+        for delayed in self._exchanges.values():
+            delayed.begin()
 
-    async def look_over(self) -> bool:
+    async def maintain(self) -> bool:
         """Forget what exchanges kept that are gone, and try again what could not be committed.
         False when something of it must be tried again: then what was kept is still here."""
         all_done = True
-        for name, keeper in list(self._keepers.items()):
+        for name, delayed in list(self._exchanges.items()):
             if name in self._router.exchanges:
                 try:
-                    keeper.retry()
+                    delayed.retry()
                 except CoreError as error:
                     LOGGER.warning(
                         "cannot route delayed messages of exchange %r, will retry: %s", name, error
@@ -313,7 +343,7 @@ class Delays:
                     all_done = False
                 continue
             try:
-                await self._core.delete_topic(keeper.topic.name, as_owner=True)
+                await self._core.delete_topic(delayed.topic.name, as_owner=True)
             except TopicNotFound:
                 LOGGER.warning("the topic of delayed exchange %r was already deleted", name)
             except CoreError as error:
@@ -322,7 +352,7 @@ class Delays:
                 )
                 all_done = False
                 continue
-            del self._keepers[name]
+            del self._exchanges[name]
         return all_done
 
     def _topic_name(self, exchange: str) -> str:

@@ -20,13 +20,13 @@ from arneb_amqp.routing.exchange import (
     Exchange,
 )
 from arneb_amqp.routing.router import Removed, Router
-from arneb_amqp.topology.exchanges.delayed import Delays
-from arneb_amqp.topology.queues.arguments import (
+from arneb_amqp.topology.arguments import (
     assert_equivalent,
     check_exchange_name_argument,
     inequivalent,
 )
-from arneb_amqp.topology.queues.queue import ConnectionId
+from arneb_amqp.topology.exchanges.delayed import DelayedExchanges
+from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.queues.queues import RESERVED_PREFIX, Queues, reserved
 from arneb_amqp.topology.records import (
     binding_key,
@@ -44,13 +44,18 @@ class Exchanges:
     """The exchanges and bindings of one vhost."""
 
     def __init__(
-        self, vhost: str, core: Core, router: Router, queues: Queues, delays: Delays
+        self,
+        vhost: str,
+        core: Core,
+        router: Router,
+        queues: Queues,
+        delayed_exchanges: DelayedExchanges,
     ) -> None:
         self.vhost = vhost
         self._core = core
         self._router = router
         self._queues = queues
-        self._delays = delays
+        self._delayed_exchanges = delayed_exchanges
 
     def find(self, name: str) -> Exchange:
         """The exchange of that name, for a passive declaration. Raises 403 and 404."""
@@ -76,9 +81,9 @@ class Exchanges:
             key = exchange_key(self.vhost, wanted.name)
             unit = Unit(metadata=[(key, encode_exchange(self.vhost, wanted))])
         try:
-            keeper = await self._delays.make(wanted, unit)
-            if keeper is not None:
-                keeper.begin()
+            delayed = await self._delayed_exchanges.make(wanted, unit)
+            if delayed is not None:
+                delayed.begin()
             elif unit is not None:
                 await self._core.committed(unit)
         except CoreError:
@@ -94,7 +99,7 @@ class Exchanges:
         if if_unused and self._router.bindings_from(name):
             raise precondition_failed(f"{words} in use")
         await self._commit(self._router.deleting(name))
-        await self._delays.look_over()
+        await self._delayed_exchanges.maintain()
 
     async def bind(self, binding: Binding, owner: ConnectionId) -> None:
         """Add the binding, durably if both its ends are durable."""

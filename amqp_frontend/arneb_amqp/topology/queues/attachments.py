@@ -19,18 +19,18 @@ from arneb_amqp.errors import (
 )
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.topology.footprint import Footprint, of_queue
-from arneb_amqp.topology.queues.arguments import (
-    SINGLE_ACTIVE_CONSUMER,
-    QueueType,
+from arneb_amqp.topology.queues.consumer_arguments import (
     check_consumer_arguments,
     consumer_priority,
+    start_of,
 )
+from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.queues.delivery_counts import CountingSink
-from arneb_amqp.topology.queues.queue import ConnectionId, Queue
+from arneb_amqp.topology.queues.options import QueueType
+from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.queues.queues import Queues
-from arneb_amqp.topology.queues.stream_arguments import start_of
 from arneb_amqp.topology.queues.streams import StreamSink, stream_filter_of, subscribe
-from arneb_amqp.wire.tables import Table, lookup_bool
+from arneb_amqp.wire.tables import Table
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.consumers import Consumer, ConsumerSpec, Sink
 from arneb_core.api.errors import TopicBusy
@@ -88,7 +88,7 @@ class Attachments:
         if queue.type is QueueType.STREAM:
             return await self._attach_to_stream(queue, wanted, sink)
         _check_global_window(queue, wanted)
-        single = lookup_bool(queue.arguments, SINGLE_ACTIVE_CONSUMER)
+        single = queue.options.single_active_consumer
         # RabbitMQ's quorum queues take no notice of it.
         exclusive = wanted.exclusive and queue.type is not QueueType.QUORUM
         alone = not queue.consumer_count and not single
@@ -137,7 +137,7 @@ class Attachments:
         queue = await self._queues.access(name, owner)
         if queue.type is QueueType.STREAM:
             raise not_implemented(f"basic.get not supported by stream queues {queue}")
-        single = lookup_bool(queue.arguments, SINGLE_ACTIVE_CONSUMER)
+        single = queue.options.single_active_consumer
         if single and queue.type is QueueType.QUORUM:
             raise resource_locked(
                 f"cannot obtain access to locked {queue}. basic.get operations are not supported "

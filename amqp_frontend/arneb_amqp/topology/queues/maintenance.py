@@ -1,4 +1,4 @@
-"""Housekeeping: what the queues of a vhost need from time to time.
+"""Maintenance: what the queues of a vhost need from time to time.
 
 The rule: whoever calls holds the topology's lock. What cannot be done for one queue is tried again
 the next time, and keeps nothing else from being done.
@@ -8,7 +8,8 @@ import logging
 from contextlib import suppress
 from typing import Final
 
-from arneb_amqp.topology.queues.queue import SUBSCRIPTION, Queue
+from arneb_amqp.topology.names import SUBSCRIPTION
+from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_core.api.errors import CoreError, TopicBusy
 from arneb_core.api.topics import Topic
@@ -21,12 +22,12 @@ async def delete_expired(queues: Queues, now_ms: int) -> tuple[float, bool]:
     go, and whether all could be removed that had to be."""
     soonest_ms, all_done = float("inf"), True
     for queue in queues:
-        keeping = queue.keeping
-        if keeping is None or keeping.expires_ms is None:
+        expires_ms = queue.options.expires_ms
+        if expires_ms is None:
             continue
         if _consumers_of(queue.topic):
             queue.used_at_ms = now_ms
-        left_ms = queue.used_at_ms + keeping.expires_ms - now_ms
+        left_ms = queue.used_at_ms + expires_ms - now_ms
         if left_ms > 0:
             soonest_ms = min(soonest_ms, left_ms)
         elif not await _deleted(queues, queue):
@@ -37,8 +38,8 @@ async def delete_expired(queues: Queues, now_ms: int) -> tuple[float, bool]:
 def retry_dead_letters(queues: Queues) -> None:
     """Try again what could not be committed."""
     for queue in queues:
-        if queue.keeping is not None and queue.keeping.office is not None:
-            queue.keeping.office.retry()
+        if queue.dead_lettering is not None:
+            queue.dead_lettering.retry()
 
 
 def _consumers_of(topic: Topic) -> bool:

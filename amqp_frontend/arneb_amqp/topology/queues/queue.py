@@ -5,33 +5,19 @@ The rule: it tells, and checks what it is compared with; which queues there are 
 """
 
 from dataclasses import dataclass, field
-from typing import Final, NewType
 
-from arneb_amqp.errors import (
-    ChannelException,
-    not_implemented,
-    queue_in_words,
-    resource_locked,
-)
-from arneb_amqp.topology.queues.arguments import (
-    QUEUE_ARGUMENTS,
-    QueueType,
-    assert_equivalent,
-    inequivalent,
-    queue_type,
-)
-from arneb_amqp.topology.queues.limits import Keeping
+from arneb_amqp.errors import ChannelException, not_implemented, queue_in_words, resource_locked
+from arneb_amqp.topology.arguments import inequivalent
+from arneb_amqp.topology.dead_letters import DeadLettering
+from arneb_amqp.topology.names import SUBSCRIPTION
+from arneb_amqp.topology.overflow import Overflow
+from arneb_amqp.topology.queues.declaration import ConnectionId, Declaration
+from arneb_amqp.topology.queues.options import QueueOptions, QueueType, assert_same_arguments
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.wire.tables import Table
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
-
-SUBSCRIPTION: Final = "amqp"
-"""The subscription that all AMQP consumers of a queue share; Pulsar's may join them."""
-
-ConnectionId = NewType("ConnectionId", int)
-"""Names a connection as owner of its exclusive queues."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,13 +34,23 @@ class Queue:
     topic: Topic
     auto_delete: bool = False
     arguments: Table = field(default_factory=dict)
+    """As declared, to be compared with later declarations; :attr:`options` says what they mean."""
     owner: ConnectionId | None = None
     adopted: bool = False
     exclusively_consumed: bool = False
-    keeping: Keeping | None = None
+    options: QueueOptions = field(init=False)
+    dead_lettering: DeadLettering | None = None
+    overflow: Overflow | None = None
+    """It refuses what is too much."""
     used_at_ms: int = 0
     """When it was last used, other than by consumers that are there."""
     unseen: set[Consumer] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.options = QueueOptions.parse(self.arguments)
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name!r} in {self.vhost!r}, {self.type.value}>"
 
     @property
     def durable(self) -> bool:
@@ -74,7 +70,7 @@ class Queue:
     @property
     def type(self) -> QueueType:
         """Classic unless its arguments say something else."""
-        return queue_type(self.arguments)
+        return self.options.type
 
     @property
     def message_count(self) -> int:
@@ -99,6 +95,11 @@ class Queue:
     def __str__(self) -> str:
         return queue_in_words(self.name, self.vhost)
 
+    def redeclare(self, wanted: Declaration) -> None:
+        """It was adopted, and is what ``wanted`` says from now on."""
+        self.arguments, self.auto_delete = wanted.arguments, wanted.auto_delete
+        self.options = QueueOptions.parse(wanted.arguments)
+
     def closed(self, consumer: Consumer, *, exclusive: bool) -> None:
         """A consumer was detached by the core."""
         self.unseen.discard(consumer)
@@ -116,7 +117,7 @@ class Queue:
         if self.owner is not None and self.owner != owner:
             raise self._locked()
 
-    def check_equivalent(self, wanted: "Declaration") -> None:
+    def check_equivalent(self, wanted: Declaration) -> None:
         """Raise RabbitMQ's error unless ``wanted`` describes this queue."""
         if self.owner != (wanted.owner if wanted.exclusive else None):
             raise self._locked()
@@ -124,8 +125,7 @@ class Queue:
         if self.adopted:
             return
         _same(self.auto_delete, wanted.auto_delete, "auto_delete", str(self))
-        for name in QUEUE_ARGUMENTS[self.type]:
-            assert_equivalent(self.arguments, wanted.arguments, name, str(self))
+        assert_same_arguments(self.arguments, wanted.arguments, str(self))
 
     def _locked(self) -> ChannelException:
         return resource_locked(
@@ -133,18 +133,6 @@ class Queue:
             "on another connection or the exclusive property value does not match that of the "
             "original declaration."
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """What ``queue.declare`` asks for. An exclusive queue is never durable, as in RabbitMQ 3."""
-
-    owner: ConnectionId
-    name: str
-    durable: bool = False
-    exclusive: bool = False
-    auto_delete: bool = False
-    arguments: Table = field(default_factory=dict)
 
 
 def _same(current: bool, received: bool, name: str, resource: str) -> None:

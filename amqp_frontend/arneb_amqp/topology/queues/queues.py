@@ -21,17 +21,26 @@ from arneb_amqp.errors import (
 )
 from arneb_amqp.routing.reply_to import is_reply_queue
 from arneb_amqp.routing.router import Router
-from arneb_amqp.topology.names import queue_of, topic_of
-from arneb_amqp.topology.queues import arguments as queue_arguments
-from arneb_amqp.topology.queues.arguments import QueueType, inequivalent, queue_type
-from arneb_amqp.topology.queues.limits import keeping_of
-from arneb_amqp.topology.queues.queue import SUBSCRIPTION, ConnectionId, Declaration, Queue
-from arneb_amqp.topology.queues.stream_arguments import stream_settings
+from arneb_amqp.topology.arguments import inequivalent
+from arneb_amqp.topology.dead_letters import DeadLettering, DeadLetterTarget, Destinations
+from arneb_amqp.topology.names import SUBSCRIPTION, queue_of, topic_of
+from arneb_amqp.topology.overflow import Bounds, Overflow
+from arneb_amqp.topology.queues.declaration import ConnectionId, Declaration
+from arneb_amqp.topology.queues.options import (
+    OF_ONE_CONNECTION,
+    QUEUE_TYPE,
+    OverflowPolicy,
+    QueueOptions,
+    QueueType,
+    queue_type,
+)
+from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.topology.removal import removal
-from arneb_core.api.clock import monotonic_ms
+from arneb_core.api.clock import monotonic_ms, wall_clock_ms
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.settings import EXCLUSIVE, TopicSettings
+from arneb_core.api.limits import Limits
+from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.topics import Topic
 
@@ -43,9 +52,6 @@ LOST_MAX: Final = 10_000
 """Names of queues that went by another door. Needed for as long as a publish may wait behind
 another request of its connection, which is a commit or a few."""
 
-OF_ONE_CONNECTION: Final = {EXCLUSIVE: "amqp"}
-"""The properties of topics of exclusive queues, and of those where answers for one channel go."""
-
 
 class Queues:
     """The queues of one vhost by name.
@@ -54,7 +60,14 @@ class Queues:
     when it came in.
     """
 
-    def __init__(self, vhost: str, core: Core, router: Router, new_name: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        vhost: str,
+        core: Core,
+        router: Router,
+        new_name: Callable[[], str],
+        delayed_exchange: Callable[[str], Topic | None] = lambda exchange: None,
+    ) -> None:
         self.vhost = vhost
         self._core = core
         self._router = router
@@ -62,22 +75,22 @@ class Queues:
         self._queues: dict[str, Queue] = {}
         self._exclusive: defaultdict[ConnectionId, dict[str, Queue]] = defaultdict(dict)
         """Those of ``_queues`` that go with a connection, by the connection."""
-        self.refusing: dict[str, Queue] = {}
+        self.refusing: dict[str, Overflow] = {}
         """Those that refuse a publish when they are full."""
         self._lost_lately: dict[str, None] = {}
         """Queues, and topics that could have been some, that went by another door."""
         self._lost: dict[str, None] = {}
         """While the broker starts: queues that something is left of, but no topic."""
-        self.topic_of_delayed: Callable[[str], Topic | None] = lambda exchange: None
-        """Where an exchange that delays keeps messages."""
+        self.destinations = Destinations(self.topic, self.refusing.get, delayed_exchange)
+        """What dead letters are addressed to."""
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(list(self._queues.values()))
 
-    def argument(self, name: str, argument: str) -> int | None:
-        """The integer argument of that queue; None when it or the queue is not there."""
+    def options(self, name: str) -> QueueOptions | None:
+        """What that queue was declared with; None when it is not there."""
         queue = self._queues.get(name)
-        return None if queue is None else queue_arguments.number(queue.arguments, argument)
+        return None if queue is None else queue.options
 
     def lost(self, name: str) -> bool:
         """There is no such queue any more, because somebody deleted its topic by another door:
@@ -125,25 +138,27 @@ class Queues:
     async def declare(self, wanted: Declaration) -> Queue:
         """The queue that ``wanted`` describes, made if it is not there, durable when this
         returns. Raises RabbitMQ's errors for one that is different or wrong."""
-        name = wanted.name or self._server_named(wanted)
+        if not wanted.name:
+            wanted.check_may_be_unnamed()
+        name = wanted.name or f"amq.gen-{self.new_name()}"
         if wanted.name.startswith(RESERVED_PREFIX):
             raise reserved("queue", wanted.name)
         queue = await self._find(name)
         if queue is None:
-            self._check(wanted, name)
+            wanted.check(queue_in_words(name, self.vhost))
             return await self._make(wanted, name)
         queue.check_equivalent(wanted)
         queue.used_at_ms = monotonic_ms()
         if queue.adopted:
-            self._check(wanted, name)
+            wanted.check(queue_in_words(name, self.vhost))
             if queue_type(wanted.arguments) is QueueType.STREAM:
                 # How long its log is kept was settled by who made the topic.
-                raise inequivalent(queue_arguments.QUEUE_TYPE, str(queue), "'stream'", "none")
+                raise inequivalent(QUEUE_TYPE, str(queue), "'stream'", "none")
             if queue.durable:
                 record = QueueRecord(self.vhost, name, wanted.auto_delete, wanted.arguments)
                 await self._core.committed(Unit(metadata=[(record.key, record.encode())]))
-            queue.arguments, queue.auto_delete = wanted.arguments, wanted.auto_delete
-            self._apply_arguments(queue)
+            queue.redeclare(wanted)
+            self._apply_options(queue)
             queue.adopted = False
         return queue
 
@@ -276,7 +291,7 @@ class Queues:
                 unit.metadata.append((QueueRecord(self.vhost, name).key, None))
                 await self._core.committed(unit)
         for queue in self:
-            self._apply_arguments(queue)
+            self._apply_options(queue)
 
     async def _find(self, name: str) -> Queue | None:
         queue = self._queues.get(name)
@@ -297,11 +312,9 @@ class Queues:
         durable = wanted.durable
         record = QueueRecord(self.vhost, name, wanted.auto_delete, wanted.arguments)
         unit = Unit(metadata=[(record.key, record.encode())]) if durable else None
-        is_stream = queue_type(wanted.arguments) is QueueType.STREAM
-        properties = OF_ONE_CONNECTION if wanted.exclusive else {}
-        settings = TopicSettings(durable=durable, properties=properties)
-        if is_stream:
-            settings = stream_settings(wanted.arguments)
+        options = QueueOptions.parse(wanted.arguments)
+        is_stream = options.type is QueueType.STREAM
+        settings = options.topic_settings(durable=durable, exclusive=wanted.exclusive)
         topic = await self._core.create_topic(
             topic_of(self.vhost, name),
             settings,
@@ -319,46 +332,35 @@ class Queues:
         self._put_in(queue)
         self._lost_lately.pop(queue.name, None)
         if begin:
-            self._apply_arguments(queue)
+            self._apply_options(queue)
         self._router.add_queue(queue.name)
 
-    def _apply_arguments(self, queue: Queue) -> None:
+    def _apply_options(self, queue: Queue) -> None:
         queue.used_at_ms = monotonic_ms()
-        if queue.type is QueueType.STREAM:
+        options = queue.options
+        if options.type is QueueType.STREAM:
             return
-        queue.subscription.prioritise(
-            queue_arguments.number(queue.arguments, queue_arguments.MAX_PRIORITY) or 0
-        )
-        queue.keeping = keeping_of(
-            queue.name,
-            queue.arguments,
-            self._core,
-            self._router,
-            self.topic,
-            self.topic_of_delayed,
-            self.refusing.get,
-        )
-        if queue.keeping is not None:
-            queue.subscription.limit(queue.keeping.limits, queue.keeping.office)
-            if queue.keeping.refuses:
-                self.refusing[queue.name] = queue
+        # What is there already stays: it counts what is on its way.
+        if options.dead_letter_exchange is not None and queue.dead_lettering is None:
+            target = DeadLetterTarget(
+                queue.name, options.dead_letter_exchange, options.dead_letter_routing_key
+            )
+            queue.dead_lettering = DeadLettering(
+                self._core, self._router, self.destinations, wall_clock_ms, target
+            )
+        queue.subscription.prioritise(options.priority_max)
+        if options.limits != Limits() or queue.dead_lettering is not None:
+            queue.subscription.limit(options.limits, queue.dead_lettering)
+        if options.refuses:
+            if queue.overflow is None:
+                queue.overflow = self._overflow(queue)
+            self.refusing[queue.name] = queue.overflow
 
-    def _server_named(self, wanted: Declaration) -> str:
-        field = wanted.arguments.get(queue_arguments.QUEUE_TYPE)
-        named_only = (QueueType.QUORUM, QueueType.STREAM)
-        for kind in named_only:
-            if field is not None and field.value == kind.value.encode():
-                raise precondition_failed(
-                    f"Cannot declare a server-named queue for type {kind.in_words}"
-                )
-        return f"amq.gen-{self.new_name()}"
-
-    def _check(self, wanted: Declaration, name: str) -> None:
-        words = queue_in_words(name, self.vhost)
-        queue_arguments.check_dead_letter_exchange(wanted.arguments, words)
-        queue_arguments.check_queue_arguments(wanted.arguments, words)
-        if queue_type(wanted.arguments) is not QueueType.CLASSIC:
-            _check_replicated(wanted, words)
+    def _overflow(self, queue: Queue) -> Overflow:
+        options = queue.options
+        bounds = Bounds(options.messages_max, options.bytes_max, options.message_ttl_ms)
+        dies = options.overflow is OverflowPolicy.REJECT_PUBLISH_DLX
+        return Overflow(queue.topic, bounds, queue.dead_lettering if dies else None)
 
 
 def _check_unconditional(queue: Queue, *, if_unused: bool, if_empty: bool) -> None:
@@ -374,15 +376,3 @@ def _check_unconditional(queue: Queue, *, if_unused: bool, if_empty: bool) -> No
 def reserved(kind: str, name: str) -> ChannelException:
     """The error for names that only the broker may give."""
     return access_refused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
-
-
-def _check_replicated(wanted: Declaration, words: str) -> None:
-    """What RabbitMQ demands of quorum queues and streams."""
-    faults = {
-        "auto-delete": wanted.auto_delete,
-        "exclusive-owner": wanted.exclusive,
-        "non-durable": not wanted.durable,
-    }
-    for name, present in faults.items():
-        if present:
-            raise precondition_failed(f"invalid property '{name}' for {words}")

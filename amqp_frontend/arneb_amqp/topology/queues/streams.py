@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from arneb_amqp.routing.stream_filter import StreamFilter
-from arneb_amqp.topology.queues.stream_arguments import (
+from arneb_amqp.topology.queues.consumer_arguments import (
     Start,
     StartsAt,
     filter_of,

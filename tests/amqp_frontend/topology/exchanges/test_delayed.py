@@ -1,4 +1,4 @@
-"""What an exchange kept, when it is due: whatever its keeper remembers, everything goes where the
+"""What an exchange kept, when it is due: whatever its delayed remembers, everything goes where the
 bindings of that moment lead."""
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.routing.router import Router
-from arneb_amqp.topology.exchanges.delayed import WAYS_MAX, Keeper
+from arneb_amqp.topology.exchanges.delayed import KINDS_MAX, DelayedExchange
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose, payload_of, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
@@ -36,7 +36,7 @@ class FakeTopic:
 
 @dataclass
 class World:
-    """The surroundings of keepers: bindings are real, the rest writes down."""
+    """What a delayed exchange knows: bindings are real, the rest writes down."""
 
     kind: str = "direct"
     router: Router = field(default_factory=Router)
@@ -59,7 +59,7 @@ class World:
             self.topics[queue] = FakeTopic(queue)
             self.router.add_queue(queue)
 
-    def keeper(self) -> Keeper:
+    def delayed_exchange(self) -> DelayedExchange:
         """One that has seen nothing yet."""
         queues: Any = SimpleNamespace(
             topic=self.topics.get, expect_expiry=self.expiring.append, refusing={}
@@ -67,13 +67,13 @@ class World:
         core: Any = SimpleNamespace(commit=lambda unit, done: self.units.append(unit))
         attached = SimpleNamespace(attach=lambda spec, sink: SimpleNamespace())
         topic: Any = SimpleNamespace(name="e", subscriptions={"routing": attached})
-        made = Keeper("e", topic, core, self.router, queues, lambda: NOW_MS)
+        made = DelayedExchange("e", topic, core, self.router, queues, lambda: NOW_MS)
         made.begin()
         return made
 
-    def due(self, keeper: Keeper, entries: list[bytes]) -> tuple[list[Any], set[str]]:
+    def due(self, delayed: DelayedExchange, entries: list[bytes]) -> tuple[list[Any], set[str]]:
         """What goes to which topic, and where something expires."""
-        keeper.deliver(Deliveries([], entries))
+        delayed.deliver(Deliveries([], entries))
         return self.units.pop().appends, self.expiring.pop()
 
 
@@ -126,15 +126,15 @@ steps = st.lists(
 @given(st.sampled_from(["direct", "fanout", "topic", "headers"]), steps)
 def test_a_keeper_routes_as_one_that_has_just_come(kind: str, does: list[tuple[Any, ...]]) -> None:
     world, numbers = World(kind), count()
-    keeper = world.keeper()
+    delayed = world.delayed_exchange()
     for step in does:
         match step:
             case ("due", found):
                 entries = [kept(key, each, number=next(numbers)) for key, each in found]
-                got, expiring = world.due(keeper, entries)
+                got, expiring = world.due(delayed, entries)
                 plain: dict[str, list[bytes]] = {}
                 for entry in entries:
-                    appends, some = world.due(world.keeper(), [entry])
+                    appends, some = world.due(world.delayed_exchange(), [entry])
                     expiring -= some
                     for topic, its in appends:
                         plain.setdefault(topic.name, []).extend(its)
@@ -152,7 +152,7 @@ def test_what_is_due_goes_as_it_came_but_is_published_now() -> None:
     world.router.bind(Binding("e", "a", "k"))
     sent = Properties(headers={"x-delay": signedint(-7)}, priority=3, message_id="m")
     entry = kept("k", sent, number=42, persistent=False)
-    [(topic, [found])], _ = world.due(world.keeper(), [entry])
+    [(topic, [found])], _ = world.due(world.delayed_exchange(), [entry])
     header = read_header(found)
     assert topic is world.topics["a"]
     assert (header.publish_time_ms, header.deliver_at_ms, header.expires_at_ms) == (NOW_MS, 0, 0)
@@ -167,7 +167,7 @@ def test_copies_go_to_their_keys_and_only_the_open_ones_are_seen(key: str) -> No
     for queue in ("a", "b"):
         world.router.bind(Binding("e", queue, queue))
     entry = kept("a", Properties(headers={key: array([longstr("b")]), "x-delay": signedint(-1)}))
-    got, _ = world.due(world.keeper(), [kept("a", Properties()), entry])
+    got, _ = world.due(world.delayed_exchange(), [kept("a", Properties()), entry])
     assert {topic.name: len(its) for topic, its in got} == {"a": 2, "b": 1}
     seen = properties_of_entry(got[-1][1][-1]).headers
     assert seen is not None and (key in seen) is (key == "CC")
@@ -177,7 +177,7 @@ def test_lives_begin_when_it_is_due() -> None:
     world = World()
     world.router.bind(Binding("e", "a", "k"))
     got, expiring = world.due(
-        world.keeper(), [kept("k", Properties(expiration="700")), kept("k", Properties())]
+        world.delayed_exchange(), [kept("k", Properties(expiration="700")), kept("k", Properties())]
     )
     assert [read_header(each).expires_at_ms for each in got[0][1]] == [NOW_MS + 700, 0]
     assert expiring == {"a"}
@@ -185,7 +185,7 @@ def test_lives_begin_when_it_is_due() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     world = World()
-    keeper = world.keeper()
-    for number in range(WAYS_MAX + 10):
-        world.due(keeper, [kept(f"key {number}", Properties())])
-        assert len(keeper._ways) <= WAYS_MAX
+    delayed = world.delayed_exchange()
+    for number in range(KINDS_MAX + 10):
+        world.due(delayed, [kept(f"key {number}", Properties())])
+        assert len(delayed._routes) <= KINDS_MAX

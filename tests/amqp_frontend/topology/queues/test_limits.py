@@ -1,4 +1,4 @@
-"""Keeping: what leaves a queue by itself, and that it gets where it belongs, once."""
+"""Limits: what leaves a queue by itself, and that it gets where it belongs, once."""
 
 from dataclasses import replace
 
@@ -140,8 +140,8 @@ async def test_a_full_queue_refuses_dead_letters_too(broker: Opener, *, durable:
             attachment.consumer.reject(run.positions)
         await quiet(place.engine)
         assert (queue.message_count, full.message_count, last.message_count) == (0, 2, 1)
-        assert full.keeping is not None
-        assert not full.keeping.incoming
+        assert full.overflow is not None
+        assert not full.overflow.incoming
         await detach(place, attachment)
 
 
@@ -150,33 +150,33 @@ async def test_what_lives_no_time_is_gone_unless_it_has_others_before_it(broker:
         arguments = {"x-max-length": long(3), "x-overflow": longstr("reject-publish")}
         lasting = await place.declare(arguments=arguments)
         fleeting = await place.declare("f", arguments={**arguments, "x-message-ttl": long(0)})
-        assert lasting.keeping is not None
-        assert fleeting.keeping is not None
+        assert lasting.overflow is not None
+        assert fleeting.overflow is not None
         soon = EntryHeader(Origin.AMQP, publish_time_ms=5, expires_at_ms=5).pack()
-        assert lasting.keeping.outlives(lasting, entry(b"a"))
-        assert not lasting.keeping.outlives(lasting, soon)
-        assert not fleeting.keeping.outlives(fleeting, entry(b"a"))
-        lasting.keeping.let_in(1)
-        assert lasting.keeping.outlives(lasting, soon)
-        lasting.keeping.arrived()
+        assert lasting.overflow.outlives(entry(b"a"))
+        assert not lasting.overflow.outlives(soon)
+        assert not fleeting.overflow.outlives(entry(b"a"))
+        lasting.overflow.let_in(1)
+        assert lasting.overflow.outlives(soon)
+        lasting.overflow.arrived()
         await put(place, lasting, b"a")
-        assert lasting.keeping.outlives(lasting, soon)
+        assert lasting.overflow.outlives(soon)
 
 
 async def test_payloads_count_for_a_queue_that_refuses(broker: Opener) -> None:
     async with broker() as place:
         arguments = {"x-max-length-bytes": long(300), "x-overflow": longstr("reject-publish")}
         queue = await place.declare(arguments=arguments)
-        keeping = queue.keeping
-        assert keeping is not None
+        overflow = queue.overflow
+        assert overflow is not None
         await put(place, queue, bytes(100), bytes(100))
-        assert keeping.takes(queue, 100)
-        assert not keeping.takes(queue, 101)
-        keeping.let_in(50)
-        assert keeping.takes(queue, 50)
-        assert not keeping.takes(queue, 51)
-        keeping.arrived()
-        assert keeping.takes(queue, 100)
+        assert overflow.takes(100)
+        assert not overflow.takes(101)
+        overflow.let_in(50)
+        assert overflow.takes(50)
+        assert not overflow.takes(51)
+        overflow.arrived()
+        assert overflow.takes(100)
 
 
 async def test_what_consumers_have_room_for_does_not_count(broker: Opener) -> None:
@@ -184,15 +184,15 @@ async def test_what_consumers_have_room_for_does_not_count(broker: Opener) -> No
         arguments = {"x-max-length": long(1), "x-overflow": longstr("reject-publish")}
         arguments["x-max-length-bytes"] = long(10)
         queue = await place.declare(arguments=arguments)
-        keeping = queue.keeping
-        assert keeping is not None
+        overflow = queue.overflow
+        assert overflow is not None
         await attach(place, Box(), prefetch=2)
         for size in (10, 9, 8):
-            assert keeping.takes(queue, size)
-            assert not keeping.takes(queue, 11), "it would wait before it goes on"
-            keeping.let_in(size)
-        assert not keeping.takes(queue, 1), "one waits, behind two that go to the consumer"
-        keeping.arrived()
+            assert overflow.takes(size)
+            assert not overflow.takes(11), "it would wait before it goes on"
+            overflow.let_in(size)
+        assert not overflow.takes(1), "one waits, behind two that go to the consumer"
+        overflow.arrived()
 
 
 async def test_a_queue_goes_when_nobody_has_used_it(broker: Opener) -> None:

@@ -9,15 +9,10 @@ from hypothesis import strategies as st
 from tests.amqp_frontend.topology.conftest import ME, Box, Opener
 
 from arneb_amqp.errors import ChannelException
-from arneb_amqp.topology.queues.arguments import QUEUE_TYPE
 from arneb_amqp.topology.queues.attachments import Consumption
-from arneb_amqp.topology.queues.queue import Declaration
-from arneb_amqp.topology.queues.stream_arguments import (
-    Start,
-    StartsAt,
-    start_of,
-    stream_settings,
-)
+from arneb_amqp.topology.queues.consumer_arguments import Start, StartsAt, start_of
+from arneb_amqp.topology.queues.declaration import Declaration
+from arneb_amqp.topology.queues.options import QUEUE_TYPE, QueueOptions
 from arneb_amqp.topology.topology import Topology
 from arneb_amqp.wire.stamp import STREAM_OFFSET
 from arneb_amqp.wire.tables import Field, Table, long, longstr, signedint
@@ -181,6 +176,11 @@ async def test_a_pulsar_subscription_reads_a_stream_too(broker: Opener) -> None:
 def test_where_a_consumer_begins(argument: object, expected: StartsAt) -> None:
     arguments: Table = {} if argument is None else {STREAM_OFFSET: argument}  # type: ignore[dict-item]
     assert start_of(arguments, "q", 1_000_000) == expected
+
+
+def stream_settings(arguments: Table) -> TopicSettings:
+    options = QueueOptions.parse({**STREAM, **arguments})
+    return options.topic_settings(durable=True, exclusive=False)
 
 
 @pytest.mark.parametrize(

@@ -1,30 +1,36 @@
-"""Arguments of streams: where a consumer begins, what it sees, and how long messages stay.
+"""Consumer arguments: what ``basic.consume`` may ask for, and where in a stream it begins.
 
 The rule: read once, checked as RabbitMQ checks them, errors in its words.
 
-Source: ``rabbit_amqqueue`` and ``rabbit_stream_queue``; texts as 3.10.8 was seen to send them.
+Sources: ``rabbit_amqqueue``, ``rabbit_stream_queue`` and the ``consumer_arguments`` of each type of
+queue, RabbitMQ 3.13; texts as 3.10.8 was seen to send them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from arneb_amqp.errors import internal_error, precondition_failed
-from arneb_amqp.topology.queues.arguments import MAX_LENGTH_BYTES, number
+from arneb_amqp.topology.arguments import boolean, check_arguments, integer
+from arneb_amqp.topology.queues.options import SECONDS, QueueType
 from arneb_amqp.wire.erlang import render_value
 from arneb_amqp.wire.stamp import STREAM_OFFSET
-from arneb_amqp.wire.tables import Field, FieldType, Table, lookup_bool, lookup_text
-from arneb_core.api.settings import WITHOUT_END, TopicSettings
+from arneb_amqp.wire.tables import Field, FieldType, Table, lookup_bool
 
-MAX_AGE: Final = "x-max-age"
-SEGMENT_BYTES: Final = "x-stream-max-segment-size-bytes"
+CONSUMER_PRIORITY: Final = "x-priority"
 FILTER: Final = "x-stream-filter"
 MATCH_UNFILTERED: Final = "x-stream-match-unfiltered"
 
-SECONDS: Final = {
-    "Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1,
-}  # fmt: skip
-"""The units of ``x-max-age`` and of an interval."""
+CONSUMER_ARGUMENTS: Final[Mapping[QueueType, tuple[str, ...]]] = {
+    QueueType.CLASSIC: (CONSUMER_PRIORITY, "x-cancel-on-ha-failover"),
+    QueueType.QUORUM: (CONSUMER_PRIORITY,),
+    QueueType.STREAM: (STREAM_OFFSET,),
+}
+"""What a consumer may ask of each type alone. Arguments that no type knows are passed over, and so
+are those of a stream's filter by the others: they are in RabbitMQ's list of none."""
+
+_CHECKS: Final = {CONSUMER_PRIORITY: integer, "x-cancel-on-ha-failover": boolean}
 
 
 class Start(Enum):
@@ -43,6 +49,24 @@ class StartsAt:
 
     start: Start
     number: int = 0
+
+
+def check_consumer_arguments(arguments: Table, queue: str, kind: QueueType) -> None:
+    """Raise RabbitMQ's 406 for an argument that is wrong, or is for consumers of other queues."""
+    known = CONSUMER_ARGUMENTS[kind]
+    for names in CONSUMER_ARGUMENTS.values():
+        for name in names:
+            if name in arguments and name not in known:
+                raise precondition_failed(
+                    f"invalid arg '{name}' for {queue} of queue type {kind.in_words}"
+                )
+    check_arguments(arguments, queue, [name for name in known if name in _CHECKS], _CHECKS)
+
+
+def consumer_priority(arguments: Table) -> int:
+    """``x-priority`` of a consumer, 0 when it has none. Higher goes first."""
+    field = arguments.get(CONSUMER_PRIORITY)
+    return field.value if field is not None and isinstance(field.value, int) else 0
 
 
 def start_of(arguments: Table, queue: str, now_ms: int) -> StartsAt:
@@ -80,17 +104,6 @@ def filter_of(arguments: Table, queue: str) -> frozenset[str] | None:
 def matches_unfiltered(arguments: Table) -> bool:
     """Whether messages without a filter value are wanted too."""
     return lookup_bool(arguments, MATCH_UNFILTERED)
-
-
-def stream_settings(arguments: Table) -> TopicSettings:
-    """How the log of a stream with valid ``arguments`` is kept."""
-    age = lookup_text(arguments, MAX_AGE)
-    size = number(arguments, MAX_LENGTH_BYTES)
-    return TopicSettings(
-        retention_ms=WITHOUT_END if age is None else int(age[:-1]) * SECONDS[age[-1]] * 1000,
-        retention_bytes=WITHOUT_END if size is None else size,
-        ledger_bytes_max=number(arguments, SEGMENT_BYTES) or 0,
-    )
 
 
 def _interval_ms(field: Field, queue: str) -> int:

@@ -1,0 +1,55 @@
+"""A declaration: what a client asks for with ``queue.declare``, and what may never be asked for.
+
+The rule: values, and checks that need no queue to compare with.
+"""
+
+from dataclasses import dataclass, field
+from typing import NewType
+
+from arneb_amqp.errors import precondition_failed
+from arneb_amqp.topology.queues.options import (
+    QUEUE_TYPE,
+    QueueType,
+    check_queue_arguments,
+    queue_type,
+)
+from arneb_amqp.wire.tables import Table
+
+ConnectionId = NewType("ConnectionId", int)
+"""Names a connection as owner of its exclusive queues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What ``queue.declare`` asks for. An exclusive queue is never durable, as in RabbitMQ 3."""
+
+    owner: ConnectionId
+    name: str
+    durable: bool = False
+    exclusive: bool = False
+    auto_delete: bool = False
+    arguments: Table = field(default_factory=dict)
+
+    def check_may_be_unnamed(self) -> None:
+        """Raise RabbitMQ's 406 for a queue to which the server cannot give a name."""
+        asked = self.arguments.get(QUEUE_TYPE)
+        for kind in (QueueType.QUORUM, QueueType.STREAM):
+            if asked is not None and asked.value == kind.value.encode():
+                raise precondition_failed(
+                    f"Cannot declare a server-named queue for type {kind.in_words}"
+                )
+
+    def check(self, queue: str) -> None:
+        """Raise RabbitMQ's 406 for arguments that are wrong, and for what it demands of quorum
+        queues and streams; ``queue`` as in error texts."""
+        check_queue_arguments(self.arguments, queue)
+        if queue_type(self.arguments) is QueueType.CLASSIC:
+            return
+        faults = {
+            "auto-delete": self.auto_delete,
+            "exclusive-owner": self.exclusive,
+            "non-durable": not self.durable,
+        }
+        for name, present in faults.items():
+            if present:
+                raise precondition_failed(f"invalid property '{name}' for {queue}")

@@ -1,0 +1,356 @@
+"""Queue options: what the arguments of ``queue.declare`` ask for, read once.
+
+The rule: an argument is one row of :data:`ARGUMENTS`, and what it asks for is one field of
+:class:`QueueOptions`. The arguments themselves are kept with the queue as they came, because a
+later declaration is compared with them, in what RabbitMQ compares.
+
+Sources: ``rabbit_amqqueue:check_declare_arguments``, and the ``capabilities`` of
+``rabbit_classic_queue``, ``rabbit_quorum_queue`` and ``rabbit_stream_queue``, RabbitMQ 3.13.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, Self
+
+from arneb_amqp.errors import precondition_failed
+from arneb_amqp.topology.arguments import (
+    Check,
+    assert_equivalent,
+    boolean,
+    check_arguments,
+    check_exchange_name_argument,
+    not_negative,
+    one_of,
+    positive,
+    string,
+    whole,
+)
+from arneb_amqp.topology.overflow import payload_bytes
+from arneb_amqp.wire.tables import Field, FieldType, Table
+from arneb_core.api.limits import Limits
+from arneb_core.api.settings import EXCLUSIVE, WITHOUT_END, TopicSettings
+
+QUEUE_TYPE: Final = "x-queue-type"
+DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
+STREAM_FILTER_SIZE: Final = "x-stream-filter-size-bytes"
+
+EXPIRY_MS_MAX: Final = 315_360_000_000
+"""Ten years, RabbitMQ's bound for times to live."""
+PRIORITY_MAX: Final = 255
+SEGMENT_BYTES_MAX: Final = 3_000_000_000
+"""RabbitMQ's bound for one segment of a stream."""
+
+SECONDS: Final = {
+    "Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1,
+}  # fmt: skip
+"""The units of ``x-max-age`` and of an interval."""
+
+OF_ONE_CONNECTION: Final = {EXCLUSIVE: "amqp"}
+"""The properties of topics of exclusive queues, and of those where answers for one channel go."""
+
+
+class QueueType(Enum):
+    """What ``x-queue-type`` may ask for; the value is the name in that argument."""
+
+    CLASSIC = "classic"
+    QUORUM = "quorum"
+    STREAM = "stream"
+
+    @property
+    def in_words(self) -> str:
+        """As RabbitMQ's error texts name it."""
+        return f"rabbit_{self.value}_queue"
+
+
+class OverflowPolicy(Enum):
+    """What becomes of what is too much; the value is the name in ``x-overflow``."""
+
+    DROP_HEAD = "drop-head"
+    REJECT_PUBLISH = "reject-publish"
+    REJECT_PUBLISH_DLX = "reject-publish-dlx"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """What a queue was declared with; None = not asked for."""
+
+    type: QueueType = QueueType.CLASSIC
+    expires_ms: int | None = None
+    """The queue goes when nobody has used it for so long."""
+    message_ttl_ms: int | None = None
+    dead_letter_exchange: str | None = None
+    dead_letter_routing_key: str | None = None
+    messages_max: int | None = None
+    bytes_max: int | None = None
+    overflow: OverflowPolicy = OverflowPolicy.DROP_HEAD
+    priority_max: int = 0
+    single_active_consumer: bool = False
+    delivery_limit: int | None = None
+    consumer_timeout_ms: int | None = None
+    """How long deliveries may wait for their acknowledgements; 0 = for ever."""
+    max_age_ms: int | None = None
+    segment_bytes_max: int = 0
+
+    @classmethod
+    def parse(cls, arguments: Table) -> Self:
+        """What valid ``arguments`` ask for."""
+        options: dict[str, Any] = {}
+        for row in ARGUMENTS:
+            asked = arguments.get(row.name) if row.option else None
+            value = None if asked is None else row.read(asked)
+            if value is not None:
+                options[row.option] = value
+        return cls(**options)
+
+    @property
+    def refuses(self) -> bool:
+        """A publish that is too much is refused."""
+        bounded = self.messages_max is not None or self.bytes_max is not None
+        return bounded and self.overflow is not OverflowPolicy.DROP_HEAD
+
+    @property
+    def limits(self) -> Limits:
+        """What the core is to do by itself."""
+        drops = self.overflow is OverflowPolicy.DROP_HEAD
+        return Limits(
+            message_ttl_ms=self.message_ttl_ms,
+            ready_messages_max=self.messages_max if drops else None,
+            ready_bytes_max=self.bytes_max if drops else None,
+            delivery_limit=self.delivery_limit if self.type is QueueType.QUORUM else None,
+            size_of=None if self.bytes_max is None else payload_bytes,
+        )
+
+    def topic_settings(self, *, durable: bool, exclusive: bool) -> TopicSettings:
+        """How the queue's topic is made."""
+        if self.type is QueueType.STREAM:
+            return TopicSettings(
+                retention_ms=WITHOUT_END if self.max_age_ms is None else self.max_age_ms,
+                retention_bytes=WITHOUT_END if self.bytes_max is None else self.bytes_max,
+                ledger_bytes_max=self.segment_bytes_max,
+            )
+        return TopicSettings(durable=durable, properties=OF_ONE_CONNECTION if exclusive else {})
+
+
+def number(asked: Field) -> int | None:
+    """The value of an integer argument."""
+    return asked.value if isinstance(asked.value, int) else None
+
+
+def text(asked: Field) -> str | None:
+    """The value of a string argument."""
+    return asked.text if asked.type is FieldType.LONGSTR else None
+
+
+def is_true(asked: Field) -> bool:
+    """The value of a boolean argument."""
+    return asked.type is FieldType.BOOL and bool(asked.value)
+
+
+def overflow_policy(asked: Field) -> OverflowPolicy | None:
+    """The value of ``x-overflow``."""
+    return next((each for each in OverflowPolicy if each.value == text(asked)), None)
+
+
+def kind_of_queue(asked: Field) -> QueueType:
+    """The value of ``x-queue-type``."""
+    return QueueType(asked.text)
+
+
+def age_ms(asked: Field) -> int | None:
+    """The value of ``x-max-age``."""
+    age = text(asked)
+    return None if age is None else int(age[:-1]) * SECONDS[age[-1]] * 1000
+
+
+# Checks of single arguments.
+
+
+def anything(_: Field, __: Table) -> str | None:
+    """RabbitMQ looks at the value of this one nowhere."""
+    return None
+
+
+def _expiry(field: Field, arguments: Table) -> str | None:
+    fault = not_negative(field, arguments)
+    if fault is None and whole(field) > EXPIRY_MS_MAX:
+        return f"{{value_too_large,{whole(field)}}}"
+    return fault
+
+
+def _queue_expiry(field: Field, arguments: Table) -> str | None:
+    if field.is_integer and not whole(field):
+        return "{value_zero,0}"
+    return _expiry(field, arguments)
+
+
+def _priority(field: Field, arguments: Table) -> str | None:
+    fault = not_negative(field, arguments)
+    if fault is None and whole(field) > PRIORITY_MAX:
+        return f"{{max_value_exceeded,{whole(field)}}}"
+    return fault
+
+
+def _queue_version(field: Field, arguments: Table) -> str | None:
+    fault = not_negative(field, arguments)
+    if fault is None and field.value not in (1, 2):
+        return f"\"unsupported queue version '{whole(field)}'\""
+    return fault
+
+
+def _dead_letter_routing_key(field: Field, arguments: Table) -> str | None:
+    fault = string(field, arguments)
+    if fault is None and DEAD_LETTER_EXCHANGE not in arguments:
+        return "routing_key_but_no_dlx_defined"
+    return fault
+
+
+def _max_age(field: Field, arguments: Table) -> str | None:
+    fault = string(field, arguments)
+    if fault is None:
+        count, unit = field.text[:-1], field.text[-1:]
+        valid = count.isascii() and count.isdigit() and int(count) > 0 and unit in "YMDhms"
+        return None if valid else "invalid_max_age"
+    return fault
+
+
+def _segment_size(field: Field, arguments: Table) -> str | None:
+    fault = not_negative(field, arguments)
+    if fault is None and whole(field) > SEGMENT_BYTES_MAX:
+        raise precondition_failed("Exceeded max value for x-stream-max-segment-size-bytes")
+    return fault
+
+
+def _filter_size(field: Field, _: Table) -> str | None:
+    if not field.is_integer or not 16 <= whole(field) <= 255:
+        raise precondition_failed(
+            f"Invalid value for  {STREAM_FILTER_SIZE}"
+        )  # two blanks, as there
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument: what is checked, which types of queue take it, and what it asks for."""
+
+    name: str
+    check: Check
+    compared: Mapping[QueueType, int] = field(default_factory=dict)
+    """Its place in RabbitMQ's list of the arguments of each type, in whose order declarations are
+    compared. What is in the lists of other types only is refused."""
+    also: tuple[QueueType, ...] = ()
+    """Types that take it though it came after RabbitMQ's list of them was made and never got into
+    it: the first declaration counts, and a later one is not compared."""
+    option: str = ""
+    """The field of :class:`QueueOptions` that it sets; none = it has no meaning here."""
+    read: Callable[[Field], object] = number
+
+
+def _at(*, classic: int = 0, quorum: int = 0, stream: int = 0) -> Mapping[QueueType, int]:
+    places = {QueueType.CLASSIC: classic, QueueType.QUORUM: quorum, QueueType.STREAM: stream}
+    return {kind: place for kind, place in places.items() if place}
+
+
+ARGUMENTS: Final = (
+    Argument("x-expires", _queue_expiry, _at(classic=1, quorum=4), option="expires_ms"),
+    Argument("x-message-ttl", _expiry, _at(classic=2, quorum=14), option="message_ttl_ms"),
+    Argument(
+        DEAD_LETTER_EXCHANGE, string, _at(classic=3, quorum=1),
+        option="dead_letter_exchange", read=text,
+    ),
+    Argument(
+        "x-dead-letter-routing-key", _dead_letter_routing_key, _at(classic=4, quorum=2),
+        option="dead_letter_routing_key", read=text,
+    ),
+    # Dead letters are never lost here, whichever strategy is asked for.
+    Argument(
+        "x-dead-letter-strategy",
+        one_of("at-most-once", "at-least-once", otherwise="invalid_dlx_strategy"), _at(quorum=3),
+    ),
+    Argument("x-max-length", not_negative, _at(classic=5, quorum=5), option="messages_max"),
+    Argument(
+        "x-max-length-bytes", not_negative, _at(classic=6, quorum=6, stream=1), option="bytes_max"
+    ),
+    # Where and how messages are kept the log decides for itself.
+    Argument("x-max-in-memory-length", not_negative, _at(quorum=7)),
+    Argument("x-max-in-memory-bytes", not_negative, _at(quorum=8)),
+    Argument("x-max-priority", _priority, _at(classic=7), option="priority_max"),
+    Argument(
+        "x-overflow",
+        one_of(*(each.value for each in OverflowPolicy), otherwise="invalid_overflow"),
+        _at(classic=8, quorum=9), option="overflow", read=overflow_policy,
+    ),
+    Argument(
+        "x-queue-mode", one_of("default", "lazy", unsupported="queue mode"), _at(classic=9)
+    ),
+    Argument("x-queue-version", _queue_version, _at(classic=10)),
+    Argument(
+        "x-single-active-consumer", boolean, _at(classic=11, quorum=10),
+        option="single_active_consumer", read=is_true,
+    ),
+    Argument(
+        QUEUE_TYPE, one_of(*(kind.value for kind in QueueType), unsupported="queue type"),
+        _at(classic=12, quorum=11, stream=2),
+        option="type", read=kind_of_queue,
+    ),
+    Argument("x-delivery-limit", not_negative, _at(quorum=13), option="delivery_limit"),
+    Argument(
+        "x-consumer-timeout", not_negative, also=tuple(QueueType), option="consumer_timeout_ms"
+    ),
+    Argument("x-quorum-initial-group-size", positive, _at(quorum=12)),
+    Argument("x-max-age", _max_age, _at(stream=3), option="max_age_ms", read=age_ms),
+    Argument(
+        "x-stream-max-segment-size-bytes", _segment_size, _at(stream=4),
+        option="segment_bytes_max",
+    ),
+    Argument(STREAM_FILTER_SIZE, _filter_size, also=(QueueType.STREAM,)),
+    Argument("x-initial-cluster-size", positive, _at(stream=5)),
+    Argument(
+        "x-queue-leader-locator",
+        one_of(
+            "client-local", "balanced", "random", "least-leaders",
+            otherwise="invalid_queue_locator_arg",
+        ),
+        _at(quorum=15, stream=6),
+    ),
+    Argument("x-queue-master-locator", anything, _at(classic=13)),
+)  # fmt: skip
+"""Every argument that RabbitMQ knows, in the order in which it looks at them."""
+
+_CHECKS: Final = {row.name: row.check for row in ARGUMENTS}
+
+
+def queue_type(arguments: Table) -> QueueType:
+    """The type that valid ``arguments`` ask for."""
+    asked = arguments.get(QUEUE_TYPE)
+    return QueueType.CLASSIC if asked is None else kind_of_queue(asked)
+
+
+def compared_arguments(kind: QueueType) -> list[str]:
+    """The arguments in which declarations of a queue of this type must agree, in RabbitMQ's
+    order."""
+    rows = [row for row in ARGUMENTS if kind in row.compared]
+    return [row.name for row in sorted(rows, key=lambda row: row.compared[kind])]
+
+
+def check_queue_arguments(arguments: Table, queue: str) -> None:
+    """Raise RabbitMQ's 406 for the first argument that is wrong; ``queue`` as in error texts."""
+    # RabbitMQ looks at this one before all others, and words the error differently.
+    check_exchange_name_argument(arguments, DEAD_LETTER_EXCHANGE, queue)
+    check_arguments(arguments, queue, (QUEUE_TYPE,), _CHECKS)
+    kind = queue_type(arguments)
+    known = [row.name for row in ARGUMENTS if kind in row.compared or kind in row.also]
+    check_arguments(arguments, queue, known, _CHECKS)
+    foreign = {row.name for row in ARGUMENTS if row.compared and kind not in row.compared}
+    for name in arguments:
+        if name in foreign:
+            raise precondition_failed(
+                f"invalid arg '{name}' for {queue} of queue type {kind.in_words}"
+            )
+
+
+def assert_same_arguments(current: Table, received: Table, queue: str) -> None:
+    """Raise RabbitMQ's 406 unless ``received`` says what the ``current`` arguments say."""
+    for name in compared_arguments(queue_type(current)):
+        default = QueueType.CLASSIC.value if name == QUEUE_TYPE else None
+        assert_equivalent(current, received, name, queue, default)
