@@ -1,10 +1,12 @@
 """Garbage: when the interpreter looks for cycles that nobody refers to any more.
 
 A full collection looks at every object there is, in one piece, and nobody has a turn meanwhile: a
-third of a second for a million objects. The rule: what has survived one full collection is frozen,
-so that the next one looks only at what came since, which is soon enough to be short. Cycles that
-die frozen (a queue, a channel) are found by a thaw, one collection of everything; it comes when so
-much has left that it is worth while, and never takes more than a small share of the time.
+quarter of a second for a million objects. The rule: what has survived one full collection is
+frozen, so that the next one looks only at what came since, which is soon enough to take a few
+milliseconds. What dies frozen is given up as soon as nobody refers to it; only cycles stay. So a
+connection and its channels leave none behind, and the others (topics) are found by a thaw, one
+collection of everything: when the loop has nothing else to do, or when so much must have died that
+to keep it would be worse.
 """
 
 import ctypes
@@ -17,34 +19,47 @@ from typing import Final, NoReturn
 
 import trio
 
+from arneb.watermarks import memory_bytes
+
 logger = logging.getLogger(__name__)
 
-FULL_EVERY: Final = 12
-"""Collections of the middle generation until a full one: it looks at some ten thousand objects
-then, and at a hundred thousand if nearly everything that is made survives."""
+FULL_EVERY: Final = 1
+"""Collections of the middle generation until a full one, which looks at 20,000 objects at the most
+then. More of them cost no more: each object that survives is looked at by one."""
 
 LOOK_S: Final = 5.0
 """Between two looks whether a thaw is worth while."""
 
-WORTH_SHARE: Final = 0.05
-"""A thaw is worth while when about so much of what is frozen may have died."""
+IDLE_SHARE: Final = 0.02
+"""The loop is idle if it took at most so much of a processor since the last look."""
 
-OBJECTS_PER_TASK: Final = 1_000
-"""What may have died with a task, which is a connection with its channels; rather too many, for a
-thaw too few keeps memory and a thaw too many only costs time."""
+OBJECTS_PER_TASK: Final = 10
+"""What stays in cycles when a task has gone, which may have been a connection: trio's own."""
 
-OBJECTS_PER_TOPIC: Final = 100
+OBJECTS_PER_TOPIC: Final = 60
+"""A topic and its subscription refer to each other."""
+
+WORTH: Final = 2_000
+"""A thaw of an idle loop is worth while when so many objects may have died frozen."""
+
+IDLE_AFTER_S: Final = 20.0
+"""Between two thaws of an idle loop, for which the next request may have to wait."""
+
+LOST_MAX: Final = 150_000
+"""So many objects that may have died frozen, some 40 MiB, are too much for a busy loop too."""
 
 GROWN: Final = 2
-"""A thaw is worth while, too, when somebody has left and so many times as much is frozen as the
-last thaw found alive: one connection may have had two thousand channels."""
+"""So is memory that is so many times as much as after the last thaw, and by :data:`GROWN_BYTES`, if
+somebody has left: then what left was more than we think."""
 
-AGAIN_AFTER_S: Final = 10.0
-"""After such a thaw another one comes, for what was still being taken apart."""
+GROWN_BYTES: Final = 256 * 1024 * 1024
+
+BUSY_AFTER_S: Final = 60.0
+"""Between two thaws because memory has grown."""
 
 THAW_AFTER_S: Final = 600.0
-"""A thaw comes at the latest then, if anything was frozen since the last one: who comes and goes
-between two looks is not seen."""
+"""An idle loop thaws after so long if anything was frozen, whether anybody has left or not: who
+comes and goes between two looks is not seen."""
 
 TIME_SHARE: Final = 0.02
 """How much of the time thaws may take."""
@@ -65,26 +80,33 @@ class GarbageSchedule:
     """
 
     def __init__(
-        self, living: Callable[[], Living], clock: Callable[[], float] = time.monotonic
+        self,
+        living: Callable[[], Living],
+        clock: Callable[[], float] = time.monotonic,
+        busy: Callable[[], float] = time.thread_time,
+        memory: Callable[[], int] = memory_bytes,
     ) -> None:
         self._living = living
         self._clock = clock
+        self._busy = busy
+        self._memory = memory
         self._seen = Living(0, 0)
+        self._looked_at, self._busy_s = clock(), busy()
+        self._was_idle = True
         self._lost = 0
         self._thawed_at = clock()
         self._thaw_s = 0.0
+        self._thawed_bytes = memory()
         self._frozen_since = False
-        self._survived = 0
-        """What the last thaw found alive; 0 = there was none yet."""
-        self._left = False
-        self._again = False
+        self._to_trim = False
         self.thaws_total = 0
 
     def __repr__(self) -> str:
         return f"<GarbageSchedule {self.thaws_total} thaws, about {self._lost} objects lost>"
 
     async def run(self) -> NoReturn:
-        """Keep to the schedule until cancelled."""
+        """Keep to the schedule until cancelled. Its first turn is a collection of all that the
+        start has made."""
         before = gc.get_threshold()
         gc.set_threshold(before[0], before[1], FULL_EVERY)
         self._thaw()
@@ -103,38 +125,55 @@ class GarbageSchedule:
         """Thaw if it is worth while."""
         living, seen = self._living(), self._seen
         self._seen = living
-        self._lost += max(0, seen.tasks - living.tasks) * OBJECTS_PER_TASK
-        self._lost += max(0, seen.topics - living.topics) * OBJECTS_PER_TOPIC
-        self._left = self._left or living.tasks < seen.tasks or living.topics < seen.topics
+        left = max(0, seen.tasks - living.tasks), max(0, seen.topics - living.topics)
+        self._lost += left[0] * OBJECTS_PER_TASK + left[1] * OBJECTS_PER_TOPIC
+        is_idle = self._is_idle()
+        self._to_trim = self._to_trim or any(left) or (is_idle and not self._was_idle)
+        self._was_idle = is_idle
         since_s = self._clock() - self._thawed_at
         if since_s < self._thaw_s / TIME_SHARE:
             return
-        is_due = self._frozen_since and since_s >= THAW_AFTER_S
-        frozen = gc.get_freeze_count()
         # Not while more are leaving: what they leave would be found only by the thaw after.
-        all_left = self._lost > 0 and living.tasks >= seen.tasks
-        has_grown = all_left and 0 < GROWN * self._survived < frozen
-        is_again = self._again and since_s >= AGAIN_AFTER_S
-        if is_due or has_grown or is_again or self._lost > WORTH_SHARE * frozen:
+        if any(left) and self._lost <= 2 * LOST_MAX:
+            return
+        if is_idle:
+            is_worth = self._lost > WORTH and since_s >= IDLE_AFTER_S
+            wanted = is_worth or (self._frozen_since and since_s >= THAW_AFTER_S)
+        else:
+            wanted = self._lost > LOST_MAX or (self._lost > 0 and self._has_grown(since_s))
+        if wanted:
             self._thaw()
-            self._again = has_grown
 
     async def give_back(self) -> None:
-        """When somebody has left, return what that made free."""
-        if self._left:
-            self._left = False
+        """When somebody has left, or all have become quiet, return what that made free."""
+        if self._to_trim:
+            self._to_trim = False
             await trio.to_thread.run_sync(give_back)
+
+    def _is_idle(self) -> bool:
+        now, busy_s = self._clock(), self._busy()
+        elapsed_s, taken_s = now - self._looked_at, busy_s - self._busy_s
+        self._looked_at, self._busy_s = now, busy_s
+        return taken_s <= IDLE_SHARE * elapsed_s
+
+    def _has_grown(self, since_s: float) -> bool:
+        if since_s < BUSY_AFTER_S:
+            return False
+        return self._memory() > max(GROWN * self._thawed_bytes, self._thawed_bytes + GROWN_BYTES)
 
     def _thaw(self) -> None:
         began = self._clock()
         gc.unfreeze()
         found = gc.collect()
         gc.freeze()
+        # Of nothing. The interpreter waits with a full collection until a quarter as many objects
+        # have come as the last one has found, and that was everything.
+        gc.collect()
         self._thawed_at = self._clock()
         self._thaw_s = self._thawed_at - began
+        self._thawed_bytes = self._memory()
         self._lost, self._frozen_since = 0, False
-        self._survived = gc.get_freeze_count()
-        self._left = self._left or self.thaws_total > 0
+        self._to_trim = self._to_trim or self.thaws_total > 0
         self.thaws_total += 1
         logger.debug("thawed %d objects in %.0f ms", found, self._thaw_s * 1000)
 

@@ -82,7 +82,7 @@ def read_levels(path: Path, room_inside: Callable[[], int] = int) -> Levels:
     that the kernel may take back at any time, as pages of that file, is not counted.
     """
     disk = os.statvfs(path)
-    return Levels(_anonymous_bytes(), disk.f_bavail * disk.f_frsize + room_inside())
+    return Levels(memory_bytes(), disk.f_bavail * disk.f_frsize + room_inside())
 
 
 def memory_available_bytes() -> int:
@@ -100,7 +100,8 @@ def _statm() -> int:
     return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def _anonymous_bytes() -> int:
+def memory_bytes() -> int:
+    """What the process has that the kernel cannot take back; 0 where nobody says."""
     try:
         _, resident, shared, *_ = os.pread(_statm(), STATM_BYTES_MAX, 0).split()
     except OSError:

@@ -3,21 +3,31 @@
 import gc
 import weakref
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 import trio
 
 from arneb.garbage import (
-    AGAIN_AFTER_S,
+    BUSY_AFTER_S,
     FULL_EVERY,
-    GROWN,
+    GROWN_BYTES,
+    IDLE_AFTER_S,
     LOOK_S,
+    LOST_MAX,
     OBJECTS_PER_TASK,
+    OBJECTS_PER_TOPIC,
     THAW_AFTER_S,
     TIME_SHARE,
+    WORTH,
     GarbageSchedule,
     Living,
 )
+
+BUSY = 0.5
+"""A processor's share that a loop takes when it has something to do."""
+
+FULL_OBJECTS_MAX = 20_000
 
 
 class Thing:
@@ -33,9 +43,25 @@ class Broker:
     def __init__(self) -> None:
         self.living = Living(0, 0)
         self.now = 1000.0
+        self.busy_s = 0.0
+        self.bytes = GROWN_BYTES
+        self.schedule = GarbageSchedule(
+            lambda: self.living, lambda: self.now, lambda: self.busy_s, lambda: self.bytes
+        )
 
-    def look(self) -> Living:
-        return self.living
+    def look_again(self, seconds: float = LOOK_S, share: float = BUSY) -> int:
+        """So much later, in which the loop took that share of a processor; the thaws so far."""
+        self.now += seconds
+        self.busy_s += seconds * share
+        self.schedule.look()
+        return self.schedule.thaws_total
+
+    def topics_go(self, count: int) -> None:
+        """So many, and then nobody leaves any more."""
+        self.living = Living(0, count)
+        self.schedule.look()
+        self.living = Living(0, 0)
+        self.schedule.look()
 
 
 @pytest.fixture
@@ -44,21 +70,14 @@ def broker() -> Iterator[Broker]:
     gc.unfreeze()
 
 
-@pytest.fixture
-def schedule(broker: Broker) -> GarbageSchedule:
-    return GarbageSchedule(broker.look, lambda: broker.now)
-
-
-async def run(schedule: GarbageSchedule, nursery: trio.Nursery) -> None:
-    nursery.start_soon(schedule.run)
+async def run(broker: Broker, nursery: trio.Nursery) -> None:
+    nursery.start_soon(broker.schedule.run)
     await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_a_full_collection_looks_only_at_what_came_since_the_last(
-    schedule: GarbageSchedule,
-) -> None:
+async def test_a_full_collection_looks_only_at_what_came_since_the_last(broker: Broker) -> None:
     async with trio.open_nursery() as nursery:
-        await run(schedule, nursery)
+        await run(broker, nursery)
         many = [Thing() for _ in range(20_000)]
         gc.collect()
         assert len(gc.get_objects()) < 10_000
@@ -70,82 +89,99 @@ async def test_a_full_collection_looks_only_at_what_came_since_the_last(
     assert many
 
 
-async def test_what_dies_frozen_is_found_when_its_task_has_gone(
-    schedule: GarbageSchedule, broker: Broker
-) -> None:
+async def test_a_full_collection_comes_before_there_is_much_to_look_at(broker: Broker) -> None:
+    """Whatever survives: a million objects are frozen a few thousand at a time."""
+    looked_at = []
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            looked_at.append(len(gc.get_objects()))
+
     async with trio.open_nursery() as nursery:
-        await run(schedule, nursery)
+        await run(broker, nursery)
+        gc.callbacks.append(count)
+        try:
+            many = [Thing() for _ in range(200_000)]
+        finally:
+            gc.callbacks.remove(count)
+        nursery.cancel_scope.cancel()
+    assert len(looked_at) >= 200_000 // FULL_OBJECTS_MAX
+    assert max(looked_at) < FULL_OBJECTS_MAX
+    assert many
+
+
+async def test_what_dies_frozen_is_found_when_the_loop_is_idle(broker: Broker) -> None:
+    async with trio.open_nursery() as nursery:
+        await run(broker, nursery)
         thing = Thing()
         gone = weakref.ref(thing)
-        broker.living = Living(1000, 10)
-        schedule.look()
         gc.collect()
         del thing
         gc.collect()
         assert gone() is not None, "it is frozen"
-        thaws = schedule.thaws_total
-        broker.living = Living(0, 10)
-        broker.now += 1000
-        schedule.look()
+        thaws = broker.schedule.thaws_total
+        broker.topics_go(WORTH // OBJECTS_PER_TOPIC + 1)
+        assert broker.look_again(IDLE_AFTER_S) == thaws, "it is busy"
+        assert broker.look_again(share=0.0) == thaws + 1
         assert gone() is None
         for _ in range(20):
-            broker.now += LOOK_S
-            schedule.look()
-        assert schedule.thaws_total == thaws + 1
+            assert broker.look_again(share=0.0) == thaws + 1, "nobody has left since"
         nursery.cancel_scope.cancel()
 
 
-def test_little_that_left_is_not_worth_a_thaw(schedule: GarbageSchedule, broker: Broker) -> None:
-    gc.freeze()
-    count = gc.get_freeze_count() // OBJECTS_PER_TASK
-    broker.living = Living(count, 0)
-    schedule.look()
-    broker.now += 100
-    broker.living = Living(count - 1, 0)
-    schedule.look()
-    assert schedule.thaws_total == 0
-    broker.living = Living(0, 0)
-    schedule.look()
-    assert schedule.thaws_total == 1
+def test_little_that_left_is_not_worth_a_thaw(broker: Broker) -> None:
+    broker.topics_go(WORTH // OBJECTS_PER_TOPIC)
+    assert broker.look_again(THAW_AFTER_S, share=0.0) == 0
+    broker.topics_go(1)
+    assert broker.look_again(share=0.0) == 1
 
 
-async def test_one_that_left_with_most_of_what_there_is_is_worth_a_thaw(
-    schedule: GarbageSchedule, broker: Broker
-) -> None:
-    """A connection may have had two thousand channels, or two million messages."""
-    async with trio.open_nursery() as nursery:
-        await run(schedule, nursery)
-        survived = gc.get_freeze_count()
-        broker.living = Living(100, 0)
-        schedule.look()
-        things = [Thing() for _ in range(GROWN * survived)]
-        gone = weakref.ref(things[0])
-        gc.collect()
-        things.clear()
-        thaws = schedule.thaws_total
-        broker.now += 100
-        schedule.look()
-        assert schedule.thaws_total == thaws, "nobody has left"
-        for left in (99, 98):
-            broker.living = Living(left, 0)
-            schedule.look()
-            assert schedule.thaws_total == thaws, "others are leaving"
-        schedule.look()
-        assert (schedule.thaws_total, gone()) == (thaws + 1, None)
-        broker.now += AGAIN_AFTER_S
-        schedule.look()
-        assert schedule.thaws_total == thaws + 2, "once more for what was being taken apart"
-        thaws += 1
-        broker.living = Living(97, 0)
-        broker.now += 100
-        schedule.look()
-        schedule.look()
-        assert schedule.thaws_total == thaws + 1
-        nursery.cancel_scope.cancel()
+def test_a_busy_loop_thaws_only_for_what_is_too_much(broker: Broker) -> None:
+    """Everybody would have to wait for it."""
+    broker.topics_go(LOST_MAX // OBJECTS_PER_TOPIC)
+    for _ in range(200):
+        assert broker.look_again() == 0
+    broker.topics_go(1)
+    assert broker.look_again() == 1
+
+
+def test_not_while_more_are_leaving(broker: Broker) -> None:
+    """What they leave would be found only by the thaw after; but nobody may leave for ever."""
+    topics = 10 * LOST_MAX // OBJECTS_PER_TOPIC
+    thaws = [0]
+    while thaws[-1] < 2:
+        topics -= LOST_MAX // OBJECTS_PER_TOPIC // 2
+        broker.living = Living(0, topics)
+        thaws.append(broker.look_again())
+    first = next(index for index, (one, two) in enumerate(pairwise(thaws)) if one < two)
+    assert first > 3
+
+
+def test_connections_that_come_and_go_are_no_reason(broker: Broker) -> None:
+    """They leave nothing behind that a collection would have to find."""
+    for _ in range(100):
+        broker.living = Living(LOST_MAX // OBJECTS_PER_TASK // 200, 0)
+        broker.look_again()
+        broker.living = Living(0, 0)
+        assert broker.look_again() == 0
+
+
+def test_memory_that_has_doubled_is_a_reason_if_somebody_has_left(broker: Broker) -> None:
+    broker.bytes = 2 * GROWN_BYTES + 1
+    assert broker.look_again(BUSY_AFTER_S) == 0, "nobody has left"
+    broker.topics_go(1)
+    assert broker.look_again() == 1
+    broker.topics_go(1)
+    assert broker.look_again(BUSY_AFTER_S) == 1, "it is no more than after the last"
+    broker.bytes = 4 * GROWN_BYTES + 3
+    assert broker.look_again() == 2
+    broker.bytes *= 3
+    broker.topics_go(1)
+    assert broker.look_again() == 2, "the last was just now"
 
 
 async def test_the_c_library_gives_back_what_they_left_when_they_have(
-    schedule: GarbageSchedule, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[float] = []
     monkeypatch.setattr("arneb.garbage.give_back", lambda: calls.append(broker.now))
@@ -158,23 +194,26 @@ async def test_the_c_library_gives_back_what_they_left_when_they_have(
         (Living(12, 3), 2),
     ]:
         broker.living = living
-        schedule.look()
-        await schedule.give_back()
+        broker.look_again()
+        await broker.schedule.give_back()
         assert len(calls) == expected
 
 
-def test_queues_that_left_are_worth_a_thaw_too(schedule: GarbageSchedule, broker: Broker) -> None:
-    gc.freeze()
-    broker.living = Living(0, 100_000)
-    schedule.look()
-    broker.living = Living(0, 0)
-    schedule.look()
-    assert schedule.thaws_total == 1
+async def test_it_gives_back_what_was_held_when_all_have_become_quiet(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue of millions was purged, and nobody has left."""
+    calls: list[float] = []
+    monkeypatch.setattr("arneb.garbage.give_back", lambda: calls.append(broker.now))
+    for share, expected in [(BUSY, 0), (BUSY, 0), (0.0, 1), (0.0, 1), (BUSY, 1), (0.0, 2)]:
+        broker.look_again(share=share)
+        await broker.schedule.give_back()
+        assert len(calls) == expected
 
 
-def test_thaws_take_a_small_share_of_the_time(schedule: GarbageSchedule, broker: Broker) -> None:
-    """However often a client comes and goes."""
-    gc.freeze()
+@pytest.mark.parametrize("share", [0.0, BUSY])
+def test_thaws_take_a_small_share_of_the_time(broker: Broker, share: float) -> None:
+    """However many topics come and go."""
     spent = 0.0
 
     def thaw_of_a_second(phase: str, info: dict[str, int]) -> None:
@@ -187,23 +226,17 @@ def test_thaws_take_a_small_share_of_the_time(schedule: GarbageSchedule, broker:
     gc.callbacks.append(thaw_of_a_second)
     try:
         while broker.now < began + 1000:
-            broker.living = Living(100_000, 0)
-            schedule.look()
-            broker.living = Living(0, 0)
-            schedule.look()
-            broker.now += LOOK_S
+            broker.topics_go(LOST_MAX)
+            broker.look_again(share=share)
     finally:
         gc.callbacks.remove(thaw_of_a_second)
-    assert schedule.thaws_total >= 5
+    assert broker.schedule.thaws_total >= 5
     assert spent <= 1000 * TIME_SHARE + 2
 
 
-def test_a_thaw_comes_in_the_end(schedule: GarbageSchedule, broker: Broker) -> None:
-    broker.living = Living(5, 5)
-    schedule.look()
-    broker.now += THAW_AFTER_S
-    schedule.look()
-    assert schedule.thaws_total == 0, "nothing was frozen since"
-    schedule._collected("stop", {"generation": 2})
-    schedule.look()
-    assert schedule.thaws_total == 1
+def test_a_thaw_comes_in_the_end(broker: Broker) -> None:
+    broker.topics_go(0)
+    assert broker.look_again(THAW_AFTER_S, share=0.0) == 0, "nothing was frozen since"
+    broker.schedule._collected("stop", {"generation": 2})
+    assert broker.look_again() == 0, "it is busy"
+    assert broker.look_again(share=0.0) == 1

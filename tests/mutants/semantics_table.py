@@ -159,11 +159,10 @@ SEMANTICS_MUTANTS: Final = (
     Mutant(
         "what is unanswered is lost with its channel",
         AMQP + "session/consume/deliverer.py",
-        "        owners = self.unacked.owners()\n        self.unacked.clear()\n",
-        "        groups = self.unacked.take_all()\n"
-        "        for settled in groups:\n"
+        "        return Leave(tuple(sorted({*ids, *unacked.owners()})))\n",
+        "        for settled in unacked.take_all():\n"
         "            self._context.effects.acknowledge(settled)\n"
-        "        owners = {settled.consumer for settled in groups}\n",
+        "        return Leave(ids)\n",
         ("tests/amqp_frontend/session/channel/test_channel_machine.py",),
     ),
 )

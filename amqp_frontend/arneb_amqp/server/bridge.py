@@ -16,7 +16,7 @@ from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.server.admission import admit, pass_on
 from arneb_amqp.server.core_errors import in_amqp
 from arneb_amqp.server.methods import Methods, touched_by
-from arneb_amqp.server.receiver import ConsumerSink, Receiver
+from arneb_amqp.server.receiver import NOBODY, ConsumerSink, Receiver
 from arneb_amqp.server.stamping import pieces, stamp
 from arneb_amqp.session.deliveries import ConsumerId, attached_again, consumer_of
 from arneb_amqp.session.effects import (
@@ -63,7 +63,7 @@ class Bridge:
         self._topology = topology
         self._core = core
         self._owner = owner
-        self._receiver = receiver
+        self._receiver: Receiver = receiver
         self._vhost: Vhost | None = None
         self.attached: dict[ConsumerId, Attachment] = {}
         """While there are any, deliveries may come."""
@@ -238,6 +238,10 @@ class Bridge:
             self._methods.made_exclusive = False
             async with self._topology.changing():
                 await self.vhost.queues.delete_exclusive(self._owner)
+
+    def end_telling(self) -> None:
+        """Nobody is told any more of what was begun."""
+        self._receiver = NOBODY
 
     async def _find(self, request: Find) -> None:
         while not request.search.step():

@@ -119,6 +119,7 @@ class Connection:
                 # Consumers that stayed would keep their messages from everybody for ever. So for
                 # as long as it takes, unless the broker stops.
                 await self._clean_up()
+            await self._carrier.come_apart()
 
     async def _clean_up(self) -> None:
         try:

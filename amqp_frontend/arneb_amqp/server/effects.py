@@ -11,6 +11,7 @@ from typing import Final, Protocol, TypeGuard
 import trio
 
 from arneb_amqp.server.bridge import Bridge
+from arneb_amqp.server.receiver import NOBODY
 from arneb_amqp.session.connection.session import ConnectionSession
 from arneb_amqp.session.deliveries import Settled
 from arneb_amqp.session.effects import (
@@ -94,7 +95,7 @@ class Carrier:
     ) -> None:
         self._session = session
         self._bridge = bridge
-        self._connection = connection
+        self._connection: Carried = connection
         self._nursery = nursery
         self._instants = instants
         self._long_turns = long_turns
@@ -155,6 +156,8 @@ class Carrier:
                             await self._all_kept()
                         event = await self._bridge.perform(effect)
                         self._session.handle(event, *self._instants())
+                        if self._session.discarded:
+                            await self._shed()
                     elif _is_large(effect):
                         for piece in in_pieces(effect):
                             self._order_one(piece)
@@ -168,12 +171,26 @@ class Carrier:
                 self._idle.set()
                 self._idle = None
 
+    async def come_apart(self) -> None:
+        """The connection is over. What it consists of refers to it no more: it is given up with its
+        last user then, and not only when a collection of everything finds it."""
+        self._session.end()
+        self._bridge.end_telling()
+        self._connection = NOBODY
+        await self._shed()
+
     async def finished(self) -> None:
         """Wait until nobody carries effects out."""
         while self.busy:
             if self._idle is None:
                 self._idle = trio.Event()
             await self._idle.wait()
+
+    async def _shed(self) -> None:
+        """Forget the deliveries that nobody answers any more, turn by turn."""
+        while self._session.discarded:
+            self._session.discarded.shed()
+            await trio.lowlevel.checkpoint()
 
     def all_kept(self) -> None:
         """Everything that the client has published so far is in its queues."""

@@ -103,6 +103,7 @@ class Link:
     def close(self) -> None:
         """Close the socket; what waits is lost."""
         self._break()
+        self._drained = _nobody_waits
         trio.lowlevel.notify_closing(self._socket)
         self._socket.close()
 
@@ -163,6 +164,10 @@ class Link:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
             self._break()
+
+
+def _nobody_waits() -> None:
+    """The link is closed. What it was to call is not referred to any more."""
 
 
 def acknowledge_now(sock: socket.socket | trio.socket.SocketType) -> None:

@@ -3,11 +3,11 @@
 The rule: it is told in the event loop, in other tasks' turns, and raises nothing.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.session.deliveries import ConsumerId
-from arneb_amqp.session.effects import Token
+from arneb_amqp.session.effects import Disconnect, Token
 from arneb_core.api.deliveries import Deliveries
 
 
@@ -30,6 +30,38 @@ class Receiver(Protocol):
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
         """The core has detached a consumer."""
         ...
+
+
+class Nobody:
+    """In the place of a connection that is over, for whoever is still to tell it something: a
+    commit that is under way, a consumer of a store that failed."""
+
+    def committed(self, token: Token, failure: AmqpError | None, *, refused: bool = False) -> None:
+        """Nobody waits for it."""
+
+    def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
+        """What is in flight there has gone back."""
+
+    async def deliveries_made(self) -> None:
+        """Nobody waits for them."""
+
+    def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
+        """It has gone before."""
+
+    def disconnect(self, order: Disconnect) -> None:
+        """The socket is closed."""
+
+    def flush(self) -> None:
+        """The socket is closed."""
+
+    async def room(self) -> None:
+        """Nothing is written."""
+
+    def break_down(self, error: Exception) -> None:
+        """It is over already."""
+
+
+NOBODY: Final = Nobody()
 
 
 class ConsumerSink:

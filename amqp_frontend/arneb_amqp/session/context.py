@@ -11,6 +11,7 @@ from arneb_amqp.config import AmqpConfig
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.routes import Routes
 from arneb_amqp.session.deliveries import ConsumerId
+from arneb_amqp.session.discarded import Discarded
 from arneb_amqp.session.effect_queue import EffectQueue, Publishing
 from arneb_amqp.session.effects import Request
 from arneb_amqp.session.output import Output
@@ -74,6 +75,7 @@ class ChannelContext(Protocol):
 
     effects: EffectQueue
     output: Output
+    discarded: Discarded
     transaction_bytes: TransactionBytes
     """Of all channels together."""
     now_ms: int

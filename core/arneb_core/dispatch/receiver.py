@@ -43,7 +43,7 @@ class Receiver:
         self.unacked = unacked
         self.gates: tuple[Window, ...] = () if spec.acks else spec.windows
         """Nothing stays in flight here; but while others fill one of these, it waits like them."""
-        self.line = self if spec.line is None else spec.line
+        self.line = Window() if spec.line is None else spec.line
         """Receivers with the same one are given things in the order of the log."""
         self.priority = spec.priority
         self.turn = max(1, spec.entries_per_turn_max)

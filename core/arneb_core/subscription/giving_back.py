@@ -21,9 +21,12 @@ async def give_back(consumer: "LogConsumer", *, count: bool) -> None:
     if consumer.entries_in_flight <= PLACES_PER_TURN:
         return
     consumer.writable = False
-    # Sorted in one piece: they nearly are, and then it costs some nanoseconds each.
-    places = sorted([*consumer.whole, *consumer.masks])
-    for first in range(0, len(places), PLACES_PER_TURN):
+    # Sorted in one piece: they nearly are, and then it costs some nanoseconds each. The last first,
+    # so that they are given up by the piece, too: millions at once would be a long turn.
+    places = sorted([*consumer.whole, *consumer.masks], reverse=True)
+    while places:
         await trio.lowlevel.checkpoint()
+        piece = places[-PLACES_PER_TURN:][::-1]
+        del places[-PLACES_PER_TURN:]
         # What was answered meanwhile is not in flight any more, and is passed over.
-        consumer.release(places[first : first + PLACES_PER_TURN], count=count)
+        consumer.release(piece, count=count)

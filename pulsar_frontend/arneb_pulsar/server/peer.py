@@ -73,6 +73,7 @@ class Peer:
         self._heard = trio.Event()
         self._timer = trio.CancelScope()
         self._closing = False
+        self._is_over = False
         self._paused = False
         self._pending = 0
         self._pending_bytes = 0
@@ -115,6 +116,7 @@ class Peer:
             with trio.move_on_after(FAREWELL_S, shield=True):
                 await self._outbox.farewell()
             await trio.aclose_forcefully(self._stream)
+            self._come_apart()
             logger.debug("= %s gone", self.address)
 
     def kill(self) -> None:
@@ -158,6 +160,8 @@ class Peer:
 
     def disconnect(self, topic: Topic) -> None:
         """Close its producers and consumers on ``topic``; they may come again."""
+        if self._is_over:
+            return
         self.publishing.expel_from(topic)
         for key, receiver in list(self.receivers.items()):
             if receiver.topic is topic:
@@ -368,8 +372,18 @@ class Peer:
                 if writable:
                     consumer.wake()
 
+    def _come_apart(self) -> None:
+        """Refer to nothing that refers to this: the connection is given up with its last user then,
+        and not only when a collection of everything finds it. Commits may still be under way."""
+        self._is_over = True
+        self._session.end()
+        self._performers.clear()
+        del self.publishing, self._requests
+
     def _leave(self) -> None:
         """Give back everything that the client held. Idempotent."""
+        if self._is_over:
+            return
         self._closing = True
         self.door.watchers.leave(self)
         for key in list(self.receivers):

@@ -109,6 +109,12 @@ class Connection:
         self._handle_event(event)
         return self._outlet.take_effects()
 
+    def end(self) -> None:
+        """Nobody owns the socket any more: nothing is said, and nothing asked for. What a
+        connection consists of refers to it no more, so that it is given up at once."""
+        self.state = ConnectionState.CLOSED
+        self._handlers.clear()
+
     def data_to_send(self) -> list[bytes]:
         """What is to be said to the peer since the last call; the caller must send it, and call
         again after a while if :attr:`has_unsaid`."""

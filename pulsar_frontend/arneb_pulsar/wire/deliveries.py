@@ -6,7 +6,7 @@ id, and a constant, so that a run of neighbours is put together by C code alone;
 redelivery count or an ack set are built with protobuf. Property tests hold both against it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -59,12 +59,19 @@ class Heads(dict[int, bytes]):
 class LedgerHeads(dict[int, Heads]):
     """The heads of one ledger, by the number of bytes that an entry id has; made when needed."""
 
-    def __init__(self, make: Callable[[int], Heads]) -> None:
+    def __init__(self, consumer_id: int, ledger: int, behind_id: bytes, behind: bytes) -> None:
         super().__init__()
-        self._make = make
+        self._consumer = FIELD_CONSUMER_ID + varint(consumer_id)
+        self._ledger = FIELD_LEDGER_ID + varint(ledger) + FIELD_ENTRY_ID
+        self._behind_id = behind_id
+        self._behind = behind
 
     def __missing__(self, entry_bytes: int) -> Heads:
-        made = self[entry_bytes] = self._make(entry_bytes)
+        id_bytes = len(self._ledger) + entry_bytes + len(self._behind_id)
+        inner = self._consumer + FIELD_MESSAGE_ID + varint(id_bytes) + self._ledger
+        message_bytes = len(inner) + entry_bytes + len(self._behind)
+        before = TYPE_MESSAGE + FIELD_MESSAGE + varint(message_bytes) + inner
+        made = self[entry_bytes] = Heads(before, entry_bytes, self._behind)
         return made
 
 
@@ -80,12 +87,11 @@ class MessageFrames:
         self.consumer_id = consumer_id
         self.partition = partition
         self.epoch = epoch
-        self._ledger = -1
-        self._heads = LedgerHeads(lambda entry_bytes: self._heads_of(-1, entry_bytes))
         partition_field = FIELD_PARTITION + varint(partition)
         self._behind_id = b"" if partition == NO_PARTITION else partition_field
         epoch_field = b"" if epoch is None else FIELD_CONSUMER_EPOCH + varint(epoch)
         self._behind = self._behind_id + epoch_field
+        self._open_ledger(-1)
 
     def pack(self, run: Deliveries) -> bytes:
         """The frames of a run whose entries are all of Pulsar origin."""
@@ -139,16 +145,7 @@ class MessageFrames:
 
     def _open_ledger(self, ledger: int) -> None:
         self._ledger = ledger
-        self._heads = LedgerHeads(lambda entry_bytes: self._heads_of(ledger, entry_bytes))
-
-    def _heads_of(self, ledger: int, entry_bytes: int) -> Heads:
-        ledger_field = FIELD_LEDGER_ID + varint(ledger) + FIELD_ENTRY_ID
-        id_bytes = len(ledger_field) + entry_bytes + len(self._behind_id)
-        consumer = FIELD_CONSUMER_ID + varint(self.consumer_id)
-        inner = consumer + FIELD_MESSAGE_ID + varint(id_bytes) + ledger_field
-        message_bytes = len(inner) + entry_bytes + len(self._behind)
-        before = TYPE_MESSAGE + FIELD_MESSAGE + varint(message_bytes) + inner
-        return Heads(before, entry_bytes, self._behind)
+        self._heads = LedgerHeads(self.consumer_id, ledger, self._behind_id, self._behind)
 
     def _special_command(self, place: Position, run: Deliveries) -> bytes | None:
         """The command of a redelivered or half-acknowledged entry; None for any other."""

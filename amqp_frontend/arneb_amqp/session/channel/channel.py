@@ -115,6 +115,7 @@ class Channel:
         if self.state is not ChannelState.OPEN:
             return
         self.publisher.close()
+        self._declarer.end()
         self._move(ChannelInput.FAIL)
         self._context.output.send(self.id, close_channel(error))
         self._context.ask(self.deliverer.leave(), lambda _: None)
@@ -122,6 +123,7 @@ class Channel:
     def end(self) -> None:
         """The connection ends, and the channel with it."""
         self.publisher.close()
+        self._declarer.end()
         self.state = ChannelState.CLOSED
         self.deliverer.leave()
 
@@ -130,6 +132,7 @@ class Channel:
             self._send_close_ok()
             return
         self.publisher.close()
+        self._declarer.end()
         self._move(ChannelInput.PEER_CLOSE)
         self._context.ask(self.deliverer.leave(), lambda _: self._send_close_ok())
 

@@ -51,6 +51,11 @@ class Declarer:
         else:
             self._late.append(tag)
 
+    def end(self) -> None:
+        """The channel is not open any more, and says nothing more. It is not referred to from here
+        then: it would be a cycle, which only a collection of everything finds once it is old."""
+        self._send = _say_nothing
+
     def handle(self, method: Command) -> bool:
         """Do what the method says; False when it is of another class."""
         handler = _HANDLERS.get(type(method))
@@ -127,6 +132,10 @@ class Declarer:
     def _send_unless(self, nowait: bool, kind: type[Command], **fields: object) -> None:
         if not nowait:
             self._send(kind, **fields)
+
+
+def _say_nothing(kind: type[Command], **fields: object) -> None:
+    """The channel is not open any more."""
 
 
 def _stripped(name: str) -> str:

@@ -32,7 +32,8 @@ from arneb_amqp.session.connection.lifecycle import Lifecycle
 from arneb_amqp.session.consume.ack_timeouts import look_s
 from arneb_amqp.session.context import BrokerContext, RegisteredConsumer
 from arneb_amqp.session.deliveries import ConsumerId, consumer_of
-from arneb_amqp.session.effect_queue import Publishing
+from arneb_amqp.session.discarded import Discarded
+from arneb_amqp.session.effect_queue import EffectQueue, Publishing
 from arneb_amqp.session.effects import Effect, Find, Token
 from arneb_amqp.session.events import (
     Answered,
@@ -88,6 +89,7 @@ class ConnectionSession(Lifecycle):
         self.transaction_bytes = TransactionBytes(broker.config.transaction_bytes_max)
         self._look_s = look_s(self._timeout_s)
         self._next_look = now + self._look_s
+        self.discarded = Discarded()
         self.timer_nearer = False
         """:meth:`next_timer` says an earlier time than it did; cleared by who looks."""
 
@@ -246,6 +248,16 @@ class ConnectionSession(Lifecycle):
         self._channels.clear()
         self._items.clear()
         self.throttle.blocked = False
+
+    def end(self) -> None:
+        """Nobody owns the socket any more. What a connection consists of must not refer to each
+        other then: it would stay until a collection of everything, which others have to wait
+        for."""
+        self.end_channels()
+        self._consumers.clear()
+        self._confirming.clear()
+        self.waiting.clear()
+        self.effects = EffectQueue()
 
     @property
     def blocked(self) -> bool:

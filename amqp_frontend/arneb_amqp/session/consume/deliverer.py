@@ -184,9 +184,9 @@ class Deliverer:
         ids = (*(consumer.id for consumer in self.consumers.values()), *self._getters.values())
         for consumer in list(self.consumers.values()):
             self.remove(consumer)
-        owners = self.unacked.owners()
-        self.unacked.clear()
-        return Leave(tuple(sorted({*ids, *owners})))
+        unacked, self.unacked = self.unacked, Unacked()
+        self._context.discarded.add(unacked)
+        return Leave(tuple(sorted({*ids, *unacked.owners()})))
 
     def deliver(self, consumer: ChannelConsumer, owner: ConsumerId, run: Deliveries) -> None:
         """Send a run of deliveries, which ``owner`` has in flight."""

@@ -10,6 +10,7 @@ single message inside a batch.
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, repeat
+from operator import countOf
 
 from arneb_amqp.session.deliveries import (
     NOBODY,
@@ -69,7 +70,7 @@ class Unacked:
         """Deliveries of one consumer. Looks at each of the channel, if it has several."""
         if self._owners is None:
             return len(self._places) if owner == self._owner else 0
-        return sum(each == owner for each in self._owners.values())
+        return countOf(self._owners.values(), owner)
 
     def skip(self, count: int) -> int:
         """Use up ``count`` tags for deliveries that need no answer; returns the first."""
@@ -157,10 +158,13 @@ class Unacked:
             return set()
         return {self._owner} if self._owners is None else set(self._owners.values())
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._places, self._owners, self._masks = {}, None, {}
-        self._low = self.next_tag
+    def shed(self, count: int) -> bool:
+        """Forget ``count`` of them, for good; True when none is left."""
+        for held in (self._masks, self._owners, self._places):
+            if held:
+                for _ in range(min(count, len(held))):
+                    held.popitem()
+        return not self._places
 
     def snapshot(self, tags: Iterable[int]) -> list[Pending]:
         """What :meth:`restore` needs to undo taking ``tags``; a tag not there ends it."""

@@ -8,6 +8,7 @@ from tests.counting import calls_of
 from arneb_amqp.server.effects import PLACES_PER_TURN, in_pieces
 from arneb_amqp.session.consume.deliverer import ANSWERS_PER_TURN
 from arneb_amqp.session.deliveries import ConsumerId, Settled
+from arneb_amqp.session.discarded import SHED_PER_TURN
 from arneb_amqp.session.effects import Acknowledge, Leave, Reject, Release
 from arneb_amqp.session.events import Answered
 from arneb_amqp.wire.constants import ChannelId
@@ -108,3 +109,31 @@ def test_what_the_core_is_told_comes_in_pieces(kind: type[Release]) -> None:
     assert max(len(each.settled.places) for each in found) == PLACES_PER_TURN
     assert [place for each in found for place in each.settled.places] == places(0, count)
     assert found[-1].settled.masks == masks
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one consumer", "several"])
+def test_what_a_channel_that_ends_leaves_unanswered_is_forgotten_piece_by_piece(
+    several: bool,
+) -> None:
+    """To forget millions at once would be a long turn."""
+    play = with_unanswered(MANY)
+    unacked = play.session._channels[ChannelId(1)].deliverer.unacked
+    if several:
+        unacked.add(ConsumerId(2), places(MANY, MANY + 1))
+    count = len(unacked)
+    play >> CLOSE
+    play.effects.clear()
+    assert len(unacked) == count
+    steps = 0
+    while play.session.discarded:
+        play.session.discarded.shed()
+        steps += 1
+        assert len(unacked) == max(0, count - steps * SHED_PER_TURN)
+    assert steps == -(-count // SHED_PER_TURN)
+
+
+def test_few_are_forgotten_at_once() -> None:
+    play = with_unanswered(SHED_PER_TURN)
+    play >> CLOSE
+    play.effects.clear()
+    assert not play.session.discarded

@@ -1,0 +1,66 @@
+"""A connection that is over is given up at once: it leaves no cycle that a collection must find.
+
+What has survived a full collection is frozen, so that only a collection of everything finds such
+cycles, and everybody has to wait for that.
+"""
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import trio.testing
+from tests.pulsar_frontend.server.client import connected
+from tests.pulsar_frontend.server.conftest import OpenDoor
+
+from arneb_pulsar.server.outbox import Outbox
+from arneb_pulsar.server.peer import Peer
+from arneb_pulsar.server.publishing import Publishing
+from arneb_pulsar.session.connection import Connection
+from arneb_pulsar.wire.deliveries import MessageFrames
+
+pytestmark = pytest.mark.real_time
+
+PARTS = (Peer, Connection, Outbox, Publishing, MessageFrames)
+
+
+@pytest.fixture(autouse=True)
+def _no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def parts() -> list[Any]:
+    return [each for each in gc.get_objects() if isinstance(each, PARTS)]
+
+
+async def test_a_connection_that_is_over_is_given_up(open_door: OpenDoor) -> None:
+    async with open_door() as running:
+        async with connected(running.door, 2) as (one, other):
+            await one.subscribe()
+            await one.flow(10)
+            await one.producer()
+            await one.publish(b"a", b"b")
+            await one.take(4)
+            await other.subscribe(consumer_id=7)
+            assert parts()
+        await trio.testing.wait_all_tasks_blocked()
+        assert parts() == []
+
+
+async def test_a_connection_that_ends_before_its_messages_are_on_disk_is_given_up_then(
+    open_door: OpenDoor,
+) -> None:
+    async with open_door() as running:
+        async with connected(running.door) as (one,):
+            await one.producer()
+            running.store.hold()
+            await one.publish(b"a", b"b")
+            await trio.testing.wait_all_tasks_blocked()
+        await trio.testing.wait_all_tasks_blocked()
+        running.store.release()
+        await running.core.create_topic("another")
+        await trio.testing.wait_all_tasks_blocked()
+        assert parts() == []
