@@ -75,10 +75,18 @@ def told(what: str, *words: object) -> list[object]:
     return answers
 
 
+def consumed() -> set[str]:
+    """The queues that the worker consumes now."""
+    (queues,) = wait_until(inspect.active_queues, "queues").values()
+    return {queue["name"] for queue in queues}
+
+
 def expired() -> None:
     """A task that nobody could take in time is not run."""
     queue = app.conf.task_default_queue
-    wait_until(lambda: told("cancel_consumer", queue), "the end of its consumer")
+    wait_until(lambda: told("cancel_consumer", queue), "an answer")
+    # The worker answers first and cancels a moment later.
+    wait_until(lambda: queue not in consumed(), "the end of its consumer")
     gone = note.apply_async(("expired",), expires=1)
     time.sleep(2)
     wait_until(lambda: told("add_consumer", queue), "a consumer")
@@ -101,8 +109,7 @@ def remote_control() -> None:
     (stats,) = wait_until(inspect.stats, "statistics").values()
     assert stats["broker"]["transport"] == "amqp", stats["broker"]
     assert "app.note" in next(iter(wait_until(inspect.registered, "tasks").values()))
-    (queues,) = wait_until(inspect.active_queues, "queues").values()
-    assert app.conf.task_default_queue in [queue["name"] for queue in queues]
+    assert app.conf.task_default_queue in consumed()
     (answer,) = wait_until(lambda: told("rate_limit", "app.add", "100/s"), "an answer")
     assert "ok" in next(iter(answer.values()))
     victim = note.delay("terminated", 30)
