@@ -33,7 +33,7 @@ CLOCK_MUTANTS: Final = (
     ),
     Mutant(
         "stamps go backwards in a log",
-        CORE + "log/stamps.py",
+        CORE + "engine/request.py",
         "        if entries and unpack(entries[0], STAMP_OFFSET)[0] < topic.log.stamped_ms:\n",
         "        if not entries:\n",
         STAMP_TESTS,

@@ -82,8 +82,8 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "delayed entries are lost with the process",
-        CORE + "delayed/restoring.py",
-        "            loose += [key for key in keys if place_of(key) not in known]\n",
+        CORE + "engine/delayed_indexes.py",
+        "            unsealed += [key for key in keys if place_of(key) not in known]\n",
         "            pass\n",
         DELAYED_TESTS,
     ),

@@ -27,9 +27,9 @@ from arneb_core.delayed.bucket import (
     sealed,
 )
 from arneb_core.delayed.merging import Merging
-from arneb_core.delayed.segment_store import SegmentName, Segments, Shelf
+from arneb_core.delayed.segment_store import SegmentName, Segments, SegmentStore
 from arneb_core.delayed.tracker import NEVER_MS, Reading, Told
-from arneb_core.delayed.unsealed import LooseKeys
+from arneb_core.delayed.unsealed import UnsealedKeys
 from arneb_core.store.delayed_rows import Span, pack_through
 from arneb_core.store.due_key import PLACE_MASK, DueKey, end_of, time_of
 from arneb_core.store.schema import Table, TopicId, through_key
@@ -50,23 +50,23 @@ class BucketDelayedDeliveryTracker:
     def __init__(
         self,
         topic_id: TopicId,
-        shelf: Shelf,
+        store: SegmentStore,
         settings: DelayedSettings,
         *,
         buckets: Iterable[Bucket] = (),
-        loose: Sequence[DueKey] = (),
+        unsealed: Sequence[DueKey] = (),
         through: Position = BEFORE_ALL,
     ) -> None:
         self._topic_id = topic_id
-        self._shelf = shelf
+        self._store = store
         self._settings = settings
         self._buckets = list(buckets)
         self._next_id = max((each.id for each in self._buckets), default=0) + 1
-        self._last = LooseKeys(loose)
-        self._sealing: LooseKeys | None = None
+        self._last = UnsealedKeys(unsealed)
+        self._sealing: UnsealedKeys | None = None
         self._through = through
         self.members: BitMap64 = all_members(self._buckets)
-        self.members.update([key & PLACE_MASK for key in loose])
+        self.members.update([key & PLACE_MASK for key in unsealed])
         self._segments: OrderedDict[SegmentName, bytes] = OrderedDict()
         self._waiting: dict[SegmentName, list[Told]] = {}
         self._watermark_ms = -1
@@ -75,7 +75,7 @@ class BucketDelayedDeliveryTracker:
         """Who wait for the end of a merge."""
 
     def __repr__(self) -> str:
-        return f"<BucketDelayedDeliveryTracker {self._buckets!r}, {len(self._last)} loose>"
+        return f"<BucketDelayedDeliveryTracker {self._buckets!r}, {len(self._last)} unsealed>"
 
     @property
     def buckets(self) -> int:
@@ -109,7 +109,7 @@ class BucketDelayedDeliveryTracker:
             (Table.DELAYED, through_key(self._topic_id), pack_through(self._through))
         ]
         bucket: Bucket | None = None
-        self._sealing, self._last = self._last, LooseKeys()
+        self._sealing, self._last = self._last, UnsealedKeys()
         if self._sealing:
             bucket, puts = sealed(
                 self._topic_id,
@@ -119,7 +119,7 @@ class BucketDelayedDeliveryTracker:
                 settings.segment_ms,
             )
             rows += puts
-        self._shelf.put(rows, lambda error: self._sealed(bucket, error))
+        self._store.put(rows, lambda error: self._sealed(bucket, error))
 
     def _sealed(self, bucket: Bucket | None, error: CommitFailed | None) -> None:
         sealing, self._sealing = self._sealing, None
@@ -165,9 +165,9 @@ class BucketDelayedDeliveryTracker:
         if missing:
             self.fetch(missing, told)
             return None
-        for loose in (self._sealing, self._last):
-            if loose:
-                due, following = loose.between(place, end, limit)
+        for unsealed in (self._sealing, self._last):
+            if unsealed:
+                due, following = unsealed.between(place, end, limit)
                 if following >= 0:
                     # Those that are due as well: past the limit, so never reached.
                     next_ms = min(next_ms, time_of(following))
@@ -219,7 +219,7 @@ class BucketDelayedDeliveryTracker:
             if told not in tellers:
                 tellers.append(told)
         if wanted:
-            self._shelf.get(wanted, lambda found: self._fetched(wanted, found))
+            self._store.get(wanted, lambda found: self._fetched(wanted, found))
 
     def _fetched(self, wanted: Sequence[SegmentName], found: Segments | StoreFailed) -> None:
         told: dict[Told, None] = {}
@@ -263,7 +263,7 @@ class BucketDelayedDeliveryTracker:
                     self.members.update([key & PLACE_MASK for key in found])
             self._tell(told, None)
 
-        self._shelf.look_up(members, looked_up)
+        self._store.look_up(members, looked_up)
 
     def _shrink(self) -> None:
         held_max = SEGMENTS_HELD_MIN + 2 * len(self._buckets)
@@ -307,7 +307,7 @@ class BucketDelayedDeliveryTracker:
             for index in range(len(bucket.spans)):
                 self._segments.pop((bucket.id, index), None)
         rows = [row for bucket in buckets for row in bucket.removal(self._topic_id)]
-        self._shelf.put(rows, lambda error: None)
+        self._store.put(rows, lambda error: None)
 
     # Merging
 
@@ -324,7 +324,7 @@ class BucketDelayedDeliveryTracker:
             return
         for each in small:
             each.is_merging = True
-        self._merging = Merging(self._topic_id, self._new_id(), small, settings, self._shelf)
+        self._merging = Merging(self._topic_id, self._new_id(), small, settings, self._store)
         self._merging.start(self._merged)
 
     def _merged(self, made: Bucket | None, sources: Sequence[Bucket]) -> None:

@@ -10,7 +10,7 @@ from pyroaring import BitMap64
 
 from arneb_core.api.position import Position
 from arneb_core.delayed.tracker import NEVER_MS, Reading, Told
-from arneb_core.delayed.unsealed import LooseKeys
+from arneb_core.delayed.unsealed import UnsealedKeys
 from arneb_core.store.due_key import PLACE_MASK, DueKey, end_of, time_of
 
 
@@ -20,7 +20,7 @@ class InMemoryDelayedDeliveryTracker:
     buckets = 0
 
     def __init__(self, keys: Sequence[DueKey] = ()) -> None:
-        self._keys = LooseKeys(keys)
+        self._keys = UnsealedKeys(keys)
         self.members = BitMap64([key & PLACE_MASK for key in keys])
         self._watermark_ms = -1
 

@@ -13,7 +13,7 @@ from typing import Final
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.settings import DelayedSettings
 from arneb_core.delayed.bucket import Bucket, BucketWriter, Put, cut, records_behind
-from arneb_core.delayed.segment_store import SegmentName, Segments, Shelf
+from arneb_core.delayed.segment_store import SegmentName, Segments, SegmentStore
 from arneb_core.store.due_key import BEFORE_ALL_TIME, DueKey
 from arneb_core.store.schema import TopicId
 
@@ -35,12 +35,12 @@ class Merging:
         bucket_id: int,
         sources: Sequence[Bucket],
         settings: DelayedSettings,
-        shelf: Shelf,
+        store: SegmentStore,
     ) -> None:
         self._topic_id = topic_id
         self._sources = sources
         self._settings = settings
-        self._shelf = shelf
+        self._store = store
         self._writer = BucketWriter(topic_id, bucket_id)
         self._place: DueKey = BEFORE_ALL_TIME
         self._held: Segments = {}
@@ -68,7 +68,7 @@ class Merging:
         missing = [name for name in names if name not in self._held]
         if missing:
             self._held = {name: self._held[name] for name in names if name in self._held}
-            self._shelf.get(missing, lambda found: self._read(missing, found))
+            self._store.get(missing, lambda found: self._read(missing, found))
             return
         # Complete up to where the first of these segments ends.
         spans = {bucket.id: bucket.spans for bucket in self._sources}
@@ -97,10 +97,10 @@ class Merging:
         self._rows += [self._writer.add(part) for part in parts]
         if len(self._rows) < STEP_SEGMENTS:
             # Through the store all the same, so that others get their turn.
-            self._shelf.get((), self._next)
+            self._store.get((), self._next)
             return
         rows, self._rows = self._rows, []
-        self._shelf.put(rows, self._written)
+        self._store.put(rows, self._written)
 
     def _next(self, found: Segments | StoreFailed) -> None:
         self._step()
@@ -117,7 +117,7 @@ class Merging:
         made, rows = self._writer.finish()
         for bucket in self._sources:
             rows += bucket.removal(self._topic_id)
-        self._shelf.put([*self._rows, *rows], lambda error: self._finished(made, error))
+        self._store.put([*self._rows, *rows], lambda error: self._finished(made, error))
 
     def _finished(self, made: Bucket, error: CommitFailed | None) -> None:
         self._then(None if error is not None else made, self._sources)

@@ -1,4 +1,4 @@
-"""Loose keys: the part of an index that is in memory, sorted by time.
+"""Unsealed keys: the part of an index that is in memory, sorted by time.
 
 The rule: what came in is sorted only when somebody asks for something that may lie in it.
 """
@@ -12,7 +12,7 @@ from arneb_core.api.position import BEFORE_ALL, Position
 from arneb_core.store.due_key import PLACE_MASK, DueKey
 
 
-class LooseKeys:
+class UnsealedKeys:
     """Keys in memory. Invariant: ``_sorted`` is sorted, and no key of ``_fresh`` is in it."""
 
     __slots__ = ("_after", "_fresh", "_fresh_min", "_sorted", "_staying")
@@ -29,7 +29,7 @@ class LooseKeys:
         return len(self._sorted) + len(self._fresh)
 
     def __repr__(self) -> str:
-        return f"<LooseKeys {len(self)}>"
+        return f"<UnsealedKeys {len(self)}>"
 
     def add(self, keys: Sequence[DueKey]) -> None:
         """Take in ``keys``, of which there is one at least."""

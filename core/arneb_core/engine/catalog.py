@@ -19,7 +19,7 @@ from arneb_core.api.settings import TopicSettings
 from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
 from arneb_core.cursor.cursor import Cursor
-from arneb_core.delayed.restoring import first_row, new_index, restore_index
+from arneb_core.engine.delayed_indexes import first_row, new_index, restore_index
 from arneb_core.engine.recovery import recover
 from arneb_core.engine.request import Request
 from arneb_core.engine.topic import LogTopic

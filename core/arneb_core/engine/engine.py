@@ -488,12 +488,12 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """The engine over the data directory ``path``, running while the block does.
 
-    Raises :class:`arneb_core.errors.StoreUnusable`, and :class:`arneb_core.errors.EngineBroken`
-    out of the block when a commit could not be carried through in memory. Leaving the block
-    detaches all consumers, writes what is not written yet and marks the stop as clean; a block
-    left by an exception is closed the same way. ``retention`` is for topics that ask for none of
-    their own. Who reads the store for longer than ``reader_limit_s`` is told to begin anew. What
-    makes commits durable is ``commit_log``. Tests pass ``store`` and a faulty ``committing``.
+    Raises :class:`.StoreUnusable`, and :class:`.EngineBroken` out of the block when a commit could
+    not be carried through in memory. Leaving the block detaches all consumers, writes what is not
+    written yet and marks the stop as clean; a block left by an exception is closed the same way.
+    ``retention`` is for topics that ask for none of their own. Who reads the store for longer than
+    ``reader_limit_s`` is told to begin anew. What makes commits durable is ``commit_log``. Tests
+    pass ``store`` and a faulty ``committing``.
     """
     opened = store or Store.open(path)
     try:

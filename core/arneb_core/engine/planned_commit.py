@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from arneb_core.api.callbacks import Done, call
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position
-from arneb_core.engine.request import Request
+from arneb_core.engine.request import Request, keep_order
 from arneb_core.log.log import DurableLog, PlannedRun
-from arneb_core.log.stamps import keep_order
 from arneb_core.store.changes import Changes
 
 if TYPE_CHECKING:

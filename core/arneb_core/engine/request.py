@@ -4,13 +4,14 @@ The rule: it is told once, and what of it is not for the disk takes place betwee
 the telling, or never.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from arneb_core.api.callbacks import call
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position
+from arneb_core.log.stamps import STAMP, STAMP_OFFSET, stamped_from
 from arneb_core.store.bodies import SHARED_BYTES_MIN, shared_entries
 from arneb_core.store.changes import Trim
 from arneb_core.store.schema import Table
@@ -102,3 +103,41 @@ class Request:
     def _let_others_come(self) -> None:
         for topic in self.in_memory:
             topic.appends_held_up -= 1
+
+
+def keep_order(requests: Iterable[Request]) -> None:
+    """What ``requests`` append is about to be placed in their order: have it follow what is in its
+    logs."""
+    unpack = STAMP.unpack_from
+    for request in requests:
+        appends = request.appends
+        if len(appends) == 1:  # as most are
+            ((topic, entries, _),) = appends
+            if not entries:
+                continue
+            log = topic.log
+            (first_ms,) = unpack(entries[0], STAMP_OFFSET)
+            if first_ms >= log.stamped_ms:
+                log.stamped_ms = (
+                    first_ms if len(entries) == 1 else unpack(entries[-1], STAMP_OFFSET)[0]
+                )
+                continue
+        for topic, entries, _ in appends:
+            if entries and unpack(entries[0], STAMP_OFFSET)[0] < topic.log.stamped_ms:
+                _stamp_again(request)
+                break
+        for topic, entries, _ in request.appends:
+            if entries:
+                topic.log.stamped_ms = unpack(entries[-1], STAMP_OFFSET)[0]
+
+
+def _stamp_again(request: Request) -> None:
+    """Stamp all of it with what may follow in each of its logs: what stands in several topics stays
+    one object."""
+    floor_ms = max(topic.log.stamped_ms for topic, entries, _ in request.appends if entries)
+    made: dict[int, bytes] = {}
+    request.appends = [
+        (topic, stamped_from(entries, floor_ms, made), count)
+        for topic, entries, count in request.appends
+    ]
+    request.shared = [made.get(id(entry), entry) for entry in request.shared]

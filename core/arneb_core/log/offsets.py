@@ -5,7 +5,7 @@ restarts and the trimming of older ledgers. Inside a ledger of single messages i
 the position; only a ledger with batches is read, up to the entry in question.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from arneb_core.api.entry import messages_in
 from arneb_core.api.position import (
@@ -17,15 +17,23 @@ from arneb_core.api.position import (
     position,
 )
 from arneb_core.log.ledgers import LedgerInfo
-
-if TYPE_CHECKING:
-    from arneb_core.engine.topic import LogTopic
+from arneb_core.log.log import Log, Runs
 
 READ_BYTES: Final = 1024 * 1024
 """Read at a time when batches must be counted."""
 
 
-async def offset_of(topic: "LogTopic", place: Position) -> int:
+class Readable(Protocol):
+    """A log whose entries can be waited for."""
+
+    log: Log
+
+    async def read(self, place: Position, bytes_max: int) -> Runs:
+        """Runs of entries from ``place`` on. Raises :class:`~arneb_core.api.errors.StoreFailed`."""
+        ...
+
+
+async def offset_of(topic: Readable, place: Position) -> int:
     """The offset of the first message of the entry at ``place``, or of the next that comes.
 
     Raises :class:`~arneb_core.api.errors.StoreFailed`.
@@ -45,7 +53,7 @@ async def offset_of(topic: "LogTopic", place: Position) -> int:
     return info.messages_before + counted
 
 
-async def find_offset(topic: "LogTopic", offset: int) -> Position | None:
+async def find_offset(topic: Readable, offset: int) -> Position | None:
     """The entry with the message of that offset; see
     :meth:`arneb_core.api.topics.Topic.find_offset`.
 
@@ -64,9 +72,7 @@ async def find_offset(topic: "LogTopic", offset: int) -> Position | None:
     return None
 
 
-async def _count(
-    topic: "LogTopic", info: LedgerInfo, entries: int, messages: int
-) -> tuple[int, int]:
+async def _count(topic: Readable, info: LedgerInfo, entries: int, messages: int) -> tuple[int, int]:
     """The messages of the ledger's first entries, until ``entries`` are counted or one more would
     make more than ``messages``; with the number of entries."""
     counted = index = 0

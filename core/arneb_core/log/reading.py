@@ -3,7 +3,7 @@
 The rule: nothing here knows of subscriptions, and what is not in memory is read off the event loop.
 """
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
 import trio
 
@@ -12,9 +12,6 @@ from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import BEFORE_ALL, LedgerId, Position, before, position, render
 from arneb_core.log.log import Log, Runs
 from arneb_core.log.offsets import find_offset, offset_of
-
-if TYPE_CHECKING:
-    from arneb_core.engine.topic import LogTopic
 
 SCAN_BYTES: Final = 1024 * 1024
 """Read at a time when looking for a publish time."""
@@ -58,11 +55,11 @@ class TopicReading:
 
     async def offset_of(self, place: Position) -> int:
         """The number of the first message at ``place``; see the interface."""
-        return await offset_of(cast("LogTopic", self), place)
+        return await offset_of(self, place)
 
     async def find_offset(self, offset: int) -> Position | None:
         """Where the message of that number is; see the interface."""
-        return await find_offset(cast("LogTopic", self), offset)
+        return await find_offset(self, offset)
 
     async def first_published(self, publish_time_ms: int) -> Position | None:
         """The first entry published at or after that time; None when there is none."""

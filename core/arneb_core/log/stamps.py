@@ -6,14 +6,11 @@ caught up. What they are to wait for counts by the clock all the same; what they
 counts from the stamp, so that it is not up before it has begun.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from arneb_core.api.entry import TIMES, TIMES_OFFSET
-
-if TYPE_CHECKING:
-    from arneb_core.engine.request import Request
 
 STAMP: Final = Struct(">Q")
 STAMP_OFFSET: Final = TIMES_OFFSET
@@ -26,44 +23,6 @@ def stamp_of(entry: bytes) -> int:
     """When ``entry`` was published, in ms since 1970; reads only that field."""
     stamp_ms: int = STAMP.unpack_from(entry, STAMP_OFFSET)[0]
     return stamp_ms
-
-
-def keep_order(requests: Iterable["Request"]) -> None:
-    """What ``requests`` append is about to be placed in their order: have it follow what is in its
-    logs."""
-    unpack = STAMP.unpack_from
-    for request in requests:
-        appends = request.appends
-        if len(appends) == 1:  # as most are
-            ((topic, entries, _),) = appends
-            if not entries:
-                continue
-            log = topic.log
-            (first_ms,) = unpack(entries[0], STAMP_OFFSET)
-            if first_ms >= log.stamped_ms:
-                log.stamped_ms = (
-                    first_ms if len(entries) == 1 else unpack(entries[-1], STAMP_OFFSET)[0]
-                )
-                continue
-        for topic, entries, _ in appends:
-            if entries and unpack(entries[0], STAMP_OFFSET)[0] < topic.log.stamped_ms:
-                _stamp_again(request)
-                break
-        for topic, entries, _ in request.appends:
-            if entries:
-                topic.log.stamped_ms = unpack(entries[-1], STAMP_OFFSET)[0]
-
-
-def _stamp_again(request: "Request") -> None:
-    """Stamp all of it with what may follow in each of its logs: what stands in several topics stays
-    one object."""
-    floor_ms = max(topic.log.stamped_ms for topic, entries, _ in request.appends if entries)
-    made: dict[int, bytes] = {}
-    request.appends = [
-        (topic, stamped_from(entries, floor_ms, made), count)
-        for topic, entries, count in request.appends
-    ]
-    request.shared = [made.get(id(entry), entry) for entry in request.shared]
 
 
 def stamped_from(entries: Sequence[bytes], floor_ms: int, made: dict[int, bytes]) -> list[bytes]:

@@ -24,7 +24,7 @@ TOPIC = TopicId(7)
 SMALL = DelayedSettings(seal_entries=6, segment_entries=3, segment_ms=20, buckets_max=2)
 
 
-class FakeShelf:
+class FakeSegmentStore:
     """Rows in a dictionary; answers come when the test says so."""
 
     def __init__(self) -> None:
@@ -104,13 +104,13 @@ class FakeShelf:
         return made
 
 
-def read_all(tracker: BucketDelayedDeliveryTracker, shelf: FakeShelf, *args: Any) -> Reading:
+def read_all(tracker: BucketDelayedDeliveryTracker, store: FakeSegmentStore, *args: Any) -> Reading:
     """A reading, waited for."""
     for _ in range(1000):
         reading = tracker.read(*args, lambda error: None)
         if reading is not None:
             return reading
-        assert shelf.answer() or shelf.tell()
+        assert store.answer() or store.tell()
     raise AssertionError("it reads on and on")
 
 
@@ -130,8 +130,8 @@ OPS = st.lists(
 @given(OPS)
 @settings(max_examples=300)
 def test_buckets_and_memory_agree(ops: list[tuple[Any, ...]]) -> None:
-    shelf, twin = FakeShelf(), InMemoryDelayedDeliveryTracker()
-    tracker = BucketDelayedDeliveryTracker(TOPIC, shelf, SMALL)
+    store, twin = FakeSegmentStore(), InMemoryDelayedDeliveryTracker()
+    tracker = BucketDelayedDeliveryTracker(TOPIC, store, SMALL)
     places = [BEFORE_ALL_TIME, BEFORE_ALL_TIME]
     following, gone = 0, -1
     for op in ops:
@@ -143,15 +143,15 @@ def test_buckets_and_memory_agree(ops: list[tuple[Any, ...]]) -> None:
                 first = tracker.add(keys, through, rolled=rolled)
                 assert first == twin.add(keys, through, rolled=rolled)
             case ("read", who, until, limit):
-                shelf.fails = False
+                store.fails = False
                 limit = limit if gone < 0 else 10_000
-                found = read_all(tracker, shelf, places[who], until, limit)
+                found = read_all(tracker, store, places[who], until, limit)
                 expected = twin.read(places[who], until, limit, lambda error: None)
                 assert expected is not None
                 found_keys, next_ms = list(found.keys), found.next_ms
                 while next_ms <= until and len(found_keys) < limit:
                     place = found_keys[-1] if found_keys else places[who]
-                    more = read_all(tracker, shelf, place, until, limit - len(found_keys))
+                    more = read_all(tracker, store, place, until, limit - len(found_keys))
                     found_keys += more.keys
                     next_ms = more.next_ms
                 assert _there(found_keys, gone) == _there(expected.keys, gone)
@@ -174,18 +174,18 @@ def test_buckets_and_memory_agree(ops: list[tuple[Any, ...]]) -> None:
                 tracker.log_trimmed(Position(gone))
             case ("answer", count):
                 for _ in range(count):
-                    shelf.answer()
+                    store.answer()
             case ("start",):
-                shelf.fails = False
-                while shelf.answer():
+                store.fails = False
+                while store.answer():
                     pass
-                loose = [*tracker._last.keys()]
+                unsealed = [*tracker._last.keys()]
                 tracker = BucketDelayedDeliveryTracker(
-                    TOPIC, shelf, SMALL, buckets=shelf.buckets(), loose=loose
+                    TOPIC, store, SMALL, buckets=store.buckets(), unsealed=unsealed
                 )
                 tracker._watermark_ms = twin._watermark_ms
             case (word,):
-                shelf.fails = word == "fail"
+                store.fails = word == "fail"
         low = min(places)
         keys = twin._keys.keys()
         wanted = {place_of(k) for k in keys if k > low and place_of(k) > gone}
@@ -199,70 +199,70 @@ def _there(keys: Sequence[DueKey], gone: int) -> list[DueKey]:
 
 
 def test_small_buckets_become_large_ones() -> None:
-    shelf = FakeShelf()
-    tracker = BucketDelayedDeliveryTracker(TOPIC, shelf, SMALL)
+    store = FakeSegmentStore()
+    tracker = BucketDelayedDeliveryTracker(TOPIC, store, SMALL)
     keys = [due_key(1000 - 7 * n % 90, Position(n)) for n in range(120)]
     for start in range(0, 120, 6):
         tracker.add(keys[start : start + 6], Position(start + 5), rolled=False)
-        while shelf.answer():
+        while store.answer():
             pass
     assert tracker.buckets <= SMALL.buckets_max
     found = []
     place = BEFORE_ALL_TIME
-    while (reading := read_all(tracker, shelf, place, 2000, 10)).keys:
+    while (reading := read_all(tracker, store, place, 2000, 10)).keys:
         found += reading.keys
         place = reading.keys[-1]
     assert found == sorted(keys)
     tracker.passed(place, Position(1 << 40))
-    while shelf.answer():
+    while store.answer():
         pass
-    kinds = {parse_delayed_key(key)[2] for key in shelf.rows}
+    kinds = {parse_delayed_key(key)[2] for key in store.rows}
     assert kinds == {DelayedKind.THROUGH}, "nothing is left but where it ends"
     assert not tracker.members
 
 
 def test_a_bucket_that_was_merged_a_moment_ago_is_not_lost() -> None:
-    shelf = FakeShelf()
-    shelf.tells_late = True
-    tracker = BucketDelayedDeliveryTracker(TOPIC, shelf, SMALL)
+    store = FakeSegmentStore()
+    store.tells_late = True
+    tracker = BucketDelayedDeliveryTracker(TOPIC, store, SMALL)
     for start in range(0, 90, 6):
         keys = [due_key(1000 - 7 * n % 90, Position(n)) for n in range(start, start + 6)]
-        shelf.log += keys
+        store.log += keys
         tracker.add(keys, Position(start + 5), rolled=False)
         while True:
-            while shelf.answer():
+            while store.answer():
                 pass
             # What was committed is on disk, and nobody was told.
             tracker._segments.clear()
             tracker.read(BEFORE_ALL_TIME, 2000, 3, lambda error: None)
             tracker._watermark_ms = -1  # so that those to come count as delayed
-            while shelf.answer():
+            while store.answer():
                 pass
-            if not shelf.tell():
+            if not store.tell():
                 break
     found: list[DueKey] = []
     place = BEFORE_ALL_TIME
-    while (reading := read_all(tracker, shelf, place, 2000, 10)).keys:
+    while (reading := read_all(tracker, store, place, 2000, 10)).keys:
         found += reading.keys
         place = reading.keys[-1]
-    assert found == sorted(shelf.log), "once each"
-    shelf.settle()
-    on_disk = [place for bucket in shelf.buckets() for place in bucket.members]
+    assert found == sorted(store.log), "once each"
+    store.settle()
+    on_disk = [place for bucket in store.buckets() for place in bucket.members]
     assert len(on_disk) == len(set(on_disk))
 
 
 def test_memory_holds_what_comes_due_next() -> None:
-    shelf = FakeShelf()
+    store = FakeSegmentStore()
     wide = DelayedSettings(seal_entries=1000, segment_entries=10, buckets_max=2)
-    tracker = BucketDelayedDeliveryTracker(TOPIC, shelf, wide)
+    tracker = BucketDelayedDeliveryTracker(TOPIC, store, wide)
     keys = [due_key(n, Position(n)) for n in range(5000)]
     for start in range(0, 5000, 1000):
         tracker.add(keys[start : start + 1000], Position(start + 999), rolled=False)
-        while shelf.answer():
+        while store.answer():
             pass
     place = BEFORE_ALL_TIME
     for until in range(0, 5000, 250):
-        while (reading := read_all(tracker, shelf, place, until, 100)).keys:
+        while (reading := read_all(tracker, store, place, until, 100)).keys:
             place = reading.keys[-1]
             assert time_of(place) <= until
         assert reading.next_ms == until + 1
@@ -270,7 +270,7 @@ def test_memory_holds_what_comes_due_next() -> None:
 
 
 def test_what_is_due_already_is_the_readers() -> None:
-    tracker = BucketDelayedDeliveryTracker(TOPIC, FakeShelf(), SMALL)
+    tracker = BucketDelayedDeliveryTracker(TOPIC, FakeSegmentStore(), SMALL)
     tracker.read(BEFORE_ALL_TIME, 50, 10, lambda error: None)
     late = due_key(50, Position(3))
     assert tracker.add([late], Position(3), rolled=False) == NEVER_MS
@@ -279,17 +279,17 @@ def test_what_is_due_already_is_the_readers() -> None:
 
 
 def test_a_failed_read_is_told() -> None:
-    shelf = FakeShelf()
-    tracker = BucketDelayedDeliveryTracker(TOPIC, shelf, SMALL)
+    store = FakeSegmentStore()
+    tracker = BucketDelayedDeliveryTracker(TOPIC, store, SMALL)
     keys: list[DueKey] = [due_key(n, Position(n)) for n in range(6)]
     tracker.add(keys, Position(5), rolled=False)
-    assert shelf.answer()
+    assert store.answer()
     told: list[StoreFailed | None] = []
     assert tracker.read(BEFORE_ALL_TIME, 9, 9, told.append) is None
     assert tracker.read(BEFORE_ALL_TIME, 9, 9, told.append) is None
-    shelf.fails = True
-    assert shelf.answer()
-    assert not shelf.answer(), "asked for once"
+    store.fails = True
+    assert store.answer()
+    assert not store.answer(), "asked for once"
     assert [type(each) for each in told] == [StoreFailed]
-    shelf.fails = False
-    assert read_all(tracker, shelf, BEFORE_ALL_TIME, 9, 9).keys == keys[:3]
+    store.fails = False
+    assert read_all(tracker, store, BEFORE_ALL_TIME, 9, 9).keys == keys[:3]

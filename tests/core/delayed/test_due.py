@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import Position
 from arneb_core.delayed.due_cache import ENTRY_BYTES, DueCache
-from arneb_core.delayed.unsealed import LooseKeys
+from arneb_core.delayed.unsealed import UnsealedKeys
 from arneb_core.log.log import Read, Runs
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.due_key import DueKey, due_key
@@ -236,28 +236,28 @@ LOOSE_OPS = st.lists(
 
 @given(LOOSE_OPS)
 def test_loose_keys_are_a_sorted_list(ops: list[tuple[Any, ...]]) -> None:
-    loose, model, place = LooseKeys(), list[DueKey](), 0
+    unsealed, model, place = UnsealedKeys(), list[DueKey](), 0
     for op in ops:
         match op:
             case ("add", times):
                 keys = [due_key(at, Position(place + n)) for n, at in enumerate(times)]
                 place += len(times)
-                loose.add(keys)
+                unsealed.add(keys)
                 model = sorted(model + keys)
             case ("drop", at_ms, after):
                 end = due_key(at_ms, Position(0))
                 gone = [key for key in model if key <= end and place_in(key) <= after]
                 model = [key for key in model if key not in gone]
-                assert set(loose.drop(end, Position(after))) == set(map(place_in, gone))
+                assert set(unsealed.drop(end, Position(after))) == set(map(place_in, gone))
             case ("through", floor):
-                loose.drop_through(Position(floor))
+                unsealed.drop_through(Position(floor))
                 model = [key for key in model if place_in(key) > floor]
             case ("between", low, high, limit):
                 start, end = due_key(low, Position(0)), due_key(high, Position(0))
-                found, _ = loose.between(start, end, limit)
+                found, _ = unsealed.between(start, end, limit)
                 assert found == [key for key in model if start < key < end][:limit]
-        assert len(loose) == len(model)
-    assert loose.keys() == model
+        assert len(unsealed) == len(model)
+    assert unsealed.keys() == model
 
 
 def place_in(key: int) -> int:

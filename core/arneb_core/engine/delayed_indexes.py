@@ -1,4 +1,4 @@
-"""Restoring: a topic's delayed index as a start finds it.
+"""Delayed indexes: made for a topic, found again by a start, and kept in the store.
 
 The rule: the log is what counts. What buckets cover is believed if it is whole; what lies behind is
 looked for in the log; and an index that is damaged is thrown away and made anew from all of it, a
@@ -6,22 +6,29 @@ bucket at a time, so that memory does not grow with it.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final
 
+from pyroaring import BitMap64
+
+from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.position import BEFORE_ALL, Position, render
 from arneb_core.api.settings import DelayedSettings, TrackerKind
 from arneb_core.delayed.bucket import Bucket, Put, all_members, sealed
 from arneb_core.delayed.buckets import BucketDelayedDeliveryTracker
 from arneb_core.delayed.index import DelayedIndex
 from arneb_core.delayed.memory import InMemoryDelayedDeliveryTracker
-from arneb_core.delayed.segment_store import TopicShelf
+from arneb_core.delayed.segment_store import SegmentName, Segments
 from arneb_core.delayed.tracker import DelayedDeliveryTracker
+from arneb_core.engine.request import Request
+from arneb_core.engine.topic import LogTopic
 from arneb_core.store.changes import Changes
 from arneb_core.store.delayed_rows import (
     pack_through,
     unpack_head,
     unpack_members,
+    unpack_segment,
     unpack_through,
 )
 from arneb_core.store.due_key import DueKey, keys_in, place_of
@@ -32,13 +39,11 @@ from arneb_core.store.schema import (
     TopicId,
     bucket_key,
     parse_delayed_key,
+    segment_key,
     through_key,
     topic_prefix,
 )
 from arneb_core.store.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from arneb_core.engine.topic import LogTopic
 
 Commit = Callable[[Changes], Awaitable[None]]
 """Has rows committed with whatever else is waiting, and waits for that."""
@@ -49,27 +54,27 @@ STRAY_ROWS_MAX: Final = 1_000
 logger = logging.getLogger(__name__)
 
 
-def new_index(topic: "LogTopic", settings: DelayedSettings) -> DelayedIndex:
+def new_index(topic: LogTopic, settings: DelayedSettings) -> DelayedIndex:
     """The index of a topic that has had no delayed entry until now."""
     tracker: DelayedDeliveryTracker
     if topic.durable and settings.tracker is TrackerKind.BUCKET:
         through = topic.last or BEFORE_ALL
         tracker = BucketDelayedDeliveryTracker(
-            topic.id, TopicShelf(topic), settings, through=through
+            topic.id, TopicSegmentStore(topic), settings, through=through
         )
     else:
         tracker = InMemoryDelayedDeliveryTracker()
     return DelayedIndex(topic, tracker, settings)
 
 
-def first_row(topic: "LogTopic") -> Put:
+def first_row(topic: LogTopic) -> Put:
     """What says that the log has no delayed entry up to where the index begins."""
     assert topic.delayed is not None, f"expected an index of {topic!r}"
     return Table.DELAYED, through_key(topic.id), pack_through(topic.delayed.since)
 
 
 async def restore_index(
-    topic: "LogTopic", store: Store, settings: DelayedSettings, commit: Commit
+    topic: LogTopic, store: Store, settings: DelayedSettings, commit: Commit
 ) -> DelayedIndex:
     """The index of a durable topic that may have delayed entries. Raises :class:`.CommitFailed`."""
     tracker: DelayedDeliveryTracker
@@ -83,7 +88,7 @@ async def restore_index(
 
 
 async def _restore_buckets(
-    topic: "LogTopic", store: Store, settings: DelayedSettings, commit: Commit
+    topic: LogTopic, store: Store, settings: DelayedSettings, commit: Commit
 ) -> BucketDelayedDeliveryTracker:
     try:
         with store.snapshot() as snapshot:
@@ -95,20 +100,25 @@ async def _restore_buckets(
     for start in range(0, len(stray), STRAY_ROWS_MAX):
         rows = [(Table.DELAYED, key) for key in stray[start : start + STRAY_ROWS_MAX]]
         await commit(Changes(deletes=rows))
-    loose: list[DueKey] = []
+    unsealed: list[DueKey] = []
     floor = topic.log.ledgers.floor
     known = all_members(buckets)
     with store.snapshot() as snapshot:
         for keys in _delayed(topic, snapshot, max(through, floor)):
-            loose += [key for key in keys if place_of(key) not in known]
-            if len(loose) >= settings.seal_entries:
+            unsealed += [key for key in keys if place_of(key) not in known]
+            if len(unsealed) >= settings.seal_entries:
                 last = Position(max(map(place_of, keys)))
-                made, rows_of_it = _sealed(topic.id, settings, buckets, sorted(loose), last)
+                made, rows_of_it = _sealed(topic.id, settings, buckets, sorted(unsealed), last)
                 await commit(rows_of_it)
                 buckets.append(made)
-                loose, through = [], last
+                unsealed, through = [], last
     return BucketDelayedDeliveryTracker(
-        topic.id, TopicShelf(topic), settings, buckets=buckets, loose=loose, through=through
+        topic.id,
+        TopicSegmentStore(topic),
+        settings,
+        buckets=buckets,
+        unsealed=unsealed,
+        through=through,
     )
 
 
@@ -126,7 +136,7 @@ def _sealed(
     return made, Changes(puts=[*rows, covered])
 
 
-def _delayed(topic: "LogTopic", snapshot: Snapshot, after: Position) -> Iterator[list[DueKey]]:
+def _delayed(topic: LogTopic, snapshot: Snapshot, after: Position) -> Iterator[list[DueKey]]:
     """The keys of the delayed entries behind ``after``, block by block."""
     for place, entries in snapshot.iter_blocks(topic.id, Position(after + 1)):
         keys = keys_in(place, entries)
@@ -165,3 +175,58 @@ def _read(snapshot: Snapshot, topic_id: TopicId) -> tuple[Position, list[Bucket]
             raise ValueError(f"topic {topic_id}: bucket {number} to {where} miscounts")
         buckets.append(bucket)
     return through, buckets, stray
+
+
+class TopicSegmentStore:
+    """The segments of a durable topic's index."""
+
+    def __init__(self, topic: LogTopic) -> None:
+        self._topic = topic
+
+    def __repr__(self) -> str:
+        return f"<TopicSegmentStore of {self._topic.name}>"
+
+    def put(self, rows: Sequence[Put], done: Callable[[CommitFailed | None], None]) -> None:
+        """Write and delete ``rows``, unless the topic is going."""
+        topic = self._topic
+        if topic.fenced or topic.gone:
+            done(StoreFailed(f"{topic!r} is being deleted"))
+            return
+        request = Request(lambda error, firsts: done(error))
+        request.puts = rows
+        topic.engine.submit(request)
+
+    def get(
+        self, names: Sequence[SegmentName], then: Callable[[Segments | StoreFailed], None]
+    ) -> None:
+        """Read segments, off the event loop."""
+        topic_id = self._topic.id
+
+        def job(snapshot: Snapshot) -> Segments:
+            found: Segments = {}
+            for bucket, segment in names:
+                value = snapshot.get(Table.DELAYED, segment_key(topic_id, bucket, segment))
+                with suppress(ValueError):
+                    if value is not None:
+                        found[bucket, segment] = unpack_segment(value)
+            return found
+
+        what = f"the delayed index of {self._topic.name}"
+        self._topic.engine.reader.ask(what, job, then)
+
+    def look_up(
+        self, members: BitMap64, then: Callable[[list[DueKey] | StoreFailed], None]
+    ) -> None:
+        """Read out of the log when the entries at ``members`` come due, off the event loop."""
+        topic_id = self._topic.id
+        first, last = Position(members.min()), Position(members.max())
+
+        def job(snapshot: Snapshot) -> list[DueKey]:
+            return [
+                key
+                for place, entries in snapshot.iter_blocks(topic_id, first, last)
+                for key in keys_in(place, entries)
+                if place_of(key) in members
+            ]
+
+        self._topic.engine.reader.ask(f"the log of {self._topic.name}", job, then)
