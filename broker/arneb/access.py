@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from arneb.config import Config, Listen
 from arneb_amqp.config import GUEST, User
-from arneb_pulsar.identity.passwords import ShutOut
+from arneb_pulsar.authentication.passwords import ShutOut
 
 EVERYBODY = "open to everybody who can reach it"
 

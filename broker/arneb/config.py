@@ -254,7 +254,7 @@ def _check_files(config: Config) -> None:
     wanted = {where: tls for where, tls in tables.items() if tls.listen is not None}
     if not wanted and not config.pulsar.authentication.methods:
         return
-    from arneb_pulsar.identity.files import read_proofs, read_tls
+    from arneb_pulsar.authentication.files import read_proofs, read_tls
 
     where = "pulsar.authentication"
     try:

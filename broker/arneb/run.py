@@ -32,8 +32,8 @@ from arneb_core.engine.engine import Engine, open_engine
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from arneb_pulsar.identity.files import Proofs
-    from arneb_pulsar.server.door import Door
+    from arneb_pulsar.authentication.files import Proofs
+    from arneb_pulsar.server import PulsarServer
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -121,16 +121,17 @@ class Shared:
     @cached_property
     def proofs(self) -> "Proofs":
         """What clients of Pulsar and of the HTTP ports prove themselves by."""
-        from arneb_pulsar.identity.files import read_proofs
+        from arneb_pulsar.authentication.files import read_proofs
 
         return read_proofs(self.config.pulsar.authentication)
 
     @cached_property
-    def pulsar(self) -> "Door":
-        """Pulsar's door, which its clients come through and its administrators look after."""
-        from arneb_pulsar.server.serving import make_door
+    def pulsar(self) -> "PulsarServer":
+        """Pulsar's server, whose context its administrators look after."""
+        from arneb_pulsar.server import PulsarServer
+        from arneb_pulsar.services.context import make_context
 
-        return make_door(self.core, self.config.pulsar)
+        return PulsarServer(make_context(self.core, self.config.pulsar))
 
 
 async def _serve_doors(core: Engine, config: Config, listeners: Listeners, say: Say) -> None:
@@ -173,7 +174,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     if secured := by_door.get("amqp-tls"):
         from arneb.handshakes import Handshakes
         from arneb_amqp.server.tls import SecuredListener
-        from arneb_pulsar.identity.files import read_tls
+        from arneb_pulsar.authentication.files import read_tls
 
         handshakes = Handshakes(read_tls(shared.config.amqp.tls))
         listeners += [SecuredListener(each, handshakes.secure) for each in secured]
@@ -195,24 +196,21 @@ async def _serve_amqp_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) 
 
 
 async def _serve_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
-    from arneb_pulsar.server import serve_pulsar
-
     listeners = shared.listeners.by_door["pulsar"]
-    door, (address, *_) = shared.pulsar, shared.listeners.addresses("pulsar")
-    door.service_url = door.service_url or f"pulsar://{address}"
-    await serve_pulsar(shared.core, listeners, door=shared.pulsar, task_status=task_status)
+    urls, (address, *_) = shared.pulsar.context.urls, shared.listeners.addresses("pulsar")
+    urls.plain = urls.plain or f"pulsar://{address}"
+    await shared.pulsar.serve(listeners, task_status=task_status)
 
 
 async def _serve_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
     from arneb.handshakes import Handshakes
-    from arneb_pulsar.identity.files import read_tls
-    from arneb_pulsar.server.serving import serve_tls
+    from arneb_pulsar.authentication.files import read_tls
 
     listeners = shared.listeners.by_door["pulsar-tls"]
-    door, (address, *_) = shared.pulsar, shared.listeners.addresses("pulsar-tls")
-    door.tls_service_url = door.tls_service_url or f"pulsar+ssl://{address}"
+    urls, (address, *_) = shared.pulsar.context.urls, shared.listeners.addresses("pulsar-tls")
+    urls.tls = urls.tls or f"pulsar+ssl://{address}"
     handshakes = Handshakes(read_tls(shared.config.pulsar.tls))
-    await serve_tls(shared.pulsar, listeners, handshakes.secure, task_status=task_status)
+    await shared.pulsar.serve_tls(listeners, handshakes.secure, task_status=task_status)
 
 
 async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
@@ -223,10 +221,10 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     table, users = shared.config.http, named_users(shared.config)
     if shared.proofs.required or users:
         from arneb.http.guarded import HEALTH, METRICS, Guarded
-        from arneb_pulsar.server.guard import Guard
+        from arneb_pulsar.services.authenticator import Authenticator
 
         opened = (HEALTH, METRICS) if table.open_metrics else (HEALTH,)
-        app = Guarded(app, Guard(shared.proofs), opened, users)
+        app = Guarded(app, Authenticator(shared.proofs), opened, users)
     listeners = shared.listeners.by_door["http"]
     await serve_http(app, listeners, table, task_status=task_status)
 
@@ -237,7 +235,7 @@ async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any
 
     table = shared.config.http_pulsar
     app = pulsar_admin_app(
-        shared.pulsar, shared.core, shared.alarms, open_metrics=table.open_metrics
+        shared.pulsar.context, shared.core, shared.alarms, open_metrics=table.open_metrics
     )
     listeners = shared.listeners.by_door["http-pulsar"]
     await serve_http(app, listeners, table, task_status=task_status)

@@ -1,11 +1,16 @@
-"""Settings of the Pulsar door; the broker reads them from its configuration file."""
+"""Settings of the Pulsar context; the broker reads them from its configuration file."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from arneb_pulsar.names import DEFAULT_NAMESPACE, parse_namespace
-from arneb_pulsar.places.policies import PARTITIONS_MAX, AutoTopicCreation, InactiveTopics, Policies
+from arneb_pulsar.namespaces.policies import (
+    PARTITIONS_MAX,
+    AutoTopicCreation,
+    InactiveTopics,
+    Policies,
+)
 from arneb_pulsar.schemas.compatibility import Strategy
 
 NOT_NEGATIVE: Final = ("max_unacked_messages_per_consumer", "max_unacked_messages_per_subscription")
@@ -154,6 +159,10 @@ class PulsarConfig:
         for name in POSITIVE:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: expected more than 0, got {getattr(self, name)}")
+
+    def advertises(self, url: str) -> bool:
+        """The settings name this URL as one to be told."""
+        return url in (self.advertised_url, self.advertised_tls_url)
 
     @property
     def policies(self) -> Policies:

@@ -13,12 +13,23 @@ PERSISTENT: Final = "persistent"
 NON_PERSISTENT: Final = "non-persistent"
 DEFAULT_NAMESPACE: Final = "public/default"
 
+DOMAINS: Final = (PERSISTENT, NON_PERSISTENT)
+
 NAME_BYTES_MAX: Final = 1024
 """A whole topic name, or a subscription's. Pulsar sets no bound. The longest name of an AMQP
 queue, percent-encoded, needs about 800."""
 
 ENTITY: Final = re.compile(r"[-=:.\w]+")
 """Pulsar's rule for the names of tenants and namespaces."""
+
+AMQP_SUBSCRIPTION: Final = "amqp"
+"""The subscription of an AMQP queue. Pulsar consumers may join it; only AMQP removes it."""
+
+COMPACTION: Final = "__compaction"
+"""The subscription whose acknowledged entries are the superseded ones; Pulsar's own name."""
+
+RESERVED_SUBSCRIPTIONS: Final = frozenset({AMQP_SUBSCRIPTION, COMPACTION})
+"""Subscriptions that policies and clients of Pulsar do not remove or move on."""
 
 PARTITION: Final = re.compile(r".+-partition-(0|[1-9][0-9]{0,8})", re.DOTALL)
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -92,6 +103,14 @@ def parse_topic(name: str) -> TopicName:
     if not local.strip() or CONTROL.search(local):
         raise InvalidTopicName(f"expected a topic's own name, got {local!r}")
     return TopicName(domain, parse_namespace(f"{tenant}/{namespace}"), local)
+
+
+def topic_name_of(name: str) -> TopicName | None:
+    """The topic that ``name`` means; None for one that Pulsar cannot name."""
+    try:
+        return parse_topic(name)
+    except InvalidTopicName:
+        return None
 
 
 def parse_namespace(name: str) -> str:

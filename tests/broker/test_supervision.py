@@ -11,7 +11,7 @@ from typing import Any
 import pika
 import pytest
 import trio
-from tests.pulsar_frontend.server.client import RawClient
+from tests.pulsar_frontend.client import RawClient
 
 from arneb import run
 from arneb.config import load_config
@@ -23,7 +23,7 @@ from arneb_core.api.supervision import BackOff
 from arneb_core.engine import maintenance
 from arneb_core.testing.awaits import FaultyAwaits
 from arneb_core.testing.engine_kit import append
-from arneb_pulsar.server import keeper
+from arneb_pulsar.services import policy_enforcer
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandConnect, CommandConnected
 
 TASKS = {
@@ -142,7 +142,7 @@ class Running:
         engine._upkeep.try_again(topic.subscriptions["s"])  # type: ignore[arg-type]
         engine._upkeep.room_is_short = True
         engine.wake_at(topic.subscriptions["s"], 1)  # type: ignore[arg-type]
-        self.shared.pulsar.compactor.want(topic)
+        self.shared.pulsar.context.compactor.want(topic)
 
     async def serves(self) -> None:
         """All doors serve."""
@@ -167,7 +167,7 @@ async def test_every_await_of_every_background_task_may_fail(
         (maintenance, "SHORT_OF_ROOM_S"),
         (maintenance, "READ_RETRY_S"),
         (maintenance, "ALARM_WAIT_S_MAX"),
-        (keeper, "COMPACTION_CHECK_S"),
+        (policy_enforcer, "COMPACTION_CHECK_S"),
     ):
         monkeypatch.setattr(module, name, 0.05)
     monkeypatch.setattr(run, "_break_off_after", lambda seconds, say: None)

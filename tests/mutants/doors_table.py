@@ -7,26 +7,24 @@ from tests.mutants.table import Mutant
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 BROKER: Final = "broker/arneb/"
-IDENTITY_TESTS: Final = ("tests/pulsar_frontend/identity/test_identity.py",)
+IDENTITY_TESTS: Final = ("tests/pulsar_frontend/authentication/test_authentication.py",)
 HTTP_TESTS: Final = ("tests/broker/test_http_server.py",)
 ROOM_TESTS: Final = ("tests/pulsar_frontend/server/test_room.py",)
 
 DOOR_MUTANTS: Final = (
     Mutant(
         "all requests of a read are answered, room or not",
-        PULSAR + "server/peer.py",
-        "            self._perform(self._session.go_on(trio.current_time(), clock_ms()))\n"
-        "            self._outbox.wake()\n"
+        PULSAR + "server/connection.py",
+        "self._clock.wall_ms()))\n"
+        "            self._writer.wake()\n"
         "            if self._must_pause():\n",
-        "            self._perform(self._session.go_on(trio.current_time(), clock_ms()))\n"
-        "            self._outbox.wake()\n"
-        "            if False:\n",
+        "self._clock.wall_ms()))\n            self._writer.wake()\n            if False:\n",
         ROOM_TESTS,
     ),
     Mutant(
         "lists are made without room for them",
         PULSAR + "server/listings.py",
-        "            await self._peer.room()\n            pattern = effect.pattern\n",
+        "            await self._connection.room()\n            pattern = effect.pattern\n",
         "            pattern = effect.pattern\n",
         ROOM_TESTS,
     ),
@@ -60,7 +58,7 @@ DOOR_MUTANTS: Final = (
     ),
     Mutant(
         "what is no hash is the password",
-        PULSAR + "identity/passwords.py",
+        PULSAR + "authentication/passwords.py",
         "            right = hashed is not None and self._context.verify(password, hashed)\n",
         "            right = hashed is not None and self._context.verify(password, hashed)\n"
         "            right = right or any(\n"
@@ -70,7 +68,7 @@ DOOR_MUTANTS: Final = (
     ),
     Mutant(
         "passwords in the clear are a kind of hash",
-        PULSAR + "identity/passwords.py",
+        PULSAR + "authentication/passwords.py",
         '    "bcrypt", "sha256_crypt",',
         '    "plaintext", "bcrypt", "sha256_crypt",',
         IDENTITY_TESTS,

@@ -11,9 +11,9 @@ from typing import Final
 from tests.mutants.table import CORE, Mutant
 
 AMQP_TOPOLOGY: Final = "amqp_frontend/arneb_amqp/topology/"
-PULSAR_SERVER: Final = "pulsar_frontend/arneb_pulsar/server/"
+PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 GOING_TESTS: Final = ("tests/core/test_topics_that_go.py",)
-PULSAR_GOING_TESTS: Final = ("tests/pulsar_frontend/server/test_topics_that_go.py",)
+PULSAR_GOING_TESTS: Final = ("tests/pulsar_frontend/services/test_topic_lifecycle.py",)
 QUEUE_GOING_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_queues_that_go.py",)
 
 PROMISES_MUTANTS: Final = (
@@ -33,9 +33,9 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "an idle topic goes though a producer came meanwhile",
-        PULSAR_SERVER + "keeper.py",
-        "                    await self._door.drop(name, only_if=idle)\n",
-        "                    await self._door.drop(name)\n",
+        PULSAR + "services/policy_enforcer.py",
+        "                    await drop(self._context, name, only_if=idle)\n",
+        "                    await drop(self._context, name)\n",
         PULSAR_GOING_TESTS,
     ),
     Mutant(
@@ -78,21 +78,21 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "an exclusive queue is anybody's",
-        PULSAR_SERVER + "door.py",
+        PULSAR + "services/topic_access.py",
         "    if owner is not None:\n",
         "    if False:\n",
-        ("tests/pulsar_frontend/server/test_exclusive_topics.py",),
+        ("tests/pulsar_frontend/services/test_topic_access.py",),
     ),
     Mutant(
         "a proof that was to end by a clock that was set does not",
-        "pulsar_frontend/arneb_pulsar/session/proving.py",
-        "            self.deadline = self._outlet.now + min(left_s, LOOK_S)\n",
-        "            self.deadline = self._outlet.now + left_s\n",
-        ("tests/pulsar_frontend/session/test_proving.py",),
+        "pulsar_frontend/arneb_pulsar/session/authentication.py",
+        "            self.deadline = self._output.now + min(left_s, LOOK_S)\n",
+        "            self.deadline = self._output.now + left_s\n",
+        ("tests/pulsar_frontend/session/test_authentication.py",),
     ),
     Mutant(
         "a partition comes back while its topic goes",
-        PULSAR_SERVER + "topics.py",
+        PULSAR + "services/topics.py",
         "        if not create or topic.base in self._leaving:\n",
         "        if not create:\n",
         PULSAR_GOING_TESTS,
@@ -134,10 +134,11 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "a queue goes because it is idle",
-        PULSAR_SERVER + "keeper.py",
-        "        if self._door.producers.of(topic) or AMQP_SUBSCRIPTION in topic.subscriptions:\n",
-        "        if self._door.producers.of(topic):\n",
-        ("tests/pulsar_frontend/server/test_keeper.py",),
+        PULSAR + "services/policy_enforcer.py",
+        "        if self._context.producers.of(topic)"
+        " or AMQP_SUBSCRIPTION in topic.subscriptions:\n",
+        "        if self._context.producers.of(topic):\n",
+        ("tests/pulsar_frontend/services/test_policy_enforcer.py",),
     ),
     Mutant(
         "what is new waits behind a group that waits",

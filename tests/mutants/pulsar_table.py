@@ -8,29 +8,29 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
-DEDUPLICATION_TESTS: Final = ("tests/pulsar_frontend/server/test_deduplication.py",)
-ACCESS_TESTS: Final = ("tests/pulsar_frontend/server/test_access.py",)
+DEDUPLICATION_TESTS: Final = ("tests/pulsar_frontend/services/test_deduplication.py",)
+ACCESS_TESTS: Final = ("tests/pulsar_frontend/services/test_producers.py",)
 SCHEMA_TESTS: Final = (
-    "tests/pulsar_frontend/server/test_schemas.py",
+    "tests/pulsar_frontend/services/test_schemas.py",
     "tests/pulsar_frontend/schemas/test_compatibility.py",
 )
 IDENTITY_TESTS: Final = (
-    "tests/pulsar_frontend/identity/test_identity.py",
-    "tests/pulsar_frontend/session/test_proving.py",
-    "tests/pulsar_frontend/server/test_guard.py",
+    "tests/pulsar_frontend/authentication/test_authentication.py",
+    "tests/pulsar_frontend/session/test_authentication.py",
+    "tests/pulsar_frontend/services/test_authenticator.py",
 )
 WATCHING_TESTS: Final = (
-    "tests/pulsar_frontend/session/test_watching.py",
-    "tests/pulsar_frontend/server/test_watchers.py",
+    "tests/pulsar_frontend/session/test_watchers.py",
+    "tests/pulsar_frontend/services/test_watchers.py",
 )
 
 CLIENT_TESTS: Final = ("tests/pulsar_frontend/session/test_client.py",)
-THROTTLE_TESTS: Final = "tests/pulsar_frontend/server/test_throttles.py"
+THROTTLE_TESTS: Final = "tests/pulsar_frontend/services/test_throttles.py"
 
 PULSAR_MUTANTS: Final = (
     Mutant(
         "an epoch is told before it is on disk",
-        PULSAR + "server/producers.py",
+        PULSAR + "services/producers.py",
         "        self._core.commit(unit, partial(self._epoch_stored, claim, epoch))\n",
         "        self._core.commit(unit, lambda error: None)\n"
         "        self._epoch_stored(claim, epoch, None)\n",
@@ -52,29 +52,29 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "how far a producer got is forgotten by a restart",
-        PULSAR + "server/deduplication.py",
+        PULSAR + "services/deduplication.py",
         "batch.entries, done, batch.messages, metadata)\n",
         "batch.entries, done, batch.messages)\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
         "what follows does not wait for what may fail",
-        PULSAR + "server/deduplication.py",
+        PULSAR + "services/deduplication.py",
         "        if not self._flying:\n            self._fly()\n",
         "        self._fly()\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
         "a failed message is taken for a duplicate",
-        PULSAR + "server/deduplication.py",
+        PULSAR + "services/deduplication.py",
         "        if error is None and not self.ended:\n            for name, reach in reaches:\n",
         "        if not self.ended:\n            for name, reach in reaches:\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
         "the second chunk of a message is a duplicate of the first",
-        PULSAR + "server/deduplication.py",
-        "        if index not in outcome.chunks or _is_last_chunk(entry):\n",
+        PULSAR + "services/deduplication.py",
+        "        if index not in sent.chunks or _is_last_chunk(entry):\n",
         "        if True or _is_last_chunk(entry):\n",
         DEDUPLICATION_TESTS,
     ),
@@ -108,14 +108,14 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "a consumer's schema is not checked",
-        PULSAR + "server/attaching.py",
+        PULSAR + "server/attachments.py",
         "            await schemas.check_consumer(name, schema)\n",
         "            pass\n",
         SCHEMA_TESTS,
     ),
     Mutant(
         "a token does not expire",
-        PULSAR + "identity/tokens.py",
+        PULSAR + "authentication/tokens.py",
         "    if expires is not None and now_s >= expires:\n",
         "    if expires is not None and now_s < 0:\n",
         IDENTITY_TESTS,
@@ -129,14 +129,14 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "administrators need no proof",
-        PULSAR + "server/guard.py",
+        PULSAR + "services/authenticator.py",
         "            return False\n        return True\n",
         "            return True\n        return True\n",
         IDENTITY_TESTS,
     ),
     Mutant(
         "a watcher does not hear of what goes",
-        PULSAR + "session/watching.py",
+        PULSAR + "session/watchers.py",
         "        if came is known:\n",
         "        if known or not came:\n",
         WATCHING_TESTS,
@@ -165,21 +165,21 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "whoever sent too much is heard all the same",
-        PULSAR + "server/peer.py",
-        "            or self.publishing.silent_until > 0\n",
+        PULSAR + "server/connection.py",
+        "            or self._effects.publishing.silent_until > 0\n",
         "",
         (THROTTLE_TESTS,),
     ),
     Mutant(
         "what was known before a start outlives deduplication being turned off",
-        PULSAR + "server/deduplication.py",
+        PULSAR + "services/deduplication.py",
         "        kept = self._kept.pop(topic.id, None)\n",
         "        kept = None\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
         "what is sent when deduplication is turned off overtakes what waits",
-        PULSAR + "server/deduplication.py",
+        PULSAR + "services/deduplication.py",
         "            if present.idle:\n",
         "            if True:\n",
         DEDUPLICATION_TESTS,
@@ -187,7 +187,7 @@ PULSAR_MUTANTS: Final = (
     Mutant(
         "a rate is forgotten by a restart",
         PULSAR + "server/requests.py",
-        "        self._door.throttles.refresh(topic)\n",
+        "        self._context.throttles.refresh(topic)\n",
         "",
         (THROTTLE_TESTS,),
     ),

@@ -13,7 +13,7 @@ from tests.mutants.table import BATCH_TESTS, CORE, ENGINE_TESTS, Mutant
 
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 AMQP: Final = "amqp_frontend/arneb_amqp/"
-SERVING_TESTS: Final = ("tests/pulsar_frontend/server/test_serving.py",)
+SERVING_TESTS: Final = ("tests/pulsar_frontend/server/test_listener.py",)
 PUBLISHING_TESTS: Final = ("tests/amqp_frontend/session/publish/test_publisher.py",)
 
 SEMANTICS_MUTANTS: Final = (
@@ -47,38 +47,38 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "an ack of one message of a batch takes the batch",
-        PULSAR + "server/receivers.py",
-        "                self.consumer.acknowledge_messages(place, mask, done)\n",
-        "                self.consumer.acknowledge([place], done)\n",
+        PULSAR + "server/consumers.py",
+        "                consumer.acknowledge_messages(position, mask, done)\n",
+        "                consumer.acknowledge([position], done)\n",
         SERVING_TESTS,
     ),
     Mutant(
         "what was stored is stored again",
-        PULSAR + "server/deduplication.py",
+        PULSAR + "services/deduplication.py",
         "        if sequence <= highest:\n",
         "        if False:\n",
-        ("tests/pulsar_frontend/server/test_deduplication.py",),
+        ("tests/pulsar_frontend/services/test_deduplication.py",),
     ),
     Mutant(
         "individual acks are ignored",
-        PULSAR + "server/receivers.py",
+        PULSAR + "server/consumers.py",
         "        whole, partial = effect.whole, effect.partial\n",
         "        whole, partial = effect.whole[:0], effect.partial[:0]\n",
         SERVING_TESTS,
     ),
     Mutant(
         "cumulative acks are ignored",
-        PULSAR + "server/receivers.py",
-        "        self.consumer.acknowledge_until(effect.place, effect.mask, done)\n",
-        "        self.consumer.acknowledge([], done)\n",
+        PULSAR + "server/consumers.py",
+        "    attached.consumer.acknowledge_until(effect.place, effect.mask, done)\n",
+        "    attached.consumer.acknowledge([], done)\n",
         SERVING_TESTS,
     ),
     Mutant(
         "who reads compacted reads everything",
-        PULSAR + "server/attaching.py",
+        PULSAR + "server/attachments.py",
         "                if effect.compacted:\n",
         "                if False:\n",
-        ("tests/pulsar_frontend/server/test_compaction.py",),
+        ("tests/pulsar_frontend/services/test_compactor.py",),
     ),
     Mutant(
         "every producer shares its topic",
@@ -89,7 +89,7 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "the last message id is off by one",
-        PULSAR + "server/door.py",
+        PULSAR + "services/topic_access.py",
         "(None, -1) if found is None else (found[0], ",
         "(None, -1) if found is None else (Position(found[0] - 1), ",
         SERVING_TESTS,
@@ -110,11 +110,11 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "every message of a shared subscription comes twice",
-        PULSAR + "session/consuming.py",
-        "            self._outlet.deliver(consumer.messages(event.run, checked=checked))\n",
+        PULSAR + "session/consumers.py",
+        "            self._output.deliver(consumer.messages(event.run, checked=checked))\n",
         "            for _ in range(2 if consumer.shares else 1):\n"
-        "                self._outlet.deliver(consumer.messages(event.run, checked=checked))\n",
-        ("tests/pulsar_frontend/session/test_consuming.py",),
+        "                self._output.deliver(consumer.messages(event.run, checked=checked))\n",
+        ("tests/pulsar_frontend/session/test_consumers.py",),
     ),
     Mutant(
         "what is left of a half-acknowledged batch is not said",

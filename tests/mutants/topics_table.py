@@ -5,31 +5,31 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
-SERVER_TESTS: Final = "tests/pulsar_frontend/server/"
-ADMIN_TESTS: Final = (SERVER_TESTS + "test_admin.py",)
-KEEPER_TESTS: Final = (SERVER_TESTS + "test_keeper.py",)
-COMPACTION_TESTS: Final = (SERVER_TESTS + "test_compaction.py",)
-NON_PERSISTENT_TESTS: Final = (SERVER_TESTS + "test_non_persistent.py",)
-POLICY_TESTS: Final = ("tests/pulsar_frontend/places/test_policies.py",)
+TESTS: Final = "tests/pulsar_frontend/"
+ADMIN_TESTS: Final = (TESTS + "admin/test_admin.py",)
+KEEPER_TESTS: Final = (TESTS + "services/test_policy_enforcer.py",)
+COMPACTION_TESTS: Final = (TESTS + "services/test_compactor.py",)
+NON_PERSISTENT_TESTS: Final = (TESTS + "server/test_non_persistent.py",)
+POLICY_TESTS: Final = ("tests/pulsar_frontend/namespaces/test_policies.py",)
 
 TOPIC_MUTANTS: Final = (
     Mutant(
         "a partition beyond the last is made",
-        PULSAR + "server/topics.py",
+        PULSAR + "services/topics.py",
         "        elif topic.partition >= partitions:\n",
         "        elif topic.partition > partitions + 9:\n",
         ADMIN_TESTS,
     ),
     Mutant(
         "new partitions lack the subscriptions of the first",
-        PULSAR + "server/topics.py",
+        PULSAR + "services/topics.py",
         "            for index in range(present.partitions, partitions)\n",
         "            for index in range(0)\n",
         ADMIN_TESTS,
     ),
     Mutant(
         "partitioned topics are forgotten by a restart",
-        PULSAR + "places/registry.py",
+        PULSAR + "services/namespaces.py",
         "        self._partitioned = {\n"
         '            name: Partitioned(each["partitions"], each.get("properties", {}))\n',
         "        self._partitioned = {\n"
@@ -38,7 +38,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "what cannot be made durable is there all the same",
-        PULSAR + "places/registry.py",
+        PULSAR + "services/namespaces.py",
         "            await self._put(\n                PARTITIONED + str(topic),\n",
         "            self._partitioned[str(topic)] = made\n"
         "            await self._put(\n                PARTITIONED + str(topic),\n",
@@ -68,7 +68,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "the namespace wins over the topic",
-        PULSAR + "places/policies.py",
+        PULSAR + "namespaces/policies.py",
         "        said = {name: value for name, value in own.items() if value is not None}\n",
         "        said = {\n            name: value\n            for name, value in own.items()\n"
         "            if getattr(above, name) is None\n        }\n",
@@ -76,15 +76,15 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "how long messages live is forgotten by a restart",
-        PULSAR + "server/serving.py",
-        "    door.keeper.begin()\n",
+        PULSAR + "services/context.py",
+        "    context.topic_policies.apply_all()\n",
         "",
         KEEPER_TESTS,
     ),
     Mutant(
         "messages of AMQP queues expire by Pulsar's policies",
-        PULSAR + "server/keeper.py",
-        "            if each.name not in OWNED:\n                each.limit(",
+        PULSAR + "services/topic_policies.py",
+        "            if each.name not in RESERVED_SUBSCRIPTIONS:\n                each.limit(",
         "            if True:\n                each.limit(",
         KEEPER_TESTS,
     ),
@@ -97,35 +97,35 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "evictions take from AMQP queues",
-        PULSAR + "server/keeper.py",
-        " and each.mark_delete < place and each.name not in OWNED:\n",
+        PULSAR + "services/quotas.py",
+        " and each.mark_delete < place and not is_ours:\n",
         " and each.mark_delete < place:\n",
         KEEPER_TESTS,
     ),
     Mutant(
         "an eviction goes to the quota and no further",
-        PULSAR + "places/backlog.py",
+        PULSAR + "namespaces/backlog.py",
         "EVICTED_TO: Final = 0.9\n",
         "EVICTED_TO: Final = 1.1\n",
         KEEPER_TESTS,
     ),
     Mutant(
         "idle topics of other doors go",
-        PULSAR + "server/keeper.py",
+        PULSAR + "services/policy_enforcer.py",
         " or topic.properties.get(MADE_BY) != PULSAR:\n",
         ":\n",
         KEEPER_TESTS,
     ),
     Mutant(
         "idle topics go with what they should keep",
-        PULSAR + "server/keeper.py",
+        PULSAR + "services/policy_enforcer.py",
         "            if now - since >= max(rule.seconds, kept_s(policies)):\n",
         "            if now - since >= rule.seconds:\n",
         KEEPER_TESTS,
     ),
     Mutant(
         "a terminated topic begins again after a restart",
-        PULSAR + "places/registry.py",
+        PULSAR + "services/namespaces.py",
         "        self.ended = {each.terminated for each in self._topics.values()"
         " if each.terminated}\n",
         "        self.ended: set[int] = set()\n",
@@ -133,17 +133,17 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "the end of a topic is told before everything is acknowledged",
-        PULSAR + "server/door.py",
-        "        if topic.id in self.registry.ended and not subscription.statistics()"
+        PULSAR + "services/topic_lifecycle.py",
+        "    if topic.id in context.namespaces.ended and not subscription.statistics()"
         ".backlog_entries:\n",
-        "        if topic.id in self.registry.ended:\n",
+        "    if topic.id in context.namespaces.ended:\n",
         KEEPER_TESTS,
     ),
     Mutant(
         "messages are added while the end of their topic becomes durable",
         PULSAR + "server/publishing.py",
-        "        if topic.id in door.registry.ended:\n",
-        "        if False and topic.id in door.registry.ended:\n",
+        "        if topic.id in context.namespaces.ended:\n",
+        "        if False and topic.id in context.namespaces.ended:\n",
         KEEPER_TESTS,
     ),
     Mutant(
@@ -162,21 +162,21 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "messages of non-persistent topics come back",
-        PULSAR + "server/attaching.py",
+        PULSAR + "server/attachments.py",
         "            acks=effect.topic.is_persistent,\n",
         "            acks=True,\n",
         NON_PERSISTENT_TESTS,
     ),
     Mutant(
         "the first message of a key stays",
-        PULSAR + "places/compaction.py",
+        PULSAR + "namespaces/compaction.py",
         "            if before is not None:\n                _add(self.superseded, *before)\n",
         "            if before is not None:\n                _add(self.superseded, place, index)\n",
-        ("tests/pulsar_frontend/places/test_compaction.py",),
+        ("tests/pulsar_frontend/namespaces/test_compaction.py",),
     ),
     Mutant(
         "what took a key away is marked before what it took away",
-        PULSAR + "server/compactor.py",
+        PULSAR + "services/compactor.py",
         "            await _mark(consumer, found, found.superseded)\n"
         "            await _mark(consumer, found, found.spent)\n",
         "            await _mark(consumer, found, found.spent)\n"
@@ -186,7 +186,7 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "the end of what is compacted is the end of the log",
         PULSAR + "server/requests.py",
-        "compacted=receiver.compacted",
+        "compacted=attached.compacted",
         "compacted=False",
         COMPACTION_TESTS,
     ),
@@ -199,8 +199,8 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "nobody compacts what is asked for",
-        PULSAR + "server/keeper.py",
-        '            nursery.start_soon(supervise, "compaction", self._door.compactor.run)\n',
+        PULSAR + "services/policy_enforcer.py",
+        '            nursery.start_soon(supervise, "compaction", self._context.compactor.run)\n',
         "            pass\n",
         COMPACTION_TESTS,
     ),

@@ -13,19 +13,19 @@ READER_TESTS: Final = ("tests/amqp_frontend/wire/test_fast.py",)
 SERVER_TESTS: Final = ("tests/amqp_frontend/server/test_turns.py",)
 HASH_TESTS: Final = ("tests/amqp_frontend/routing/test_consistent_hash.py",)
 
-TRANSLATING_TESTS: Final = ("tests/pulsar_frontend/session/test_translating.py",)
+TRANSLATING_TESTS: Final = ("tests/pulsar_frontend/session/test_translation.py",)
 
 TURNS_MUTANTS: Final = (
     Mutant(
         "a run from AMQP is translated in one turn",
-        "pulsar_frontend/arneb_pulsar/session/outlet.py",
+        "pulsar_frontend/arneb_pulsar/session/output.py",
         "            elif units <= 0:\n",
         "            elif units <= -(10**12):\n",
         TRANSLATING_TESTS,
     ),
     Mutant(
         "what is said behind a translation overtakes it",
-        "pulsar_frontend/arneb_pulsar/session/outlet.py",
+        "pulsar_frontend/arneb_pulsar/session/output.py",
         "        if self._behind:\n            self._behind.append(frames)\n",
         "        if not self:\n            self._behind.append(frames)\n",
         TRANSLATING_TESTS,
@@ -81,7 +81,7 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "a run's translation goes on whatever it costs",
-        "pulsar_frontend/arneb_pulsar/session/translating.py",
+        "pulsar_frontend/arneb_pulsar/session/translation.py",
         "(units > 0 or not entries)",
         "(units > 0 or entries is not None)",
         TRANSLATING_TESTS,
@@ -208,8 +208,8 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "a connection of Pulsar that is over stays until everything is collected",
-        "pulsar_frontend/arneb_pulsar/server/peer.py",
-        "        self._performers.clear()\n",
+        "pulsar_frontend/arneb_pulsar/server/connection.py",
+        "        del self._effects\n",
         "",
         ("tests/pulsar_frontend/server/test_given_up.py",),
     ),

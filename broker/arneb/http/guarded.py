@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb_amqp.config import User
-from arneb_pulsar.server.guard import Guard
+from arneb_pulsar.services.authenticator import Authenticator
 
 HEALTH: Final = "/healthz"
 METRICS: Final = "/metrics"
@@ -23,18 +23,18 @@ ASKED: Final = {"www-authenticate": 'Bearer, Basic realm="arneb"'}
 
 
 class Guarded:
-    """An application behind a guard; ``open_paths`` are for everybody. Besides those whom ``guard``
-    admits ``users`` may come, by their passwords."""
+    """An application behind authentication; ``open_paths`` are for everybody. Besides those whom
+    ``authenticator`` admits ``users`` may come, by their passwords."""
 
     def __init__(
         self,
         app: ASGIApp,
-        guard: Guard,
+        authenticator: Authenticator,
         open_paths: Collection[str] = (),
         users: Collection[User] = (),
     ) -> None:
         self._app = app
-        self._guard = guard
+        self._authenticator = authenticator
         self._open_paths = frozenset(open_paths)
         self._users = users
 
@@ -52,8 +52,10 @@ class Guarded:
         authorization = Headers(scope=scope).get("authorization", "")
         if self._is_user(scope, authorization):
             return True
-        # A guard that asks for nothing admits everybody, which users who are asked for forbid.
-        return (self._guard.asks or not self._users) and await self._guard.admits(authorization)
+        # One that asks for nothing admits everybody, which users who are asked for forbid.
+        return (self._authenticator.asks or not self._users) and await self._authenticator.admits(
+            authorization
+        )
 
     def _is_user(self, scope: Scope, authorization: str) -> bool:
         scheme, _, proof = authorization.partition(" ")

@@ -17,31 +17,37 @@ from arneb.http.connection import HOLD
 from arneb.http.guarded import METRICS, Guarded
 from arneb_pulsar.admin.api import answer
 from arneb_pulsar.admin.exchange import AdminError, no_need, refusal
-from arneb_pulsar.server.door import Door
+from arneb_pulsar.services.context import BrokerContext
 
 BODY_BYTES_MAX: Final = 1024 * 1024
 """Of a call; the largest document is a set of policies or a schema."""
 
 
 def pulsar_admin_app(
-    door: Door, core: ObservedCore, alarms: Alarms | None = None, *, open_metrics: bool = False
+    context: BrokerContext,
+    core: ObservedCore,
+    alarms: Alarms | None = None,
+    *,
+    open_metrics: bool = False,
 ) -> ASGIApp:
-    """The application over ``door``; figures are where Pulsar's are, too. Where clients must prove
-    who they are, so must administrators, and whoever reads figures unless they are open."""
+    """The application over ``context``; figures are where Pulsar's are, too. Where clients must
+    prove who they are, so must administrators, and whoever reads figures unless they are open."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1000, "reason": "not served here"})
             return
-        response = await _respond(door, Request(scope, receive))
+        response = await _respond(context, Request(scope, receive))
         await response(scope, receive, send)
 
     # Everything goes to the API's own router; Starlette sees to the life of the application.
     routes = [Route(METRICS, metrics_of(core, alarms)), Mount("/", app=app)]
-    return Guarded(Starlette(routes=routes), door.guard, (METRICS,) if open_metrics else ())
+    return Guarded(
+        Starlette(routes=routes), context.authenticator, (METRICS,) if open_metrics else ()
+    )
 
 
-async def _respond(door: Door, request: Request) -> Response:
+async def _respond(context: BrokerContext, request: Request) -> Response:
     # What is between the slashes may itself hold percent-encoded slashes.
     raw_path = request.scope.get("raw_path") or request.url.path.encode()
     body = bytearray()
@@ -55,7 +61,7 @@ async def _respond(door: Door, request: Request) -> Response:
         query = dict(request.query_params)
         host = request.headers.get("host", "localhost")
         hold = request.scope.get("extensions", {}).get(HOLD, no_need)
-        reply = await answer(door, request.method, path, query, bytes(body), host, hold)
+        reply = await answer(context, request.method, path, query, bytes(body), host, hold)
     kind = reply.kind if reply.body or reply.status != 204 else None
     response = Response(reply.body, status_code=reply.status, media_type=kind)
     # Java's client knows the properties of messages by the case of their header's letters only,

@@ -32,7 +32,7 @@ from arneb_pulsar.admin import (
 )
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, no_need, refusal
 from arneb_pulsar.admin.router import Router
-from arneb_pulsar.server.door import Door
+from arneb_pulsar.services.context import BrokerContext
 
 ROUTER: Final = Router(
     [
@@ -64,7 +64,7 @@ logger = logging.getLogger(__name__)
 
 
 async def answer(
-    door: Door,
+    context: BrokerContext,
     method: str,
     raw_path: str,
     query: Mapping[str, str],
@@ -76,7 +76,7 @@ async def answer(
     will take. Never raises but to be cancelled."""
     try:
         handler, names = ROUTER.find(method, raw_path)
-        return await handler(door, AdminRequest(names, query, body, host, hold))
+        return await handler(context, AdminRequest(names, query, body, host, hold))
     except AdminError as error:
         reply = refusal(error)
         if error.status == 405:

@@ -13,100 +13,100 @@ from arneb_pulsar.admin.exchange import (
 from arneb_pulsar.admin.lookup import as_reached
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.names import ENTITY
-from arneb_pulsar.server.door import Door
+from arneb_pulsar.services.context import BrokerContext
 
 
-async def list_clusters(door: Door, request: AdminRequest) -> AdminReply:
-    return document([door.config.cluster])
+async def list_clusters(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    return document([context.config.cluster])
 
 
-async def get_cluster(door: Door, request: AdminRequest) -> AdminReply:
-    _check_cluster(door, request)
+async def get_cluster(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    _check_cluster(context, request)
     urls = {
-        "brokerServiceUrl": as_reached(door.service_url, request.host),
-        "brokerServiceUrlTls": as_reached(door.tls_service_url, request.host),
+        "brokerServiceUrl": as_reached(context.urls.plain, request.host),
+        "brokerServiceUrlTls": as_reached(context.urls.tls, request.host),
     }
     found = {"serviceUrl": f"http://{request.host}", "authenticationType": None}
     return document(found | {name: url for name, url in urls.items() if url})
 
 
-async def list_brokers(door: Door, request: AdminRequest) -> AdminReply:
-    _check_cluster(door, request)
+async def list_brokers(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    _check_cluster(context, request)
     return document([request.host])
 
 
-async def list_all_brokers(door: Door, request: AdminRequest) -> AdminReply:
+async def list_all_brokers(context: BrokerContext, request: AdminRequest) -> AdminReply:
     return document([request.host])
 
 
-async def leader(door: Door, request: AdminRequest) -> AdminReply:
+async def leader(context: BrokerContext, request: AdminRequest) -> AdminReply:
     return document({"brokerId": request.host, "serviceUrl": f"http://{request.host}"})
 
 
-async def health(door: Door, request: AdminRequest) -> AdminReply:
+async def health(context: BrokerContext, request: AdminRequest) -> AdminReply:
     return text("ok")
 
 
-async def version(door: Door, request: AdminRequest) -> AdminReply:
-    return text(door.server_version)
+async def version(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    return text(context.server_version)
 
 
-def _check_cluster(door: Door, request: AdminRequest) -> None:
-    if request.names["cluster"] != door.config.cluster:
+def _check_cluster(context: BrokerContext, request: AdminRequest) -> None:
+    if request.names["cluster"] != context.config.cluster:
         raise AdminError(404, "Cluster does not exist")
 
 
 # Tenants
 
 
-async def list_tenants(door: Door, request: AdminRequest) -> AdminReply:
-    return document(door.registry.tenants)
+async def list_tenants(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    return document(context.namespaces.tenants)
 
 
-async def get_tenant(door: Door, request: AdminRequest) -> AdminReply:
-    name = _tenant(door, request)
-    known = door.registry.tenant(name)
+async def get_tenant(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = _tenant(context, request)
+    known = context.namespaces.tenant(name)
     roles = known.get("adminRoles", [])
-    return document({"adminRoles": roles, "allowedClusters": [door.config.cluster]})
+    return document({"adminRoles": roles, "allowedClusters": [context.config.cluster]})
 
 
-async def make_tenant(door: Door, request: AdminRequest) -> AdminReply:
+async def make_tenant(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = request.names["tenant"]
     if not ENTITY.fullmatch(name):
         raise AdminError(412, "Tenant name is not valid")
-    info = _tenant_info(door, request)
-    if name in door.registry.tenants:
+    info = _tenant_info(context, request)
+    if name in context.namespaces.tenants:
         raise AdminError(409, "Tenant already exist")
-    await door.registry.put_tenant(name, info)
+    await context.namespaces.put_tenant(name, info)
     return DONE
 
 
-async def change_tenant(door: Door, request: AdminRequest) -> AdminReply:
-    await door.registry.put_tenant(_tenant(door, request), _tenant_info(door, request))
+async def change_tenant(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    await context.namespaces.put_tenant(_tenant(context, request), _tenant_info(context, request))
     return DONE
 
 
-async def drop_tenant(door: Door, request: AdminRequest) -> AdminReply:
-    name = _tenant(door, request)
-    if door.registry.namespaces(name):
+async def drop_tenant(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = _tenant(context, request)
+    if context.namespaces.namespaces(name):
         raise AdminError(409, "The tenant still has active namespaces")
-    await door.registry.drop_tenant(name)
+    await context.namespaces.drop_tenant(name)
     return DONE
 
 
-def _tenant(door: Door, request: AdminRequest) -> str:
+def _tenant(context: BrokerContext, request: AdminRequest) -> str:
     name = request.names["tenant"]
-    if name not in door.registry.tenants:
+    if name not in context.namespaces.tenants:
         raise AdminError(404, "Tenant does not exist")
     return name
 
 
-def _tenant_info(door: Door, request: AdminRequest) -> dict[str, Any]:
+def _tenant_info(context: BrokerContext, request: AdminRequest) -> dict[str, Any]:
     info = request.json() if request.body else {}
     if not isinstance(info, dict):
         raise AdminError(400, "expected a JSON object")
-    clusters = info.get("allowedClusters") or [door.config.cluster]
-    if clusters != [door.config.cluster]:
+    clusters = info.get("allowedClusters") or [context.config.cluster]
+    if clusters != [context.config.cluster]:
         raise AdminError(412, "Clusters do not exist")
     roles = info.get("adminRoles") or []
     if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles):

@@ -4,21 +4,17 @@ The rule: a figure that is not known is left out, and rates are not kept: client
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.position import render
-from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.producers.access import AccessMode
-from arneb_pulsar.server.door import Door
-from arneb_pulsar.server.producers import ProducerClaim
-from arneb_pulsar.server.receivers import Receiver
-
-if TYPE_CHECKING:
-    from arneb_pulsar.server.peer import Peer
+from arneb_pulsar.services.consumers import AttachedConsumer
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.producers import ProducerClaim
 
 Document = dict[str, Any]
 
@@ -29,53 +25,46 @@ ACCESS_MODES: Final = {
     AccessMode.EXCLUSIVE_WITH_FENCING: "ExclusiveWithFencing",
 }
 
-TYPES: Final = {
-    SubscriptionType.EXCLUSIVE: "Exclusive",
-    SubscriptionType.SHARED: "Shared",
-    SubscriptionType.FAILOVER: "Failover",
-    SubscriptionType.KEY_SHARED: "Key_Shared",
-}
 
-
-def topic_document(door: Door, name: TopicName) -> Document:
+def topic_document(context: BrokerContext, name: TopicName) -> Document:
     """``GET …/stats`` of one topic."""
-    topic = door.core.topic(name.core_name)
+    topic = context.core.topic(name.core_name)
     figures = topic.statistics()
     subscriptions = topic.subscriptions
     backlog = max((each.backlog_bytes for each in subscriptions.values()), default=0)
     average = figures.bytes / figures.entries if figures.entries else 0.0
-    connected = door.receivers(topic)
+    connected = {id(each.consumer): each for each in context.consumers.of(topic)}
     return {
         "msgInCounter": figures.appended_messages_total,
         "msgOutCounter": sum(each.delivered_messages_total for each in figures.subscriptions),
         "averageMsgSize": average,
         "storageSize": figures.bytes,
         "backlogSize": backlog,
-        "publishers": [_publisher(claim) for claim in door.producers.of(topic)],
+        "publishers": [_publisher(claim) for claim in context.producers.of(topic)],
         "subscriptions": {
             key: subscription_document(each, connected) for key, each in subscriptions.items()
         },
         "replication": {},
-        "deduplicationStatus": "Enabled" if door.deduplications.of(topic) else "Disabled",
+        "deduplicationStatus": "Enabled" if context.deduplications.of(topic) else "Disabled",
         "ownerBroker": "",
     }
 
 
 def _publisher(claim: ProducerClaim) -> Document:
-    place = claim.holder
+    producer = claim.holder
     return {
-        "producerId": place.producer_id,
+        "producerId": producer.producer_id,
         "producerName": claim.name,
         "accessMode": ACCESS_MODES[claim.mode],
-        "address": place.peer.address,
-        "connectedSince": place.since,
-        "clientVersion": place.peer.client_name,
-        "metadata": dict(place.properties),
+        "address": producer.connection.address,
+        "connectedSince": producer.since,
+        "clientVersion": producer.connection.client_name,
+        "metadata": dict(producer.properties),
     }
 
 
 def subscription_document(
-    subscription: Subscription, connected: Mapping[int, tuple["Peer", Receiver]]
+    subscription: Subscription, connected: Mapping[int, AttachedConsumer]
 ) -> Document:
     """One subscription of a topic, some of whose consumers are ``connected`` here."""
     figures = subscription.statistics()
@@ -96,13 +85,13 @@ def subscription_document(
         "isReplicated": False,
     }
     if figures.type is not None:
-        found["type"] = TYPES[figures.type]
+        found["type"] = figures.type.traits.title
     if (active := subscription.active_name) is not None:
         found["activeConsumerName"] = active
     return found
 
 
-def _consumer(consumer: Consumer, connected: tuple["Peer", Receiver] | None) -> Document:
+def _consumer(consumer: Consumer, attached: AttachedConsumer | None) -> Document:
     found: Document = {
         "consumerName": consumer.name,
         "unackedMessages": consumer.in_flight,
@@ -110,21 +99,20 @@ def _consumer(consumer: Consumer, connected: tuple["Peer", Receiver] | None) -> 
         "blockedConsumerOnUnackedMsgs": consumer.is_shut_off,
         "metadata": dict(consumer.properties),
     }
-    if connected is None:
-        return found  # it came by another door
-    peer, receiver = connected
+    if attached is None:
+        return found  # it is a client of another protocol
     return found | {
-        "address": peer.address,
-        "connectedSince": receiver.since,
-        "clientVersion": peer.client_name,
+        "address": attached.connection.address,
+        "connectedSince": attached.since,
+        "clientVersion": attached.connection.client_name,
     }
 
 
-def partitioned_document(door: Door, name: TopicName, *, each: bool) -> Document:
+def partitioned_document(context: BrokerContext, name: TopicName, *, each: bool) -> Document:
     """``GET …/partitioned-stats``: the sums, and with ``each`` every partition by itself."""
-    parts = {str(part): topic_document(door, part) for part in door.all_topics.parts(name)}
+    parts = {str(part): topic_document(context, part) for part in context.topics.parts(name)}
     found = _sum(parts.values())
-    found["metadata"] = {"partitions": door.registry.partitions(name), "deleted": False}
+    found["metadata"] = {"partitions": context.namespaces.partitions(name), "deleted": False}
     found["partitions"] = parts if each else {}
     return found
 

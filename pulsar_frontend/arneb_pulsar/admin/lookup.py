@@ -7,19 +7,19 @@ from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, do
 from arneb_pulsar.admin.namespaces import BOUNDARIES
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.topics import topic_of
-from arneb_pulsar.server.door import Door
+from arneb_pulsar.services.context import BrokerContext
 
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
 """Addresses that say nothing of how to reach us."""
 
 
-async def lookup(door: Door, request: AdminRequest) -> AdminReply:
-    topic = topic_of(door, request)
-    door.check(topic, create=True)
+async def lookup(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    topic = topic_of(context, request)
+    context.topics.check(topic, create=True)
     if listener := request.query.get("listenerName"):
         raise AdminError(404, f"the broker do not have {listener} listener")
-    url = as_reached(door.service_url, request.host)
-    secured = as_reached(door.tls_service_url, request.host)
+    url = as_reached(context.urls.plain, request.host)
+    secured = as_reached(context.urls.tls, request.host)
     if not (url or secured):
         raise AdminError(503, "Pulsar clients are not served here")
     found = {"brokerUrl": url, "nativeUrl": url, "httpUrl": f"http://{request.host}"}
@@ -36,8 +36,8 @@ def as_reached(url: str, host: str) -> str:
     return f"{parts.scheme}://{f'[{name}]' if ':' in name else name}:{parts.port}"
 
 
-async def bundle(door: Door, request: AdminRequest) -> AdminReply:
-    topic_of(door, request)
+async def bundle(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    topic_of(context, request)
     return text("_".join(BOUNDARIES))
 
 

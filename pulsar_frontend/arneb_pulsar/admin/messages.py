@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from arneb_core.api.entry import HEADER_BYTES, Origin
 from arneb_core.api.position import Position, render
-from arneb_pulsar.session.translating import translate
+from arneb_pulsar.session.translation import translate
 from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.compression import decompress
 from arneb_pulsar.wire.errors import PayloadError

@@ -5,27 +5,27 @@ from typing import Any, Final
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.names import (
+    DOMAINS,
     NON_PERSISTENT,
     PERSISTENT,
     InvalidTopicName,
     parse_namespace,
     parse_topic,
 )
-from arneb_pulsar.server.door import Door
-from arneb_pulsar.session.effects import ListTopics
-from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.topic_lifecycle import disconnect, drop, drop_partitioned
 
 MODES: Final = {
-    "PERSISTENT": CommandGetTopicsOfNamespace.PERSISTENT,
-    "NON_PERSISTENT": CommandGetTopicsOfNamespace.NON_PERSISTENT,
-    "ALL": CommandGetTopicsOfNamespace.ALL,
+    "PERSISTENT": (PERSISTENT,),
+    "NON_PERSISTENT": (NON_PERSISTENT,),
+    "ALL": DOMAINS,
 }
 
 
-def namespace_of(door: Door, request: AdminRequest) -> str:
+def namespace_of(context: BrokerContext, request: AdminRequest) -> str:
     """The namespace that a path names, which must be there. Raises :class:`AdminError`."""
     name = new_namespace(request)
-    if not door.registry.has_namespace(name):
+    if not context.namespaces.has_namespace(name):
         raise AdminError(404, "Namespace does not exist")
     return name
 
@@ -38,66 +38,64 @@ def new_namespace(request: AdminRequest) -> str:
         raise AdminError(412, f"Namespace name is not valid: {error}") from error
 
 
-async def list_namespaces(door: Door, request: AdminRequest) -> AdminReply:
+async def list_namespaces(context: BrokerContext, request: AdminRequest) -> AdminReply:
     tenant = request.names["tenant"]
-    if tenant not in door.registry.tenants:
+    if tenant not in context.namespaces.tenants:
         raise AdminError(404, "Tenant does not exist")
-    return document(door.registry.namespaces(tenant))
+    return document(context.namespaces.namespaces(tenant))
 
 
-async def get_namespace(door: Door, request: AdminRequest) -> AdminReply:
-    return document(policies_document(door, namespace_of(door, request)))
+async def get_namespace(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    return document(policies_document(context, namespace_of(context, request)))
 
 
-async def make_namespace(door: Door, request: AdminRequest) -> AdminReply:
+async def make_namespace(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = new_namespace(request)
-    if request.names["tenant"] not in door.registry.tenants:
+    if request.names["tenant"] not in context.namespaces.tenants:
         raise AdminError(404, "Tenant does not exist")
-    if door.registry.has_namespace(name):
+    if context.namespaces.has_namespace(name):
         raise AdminError(409, "Namespace already exists")
-    await door.registry.make_namespace(name)
+    await context.namespaces.make_namespace(name)
     return DONE
 
 
-async def drop_namespace(door: Door, request: AdminRequest) -> AdminReply:
-    name = namespace_of(door, request)
-    topics = door.topics(ListTopics(0, name, CommandGetTopicsOfNamespace.ALL, ""))
+async def drop_namespace(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = namespace_of(context, request)
+    topics = context.topics.named(name)
     partitioned = [
-        each
-        for domain in (PERSISTENT, NON_PERSISTENT)
-        for each in door.registry.partitioned_in(domain, name)
+        each for domain in DOMAINS for each in context.namespaces.partitioned_in(domain, name)
     ]
     if (topics or partitioned) and not request.flag("force"):
         raise AdminError(409, "Cannot delete non empty namespace")
-    if name in door.config.namespaces:
+    if name in context.config.namespaces:
         raise AdminError(409, "Cannot delete a namespace that is configured")
     for each in partitioned:
-        await door.drop_partitioned(parse_topic(each))
+        await drop_partitioned(context, parse_topic(each))
     for each in topics:
-        if each in door.core.topics:
-            await door.drop(parse_topic(each))
-    await door.registry.drop_namespace(name)
+        if each in context.core.topics:
+            await drop(context, parse_topic(each))
+    await context.namespaces.drop_namespace(name)
     return DONE
 
 
-async def list_topics(door: Door, request: AdminRequest) -> AdminReply:
-    name = namespace_of(door, request)
+async def list_topics(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = namespace_of(context, request)
     mode = request.query.get("mode", "PERSISTENT")
     if mode not in MODES:
         raise AdminError(400, f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
-    return document(list(door.topics(ListTopics(0, name, MODES[mode], ""))))
+    return document(context.topics.named(name, MODES[mode]))
 
 
-async def unload(door: Door, request: AdminRequest) -> AdminReply:
+async def unload(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Every client looks its topics up again; there is nowhere else to go."""
-    name = namespace_of(door, request)
-    for each in door.topics(ListTopics(0, name, CommandGetTopicsOfNamespace.ALL, "")):
-        door.disconnect(door.core.topic(each))
+    name = namespace_of(context, request)
+    for each in context.topics.named(name):
+        disconnect(context, context.core.topic(each))
     return DONE
 
 
-async def get_bundles(door: Door, request: AdminRequest) -> AdminReply:
-    namespace_of(door, request)
+async def get_bundles(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    namespace_of(context, request)
     return document(ONE_BUNDLE)
 
 
@@ -105,12 +103,12 @@ BOUNDARIES: Final = ["0x00000000", "0xffffffff"]
 ONE_BUNDLE: Final = {"boundaries": BOUNDARIES, "numBundles": 1}
 
 
-def policies_document(door: Door, namespace: str) -> dict[str, Any]:
+def policies_document(context: BrokerContext, namespace: str) -> dict[str, Any]:
     """Everything that a namespace asks for, as Pulsar shows it."""
-    own = door.registry.namespace_policies(namespace)
+    own = context.namespaces.namespace_policies(namespace)
     quotas = {kind.value: quota.document for kind, quota in own.quotas.items()}
     found: dict[str, Any] = {
-        "replication_clusters": [door.config.cluster],
+        "replication_clusters": [context.config.cluster],
         "bundles": ONE_BUNDLE,
         "backlog_quota_map": quotas,
         "message_ttl_in_seconds": own.message_ttl_s,

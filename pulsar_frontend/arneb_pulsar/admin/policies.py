@@ -13,7 +13,7 @@ from arneb_pulsar.admin.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.router import Handler, Route
 from arneb_pulsar.admin.topics import routes_of_topics, topic_of
 from arneb_pulsar.names import TopicName
-from arneb_pulsar.places.policies import (
+from arneb_pulsar.namespaces.policies import (
     AutoTopicCreation,
     InactiveTopics,
     Policies,
@@ -28,8 +28,8 @@ from arneb_pulsar.places.policies import (
     read_truth,
     read_ttl,
 )
-from arneb_pulsar.places.rates import PublishRate
-from arneb_pulsar.server.door import Door
+from arneb_pulsar.namespaces.rates import PublishRate
+from arneb_pulsar.services.context import BrokerContext
 
 INVALID: Final = 412
 MALFORMED: Final = 400
@@ -109,10 +109,10 @@ OF_TOPICS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PolicyTarget:
     """Where policies are kept: of a namespace, or of one topic in it."""
 
-    door: Door
+    context: BrokerContext
     namespace: str
     topic: TopicName | None = None
 
@@ -120,51 +120,51 @@ class Place:
     def own(self) -> Policies:
         """What is set here."""
         if self.topic is not None:
-            return self.door.registry.record(str(self.topic)).policies
-        return self.door.registry.namespace_policies(self.namespace)
+            return self.context.namespaces.record(str(self.topic)).policies
+        return self.context.namespaces.namespace_policies(self.namespace)
 
     @property
     def applied(self) -> Policies:
         """What holds here."""
         if self.topic is not None:
-            return self.door.registry.policies(self.topic)
-        return self.own.under(self.door.config.policies)
+            return self.context.namespaces.policies(self.topic)
+        return self.own.under(self.context.config.policies)
 
     async def change(self, change: Callable[[Policies], Policies]) -> None:
         """Set something else, and have it hold."""
-        registry, topic = self.door.registry, self.topic
+        registry, topic = self.context.namespaces, self.topic
         if topic is None:
             await registry.change_namespace(self.namespace, change)
         else:
             await registry.change_record(
                 str(topic), lambda it: replace(it, policies=change(it.policies))
             )
-        await self.door.keeper.policies_changed(self.namespace, topic)
+        await self.context.topic_policies.changed(self.namespace, topic)
 
 
-def place_of(door: Door, request: AdminRequest) -> Place:
+def target_of(context: BrokerContext, request: AdminRequest) -> PolicyTarget:
     """Whose policies a path means. Raises :class:`AdminError`."""
     if "topic" not in request.names:
-        return Place(door, namespace_of(door, request))
-    topic = topic_of(door, request)
-    if not door.all_topics.exists(topic):
+        return PolicyTarget(context, namespace_of(context, request))
+    topic = topic_of(context, request)
+    if not context.topics.exists(topic):
         raise AdminError(404, f"Topic {topic} not found")
-    return Place(door, topic.namespace, topic.base)
+    return PolicyTarget(context, topic.namespace, topic.base)
 
 
 def _handlers(kind: Kind) -> list[tuple[str, Handler]]:
     """The calls that ask for, set and take back one policy."""
 
-    async def get(door: Door, request: AdminRequest) -> AdminReply:
-        place = place_of(door, request)
-        policies = place.applied if request.flag("applied") else place.own
+    async def get(context: BrokerContext, request: AdminRequest) -> AdminReply:
+        target = target_of(context, request)
+        policies = target.applied if request.flag("applied") else target.own
         value = getattr(policies, kind.field)
         if value is None and kind.field == "schema_compatibility":
             return document("UNDEFINED")
         return NOTHING_SET if value is None else document(kind.write(value))
 
-    async def put(door: Door, request: AdminRequest) -> AdminReply:
-        place = place_of(door, request)
+    async def put(context: BrokerContext, request: AdminRequest) -> AdminReply:
+        target = target_of(context, request)
         if not request.body and kind.query in request.query:
             wanted = AdminRequest(body=request.query[kind.query].encode()).json()
         else:
@@ -173,12 +173,12 @@ def _handlers(kind: Kind) -> list[tuple[str, Handler]]:
             value = kind.read(wanted)
         except ValueError as error:
             raise AdminError(kind.invalid, str(error)) from error
-        await place.change(lambda own: replace(own, **{kind.field: value}))
+        await target.change(lambda own: replace(own, **{kind.field: value}))
         return DONE
 
-    async def drop(door: Door, request: AdminRequest) -> AdminReply:
-        place = place_of(door, request)
-        await place.change(lambda own: replace(own, **{kind.field: kind.unset}))
+    async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
+        target = target_of(context, request)
+        await target.change(lambda own: replace(own, **{kind.field: kind.unset}))
         return DONE
 
     return [("GET", get), (kind.set_by, put), ("DELETE", drop)]
@@ -195,25 +195,25 @@ def _quota_type(request: AdminRequest) -> QuotaType:
         raise AdminError(400, f"backlogQuotaType: got {name!r}") from error
 
 
-async def get_quotas(door: Door, request: AdminRequest) -> AdminReply:
-    place = place_of(door, request)
-    quotas = (place.applied if request.flag("applied") else place.own).quotas
+async def get_quotas(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    target = target_of(context, request)
+    quotas = (target.applied if request.flag("applied") else target.own).quotas
     return document({kind.value: quota.document for kind, quota in quotas.items()})
 
 
-async def put_quota(door: Door, request: AdminRequest) -> AdminReply:
-    place, kind = place_of(door, request), _quota_type(request)
+async def put_quota(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    target, kind = target_of(context, request), _quota_type(request)
     try:
         quota = Quota.parse(request.json())
     except ValueError as error:
         raise AdminError(400, str(error)) from error
-    await place.change(lambda own: replace(own, quotas={**own.quotas, kind: quota}))
+    await target.change(lambda own: replace(own, quotas={**own.quotas, kind: quota}))
     return DONE
 
 
-async def drop_quota(door: Door, request: AdminRequest) -> AdminReply:
-    place, kind = place_of(door, request), _quota_type(request)
-    await place.change(
+async def drop_quota(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    target, kind = target_of(context, request), _quota_type(request)
+    await target.change(
         lambda own: replace(
             own, quotas={each: quota for each, quota in own.quotas.items() if each is not kind}
         )
@@ -224,24 +224,24 @@ async def drop_quota(door: Door, request: AdminRequest) -> AdminReply:
 # Permissions, of which there is one for each role
 
 
-async def get_permissions(door: Door, request: AdminRequest) -> AdminReply:
-    found = place_of(door, request).own.permissions
+async def get_permissions(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    found = target_of(context, request).own.permissions
     return document({role: list(actions) for role, actions in found.items()})
 
 
-async def put_permission(door: Door, request: AdminRequest) -> AdminReply:
-    place, role = place_of(door, request), request.names["role"]
+async def put_permission(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    target, role = target_of(context, request), request.names["role"]
     try:
         actions = read_actions(request.json())
     except ValueError as error:
         raise AdminError(MALFORMED, str(error)) from error
-    await place.change(lambda own: replace(own, permissions={**own.permissions, role: actions}))
+    await target.change(lambda own: replace(own, permissions={**own.permissions, role: actions}))
     return DONE
 
 
-async def drop_permission(door: Door, request: AdminRequest) -> AdminReply:
-    place, role = place_of(door, request), request.names["role"]
-    await place.change(
+async def drop_permission(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    target, role = target_of(context, request), request.names["role"]
+    await target.change(
         lambda own: replace(
             own, permissions={name: it for name, it in own.permissions.items() if name != role}
         )

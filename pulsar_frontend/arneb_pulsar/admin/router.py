@@ -10,9 +10,9 @@ from typing import Final
 from urllib.parse import unquote
 
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest
-from arneb_pulsar.server.door import Door
+from arneb_pulsar.services.context import BrokerContext
 
-Handler = Callable[[Door, AdminRequest], Awaitable[AdminReply]]
+Handler = Callable[[BrokerContext, AdminRequest], Awaitable[AdminReply]]
 Route = tuple[str, str, Handler]
 """Method, path with ``{variables}`` (and ``{name=value}`` for a fixed part that is told too),
 handler."""

@@ -14,7 +14,7 @@ from arneb_pulsar.admin.topics import topic_of
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema, check_valid, split_key_value
 from arneb_pulsar.schemas.schema import Schema, SchemaType, Version
-from arneb_pulsar.server.door import Door
+from arneb_pulsar.services.context import BrokerContext
 
 INCOMPATIBLE: Final = 409
 INVALID: Final = 422
@@ -22,59 +22,59 @@ INVALID: Final = 422
 NO_VERSION: Final = -1
 
 
-async def find(door: Door, request: AdminRequest) -> AdminReply:
+async def find(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """The latest schema, or that of one version."""
     number = request.number("version") if "version" in request.names else None
-    version = door.schemas.find(topic_of(door, request), number)
+    version = context.schemas.find(topic_of(context, request), number)
     if version is None:
         raise AdminError(404, "Schema not found")
     return document(_described(version))
 
 
-async def find_all(door: Door, request: AdminRequest) -> AdminReply:
+async def find_all(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Every version."""
-    versions = door.schemas.versions(topic_of(door, request))
+    versions = context.schemas.versions(topic_of(context, request))
     if not versions:
         raise AdminError(404, "Schema not found")
     return document({"getSchemaResponses": [_described(each) for each in versions]})
 
 
-async def attach(door: Door, request: AdminRequest) -> AdminReply:
+async def attach(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Attach a schema; its version."""
-    topic, schema = topic_of(door, request), _read(request)
+    topic, schema = topic_of(context, request), _read(request)
     try:
-        version = await door.schemas.attach(topic, schema)
+        version = await context.schemas.attach(topic, schema)
     except IncompatibleSchema as error:
         raise AdminError(INCOMPATIBLE, str(error)) from error
     return document({"version": {"version": version.number}})
 
 
-async def delete(door: Door, request: AdminRequest) -> AdminReply:
+async def delete(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Have no schema from now on; with ``force`` not even the versions so far are kept."""
-    topic = topic_of(door, request)
+    topic = topic_of(context, request)
     if request.flag("force"):
-        latest = door.schemas.versions(topic)
-        await door.schemas.forget(topic)
+        latest = context.schemas.versions(topic)
+        await context.schemas.forget(topic)
         return document({"version": latest[-1].number if latest else NO_VERSION})
-    return document({"version": (await door.schemas.delete(topic)).number})
+    return document({"version": (await context.schemas.delete(topic)).number})
 
 
-async def compare(door: Door, request: AdminRequest) -> AdminReply:
+async def compare(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Could this be attached?"""
-    topic, schema = topic_of(door, request), _read(request)
+    topic, schema = topic_of(context, request), _read(request)
     fits = True
     try:
-        await door.schemas.check(topic, schema)
+        await context.schemas.check(topic, schema)
     except IncompatibleSchema:
         fits = False
-    strategy = door.compatibility(topic).value
+    strategy = context.schemas.strategy(topic).value
     return document({"isCompatibility": fits, "schemaCompatibilityStrategy": strategy})
 
 
-async def find_version(door: Door, request: AdminRequest) -> AdminReply:
+async def find_version(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """The version that a schema has; -1 if it is not attached."""
-    topic: TopicName = topic_of(door, request)
-    version = await door.schemas.version_of(topic, _read(request))
+    topic: TopicName = topic_of(context, request)
+    version = await context.schemas.version_of(topic, _read(request))
     return document({"version": NO_VERSION if version is None else version.number})
 
 

@@ -6,35 +6,35 @@ from arneb_pulsar.admin.documents import internal_document, partitioned_document
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.topics import plain, routes_of_topics, topic_of
-from arneb_pulsar.server.door import Door
+from arneb_pulsar.services.context import BrokerContext
 
 
-async def stats(door: Door, request: AdminRequest) -> AdminReply:
-    name = topic_of(door, request)
-    plain(door, name)
-    return document(topic_document(door, name))
+async def stats(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = topic_of(context, request)
+    plain(context, name)
+    return document(topic_document(context, name))
 
 
-async def internal(door: Door, request: AdminRequest) -> AdminReply:
-    return document(internal_document(plain(door, topic_of(door, request))))
+async def internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    return document(internal_document(plain(context, topic_of(context, request))))
 
 
-async def partitioned(door: Door, request: AdminRequest) -> AdminReply:
-    name = topic_of(door, request)
-    if not door.registry.partitions(name):
+async def partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = topic_of(context, request)
+    if not context.namespaces.partitions(name):
         raise AdminError(404, f"Partitioned Topic not found: {name}")
     each = request.query.get("perPartition", "true").lower() == "true"
-    return document(partitioned_document(door, name, each=each))
+    return document(partitioned_document(context, name, each=each))
 
 
-async def partitioned_internal(door: Door, request: AdminRequest) -> AdminReply:
-    name = topic_of(door, request)
-    count = door.registry.partitions(name)
+async def partitioned_internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = topic_of(context, request)
+    count = context.namespaces.partitions(name)
     if not count:
         raise AdminError(404, f"Partitioned Topic not found: {name}")
     shown = {
-        str(part): internal_document(door.core.topic(part.core_name))
-        for part in door.all_topics.parts(name)
+        str(part): internal_document(context.core.topic(part.core_name))
+        for part in context.topics.parts(name)
     }
     return document({"metadata": {"partitions": count, "deleted": False}, "partitions": shown})
 

@@ -21,10 +21,10 @@ from arneb_pulsar.admin.messages import message_of
 from arneb_pulsar.admin.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
-from arneb_pulsar.places.backlog import bytes_from, nth_entry
-from arneb_pulsar.server.door import Door
-from arneb_pulsar.server.keeper import OWNED
-from arneb_pulsar.server.times import clock_ms
+from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
+from arneb_pulsar.namespaces.backlog import bytes_from, nth_entry
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.topic_access import subscribe
 from arneb_pulsar.wire.ids import ENTRIES, LEDGERS
 
 COUNTED_AT_ONCE: Final = 10_000
@@ -33,26 +33,28 @@ COUNTED_AT_ONCE: Final = 10_000
 Work = Callable[[Topic, Subscription], Awaitable[None]]
 
 
-async def list_subscriptions(door: Door, request: AdminRequest) -> AdminReply:
+async def list_subscriptions(context: BrokerContext, request: AdminRequest) -> AdminReply:
     names: set[str] = set()
-    for part in parts(door, topic_of(door, request)):
-        names |= door.core.topic(part.core_name).subscriptions.keys()
+    for part in parts(context, topic_of(context, request)):
+        names |= context.core.topic(part.core_name).subscriptions.keys()
     return document(sorted(names))
 
 
-async def make(door: Door, request: AdminRequest) -> AdminReply:
+async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """The body is a message id, "earliest" or "latest"; nothing means latest."""
-    name, subscription = topic_of(door, request), request.names["subscription"]
-    if not door.all_topics.exists(name):
-        door.check(name, create=True)
-        if not await door.all_topics.partitions(name, create=True):
-            await door.all_topics.make(name)
+    name, subscription = topic_of(context, request), request.names["subscription"]
+    if not context.topics.exists(name):
+        context.topics.check(name, create=True)
+        if not await context.topics.partitions(name, create=True):
+            await context.topics.make(name)
     initial, start = _beginning(request)
-    places = [door.core.topic(part.core_name) for part in parts(door, name)]
+    places = [context.core.topic(part.core_name) for part in parts(context, name)]
     if all(subscription in topic.subscriptions for topic in places):
         raise AdminError(409, "Subscription already exists for topic")
     for topic in places:
-        await door.subscribe(topic, name, subscription, initial=initial, start=start, forced=True)
+        await subscribe(
+            context, topic, name, subscription, initial=initial, start=start, forced=True
+        )
     return DONE
 
 
@@ -76,33 +78,33 @@ def _place(wanted: Any) -> Position | None:
     return position(min(ledger, LEDGERS - 1), min(max(entry, 0), ENTRIES - 1))
 
 
-async def drop(door: Door, request: AdminRequest) -> AdminReply:
+async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
     force, name = request.flag("force"), request.names["subscription"]
 
     async def work(topic: Topic, subscription: Subscription) -> None:
-        if name in OWNED:
+        if name in RESERVED_SUBSCRIPTIONS:
             raise AdminError(412, f"Subscription {name!r} is the broker's own")
         if subscription.consumers and not force:
             raise AdminError(412, "Subscription has active connected consumers")
         await topic.unsubscribe(name, force=force)
 
-    return await _each(door, request, work)
+    return await _each(context, request, work)
 
 
-async def skip_all(door: Door, request: AdminRequest) -> AdminReply:
+async def skip_all(context: BrokerContext, request: AdminRequest) -> AdminReply:
     async def work(topic: Topic, subscription: Subscription) -> None:
         if topic.last is not None:
             await subscription.skip_through(topic.last)
 
-    return await _each(door, request, work)
+    return await _each(context, request, work)
 
 
-async def skip(door: Door, request: AdminRequest) -> AdminReply:
+async def skip(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Entries count, as in Pulsar: a batch is one."""
     count = request.number("count")
     if count < 0:
         raise AdminError(412, "expected 0 or more messages to skip")
-    topic = plain(door, topic_of(door, request))
+    topic = plain(context, topic_of(context, request))
     subscription = _of(topic, request.names["subscription"])
     through, _ = await _nth(subscription, count)
     if through is not None:
@@ -110,17 +112,17 @@ async def skip(door: Door, request: AdminRequest) -> AdminReply:
     return DONE
 
 
-async def reset_to_time(door: Door, request: AdminRequest) -> AdminReply:
+async def reset_to_time(context: BrokerContext, request: AdminRequest) -> AdminReply:
     timestamp = request.number("timestamp")
 
     async def work(topic: Topic, subscription: Subscription) -> None:
         await subscription.seek_time(timestamp)
 
-    return await _each(door, request, work)
+    return await _each(context, request, work)
 
 
-async def reset_to_id(door: Door, request: AdminRequest) -> AdminReply:
-    topic = plain(door, topic_of(door, request))
+async def reset_to_id(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    topic = plain(context, topic_of(context, request))
     subscription = _of(topic, request.names["subscription"])
     wanted = request.json()
     place = _place(wanted)
@@ -132,13 +134,13 @@ async def reset_to_id(door: Door, request: AdminRequest) -> AdminReply:
     return DONE
 
 
-async def expire(door: Door, request: AdminRequest) -> AdminReply:
-    return await _each(door, request, _expiry(request.number("seconds")))
+async def expire(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    return await _each(context, request, _expiry(context, request.number("seconds")))
 
 
-async def expire_through(door: Door, request: AdminRequest) -> AdminReply:
+async def expire_through(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Everything up to a message id; with ``isExcluded`` not that one."""
-    topic = plain(door, topic_of(door, request))
+    topic = plain(context, topic_of(context, request))
     subscription = _of(topic, request.names["subscription"])
     wanted = request.json()
     place = _place(wanted)
@@ -149,21 +151,22 @@ async def expire_through(door: Door, request: AdminRequest) -> AdminReply:
     return DONE
 
 
-async def expire_all(door: Door, request: AdminRequest) -> AdminReply:
-    work = _expiry(request.number("seconds"))
-    for part in parts(door, topic_of(door, request)):
-        topic = door.core.topic(part.core_name)
+async def expire_all(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    work = _expiry(context, request.number("seconds"))
+    for part in parts(context, topic_of(context, request)):
+        topic = context.core.topic(part.core_name)
         for subscription in list(topic.subscriptions.values()):
-            if subscription.name not in OWNED:
+            if subscription.name not in RESERVED_SUBSCRIPTIONS:
                 await work(topic, subscription)
     return DONE
 
 
-def _expiry(seconds: int) -> Work:
+def _expiry(context: BrokerContext, seconds: int) -> Work:
     """Skip what was published longer ago."""
 
     async def work(topic: Topic, subscription: Subscription) -> None:
-        first = await topic.first_published(max(0, clock_ms() - seconds * 1000))
+        now_ms = context.clock.wall_ms()
+        first = await topic.first_published(max(0, now_ms - seconds * 1000))
         through = topic.last if first is None else before(first)
         if through is not None and through > subscription.mark_delete:
             await subscription.skip_through(through)
@@ -171,62 +174,65 @@ def _expiry(seconds: int) -> Work:
     return work
 
 
-async def peek(door: Door, request: AdminRequest) -> AdminReply:
+async def peek(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """The nth message that is not acknowledged, counted from 1."""
     count = request.number("count")
-    name = topic_of(door, request)
-    topic = plain(door, name)
+    name = topic_of(context, request)
+    topic = plain(context, name)
     subscription = _of(topic, request.names["subscription"])
     place, found = await _nth(subscription, count)
-    return await _message(door, request, topic, place if 0 < count == found else None)
+    return await _message(context, request, topic, place if 0 < count == found else None)
 
 
-async def examine(door: Door, request: AdminRequest) -> AdminReply:
+async def examine(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """The nth entry from either end of the log, counted from 1."""
-    topic = plain(door, topic_of(door, request))
+    topic = plain(context, topic_of(context, request))
     end = request.query.get("initialPosition", "latest")
     if end not in ("earliest", "latest"):
         raise AdminError(412, f"initialPosition: expected earliest or latest, got {end!r}")
     asked = {"number": request.query.get("messagePosition", "1")}
     number = AdminRequest(asked).number("number")
     place = nth_entry(topic.ledgers(), max(1, number), from_end=end == "latest")
-    return await _message(door, request, topic, place)
+    return await _message(context, request, topic, place)
 
 
-async def backlog_size(door: Door, request: AdminRequest) -> AdminReply:
+async def backlog_size(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Bytes from a message id on."""
     place = _place(request.json())
-    topic = plain(door, topic_of(door, request))
+    topic = plain(context, topic_of(context, request))
     return document(bytes_from(topic.ledgers(), place or position(1, 0)))
 
 
-async def truncate(door: Door, request: AdminRequest) -> AdminReply:
+async def truncate(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Every subscription is done with everything."""
-    for part in parts(door, topic_of(door, request)):
-        topic = door.core.topic(part.core_name)
+    for part in parts(context, topic_of(context, request)):
+        topic = context.core.topic(part.core_name)
         for subscription in list(topic.subscriptions.values()):
-            if topic.last is not None and subscription.name not in OWNED:
+            if topic.last is not None and subscription.name not in RESERVED_SUBSCRIPTIONS:
                 await subscription.skip_through(topic.last)
     return DONE
 
 
-async def clear_namespace(door: Door, request: AdminRequest) -> AdminReply:
+async def clear_namespace(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """One subscription of every topic, or all of them, are done with everything."""
-    inside = f"://{namespace_of(door, request)}/"
+    inside = f"://{namespace_of(context, request)}/"
     wanted = request.names.get("subscription")
-    for topic in [each for each in door.core.topics.values() if inside in each.name]:
+    for topic in [each for each in context.core.topics.values() if inside in each.name]:
         for subscription in list(topic.subscriptions.values()):
-            if topic.last is not None and (
-                subscription.name == wanted or (wanted is None and subscription.name not in OWNED)
-            ):
+            is_meant = (
+                subscription.name not in RESERVED_SUBSCRIPTIONS
+                if wanted is None
+                else subscription.name == wanted
+            )
+            if is_meant and topic.last is not None:
                 await subscription.skip_through(topic.last)
     return DONE
 
 
-async def entry(door: Door, request: AdminRequest) -> AdminReply:
-    topic = plain(door, topic_of(door, request))
+async def entry(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    topic = plain(context, topic_of(context, request))
     place = _place({"ledgerId": request.number("ledger"), "entryId": request.number("entry")})
-    return await _message(door, request, topic, place)
+    return await _message(context, request, topic, place)
 
 
 async def _nth(subscription: Subscription, count: int) -> tuple[Position | None, int]:
@@ -245,10 +251,10 @@ async def _nth(subscription: Subscription, count: int) -> tuple[Position | None,
 
 
 async def _message(
-    door: Door, request: AdminRequest, topic: Topic, place: Position | None
+    context: BrokerContext, request: AdminRequest, topic: Topic, place: Position | None
 ) -> AdminReply:
     """The message there. Read, it may take 128 MiB, and unpacked as much again."""
-    async with door.showing:
+    async with context.message_shown:
         found = None if place is None else await topic.entry_at(place)
         if place is None or found is None:
             raise AdminError(404, "Message not found")
@@ -265,10 +271,10 @@ def _of(topic: Topic, name: str) -> Subscription:
     return found
 
 
-async def _each(door: Door, request: AdminRequest, work: Work) -> AdminReply:
+async def _each(context: BrokerContext, request: AdminRequest, work: Work) -> AdminReply:
     """Do it on every partition that has the subscription, or on the topic itself."""
-    name, subscription = topic_of(door, request), request.names["subscription"]
-    topics = [door.core.topic(part.core_name) for part in parts(door, name)]
+    name, subscription = topic_of(context, request), request.names["subscription"]
+    topics = [context.core.topic(part.core_name) for part in parts(context, name)]
     with_it = [topic for topic in topics if subscription in topic.subscriptions]
     if not with_it:
         raise AdminError(404, f"Subscription {subscription} not found for topic {name}")

@@ -14,16 +14,15 @@ from arneb_pulsar.names import (
     parse_namespace,
     parse_topic,
 )
-from arneb_pulsar.places.policies import PARTITIONS_MAX
-from arneb_pulsar.places.registry import Partitioned
-from arneb_pulsar.server.door import Door
-from arneb_pulsar.session.effects import ListTopics
-from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
+from arneb_pulsar.namespaces.policies import PARTITIONS_MAX
+from arneb_pulsar.services import topic_lifecycle as lifecycle
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.namespaces import Partitioned
 
 BUSY: Final = "Topic has active producers/subscriptions"
 
 
-def topic_of(door: Door, request: AdminRequest) -> TopicName:
+def topic_of(context: BrokerContext, request: AdminRequest) -> TopicName:
     """The topic that a path names, in a namespace that is there. Raises :class:`AdminError`."""
     names = request.names
     try:
@@ -31,119 +30,118 @@ def topic_of(door: Door, request: AdminRequest) -> TopicName:
         topic = parse_topic(f"{names.get('domain', PERSISTENT)}://{namespace}/{names['topic']}")
     except InvalidTopicName as error:
         raise AdminError(412, f"Topic name is not valid: {error}") from error
-    if not door.registry.has_namespace(namespace):
+    if not context.namespaces.has_namespace(namespace):
         raise AdminError(404, "Namespace not found")
     return topic
 
 
-def plain(door: Door, name: TopicName) -> Topic:
+def plain(context: BrokerContext, name: TopicName) -> Topic:
     """The topic of that name, which is not partitioned. Raises :class:`AdminError`."""
-    found = door.core.topics.get(name.core_name)
+    found = context.core.topics.get(name.core_name)
     if found is None:
         raise AdminError(404, f"Topic {name} not found")
     return found
 
 
-def parts(door: Door, name: TopicName) -> list[TopicName]:
+def parts(context: BrokerContext, name: TopicName) -> list[TopicName]:
     """The partitions of a topic, or itself if it has none. Raises :class:`AdminError`."""
-    if not door.all_topics.exists(name):
+    if not context.topics.exists(name):
         raise AdminError(404, f"Topic {name} not found")
-    return door.all_topics.parts(name)
+    return context.topics.parts(name)
 
 
 # Coming and going
 
 
-async def list_topics(door: Door, request: AdminRequest) -> AdminReply:
-    return document(_listed(door, request, partitioned=False))
+async def list_topics(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    return document(_listed(context, request, partitioned=False))
 
 
-async def list_partitioned(door: Door, request: AdminRequest) -> AdminReply:
-    return document(_listed(door, request, partitioned=True))
+async def list_partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    return document(_listed(context, request, partitioned=True))
 
 
-def _listed(door: Door, request: AdminRequest, *, partitioned: bool) -> list[str]:
+def _listed(context: BrokerContext, request: AdminRequest, *, partitioned: bool) -> list[str]:
     names = request.names
     try:
         namespace = parse_namespace(f"{names['tenant']}/{names['namespace']}")
     except InvalidTopicName as error:
         raise AdminError(412, f"Namespace name is not valid: {error}") from error
-    if not door.registry.has_namespace(namespace):
+    if not context.namespaces.has_namespace(namespace):
         raise AdminError(404, "Namespace does not exist")
     if partitioned:
-        return door.registry.partitioned_in(names["domain"], namespace)
-    mode = CommandGetTopicsOfNamespace.ALL
-    prefix = f"{names['domain']}://"
-    found = door.topics(ListTopics(0, namespace, mode, ""))
-    return [each for each in found if each.startswith(prefix)]
+        return context.namespaces.partitioned_in(names["domain"], namespace)
+    return context.topics.named(namespace, (names["domain"],))
 
 
-async def make(door: Door, request: AdminRequest) -> AdminReply:
-    name = topic_of(door, request)
-    if name.partition >= 0 and door.registry.partitions(name.base) <= name.partition:
+async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = topic_of(context, request)
+    if name.partition >= 0 and context.namespaces.partitions(name.base) <= name.partition:
         raise AdminError(412, f"Topic name {name} is that of a partition")
-    if door.all_topics.exists(name):
+    if context.topics.exists(name):
         raise AdminError(409, "This topic already exists")
-    await door.all_topics.make(name)
+    await context.topics.make(name)
     return DONE
 
 
-async def drop(door: Door, request: AdminRequest) -> AdminReply:
-    name = topic_of(door, request)
-    if door.registry.partitions(name):
+async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = topic_of(context, request)
+    if context.namespaces.partitions(name):
         text = f"{name} is a partitioned topic, instead of calling delete topic, please call "
         raise AdminError(409, text + "delete-partitioned-topic.")
-    plain(door, name)
-    await door.drop(name, only_if=_only_if(door, request))
+    plain(context, name)
+    await lifecycle.drop(context, name, only_if=_only_if(context, request))
     return DONE
 
 
-async def terminate(door: Door, request: AdminRequest) -> AdminReply:
-    name = topic_of(door, request)
-    if door.registry.partitions(name):
+async def terminate(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = topic_of(context, request)
+    if context.namespaces.partitions(name):
         raise AdminError(405, "Termination of a partitioned topic is not allowed")
-    topic = plain(door, name)
-    await door.terminate(topic)
+    topic = plain(context, name)
+    await lifecycle.terminate(context, topic)
     return document(message_id(topic.last, name.partition))
 
 
-async def terminate_partitions(door: Door, request: AdminRequest) -> AdminReply:
-    name = topic_of(door, request)
-    if not door.registry.partitions(name):
+async def terminate_partitions(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = topic_of(context, request)
+    if not context.namespaces.partitions(name):
         raise AdminError(405, "Termination of a non-partitioned topic is not allowed")
     ended: dict[str, dict[str, int]] = {}
-    for part in door.all_topics.parts(name):
-        topic = door.core.topic(part.core_name)
-        await door.terminate(topic)
+    for part in context.topics.parts(name):
+        topic = context.core.topic(part.core_name)
+        await lifecycle.terminate(context, topic)
         ended[str(part.partition)] = message_id(topic.last, part.partition)
     return document(ended)
 
 
-async def compact(door: Door, request: AdminRequest) -> AdminReply:
-    for part in parts(door, topic_of(door, request)):
+async def compact(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    for part in parts(context, topic_of(context, request)):
         if not part.is_persistent:
             raise AdminError(405, "Non-persistent topics cannot be compacted")
-        if not door.compactor.want(door.core.topic(part.core_name)):
+        if not context.compactor.want(context.core.topic(part.core_name)):
             raise AdminError(409, "Compaction already in progress")
     return DONE
 
 
-async def compaction(door: Door, request: AdminRequest) -> AdminReply:
-    outcome = door.compactor.outcome(plain(door, topic_of(door, request)))
+async def compaction(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    outcome = context.compactor.outcome(plain(context, topic_of(context, request)))
     return document({"status": outcome.status.value, "lastError": outcome.error})
 
 
-async def unload(door: Door, request: AdminRequest) -> AdminReply:
-    for each in parts(door, topic_of(door, request)):
-        door.disconnect(door.core.topic(each.core_name))
+async def unload(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    for each in parts(context, topic_of(context, request)):
+        lifecycle.disconnect(context, context.core.topic(each.core_name))
     return DONE
 
 
-def _only_if(door: Door, request: AdminRequest) -> Callable[[Topic], bool] | None:
+def _only_if(context: BrokerContext, request: AdminRequest) -> Callable[[Topic], bool] | None:
     """On what condition a topic is removed. Raises :class:`AdminError`."""
 
     def is_unused(topic: Topic) -> bool:
-        if door.connected(topic) or any(each.consumers for each in topic.subscriptions.values()):
+        if lifecycle.is_connected(context, topic) or any(
+            each.consumers for each in topic.subscriptions.values()
+        ):
             raise AdminError(412, BUSY)
         return True
 
@@ -166,59 +164,59 @@ def _number_of_partitions(request: AdminRequest) -> Partitioned:
     return Partitioned(wanted, properties)
 
 
-async def make_partitioned(door: Door, request: AdminRequest) -> AdminReply:
-    name = topic_of(door, request)
+async def make_partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = topic_of(context, request)
     if name.partition >= 0:
         raise AdminError(412, "Partitioned Topic Name should not contain '-partition-'")
     made = _number_of_partitions(request)
-    if door.all_topics.exists(name):
+    if context.topics.exists(name):
         raise AdminError(409, "This topic already exists")
-    await door.all_topics.make_partitioned(name, made)
+    await context.topics.make_partitioned(name, made)
     return DONE
 
 
-async def add_partitions(door: Door, request: AdminRequest) -> AdminReply:
-    name = topic_of(door, request)
+async def add_partitions(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = topic_of(context, request)
     wanted = _number_of_partitions(request).partitions
-    present = door.registry.partitions(name)
+    present = context.namespaces.partitions(name)
     if not present:
         raise AdminError(409, f"Topic {name} is not the partitioned topic.")
     if wanted < present:
         text = f"Desired partitions {wanted} can't be less than the current partitions {present}."
         raise AdminError(422, text)
-    await door.all_topics.add_partitions(name, wanted)
+    await context.topics.add_partitions(name, wanted)
     return DONE
 
 
-async def get_partitions(door: Door, request: AdminRequest) -> AdminReply:
-    name = topic_of(door, request)
+async def get_partitions(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = topic_of(context, request)
     if request.flag("checkAllowAutoCreation"):
-        await door.all_topics.partitions(name, create=True)
-    elif not door.all_topics.exists(name):
+        await context.topics.partitions(name, create=True)
+    elif not context.topics.exists(name):
         raise AdminError(404, f"Topic {name} not found")
-    found = door.registry.partitioned(name)
+    found = context.namespaces.partitioned(name)
     count, properties = (0, {}) if found is None else (found.partitions, dict(found.properties))
     answer: dict[str, Any] = {"partitions": count, "deleted": False}
     return document(answer | ({"properties": properties} if properties else {}))
 
 
-async def drop_partitioned(door: Door, request: AdminRequest) -> AdminReply:
-    name = topic_of(door, request)
-    if name.core_name in door.core.topics:
+async def drop_partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = topic_of(context, request)
+    if name.core_name in context.core.topics:
         text = f"{name} is a non-partitioned topic. Instead of calling delete-partitioned-topic "
         raise AdminError(409, text + "please call delete.")
-    if not door.registry.partitions(name):
+    if not context.namespaces.partitions(name):
         raise AdminError(404, f"Partitioned Topic not found: {name} has zero partitions")
-    only_if = _only_if(door, request)
+    only_if = _only_if(context, request)
     if only_if is not None:
-        for part in door.all_topics.parts(name):  # before the first of them goes
-            only_if(door.core.topic(part.core_name))
-    await door.drop_partitioned(name, only_if=only_if)
+        for part in context.topics.parts(name):  # before the first of them goes
+            only_if(context.core.topic(part.core_name))
+    await lifecycle.drop_partitioned(context, name, only_if=only_if)
     return DONE
 
 
-async def make_missing(door: Door, request: AdminRequest) -> AdminReply:
-    await door.all_topics.make_missing(topic_of(door, request))
+async def make_missing(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    await context.topics.make_missing(topic_of(context, request))
     return DONE
 
 
@@ -235,14 +233,14 @@ def message_id(place: Position | None, partition: int = -1) -> dict[str, int]:
     return {"ledgerId": ledger, "entryId": entry, "partitionIndex": partition}
 
 
-async def last_message_id(door: Door, request: AdminRequest) -> AdminReply:
-    name = topic_of(door, request)
-    return document(message_id(plain(door, name).last, name.partition))
+async def last_message_id(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = topic_of(context, request)
+    return document(message_id(plain(context, name).last, name.partition))
 
 
-async def id_of_time(door: Door, request: AdminRequest) -> AdminReply:
-    name = topic_of(door, request)
-    topic = plain(door, name)
+async def id_of_time(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = topic_of(context, request)
+    topic = plain(context, name)
     found = await topic.first_published(request.number("timestamp"))
     return document(message_id(topic.last if found is None else found, name.partition))
 

@@ -2,7 +2,7 @@
 
 The rule: a producer numbers its messages upwards, so what is not above its highest number is a
 duplicate. The numbers change with what is stored, in the same commit; see
-:mod:`arneb_pulsar.server.deduplication`. How long a producer has been away is measured by a clock
+:mod:`arneb_pulsar.services.deduplication`. How long a producer has been away is measured by a clock
 that nobody sets, from the broker's start at the earliest: a correction of the time of day must not
 make duplicates new.
 """

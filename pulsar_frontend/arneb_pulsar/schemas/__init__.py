@@ -1,4 +1,4 @@
 """Schemas: what they are, whether one can be, and whether one goes with others.
 
-The rule: pure functions without I/O; :mod:`arneb_pulsar.server.schemas` keeps what is attached.
+The rule: pure functions without I/O; :mod:`arneb_pulsar.services.schemas` keeps what is attached.
 """

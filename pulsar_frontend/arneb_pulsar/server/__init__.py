@@ -1,5 +1,9 @@
-"""The only part of the Pulsar door that touches sockets and the core."""
+"""Sockets: the listeners, one connection a client, and what its session asks of it.
 
-from arneb_pulsar.server.serving import serve_pulsar
+The rule: only here are bytes read and written; what is shared by all connections is in
+:mod:`arneb_pulsar.services`.
+"""
 
-__all__ = ["serve_pulsar"]
+from arneb_pulsar.server.listener import PulsarServer
+
+__all__ = ["PulsarServer"]

@@ -6,50 +6,55 @@ that no pattern keeps others waiting.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Final
 
 import trio
 
+from arneb_pulsar.names import DOMAINS, NON_PERSISTENT, PERSISTENT
 from arneb_pulsar.patterns import TopicPattern
+from arneb_pulsar.services.connections import ClientConnection
+from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.session import effects, events
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 
-if TYPE_CHECKING:
-    from arneb_pulsar.server.peer import Peer
+DOMAINS_OF: Final = {
+    CommandGetTopicsOfNamespace.PERSISTENT: (PERSISTENT,),
+    CommandGetTopicsOfNamespace.NON_PERSISTENT: (NON_PERSISTENT,),
+    CommandGetTopicsOfNamespace.ALL: DOMAINS,
+}
+"""What each mode of listing asks for."""
 
 
 class Listings:
     """Answers what one connection wants to know of namespaces."""
 
-    def __init__(self, peer: "Peer") -> None:
-        self._peer = peer
-        self._door = peer.door
+    def __init__(self, context: BrokerContext, connection: ClientConnection) -> None:
+        self._context = context
+        self._connection = connection
         self._one_at_a_time = trio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Listings, {self._one_at_a_time.statistics().tasks_waiting} waiting>"
 
     async def list_topics(self, effect: effects.ListTopics) -> None:
         """Tell a namespace's topics."""
         async with self._one_at_a_time:
-            await self._peer.room()
+            await self._connection.room()
             pattern = effect.pattern
-            topics = await _chosen(pattern, self._door.topics(effect))
+            present = self._context.topics.named(effect.namespace, DOMAINS_OF[effect.mode])
+            topics = await _chosen(pattern, present)
             filtered = pattern is not None
             listed = events.TopicsListed(effect.request_id, topics, effect.known_hash, filtered)
-            self._peer.tell(listed)
+            self._connection.tell(listed)
 
-    def watch_topics(self, effect: effects.WatchTopics) -> None:
-        """Tell a namespace's topics, now and whenever one comes or goes."""
-        self._door.watchers.watch(self._peer, effect.namespace)
-        self._peer.spawn(self._begin_watching, effect)
-
-    async def _begin_watching(self, effect: effects.WatchTopics) -> None:
+    async def watch_topics(self, effect: effects.WatchTopics) -> None:
+        """Tell the topics of a namespace that is watched now; changes are told from then on."""
         async with self._one_at_a_time:
-            await self._peer.room()
-            topics = self._door.watchers.topics(effect.namespace)
-            found = await _chosen(effect.pattern, topics)
-            self._peer.tell(events.TopicsWatched(effect.request_id, effect.watcher_id, found))
-
-    def unwatch_topics(self, effect: effects.UnwatchTopics) -> None:
-        """Tell no more."""
-        self._door.watchers.unwatch(self._peer, effect.namespace)
+            await self._connection.room()
+            present = self._context.topics.named(effect.namespace, (PERSISTENT,))
+            found = await _chosen(effect.pattern, present)
+            watched = events.TopicsWatched(effect.request_id, effect.watcher_id, found)
+            self._connection.tell(watched)
 
 
 async def _chosen(pattern: TopicPattern | None, topics: Sequence[str]) -> Sequence[str]:

@@ -5,22 +5,21 @@ whose topic is gone, is never stored.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 
 from arneb_core.api.errors import CoreError, TopicFenced, TopicNotFound
 from arneb_core.api.position import Position
 from arneb_core.api.topics import Topic
-from arneb_pulsar.places.rates import Throttle
+from arneb_pulsar.namespaces.rates import Throttle
 from arneb_pulsar.producers.sequences import NEVER
+from arneb_pulsar.services.connections import ClientConnection
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.producers import ProducerClaim
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.effects import ProducerKey
 from arneb_pulsar.session.errors import Failure, TopicTerminated
-
-if TYPE_CHECKING:
-    from arneb_pulsar.server.peer import Peer
-    from arneb_pulsar.server.producers import ProducerClaim
 
 RECEIVE_BYTES: Final = 256 * 1024
 """Read at once: hundreds of small messages, which then go to the log as one run."""
@@ -30,96 +29,109 @@ THROTTLED_RECEIVE_BYTES: Final = 1024
 
 
 class Publishing:
-    """Carries out what a connection's producers ask for."""
+    """Carries out what a connection's producers ask for, and tells them what becomes of it
+    (:class:`arneb_pulsar.services.producers.ProducerOwner`)."""
 
-    def __init__(self, peer: "Peer") -> None:
-        self._peer = peer
-        self._door = peer.door
-        self.opened: dict[ProducerKey, tuple[Topic, ProducerClaim]] = {}
+    def __init__(self, context: BrokerContext, connection: ClientConnection) -> None:
+        self._context = context
+        self._connection = connection
+        self._opened: dict[ProducerKey, tuple[Topic, ProducerClaim]] = {}
         self.receive_bytes = RECEIVE_BYTES
         self.silent_until = 0.0
         """The client is not to be read before; 0 = it did not send too much."""
 
+    def __repr__(self) -> str:
+        silent = f", silent until {self.silent_until}" if self.silent_until else ""
+        return f"<Publishing of {len(self._opened)} producers{silent}>"
+
+    def producer_name(self, key: ProducerKey) -> str | None:
+        """The name of one that is there."""
+        opened = self._opened.get(key)
+        return None if opened is None else opened[1].name
+
     # What becomes of claims
 
-    def claimed(self, claim: "ProducerClaim") -> None:
+    def claimed(self, claim: ProducerClaim) -> None:
         """It has its name, or a place in the queue; it must be given back."""
-        self.opened[claim.holder.key] = claim.holder.topic, claim
+        self._opened[claim.holder.key] = claim.holder.topic, claim
 
-    def queued(self, claim: "ProducerClaim") -> None:
+    def queued(self, claim: ProducerClaim) -> None:
         """It waits for its turn."""
-        self._peer.tell(events.ProducerQueued(claim.holder.key, claim.name))
+        self._connection.tell(events.ProducerQueued(claim.holder.key, claim.name))
 
-    def admitted(self, claim: "ProducerClaim", epoch: int | None) -> None:
+    def admitted(self, claim: ProducerClaim, epoch: int | None) -> None:
         """It may send, as soon as it is known how far it got before."""
-        place = claim.holder
-        if self._door.throttles.of(place.topic) is not None:
+        producer = claim.holder
+        if self._context.throttles.of(producer.topic) is not None:
             self.receive_bytes = THROTTLED_RECEIVE_BYTES
 
         def then(highest: int) -> None:
-            if self.opened.get(place.key) == (place.topic, claim):
-                version = place.schema_version
-                opened = events.ProducerOpened(place.key, claim.name, epoch, highest, version)
-                self._peer.tell(opened)
+            if self._opened.get(producer.key) == (producer.topic, claim):
+                version = producer.schema_version
+                opened = events.ProducerOpened(producer.key, claim.name, epoch, highest, version)
+                self._connection.tell(opened)
 
-        deduplication = self._door.deduplications.of(place.topic)
+        deduplication = self._context.deduplications.of(producer.topic)
         if deduplication is None:
             then(NEVER)
         else:
             deduplication.ask_highest(claim.name, then)
 
-    def lost(self, claim: "ProducerClaim", failure: Failure) -> None:
+    def lost(self, claim: ProducerClaim, failure: Failure) -> None:
         """Another has the topic for itself now, or this one never got it."""
-        del self.opened[claim.holder.key]
-        self._peer.tell(events.ProducerLost(claim.holder.key, failure))
+        del self._opened[claim.holder.key]
+        self._connection.tell(events.ProducerLost(claim.holder.key, failure))
 
     def leave(self, effect: effects.LeaveProducer) -> None:
         """A producer gives its name back."""
-        opened = self.opened.pop(effect.key, None)
+        opened = self._opened.pop(effect.key, None)
         if opened is not None:
-            self._door.producers.release(opened[1])
+            self._context.producers.release(opened[1])
 
     def leave_all(self) -> None:
         """The connection ends."""
-        for key in list(self.opened):
+        for key in list(self._opened):
             self.leave(effects.LeaveProducer(key))
 
     def expel(self, key: ProducerKey) -> None:
         """Close a producer; it may come again."""
-        self._peer.tell(events.ProducerExpelled(key))
+        self._connection.tell(events.ProducerExpelled(key))
 
     def expel_from(self, topic: Topic) -> None:
         """The same with all producers of a topic."""
-        for key in [key for key, (each, _) in self.opened.items() if each is topic]:
+        for key in [key for key, (each, _) in self._opened.items() if each is topic]:
             self.expel(key)
 
     # What they send
 
     def append(self, run: effects.AppendRun) -> None:
         """Store a run of messages; the session is told in the end."""
-        door, opened = self._door, self.opened.get(run.key)
+        context, opened = self._context, self._opened.get(run.key)
         if opened is None or opened[0].fenced:
             self._refuse(run)
             return
         topic = opened[0]
-        if topic.id in door.registry.ended:
+        if topic.id in context.namespaces.ended:
             ended = TopicTerminated("Topic was already terminated")
-            self._peer.tell(events.Appended(run, ended, Position(0)))
+            self._connection.tell(events.Appended(run, ended, Position(0)))
             return
-        throttle = door.throttles.of(topic)
+        throttle = context.throttles.of(topic)
         self.receive_bytes = RECEIVE_BYTES if throttle is None else THROTTLED_RECEIVE_BYTES
         if throttle is not None:
             self._slow_down(throttle, run)
-        door.expect(topic, run)
-        deduplication = door.deduplications.of(topic)
+        if run.delayed:
+            context.core.expect_delays(topic)
+        if any(sends.chunks for sends in run.sends):
+            topic.expect_groups()
+        deduplication = context.deduplications.of(topic)
         if deduplication is not None:
-            deduplication.append(self._peer, run)
+            deduplication.append(self, run)
             return
         if not (topic.durable or topic.subscriptions):
             run.entries = []  # nobody is there, and nothing waits for who comes later
-            self._peer.tell(events.Appended(run, None, Position(0)))
+            self._connection.tell(events.Appended(run, None, Position(0)))
             return
-        door.core.append(topic, run.entries, partial(self.appended, run), run.messages)
+        context.core.append(topic, run.entries, partial(self.appended, run), run.messages)
         run.entries = []
 
     def appended(self, run: effects.AppendRun, error: CoreError | None, first: Position) -> None:
@@ -127,20 +139,20 @@ class Publishing:
         if isinstance(error, TopicFenced):
             self._refuse(run)
         else:
-            self._peer.tell(events.Appended(run, error, first))
+            self._connection.tell(events.Appended(run, error, first))
 
     def _refuse(self, run: effects.AppendRun) -> None:
         """The topic is being deleted under its producers, or has gone."""
-        opened = self.opened.get(run.key)
+        opened = self._opened.get(run.key)
         if opened is not None:
             self.expel_from(opened[0])
         # Others in the run opened a new topic of the same name; they send it all again.
         gone = TopicNotFound("The topic was deleted")
-        self._peer.tell(events.Appended(run, gone, Position(0)))
+        self._connection.tell(events.Appended(run, gone, Position(0)))
 
     def _slow_down(self, throttle: Throttle, run: effects.AppendRun) -> None:
         """The topic has a rate: what comes next is read when its time has come."""
-        now, size = trio.current_time(), sum(map(len, run.entries))
+        now, size = self._context.clock.now(), sum(map(len, run.entries))
         wait_until = throttle.take(run.messages, size, now)
         if wait_until > now:
             self.silent_until = max(self.silent_until, wait_until)

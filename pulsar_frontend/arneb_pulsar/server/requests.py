@@ -1,11 +1,14 @@
-"""Requests of a connection: those that wait for the core each have a task of their own."""
+"""Requests: what one connection asks for and waits for, beside consumers and listings.
+
+The rule: each is answered by one event, whatever goes wrong; what has to wait for the core is a
+coroutine, which the caller runs in a task of its own.
+"""
 
 import logging
 import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
-
-import trio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
 
 from arneb_core.api.errors import (
     CoreError,
@@ -16,21 +19,27 @@ from arneb_core.api.errors import (
 )
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.topics import Topic
-from arneb_pulsar.identity.grants import UNAUTHENTIC, Unauthentic
-from arneb_pulsar.names import TopicName
-from arneb_pulsar.places.policies import QuotaAction
+from arneb_pulsar.authentication.certificates import Certificate
+from arneb_pulsar.authentication.grants import UNAUTHENTIC, Grant, Unauthentic
+from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName
+from arneb_pulsar.namespaces.policies import QuotaAction
 from arneb_pulsar.producers.access import Claim, ClaimRefused
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema
-from arneb_pulsar.server.keeper import OWNED
-from arneb_pulsar.server.producers import CODES, Place, ProducerClaim
-from arneb_pulsar.server.refusals import refusal_of
-from arneb_pulsar.server.times import clock_ms
+from arneb_pulsar.server.consumers import ConnectionConsumers
+from arneb_pulsar.services.connections import ClientConnection, close_dead
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.producers import CODES, ConnectedProducer, ProducerClaim, ProducerOwner
+from arneb_pulsar.services.quotas import exceeded_quota
+from arneb_pulsar.services.topic_access import last_message, open_topic, subscribe
 from arneb_pulsar.session import effects, events
-from arneb_pulsar.session.errors import Failure, Refused, TopicTerminated, failure_of
+from arneb_pulsar.session.errors import (
+    Failure,
+    RequestRefused,
+    TopicTerminated,
+    failure_of,
+    refusal_of,
+)
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
-
-if TYPE_CHECKING:
-    from arneb_pulsar.server.peer import Peer
 
 QUOTA_CODES: Final = {
     QuotaAction.HOLD: pb.ProducerBlockedQuotaExceededError,
@@ -47,111 +56,134 @@ NO_INITIAL: Final = (
 NOT_ALONE: Final = "Unconnected or shared consumer attempting to unsubscribe"
 
 
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The two ends of a connection."""
+
+    service_url: str
+    """Where this client reached us."""
+    address: str
+    """Where it comes from."""
+    certificate: Certificate = field(default_factory=dict)
+    """What it showed; empty without TLS."""
+
+
 class Requests:
-    """What one connection asked for and waits for."""
+    """Answers what one connection asks for."""
 
-    def __init__(self, peer: "Peer") -> None:
-        self._peer = peer
-        self._door = peer.door
-        self._one_done = trio.Event()
+    def __init__(
+        self,
+        context: BrokerContext,
+        connection: ClientConnection,
+        endpoint: Endpoint,
+        producers: ProducerOwner,
+        consumers: ConnectionConsumers,
+        authenticated: Callable[[Grant, events.Authenticated], None],
+    ) -> None:
+        self._context = context
+        self._connection = connection
+        self._endpoint = endpoint
+        self._producers = producers
+        self._consumers = consumers
+        self._authenticated = authenticated
 
-    def done(self) -> None:
-        """A request is finished, however it went."""
-        self._one_done.set()
-        self._one_done = trio.Event()
-
-    async def one_done(self) -> None:
-        """Wait for the end of some request."""
-        await self._one_done.wait()
+    def __repr__(self) -> str:
+        return f"<Requests of {self._endpoint.address}>"
 
     # Producers
 
     async def open_producer(self, effect: effects.OpenProducer) -> None:
         """Find or make the topic, take the name."""
         try:
-            topic = await self._door.topic(effect.topic, create=True)
+            topic = await open_topic(self._context, effect.topic, create=True)
             await self._check_open(topic, effect.topic)
             if effect.initial_subscription:
                 await self._make_initial(topic, effect.topic, effect.initial_subscription)
             version = b""
             if effect.schema is not None:
-                version = (await self._door.schemas.attach(effect.topic, effect.schema)).bytes
+                version = (await self._context.schemas.attach(effect.topic, effect.schema)).bytes
             await self._claim(topic, effect, version)
-        except (CoreError, Refused, IncompatibleSchema) as error:
-            self._peer.tell(events.ProducerRefused(effect.key, refusal_of(error)))
+        except (CoreError, RequestRefused, IncompatibleSchema) as error:
+            self._connection.tell(events.ProducerRefused(effect.key, refusal_of(error)))
 
     async def _make_initial(self, topic: Topic, name: TopicName, subscription: str) -> None:
         """See to it that somebody gets the first message. A refusal must be one that clients do
         not try again."""
         try:
-            await self._door.subscribe(topic, name, subscription, initial=InitialPosition.EARLIEST)
+            await subscribe(
+                self._context, topic, name, subscription, initial=InitialPosition.EARLIEST
+            )
         except SubscriptionNotFound as error:
             raise NotAllowed(NO_INITIAL) from error
 
     async def _check_open(self, topic: Topic, name: TopicName) -> None:
         """Raise unless something may be added to the topic."""
-        if topic.id in self._door.registry.ended:
+        if topic.id in self._context.namespaces.ended:
             raise TopicTerminated("Topic was already terminated")
-        exceeded = await self._door.keeper.exceeded(topic, name, clock_ms())
+        now_ms = self._context.clock.wall_ms()
+        exceeded = await exceeded_quota(self._context.namespaces, topic, name, now_ms)
         if exceeded is not None and (code := QUOTA_CODES.get(exceeded[1].action)):
-            raise Refused(code, "Cannot create producer on topic with backlog quota exceeded")
+            raise RequestRefused(
+                code, "Cannot create producer on topic with backlog quota exceeded"
+            )
 
     async def _claim(self, topic: Topic, effect: effects.OpenProducer, version: bytes) -> None:
         """Have the producer take its name. Whoever is in the way on a dead connection goes."""
-        producers, peer = self._door.producers, self._peer
-        self._door.deduplications.refresh(topic)
-        self._door.throttles.refresh(topic)
+        producers = self._context.producers
+        self._context.deduplications.refresh(topic)
+        self._context.throttles.refresh(topic)
         name = effect.name or producers.new_name()
-        place = Place(peer, effect.key, topic, version, effect.producer_id, effect.properties)
-        claim: ProducerClaim = Claim(name, effect.mode, effect.topic_epoch, place)
+        producer = ConnectedProducer(
+            connection=self._connection,
+            owner=self._producers,
+            key=effect.key,
+            topic=topic,
+            schema_version=version,
+            producer_id=effect.producer_id,
+            properties=effect.properties,
+            since=self._context.clock.iso(),
+        )
+        claim: ProducerClaim = Claim(name, effect.mode, effect.topic_epoch, producer)
         while True:
             if topic.fenced:  # since it was found
                 raise TopicFenced(f"{topic!r} is being deleted")
             try:
                 producers.claim(claim)
             except ClaimRefused as refused:
-                if await self._bury(producers.in_the_way(topic, name)):
+                if await close_dead(producers.in_the_way(topic, name), self._connection):
                     continue
-                raise Refused(CODES[refused.refusal], str(refused)) from refused
+                raise RequestRefused(CODES[refused.refusal], str(refused)) from refused
             return
-
-    async def _bury(self, holders: Iterable["Peer"]) -> bool:
-        """End the connections among ``holders`` that show no sign of life; were there any?"""
-        found = False
-        for holder in holders:
-            if holder is not self._peer and not await holder.is_alive():
-                holder.kill()
-                found = True
-        return found
 
     # Topics
 
+    def makes_partitions(self, effect: effects.FindTopic) -> bool:
+        """The topic comes to be, with partitions, by being asked for."""
+        topics = self._context.topics
+        return not effect.lookup and effect.create and bool(topics.partitions_to_make(effect.topic))
+
     def find_topic(self, effect: effects.FindTopic) -> None:
         """Tell whether a topic is there, or may be made."""
-        door = self._door
-        if not effect.lookup and effect.create and door.all_topics.partitions_to_make(effect.topic):
-            self._peer.spawn(self._count_partitions, effect)
-            return
-        failure = None
+        context, failure = self._context, None
         try:
-            door.check(effect.topic, create=effect.create)
+            context.topics.check(effect.topic, create=effect.create)
         except CoreError as error:
             failure = failure_of(error)
-        self._found(effect, failure, door.registry.partitions(effect.topic))
+        self._found(effect, failure, context.namespaces.partitions(effect.topic))
 
-    async def _count_partitions(self, effect: effects.FindTopic) -> None:
+    async def make_partitions(self, effect: effects.FindTopic) -> None:
         """Find out how many partitions the topic has; it may come to be by that."""
         failure, count = None, 0
         try:
-            count = await self._door.all_topics.partitions(effect.topic, create=effect.create)
+            count = await self._context.topics.partitions(effect.topic, create=effect.create)
         except CoreError as error:
             failure = failure_of(error)
         self._found(effect, failure, count)
 
     def _found(self, effect: effects.FindTopic, failure: Failure | None, partitions: int) -> None:
-        url = self._peer.service_url
-        same_way = not self._door.advertised(url)
-        self._peer.tell(
+        url = self._endpoint.service_url
+        same_way = not self._context.config.advertises(url)
+        self._connection.tell(
             events.TopicFound(effect.request_id, effect.lookup, url, failure, partitions, same_way)
         )
 
@@ -161,104 +193,104 @@ class Requests:
         """Find or attach a schema."""
         version, failure = b"", None
         try:
-            self._door.check(effect.topic, create=False)
-            version = (await self._door.schemas.attach(effect.topic, effect.schema)).bytes
+            self._context.topics.check(effect.topic, create=False)
+            version = (await self._context.schemas.attach(effect.topic, effect.schema)).bytes
         except (CoreError, IncompatibleSchema) as error:
             failure = refusal_of(error)
-        self._peer.tell(events.SchemaAttached(effect.request_id, version, failure))
+        self._connection.tell(events.SchemaAttached(effect.request_id, version, failure))
 
     # Subscriptions
 
     async def seek(self, effect: effects.Seek) -> None:
         """Move the subscription; whatever goes wrong is UnknownError, as in Pulsar."""
         failure = None
-        receiver = self._peer.receivers.get(effect.key)
+        attached = self._consumers.find(effect.key)
         try:
-            if receiver is None:
+            if attached is None:
                 failure = Failure(pb.UnknownError, "The consumer is gone")
             elif effect.place is not None:
-                await receiver.subscription.seek(effect.place, effect.mask)
+                await attached.subscription.seek(effect.place, effect.mask)
             else:
-                await receiver.subscription.seek_time(effect.publish_time_ms or 0)
+                await attached.subscription.seek_time(effect.publish_time_ms or 0)
         except CoreError as error:
             failure = Failure(pb.UnknownError, f"Reset of the subscription failed: {error}")
-        self._peer.tell(events.SeekDone(effect.key, effect.request_id, failure))
+        self._connection.tell(events.SeekDone(effect.key, effect.request_id, failure))
 
     async def unsubscribe(self, effect: effects.Unsubscribe) -> None:
         """Remove the subscription, if the consumer has it for itself or insists."""
         failure = None
-        receiver = self._peer.receivers.get(effect.key)
-        if receiver is None:
+        attached = self._consumers.find(effect.key)
+        if attached is None:
             failure = Failure(pb.MetadataError, "Consumer not found")
-        elif receiver.subscription.name in OWNED:
+        elif attached.subscription.name in RESERVED_SUBSCRIPTIONS:
             failure = Failure(
                 pb.NotAllowedError,
-                f"Subscription {receiver.subscription.name!r} is the broker's own",
+                f"Subscription {attached.subscription.name!r} is the broker's own",
             )
         else:
             try:
-                await receiver.topic.unsubscribe(
-                    receiver.subscription.name,
+                await attached.topic.unsubscribe(
+                    attached.subscription.name,
                     force=effect.force,
-                    leaving=(receiver.consumer,),
+                    leaving=(attached.consumer,),
                 )
             except SubscriptionBusy:
                 failure = Failure(pb.MetadataError, NOT_ALONE)
             except CoreError as error:
                 failure = failure_of(error)
-        self._peer.tell(events.Unsubscribed(effect.key, failure))
+        self._connection.tell(events.Unsubscribed(effect.key, failure))
 
     # Identity
 
     async def authenticate(self, effect: effects.Authenticate) -> None:
         """Look at what the client proves itself with."""
-        peer = self._peer
+        endpoint, authenticator = self._endpoint, self._context.authenticator
         try:
-            grant = await self._door.guard.grant(effect.method, effect.proof, peer.certificate)
+            grant = await authenticator.grant(effect.method, effect.proof, endpoint.certificate)
         except Unauthentic as error:
-            logger.warning("authentication of %s failed: %s", peer.address, error)
-            peer.tell(events.NotAuthenticated(UNAUTHENTIC))
+            logger.warning("authentication of %s failed: %s", endpoint.address, error)
+            self._connection.tell(events.NotAuthenticated(UNAUTHENTIC))
             return
         expires = math.inf if grant.expires_s is None else grant.expires_s * 1000
-        peer.authenticated(grant, events.Authenticated(expires))
+        self._authenticated(grant, events.Authenticated(expires))
 
     # Answered at once
 
     def find_schema(self, effect: effects.FindSchema) -> None:
         """Tell a topic's schema."""
-        version = self._door.schemas.find(effect.topic, effect.number)
-        self._peer.tell(events.SchemaFound(effect.request_id, effect.topic, version))
+        version = self._context.schemas.find(effect.topic, effect.number)
+        self._connection.tell(events.SchemaFound(effect.request_id, effect.topic, version))
 
     def describe(self, effect: effects.DescribeConsumer) -> None:
         """Tell how a consumer does."""
-        receiver = self._peer.receivers.get(effect.key)
-        if receiver is not None:
-            self._peer.tell(
+        attached = self._consumers.find(effect.key)
+        if attached is not None:
+            self._connection.tell(
                 events.ConsumerDescribed(
                     effect.key,
                     effect.request_id,
-                    receiver.subscription.statistics(),
-                    receiver.consumer.in_flight,
-                    receiver.consumer.permits,
-                    receiver.consumer.is_shut_off,
-                    self._peer.address,
-                    receiver.since,
+                    attached.subscription.statistics(),
+                    attached.consumer.in_flight,
+                    attached.consumer.permits,
+                    attached.consumer.is_shut_off,
+                    self._endpoint.address,
+                    attached.since,
                 )
             )
 
     async def read_last(self, effect: effects.ReadLast) -> None:
         """Find the last entry of the topic."""
-        receiver = self._peer.receivers.get(effect.key)
-        if receiver is None:
+        attached = self._consumers.find(effect.key)
+        if attached is None:
             failure = Failure(pb.MetadataError, "Consumer not found")
-            self._peer.tell(events.LastUnread(effect.request_id, failure))
+            self._connection.tell(events.LastUnread(effect.request_id, failure))
             return
         try:
-            place, size = await self._door.last_message(
-                receiver.topic, compacted=receiver.compacted
-            )
+            place, size = await last_message(attached.topic, compacted=attached.compacted)
         except CoreError as error:
-            self._peer.tell(events.LastUnread(effect.request_id, failure_of(error)))
+            self._connection.tell(events.LastUnread(effect.request_id, failure_of(error)))
             return
-        mark_delete = receiver.subscription.mark_delete
-        self._peer.tell(events.LastRead(effect.key, effect.request_id, place, size, mark_delete))
+        mark_delete = attached.subscription.mark_delete
+        self._connection.tell(
+            events.LastRead(effect.key, effect.request_id, place, size, mark_delete)
+        )

@@ -1,10 +1,9 @@
 """One connection of a Pulsar client, without its socket.
 
-Five verbs drive it: :meth:`Connection.receive_data` takes bytes from the peer,
-:meth:`Connection.go_on` works on what they held, :meth:`Connection.handle` takes events from the
-shell, :meth:`Connection.data_to_send` gives bytes for the peer, and
-:meth:`Connection.handle_timer` keeps the time. All but ``data_to_send`` return effects, which the
-caller must carry out in their order.
+Five methods of :class:`ConnectionSession` drive it: ``receive_data`` takes bytes from the client,
+``go_on`` works on what they held, ``handle`` takes events from the server, ``data_to_send`` gives
+bytes for the client, and ``handle_timer`` keeps the time. All but ``data_to_send`` return effects,
+which the caller must carry out in their order.
 
 One read may bring thousands of requests, each with an answer ten thousand times its size. So at
 most one request is handled a call; the caller goes on when there is room for one more answer.
@@ -15,19 +14,19 @@ from typing import Any, Final, assert_never
 
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.session import events
+from arneb_pulsar.session.authentication import Authentication, refused
 from arneb_pulsar.session.client import Client
-from arneb_pulsar.session.consuming import Consuming
-from arneb_pulsar.session.describing import Describing
+from arneb_pulsar.session.consumers import Consumers
 from arneb_pulsar.session.effects import Close, Effect
-from arneb_pulsar.session.errors import NO_TRANSACTIONS, Refused, RemoteProtocolError
+from arneb_pulsar.session.errors import NO_TRANSACTIONS, RemoteProtocolError, RequestRefused
 from arneb_pulsar.session.fields import text_of
-from arneb_pulsar.session.finding import Finding
 from arneb_pulsar.session.keep_alive import KeepAlive, Tick
-from arneb_pulsar.session.outlet import Outlet
-from arneb_pulsar.session.producing import Producing
-from arneb_pulsar.session.proving import Proving, refused
+from arneb_pulsar.session.lookup import Lookup
+from arneb_pulsar.session.output import Output
+from arneb_pulsar.session.producers import Producers
+from arneb_pulsar.session.schemas import SchemaRequests
 from arneb_pulsar.session.transitions import ACCEPTED, ConnectionState
-from arneb_pulsar.session.watching import Watching
+from arneb_pulsar.session.watchers import TopicWatchers
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.commands import FIELD_OF, parse_command
 from arneb_pulsar.wire.errors import WireError
@@ -41,7 +40,7 @@ UNANSWERED: Final = frozenset({BaseCommand.ACK, BaseCommand.FLOW, BaseCommand.PO
 handled in a row as came."""
 
 
-class Connection:
+class ConnectionSession:
     """The state of one connection.
 
     Invariants: commands are handled only in states that :data:`ACCEPTED` has them for; a closed
@@ -52,24 +51,26 @@ class Connection:
     def __init__(self, config: PulsarConfig, server_version: str, now: float) -> None:
         self.state = ConnectionState.HANDSHAKE
         self._server_version = server_version
-        self._outlet = outlet = Outlet(now)
+        self._output = output = Output(now)
         self._reader = FrameReader()
         self._frames: Frames = [], []
         self._at = 0
         self.request_bytes = 0
         """Size of the request that the last call has handled."""
         self._keep_alive = KeepAlive(now, config.handshake_timeout_s, config.keep_alive_s)
-        self._producing = Producing(outlet)
-        self._consuming = Consuming(outlet)
-        self._finding = Finding(outlet)
-        self._describing = Describing(outlet)
-        self._watching = Watching(outlet)
+        self._producers = Producers(output)
+        self._consumers = Consumers(output)
+        self._lookup = Lookup(output)
+        self._schemas = SchemaRequests(output)
+        self._watchers = TopicWatchers(output)
         self._must_prove = bool(config.authentication.methods)
-        self._proving = Proving(outlet, server_version)
+        self._authentication = Authentication(output, server_version)
         self._handlers = self._make_handlers()
 
     def __repr__(self) -> str:
-        return f"<Connection {self.state.name} {self._outlet.client.name or 'unknown client'}>"
+        return (
+            f"<ConnectionSession {self.state.name} {self._output.client.name or 'unknown client'}>"
+        )
 
     # The five verbs
 
@@ -86,7 +87,7 @@ class Connection:
 
     def go_on(self, now: float, clock_ms: int) -> list[Effect]:
         """Handle what came, up to the next request and with it."""
-        self._outlet.now = now
+        self._output.now = now
         self._keep_alive.heard(now)
         self.request_bytes = 0
         try:
@@ -95,19 +96,19 @@ class Connection:
                 raise self._reader.error
         except (RemoteProtocolError, WireError) as error:
             self._frames = [], []
-            self._producing.flush(clock_ms)
+            self._producers.flush(clock_ms)
             self._close(str(error))
         else:
-            self._producing.flush(clock_ms)
-        return self._outlet.take_effects()
+            self._producers.flush(clock_ms)
+        return self._output.take_effects()
 
     def handle(self, event: events.Event, now: float) -> list[Effect]:
         """Something happened in the core; see :mod:`arneb_pulsar.session.events`."""
         if self.state is ConnectionState.CLOSED:
             return []
-        self._outlet.now = now
+        self._output.now = now
         self._handle_event(event)
-        return self._outlet.take_effects()
+        return self._output.take_effects()
 
     def end(self) -> None:
         """Nobody owns the socket any more: nothing is said, and nothing asked for. What a
@@ -118,48 +119,48 @@ class Connection:
     def data_to_send(self) -> list[bytes]:
         """What is to be said to the peer since the last call; the caller must send it, and call
         again after a while if :attr:`has_unsaid`."""
-        return self._outlet.take_frames()
+        return self._output.take_frames()
 
     @property
     def has_unsaid(self) -> bool:
         """``data_to_send`` did not give all, for to translate it would take too long at once."""
-        return self._outlet.has_untranslated
+        return self._output.has_untranslated
 
     def next_timer(self) -> float:
         """When :meth:`handle_timer` must be called, unless bytes come before."""
-        return min(self._keep_alive.deadline, self._proving.deadline)
+        return min(self._keep_alive.deadline, self._authentication.deadline)
 
     def handle_timer(self, now: float, clock_ms: int) -> list[Effect]:
         """Time passed. ``clock_ms`` is the time of day, at which proofs end."""
-        self._outlet.now = now
-        if self.state is ConnectionState.OPEN and (reason := self._proving.tick(clock_ms)):
+        self._output.now = now
+        if self.state is ConnectionState.OPEN and (reason := self._authentication.tick(clock_ms)):
             self._close(reason)
         if self.state is not ConnectionState.CLOSED:
             match self._keep_alive.tick(now):
                 case Tick.PING:
-                    self._outlet.send(commands.PING)
+                    self._output.send(commands.PING)
                 case Tick.GIVE_UP:
                     self._close("expected a sign of life, got none")
                 case Tick.NOTHING:
                     pass
-        return self._outlet.take_effects()
+        return self._output.take_effects()
 
     # What the shell asks besides
 
     @property
     def client(self) -> Client:
         """Who is connected."""
-        return self._outlet.client
+        return self._output.client
 
     @property
     def waiting_bytes(self) -> int:
         """Size of what :meth:`data_to_send` would give."""
-        return self._outlet.waiting_bytes
+        return self._output.waiting_bytes
 
     @property
     def unasked_bytes(self) -> int:
         """How much of that the peer did not ask for."""
-        return self._outlet.unasked_bytes
+        return self._output.unasked_bytes
 
     def resumed(self, now: float) -> None:
         """The shell listens again after a pause that back-pressure made."""
@@ -167,8 +168,8 @@ class Connection:
 
     def probe(self) -> bool:
         """Ask the peer for a sign of life, whatever the timer says; False if it cannot answer."""
-        if self.state is ConnectionState.OPEN and self._outlet.client.answers_pings:
-            self._outlet.send(commands.PING)
+        if self.state is ConnectionState.OPEN and self._output.client.answers_pings:
+            self._output.send(commands.PING)
             return True
         return False
 
@@ -182,7 +183,7 @@ class Connection:
             data = received[at]
             if self.state is ConnectionState.OPEN and (send := parse_send(data)) is not None:
                 behind = at + 1 + count_successors(received, at, send)
-                self._producing.send(send, bodies[at:behind])
+                self._producers.send(send, bodies[at:behind])
                 at = behind
                 continue
             command = parse_command(data)
@@ -205,41 +206,41 @@ class Connection:
             raise RemoteProtocolError(f"expected another command in {self.state.name}, got {name}")
         part = getattr(command, FIELD_OF[kind])
         if kind == BaseCommand.SEND:
-            self._producing.send(part, [body])
+            self._producers.send(part, [body])
         elif kind == BaseCommand.ACK:
-            self._consuming.acknowledge(part, data)
+            self._consumers.acknowledge(part, data)
         else:
             try:
                 self._handlers[kind](part)
-            except Refused as refused:
+            except RequestRefused as refused:
                 failure = refused.failure
-                self._outlet.send(commands.error(part.request_id, failure.code, failure.text))
+                self._output.send(commands.error(part.request_id, failure.code, failure.text))
 
     def _make_handlers(self) -> dict[int, Callable[[Any], None]]:
         """The handler of each command but SEND and ACK."""
-        producing, consuming, finding = self._producing, self._consuming, self._finding
+        producers, consumers, lookup = self._producers, self._consumers, self._lookup
         return {
             BaseCommand.CONNECT: self._connect,
             BaseCommand.PING: self._ping,
             BaseCommand.PONG: self._pong,
-            BaseCommand.AUTH_RESPONSE: self._proving.answered,
-            BaseCommand.PARTITIONED_METADATA: finding.partitions,
-            BaseCommand.LOOKUP: finding.lookup,
-            BaseCommand.GET_TOPICS_OF_NAMESPACE: finding.topics,
-            BaseCommand.PRODUCER: producing.open,
-            BaseCommand.CLOSE_PRODUCER: producing.close,
-            BaseCommand.SUBSCRIBE: consuming.subscribe,
-            BaseCommand.FLOW: consuming.flow,
-            BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: consuming.redeliver,
-            BaseCommand.SEEK: consuming.seek,
-            BaseCommand.GET_LAST_MESSAGE_ID: consuming.last_message_id,
-            BaseCommand.CONSUMER_STATS: consuming.statistics,
-            BaseCommand.UNSUBSCRIBE: consuming.unsubscribe,
-            BaseCommand.CLOSE_CONSUMER: consuming.close,
-            BaseCommand.GET_SCHEMA: self._describing.get,
-            BaseCommand.GET_OR_CREATE_SCHEMA: self._describing.get_or_create,
-            BaseCommand.WATCH_TOPIC_LIST: self._watching.watch,
-            BaseCommand.WATCH_TOPIC_LIST_CLOSE: self._watching.end,
+            BaseCommand.AUTH_RESPONSE: self._authentication.answered,
+            BaseCommand.PARTITIONED_METADATA: lookup.partitions,
+            BaseCommand.LOOKUP: lookup.lookup,
+            BaseCommand.GET_TOPICS_OF_NAMESPACE: lookup.topics,
+            BaseCommand.PRODUCER: producers.open,
+            BaseCommand.CLOSE_PRODUCER: producers.close,
+            BaseCommand.SUBSCRIBE: consumers.subscribe,
+            BaseCommand.FLOW: consumers.flow,
+            BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: consumers.redeliver,
+            BaseCommand.SEEK: consumers.seek,
+            BaseCommand.GET_LAST_MESSAGE_ID: consumers.last_message_id,
+            BaseCommand.CONSUMER_STATS: consumers.statistics,
+            BaseCommand.UNSUBSCRIBE: consumers.unsubscribe,
+            BaseCommand.CLOSE_CONSUMER: consumers.close,
+            BaseCommand.GET_SCHEMA: self._schemas.get,
+            BaseCommand.GET_OR_CREATE_SCHEMA: self._schemas.get_or_create,
+            BaseCommand.WATCH_TOPIC_LIST: self._watchers.watch,
+            BaseCommand.WATCH_TOPIC_LIST_CLOSE: self._watchers.end,
             BaseCommand.TC_CLIENT_CONNECT_REQUEST: self._refuse_transaction,
             BaseCommand.NEW_TXN: self._refuse_transaction,
             BaseCommand.ADD_PARTITION_TO_TXN: self._refuse_transaction,
@@ -254,95 +255,95 @@ class Connection:
         Pulsar's broker does it."""
         name = text_of(command.client_version, "client_version")
         version = max(0, min(commands.PROTOCOL_VERSION, command.protocol_version))
-        self._outlet.client = Client(name, version)
+        self._output.client = Client(name, version)
         if self._must_prove:
             self.state = ConnectionState.PROVING
-            self._proving.begin(command)
+            self._authentication.begin(command)
         else:
             self._open()
 
     def _open(self) -> None:
         """The client may begin."""
-        client = self._outlet.client
-        self._outlet.send(
+        client = self._output.client
+        self._output.send(
             commands.connected(self._server_version, client.version, MESSAGE_BYTES_MAX)
         )
         self.state = ConnectionState.OPEN
-        self._keep_alive.connected(self._outlet.now, answered=client.answers_pings)
+        self._keep_alive.connected(self._output.now, answered=client.answers_pings)
 
     def _authenticated(self, event: events.Authenticated) -> None:
-        self._proving.held(event)
+        self._authentication.held(event)
         if self.state is ConnectionState.PROVING:
             self._open()
 
     def _not_authenticated(self, event: events.NotAuthenticated) -> None:
         self.state = ConnectionState.CLOSED
-        refused(self._outlet, event.text)
+        refused(self._output, event.text)
 
     def _ping(self, command: pb.CommandPing) -> None:
-        self._outlet.send(commands.PONG)
+        self._output.send(commands.PONG)
 
     def _pong(self, command: pb.CommandPong) -> None:
         """Its bytes have told the keep-alive already."""
 
     def _refuse_transaction(self, command: object) -> None:
-        raise Refused(NO_TRANSACTIONS.code, NO_TRANSACTIONS.text)
+        raise RequestRefused(NO_TRANSACTIONS.code, NO_TRANSACTIONS.text)
 
     def _handle_event(self, event: events.Event) -> None:
-        producing, consuming = self._producing, self._consuming
+        producers, consumers = self._producers, self._consumers
         match event:
             case events.Appended():
-                producing.appended(event)
+                producers.appended(event)
             case events.Delivered():
-                consuming.delivered(event)
+                consumers.delivered(event)
             case events.Acknowledged():
-                consuming.acknowledged(event)
+                consumers.acknowledged(event)
             case events.ProducerOpened():
-                producing.opened(event)
+                producers.opened(event)
             case events.ProducerQueued():
-                producing.queued(event)
+                producers.queued(event)
             case events.ProducerRefused():
-                producing.refused(event)
+                producers.refused(event)
             case events.ProducerLost():
-                producing.lost(event)
+                producers.lost(event)
             case events.ProducerExpelled():
-                producing.expelled(event)
+                producers.expelled(event)
             case events.ConsumerAttached():
-                consuming.attached(event)
+                consumers.attached(event)
             case events.ConsumerRefused():
-                consuming.refused(event)
+                consumers.refused(event)
             case events.ActiveChanged():
-                consuming.active_changed(event)
+                consumers.active_changed(event)
             case events.EndReached():
-                consuming.end_reached(event)
+                consumers.end_reached(event)
             case events.ConsumerClosed():
-                consuming.closed_by_core(event)
+                consumers.closed_by_core(event)
             case events.SeekDone():
-                consuming.seek_done(event)
+                consumers.seek_done(event)
             case events.Unsubscribed():
-                consuming.unsubscribed(event)
+                consumers.unsubscribed(event)
             case events.LastRead():
-                consuming.last_read(event)
+                consumers.last_read(event)
             case events.LastUnread():
-                consuming.last_unread(event)
+                consumers.last_unread(event)
             case events.ConsumerDescribed():
-                consuming.described(event)
+                consumers.described(event)
             case events.TopicFound():
-                self._finding.found(event)
+                self._lookup.found(event)
             case events.TopicsListed():
-                self._finding.listed(event)
+                self._lookup.listed(event)
             case events.TopicsWatched():
-                self._watching.watched(event)
+                self._watchers.watched(event)
             case events.TopicChanged():
-                self._watching.changed(event)
+                self._watchers.changed(event)
             case events.Authenticated():
                 self._authenticated(event)
             case events.NotAuthenticated():
                 self._not_authenticated(event)
             case events.SchemaFound():
-                self._describing.found(event)
+                self._schemas.found(event)
             case events.SchemaAttached():
-                self._describing.attached(event)
+                self._schemas.attached(event)
             case _:
                 assert_never(event)
 
@@ -350,6 +351,6 @@ class Connection:
         """The peer broke the protocol: tell it why, once, and end."""
         if self.state is not ConnectionState.CLOSED:
             if self.state is ConnectionState.OPEN:
-                self._outlet.send(commands.error(commands.NO_REQUEST, pb.UnknownError, reason))
+                self._output.send(commands.error(commands.NO_REQUEST, pb.UnknownError, reason))
             self.state = ConnectionState.CLOSED
-            self._outlet.do(Close(reason))
+            self._output.do(Close(reason))

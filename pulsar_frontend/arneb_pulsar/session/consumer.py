@@ -4,7 +4,7 @@ from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_pulsar.session.effects import ConsumerKey
 from arneb_pulsar.session.transitions import CONSUMER_MOVES, ConsumerInput, ConsumerState
-from arneb_pulsar.session.translating import TranslatedRun, is_foreign, without_checksums
+from arneb_pulsar.session.translation import TranslatedRun, is_foreign, without_checksums
 from arneb_pulsar.wire.deliveries import MessageFrames
 
 DETACHED_STATES = frozenset(
@@ -55,7 +55,8 @@ class Consumer:
         """Of a failover consumer, what its client is to be told once it is there."""
 
     def __repr__(self) -> str:
-        return f"<Consumer {self.consumer_id} {self.name}, {self.type.value}, {self.state.name}>"
+        kind = self.type.traits.title
+        return f"<Consumer {self.consumer_id} {self.name}, {kind}, {self.state.name}>"
 
     def may(self, happened: ConsumerInput) -> bool:
         """Does the table have this move?"""
@@ -73,7 +74,7 @@ class Consumer:
     @property
     def shares(self) -> bool:
         """Its subscription's entries go to several consumers, so each entry counts alone."""
-        return self.type in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
+        return self.type.traits.sharing
 
     def begin_epoch(self, epoch: int) -> None:
         """What is sent from now on belongs to ``epoch``; clients drop what is older."""

@@ -7,48 +7,50 @@ nobody else has anything of it.
 from arneb_core.api.entry import messages_in
 from arneb_pulsar.session.effects import AppendRun
 from arneb_pulsar.session.errors import Failure
-from arneb_pulsar.session.outcome import Outcome
+from arneb_pulsar.session.pending_sends import PendingSends
 from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
 from arneb_pulsar.wire.metadata import is_delayed, make_entry
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 
-def take_apart(run: AppendRun, publish_time_ms: int) -> list[tuple[Outcome, list[Outcome]]]:
+def take_apart(
+    run: AppendRun, publish_time_ms: int
+) -> list[tuple[PendingSends, list[PendingSends]]]:
     """Have ``run`` hold what is good of it only.
 
-    Each outcome is replaced, and given with what replaces it: one for each stretch of good messages
+    Each sent is replaced, and given with what replaces it: one for each stretch of good messages
     and one, settled, for each bad message.
     """
     bodies = iter(run.bodies)
-    replaced: list[tuple[Outcome, list[Outcome]]] = []
+    replaced: list[tuple[PendingSends, list[PendingSends]]] = []
     run.entries = []
-    for outcome in run.outcomes:
-        parts: list[Outcome] = []
-        for index, sequence_id in enumerate(outcome.sequences):
+    for sent in run.sends:
+        parts: list[PendingSends] = []
+        for index, sequence_id in enumerate(sent.sequences):
             made = _entry_of(next(bodies), publish_time_ms)
             if isinstance(made, Failure):
-                parts.append(Outcome(outcome.producer_id, [sequence_id]))
+                parts.append(PendingSends(sent.producer_id, [sequence_id]))
                 parts[-1].refused(made)
                 continue
             run.entries.append(made)
             if not parts or parts[-1].frames is not None:
-                parts.append(Outcome(outcome.producer_id, key=outcome.key))
-            _take_over(outcome, index, parts[-1])
-        replaced.append((outcome, parts))
-    run.outcomes = [part for _, parts in replaced for part in parts if part.frames is None]
+                parts.append(PendingSends(sent.producer_id, key=sent.key))
+            _take_over(sent, index, parts[-1])
+        replaced.append((sent, parts))
+    run.sends = [part for _, parts in replaced for part in parts if part.frames is None]
     run.messages = sum(map(messages_in, run.entries))
     run.delayed = any(map(is_delayed, run.entries))
     return replaced
 
 
-def _take_over(outcome: Outcome, index: int, part: Outcome) -> None:
-    """One good message of ``outcome`` belongs to ``part``."""
+def _take_over(sent: PendingSends, index: int, part: PendingSends) -> None:
+    """One good message of ``sent`` belongs to ``part``."""
     at = len(part.sequences)
-    if index in outcome.highest:
-        part.highest[at] = outcome.highest[index]
-    if index in outcome.chunks:
+    if index in sent.highest:
+        part.highest[at] = sent.highest[index]
+    if index in sent.chunks:
         part.chunks.add(at)
-    part.sequences.append(outcome.sequences[index])
+    part.sequences.append(sent.sequences[index])
 
 
 def _entry_of(body: bytes, publish_time_ms: int) -> bytes | Failure:

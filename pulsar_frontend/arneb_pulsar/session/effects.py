@@ -16,7 +16,7 @@ from arneb_pulsar.names import TopicName
 from arneb_pulsar.patterns import TopicPattern
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.schemas.schema import Schema
-from arneb_pulsar.session.outcome import Outcome
+from arneb_pulsar.session.pending_sends import PendingSends
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 
 ProducerKey = NewType("ProducerKey", int)
@@ -62,7 +62,7 @@ class AppendRun:
     """In all of ``entries``."""
     delayed: bool = False
     """Some of ``entries`` are to be delivered later."""
-    outcomes: list[Outcome] = field(default_factory=list)
+    sends: list[PendingSends] = field(default_factory=list)
     """Whose the entries are, in their order."""
 
 

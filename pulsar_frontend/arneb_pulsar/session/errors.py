@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb_core.api import errors as core
+from arneb_pulsar.schemas.compatibility import IncompatibleSchema
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import ServerError
 
@@ -16,7 +17,7 @@ class RemoteProtocolError(Exception):
     """The peer broke the protocol in a way that only closing the connection answers."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is answered with an error; the connection goes on."""
 
     def __init__(self, code: ServerError, text: str) -> None:
@@ -75,3 +76,10 @@ def failure_of(error: core.CoreError) -> Failure:
         if code := SERVER_ERRORS.get(cls):
             return Failure(code, text)
     return Failure(pb.UnknownError, text)
+
+
+def refusal_of(error: core.CoreError | RequestRefused | IncompatibleSchema) -> Failure:
+    """``error`` as the client is told, whatever refused its request."""
+    if isinstance(error, IncompatibleSchema):
+        return Failure(pb.IncompatibleSchema, str(error))
+    return error.failure if isinstance(error, RequestRefused) else failure_of(error)

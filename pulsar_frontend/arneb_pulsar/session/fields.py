@@ -10,7 +10,7 @@ from arneb_pulsar.names import (
     parse_namespace,
     parse_topic,
 )
-from arneb_pulsar.session.errors import Refused, RemoteProtocolError
+from arneb_pulsar.session.errors import RemoteProtocolError, RequestRefused
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import KeyValue
 
@@ -23,32 +23,32 @@ def text_of(value: str | bytes, field: str) -> str:
 
 
 def topic_of(value: str | bytes) -> TopicName:
-    """The topic that a command names. Raises :class:`Refused`."""
+    """The topic that a command names. Raises :class:`RequestRefused`."""
     try:
         return parse_topic(text_of(value, "topic"))
     except ClusterTopicName as error:
         # No such namespace, then; clients go on asking for 30 s after InvalidTopicName.
-        raise Refused(pb.TopicNotFound, f"Namespace not found: {error}") from error
+        raise RequestRefused(pb.TopicNotFound, f"Namespace not found: {error}") from error
     except InvalidTopicName as error:
-        raise Refused(pb.InvalidTopicName, f"Invalid topic name: {error}") from error
+        raise RequestRefused(pb.InvalidTopicName, f"Invalid topic name: {error}") from error
 
 
 def namespace_of(value: str | bytes) -> str:
-    """The namespace that a command names. Raises :class:`Refused`."""
+    """The namespace that a command names. Raises :class:`RequestRefused`."""
     try:
         return parse_namespace(text_of(value, "namespace"))
     except InvalidTopicName as error:
-        raise Refused(pb.InvalidTopicName, f"Invalid namespace: {error}") from error
+        raise RequestRefused(pb.InvalidTopicName, f"Invalid namespace: {error}") from error
 
 
 def subscription_of(value: str | bytes) -> str:
-    """The subscription that a command names. Raises :class:`Refused`."""
+    """The subscription that a command names. Raises :class:`RequestRefused`."""
     name = text_of(value, "subscription")
     if not name.strip():
-        raise Refused(pb.NotAllowedError, "Empty subscription name")
+        raise RequestRefused(pb.NotAllowedError, "Empty subscription name")
     if len(name.encode()) > NAME_BYTES_MAX:
         text = f"Subscription name longer than {NAME_BYTES_MAX} bytes"
-        raise Refused(pb.NotAllowedError, text)
+        raise RequestRefused(pb.NotAllowedError, text)
     return name
 
 

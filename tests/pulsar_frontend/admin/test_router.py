@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from arneb_pulsar.admin.api import ROUTER
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest
 from arneb_pulsar.admin.router import Router
-from arneb_pulsar.server.door import Door
+from arneb_pulsar.services.context import BrokerContext
 
 parts = st.text(min_size=1, max_size=8)
 
 
-async def first(door: Door, request: AdminRequest) -> AdminReply:
+async def first(context: BrokerContext, request: AdminRequest) -> AdminReply:
     raise AssertionError
 
 
-async def second(door: Door, request: AdminRequest) -> AdminReply:
+async def second(context: BrokerContext, request: AdminRequest) -> AdminReply:
     raise AssertionError
 
 

@@ -10,18 +10,19 @@ from typing import Any
 
 import pytest
 import trio.testing
-from tests.pulsar_frontend.server.client import connected
-from tests.pulsar_frontend.server.conftest import OpenDoor
+from tests.pulsar_frontend.client import connected
+from tests.pulsar_frontend.conftest import OpenBroker
 
-from arneb_pulsar.server.outbox import Outbox
-from arneb_pulsar.server.peer import Peer
+from arneb_pulsar.server.connection import Connection
+from arneb_pulsar.server.effects import EffectRunner
 from arneb_pulsar.server.publishing import Publishing
-from arneb_pulsar.session.connection import Connection
+from arneb_pulsar.server.writer import Writer
+from arneb_pulsar.session.connection import ConnectionSession
 from arneb_pulsar.wire.deliveries import MessageFrames
 
 pytestmark = pytest.mark.real_time
 
-PARTS = (Peer, Connection, Outbox, Publishing, MessageFrames)
+PARTS = (Connection, ConnectionSession, EffectRunner, Writer, Publishing, MessageFrames)
 
 
 @pytest.fixture(autouse=True)
@@ -36,9 +37,9 @@ def parts() -> list[Any]:
     return [each for each in gc.get_objects() if isinstance(each, PARTS)]
 
 
-async def test_a_connection_that_is_over_is_given_up(open_door: OpenDoor) -> None:
-    async with open_door() as running:
-        async with connected(running.door, 2) as (one, other):
+async def test_a_connection_that_is_over_is_given_up(open_broker: OpenBroker) -> None:
+    async with open_broker() as running:
+        async with connected(running.context, 2) as (one, other):
             await one.subscribe()
             await one.flow(10)
             await one.producer()
@@ -51,10 +52,10 @@ async def test_a_connection_that_is_over_is_given_up(open_door: OpenDoor) -> Non
 
 
 async def test_a_connection_that_ends_before_its_messages_are_on_disk_is_given_up_then(
-    open_door: OpenDoor,
+    open_broker: OpenBroker,
 ) -> None:
-    async with open_door() as running:
-        async with connected(running.door) as (one,):
+    async with open_broker() as running:
+        async with connected(running.context) as (one,):
             await one.producer()
             running.store.hold()
             await one.publish(b"a", b"b")

@@ -8,12 +8,12 @@ import pytest
 import trio
 import trio.testing
 from google.protobuf.message import Message
-from tests.pulsar_frontend.server.client import RawClient, body_of, connected
-from tests.pulsar_frontend.server.conftest import OpenDoor
+from tests.pulsar_frontend.client import RawClient, body_of, connected
+from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.session.playbook import received
 
-from arneb_pulsar.server.door import Door
-from arneb_pulsar.server.serving import serve_connection
+from arneb_pulsar.server.listener import serve_connection
+from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe, MessageIdData
 
@@ -104,11 +104,11 @@ KINDS: list[Callable[[list[bytes], random.Random], bytes]] = [
 ]  # fmt: skip
 
 
-async def disturb(door: Door, data: bytes, chance: random.Random) -> None:
+async def disturb(context: BrokerContext, data: bytes, chance: random.Random) -> None:
     """One bad client from beginning to end."""
     ours, theirs = trio.testing.memory_stream_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_connection, door, theirs, "pulsar://here:1", "noise")
+        nursery.start_soon(serve_connection, context, theirs, "pulsar://here:1", "noise")
         at = 0
         with suppress(trio.BrokenResourceError):  # the broker need not hear it all
             while at < len(data):
@@ -122,22 +122,22 @@ async def disturb(door: Door, data: bytes, chance: random.Random) -> None:
 
 @pytest.mark.parametrize("deduplication", [False, True])
 async def test_bad_clients_end_alone(
-    open_door: OpenDoor, caplog: pytest.LogCaptureFixture, deduplication: bool
+    open_broker: OpenBroker, caplog: pytest.LogCaptureFixture, deduplication: bool
 ) -> None:
     chance = random.Random(SEED)
-    async with open_door(probe_timeout_s=0.01, deduplication=deduplication) as running:
-        async with connected(running.door) as (good,):
+    async with open_broker(probe_timeout_s=0.01, deduplication=deduplication) as running:
+        async with connected(running.context) as (good,):
             await good.producer("good")
             await good.subscribe("good")
             await good.flow(10_000)
             for number in range(CONNECTIONS):
                 kind = KINDS[number % len(KINDS)]
-                await disturb(running.door, kind(conversation(number), chance), chance)
+                await disturb(running.context, kind(conversation(number), chance), chance)
                 if number % 20 == 0:
                     await still_served(good, number)
-        assert not running.door._attached
-        assert not running.door.producers._accesses
-        assert not running.door.watchers._by_namespace
+        assert running.context.consumers.is_empty
+        assert not running.context.producers._accesses
+        assert not running.context.watchers._by_namespace
     assert "failed" not in caplog.text, "a defect of ours"
 
 

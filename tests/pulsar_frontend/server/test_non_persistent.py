@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from tests.pulsar_frontend.server.admin import Admin
-from tests.pulsar_frontend.server.client import RawClient, connected
-from tests.pulsar_frontend.server.conftest import OpenDoor, Running
+from tests.pulsar_frontend.admin_client import Admin
+from tests.pulsar_frontend.client import RawClient, connected
+from tests.pulsar_frontend.conftest import OpenBroker, Running
 
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
@@ -42,8 +42,8 @@ async def payloads(client: RawClient, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
-async def test_only_who_has_permits_gets_messages(open_door: OpenDoor, kind: Any) -> None:
-    async with open_door() as running, connected(running.door, 2) as (sender, taker):
+async def test_only_who_has_permits_gets_messages(open_broker: OpenBroker, kind: Any) -> None:
+    async with open_broker() as running, connected(running.context, 2) as (sender, taker):
         await sender.producer(NAME)
         await publish(sender, b"0")
         earliest = CommandSubscribe.Earliest
@@ -63,8 +63,8 @@ async def test_only_who_has_permits_gets_messages(open_door: OpenDoor, kind: Any
         assert kept(running) == 0
 
 
-async def test_a_large_burst_reaches_who_has_the_permits(open_door: OpenDoor) -> None:
-    async with open_door() as running, connected(running.door, 2) as (sender, taker):
+async def test_a_large_burst_reaches_who_has_the_permits(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context, 2) as (sender, taker):
         await sender.producer(NAME)
         await taker.subscribe(NAME)
         await taker.flow(10_000)
@@ -73,8 +73,8 @@ async def test_a_large_burst_reaches_who_has_the_permits(open_door: OpenDoor) ->
         assert kept(running) == 0
 
 
-async def test_nothing_comes_back(open_door: OpenDoor) -> None:
-    async with open_door() as running, connected(running.door, 2) as (sender, taker):
+async def test_nothing_comes_back(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context, 2) as (sender, taker):
         await sender.producer(NAME)
         await taker.subscribe(NAME)
         await taker.flow(10)
@@ -82,12 +82,12 @@ async def test_nothing_comes_back(open_door: OpenDoor) -> None:
         await payloads(taker, 1)
         await taker.send(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1))
         assert await taker.silent()
-    async with open_door() as running:
+    async with open_broker() as running:
         assert not running.core.topics
 
 
-async def test_they_are_listed_by_themselves(open_door: OpenDoor) -> None:
-    async with open_door() as running, connected(running.door) as (client,):
+async def test_they_are_listed_by_themselves(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
         admin = Admin(running)
         await client.producer(NAME)
         await client.producer("p", 2)
@@ -115,8 +115,8 @@ async def test_they_are_listed_by_themselves(open_door: OpenDoor) -> None:
         assert (await admin("GET", "/p/partitions"))[1]["partitions"] == 0
 
 
-async def test_administrators_find_nothing_to_look_at(open_door: OpenDoor) -> None:
-    async with open_door() as running, connected(running.door, 2) as (sender, taker):
+async def test_administrators_find_nothing_to_look_at(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context, 2) as (sender, taker):
         admin = Admin(running)
         root = "/admin/v2/non-persistent/public/default/t"
         await sender.producer(NAME)

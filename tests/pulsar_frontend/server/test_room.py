@@ -11,13 +11,14 @@ import pytest
 import trio
 import trio.testing
 from google.protobuf.message import Message
-from tests.pulsar_frontend.server.client import RawClient
-from tests.pulsar_frontend.server.test_pausing import FakeCore
+from tests.pulsar_frontend.client import RawClient
+from tests.pulsar_frontend.server.test_connection import FakeCore
 
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.server.door import Door
-from arneb_pulsar.server.peer import REQUESTS_MAX, UNREAD_BYTES_MAX, Peer
-from arneb_pulsar.server.serving import make_door
+from arneb_pulsar.server.connection import UNREAD_BYTES_MAX, Connection
+from arneb_pulsar.server.request_tasks import REQUESTS_MAX
+from arneb_pulsar.server.requests import Endpoint
+from arneb_pulsar.services.context import BrokerContext, make_context
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 SPACE = "public/default"
@@ -42,10 +43,10 @@ class CoreOfTopics(FakeCore):
 class Stuck:
     """A client that has connected, and takes nothing more until it is let go."""
 
-    def __init__(self, core: CoreOfTopics, door: Door) -> None:
+    def __init__(self, core: CoreOfTopics, context: BrokerContext) -> None:
         ours, theirs = trio.testing.memory_stream_pair()
         self.client = RawClient(ours)
-        self.peer = Peer(door, theirs, "pulsar://here:1", "peer", {})
+        self.connection = Connection(context, theirs, Endpoint("pulsar://here:1", "client"))
         self.core = core
         self._go = trio.Event()
         sender = theirs.send_stream
@@ -66,7 +67,7 @@ class Stuck:
 
     @property
     def held_bytes(self) -> int:
-        return self.peer._session.waiting_bytes + self.peer._outbox._sending_bytes
+        return self.connection._session.waiting_bytes + self.connection._writer._sending_bytes
 
     async def ask(self, *commands: Message) -> None:
         await self.client.send(*commands)
@@ -76,11 +77,11 @@ class Stuck:
 @asynccontextmanager
 async def stuck() -> AsyncIterator[Stuck]:
     core = CoreOfTopics()
-    door = make_door(core, PulsarConfig(outbox_bytes_max=ROOM))  # type: ignore[arg-type]
+    context = make_context(core, PulsarConfig(outbox_bytes_max=ROOM))  # type: ignore[arg-type]
     core.names.update(dict.fromkeys(TOPICS))
-    one = Stuck(core, door)
+    one = Stuck(core, context)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(one.peer.run)
+        nursery.start_soon(one.connection.run)
         await one.client.connect()
         one.stop_reading()
         yield one
@@ -112,7 +113,7 @@ async def test_lists_are_made_as_far_as_there_is_room(commands: Sequence[Message
     async with stuck() as one:
         await one.ask(*commands)
         assert one.held_bytes <= ROOM + LIST_BYTES
-        assert one.peer._pending <= REQUESTS_MAX
+        assert one.connection._effects.tasks._pending <= REQUESTS_MAX
 
 
 async def test_every_request_is_answered_when_the_client_reads_again() -> None:
@@ -161,7 +162,7 @@ async def test_who_waits_for_the_core_counts_as_what_he_asked_with() -> None:
             reached.set()
             await trio.sleep_forever()
 
-        one.peer.door.topic = hang  # type: ignore[assignment]
+        one.core.create_topic = hang  # type: ignore[attr-defined]
         large = {f"key {number}": "x" * 10_000 for number in range(5)}
         metadata = [pb.KeyValue(key=key, value=value) for key, value in large.items()]
         for number in range(20):
@@ -171,7 +172,7 @@ async def test_who_waits_for_the_core_counts_as_what_he_asked_with() -> None:
                 )
             )
         assert reached.is_set()
-        assert one.peer._pending_bytes <= ROOM + 60_000
+        assert one.connection._effects.tasks.pending_bytes <= ROOM + 60_000
 
 
 async def test_watchers_that_do_not_read_are_told_later_what_is_left_of_the_changes() -> None:
@@ -198,12 +199,12 @@ async def test_watchers_that_do_not_read_are_told_later_what_is_left_of_the_chan
 async def test_who_leaves_unread_what_he_did_not_ask_for_is_gone_in_the_end() -> None:
     async with stuck() as one:
         frame = bytes(1024 * 1024)
-        outlet = one.peer._session._outlet
-        while outlet.unasked_bytes <= UNREAD_BYTES_MAX:
-            outlet.notify(frame)
-        one.peer.tell(events_nobody_hears())
+        output = one.connection._session._output
+        while output.unasked_bytes <= UNREAD_BYTES_MAX:
+            output.notify(frame)
+        one.connection.tell(events_nobody_hears())
         await trio.testing.wait_all_tasks_blocked()
-        assert one.peer._closing
+        assert one.connection._closing
 
 
 def events_nobody_hears() -> object:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pulsar
 import pytest
 import trio
-from tests.pulsar_frontend.server.conftest import OpenDoor
+from tests.pulsar_frontend.conftest import OpenBroker
 
-from arneb_pulsar.server.serving import serve_pulsar
+from arneb_pulsar.server.listener import PulsarServer
 
 pytestmark = pytest.mark.real_time
 
@@ -24,12 +24,12 @@ WITHIN_MS = 5000
 Scenario = Callable[[pulsar.Client], None]
 
 
-async def play(open_door: OpenDoor, scenario: Scenario) -> None:
+async def play(open_broker: OpenBroker, scenario: Scenario) -> None:
     """Play a scenario with a client that is connected to a server of its own."""
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    async with open_door() as running, trio.open_nursery() as nursery:
+    async with open_broker() as running, trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        await nursery.start(serve_pulsar, running.core, listeners)
+        await nursery.start(PulsarServer(running.context).serve, listeners)
         host, port = listeners[0].socket.getsockname()
 
         def run() -> None:
@@ -50,7 +50,7 @@ def sent(producer: pulsar.Producer, count: int) -> list[pulsar.MessageId]:
 
 
 @pytest.mark.parametrize("batching", [False, True], ids=["single", "batch"])
-async def test_every_compression_comes_back(open_door: OpenDoor, batching: bool) -> None:
+async def test_every_compression_comes_back(open_broker: OpenBroker, batching: bool) -> None:
     def scenario(client: pulsar.Client) -> None:
         consumer = client.subscribe("t", "s", SHARED)
         for compression in COMPRESSIONS:
@@ -64,10 +64,10 @@ async def test_every_compression_comes_back(open_door: OpenDoor, batching: bool)
             assert (message.partition_key(), message.properties()) == ("k", {"a": "b"})
             consumer.acknowledge(message)
 
-    await play(open_door, scenario)
+    await play(open_broker, scenario)
 
 
-async def test_acks_inside_batches_and_seeking(open_door: OpenDoor) -> None:
+async def test_acks_inside_batches_and_seeking(open_broker: OpenBroker) -> None:
     def scenario(client: pulsar.Client) -> None:
         consumer = client.subscribe("t", "s", batch_index_ack_enabled=True)
         producer = client.create_producer(
@@ -87,10 +87,10 @@ async def test_acks_inside_batches_and_seeking(open_door: OpenDoor) -> None:
         assert [consumer.receive(WITHIN_MS).data() for _ in range(3)] == [b"7", b"8", b"9"]
         consumer.unsubscribe()
 
-    await play(open_door, scenario)
+    await play(open_broker, scenario)
 
 
-async def test_redelivery_and_readers(open_door: OpenDoor) -> None:
+async def test_redelivery_and_readers(open_broker: OpenBroker) -> None:
     def scenario(client: pulsar.Client) -> None:
         consumer = client.subscribe("t", "s", SHARED, negative_ack_redelivery_delay_ms=100)
         ids = sent(client.create_producer("t"), 5)
@@ -104,4 +104,4 @@ async def test_redelivery_and_readers(open_door: OpenDoor) -> None:
             found.append(reader.read_next(WITHIN_MS).data())
         assert found == [b"2", b"3", b"4"]
 
-    await play(open_door, scenario)
+    await play(open_broker, scenario)

@@ -17,7 +17,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.session.connection import Connection
+from arneb_pulsar.session.connection import ConnectionSession
 from arneb_pulsar.session.effects import Effect
 from arneb_pulsar.session.events import Event
 from arneb_pulsar.wire.commands import FIELD_OF
@@ -71,7 +71,7 @@ class Playbook:
     def __init__(self, *, connected: bool = True, config: PulsarConfig | None = None) -> None:
         self.now = 1000.0
         self.clock_ms = CLOCK_MS
-        self.session = Connection(config or PulsarConfig(), "Arneb test", self.now)
+        self.session = ConnectionSession(config or PulsarConfig(), "Arneb test", self.now)
         self._reader = FrameReader()
         self._frames: list[Said] = []
         self._effects: list[Effect] = []

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
-from tests.pulsar_frontend.session.test_consuming import message, pulsar_entry, subscribe
+from tests.pulsar_frontend.session.test_consumers import message, pulsar_entry, subscribe
 
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import position

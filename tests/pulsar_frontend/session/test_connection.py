@@ -8,7 +8,7 @@ from tests.pulsar_frontend.wire.strategies import cuts, encode, frames, mutated
 
 from arneb_core.api import errors as core
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.session.connection import Connection
+from arneb_pulsar.session.connection import ConnectionSession
 from arneb_pulsar.session.effects import Close
 from arneb_pulsar.session.errors import SERVER_ERRORS, TEXTS, failure_of
 from arneb_pulsar.session.transitions import ACCEPTED, ConnectionState
@@ -163,7 +163,7 @@ def test_text_that_is_no_utf8_ends_the_connection() -> None:
 @given(st.lists(frames(), max_size=5), st.data())
 def test_damage_never_raises(sent: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
     stream = encode((base(CONNECT).SerializeToString(), b"")) + b"".join(map(encode, sent))
-    session = Connection(PulsarConfig(), "Arneb test", 0.0)
+    session = ConnectionSession(PulsarConfig(), "Arneb test", 0.0)
     for piece in data.draw(cuts(data.draw(mutated(stream)))):
         session.receive_data(piece, 1.0, 1)
         session.data_to_send()

@@ -1,0 +1,63 @@
+"""Compaction: which messages are superseded by a later one of the same key.
+
+The rule: pure. Of each key the last message stays; one without a value takes its key away, and
+itself. What has no key goes, as in Pulsar; what cannot be read (encrypted, or a chunk of something
+larger) stays.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from arneb_core.api.codec import codecs
+from arneb_core.api.entry import Origin, messages_in
+from arneb_core.api.position import Position
+
+MessagePlace = tuple[Position, int]
+"""An entry, and the index of a message in it."""
+
+
+@dataclass(slots=True)
+class Compaction:
+    """One walk over a log, from its beginning on."""
+
+    latest: dict[bytes, MessagePlace] = field(default_factory=dict)
+    superseded: dict[Position, int] = field(default_factory=dict)
+    """Entries with the messages that are: bit *i* for message *i*."""
+    spent: dict[Position, int] = field(default_factory=dict)
+    """Those that took their keys away. They go when what they took away is gone for good."""
+    sizes: dict[Position, int] = field(default_factory=dict)
+    """Messages in the entries that hold more than one."""
+
+    def add(self, place: Position, entry: bytes) -> None:
+        """The next entry of the log."""
+        count = messages_in(entry)
+        if count > 1:
+            self.sizes[place] = count
+        for index, (key, has_value) in enumerate(keys_in(entry)):
+            if key is None:
+                _add(self.superseded, place, index)
+                continue
+            before = self.latest.pop(key, None)
+            if before is not None:
+                _add(self.superseded, *before)
+            if has_value:
+                self.latest[key] = place, index
+            else:
+                _add(self.spent, place, index)
+
+    def is_whole(self, place: Position, mask: int) -> bool:
+        """Are these all messages of the entry?"""
+        return mask == (1 << self.sizes.get(place, 1)) - 1
+
+
+def _add(masks: dict[Position, int], place: Position, index: int) -> None:
+    masks[place] = masks.get(place, 0) | 1 << index
+
+
+def keys_in(entry: bytes) -> Sequence[tuple[bytes | None, bool]]:
+    """The key of each message, and whether it has a value."""
+    try:
+        messages = codecs()[Origin(entry[1])].decode(entry)
+    except (ValueError, KeyError):
+        return []
+    return [(message.key, bool(message.value)) for message in messages]

@@ -1,4 +1,0 @@
-"""Places: the tenants, namespaces and partitioned topics of the Pulsar door, and their policies.
-
-The rule: what is asked here is what is on disk; the words are those of Pulsar's admin API.
-"""

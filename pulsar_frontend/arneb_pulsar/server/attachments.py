@@ -1,0 +1,151 @@
+"""Attachments: from SUBSCRIBE to a consumer of the core.
+
+The rule: what is made on the way for a consumer that does not come to be goes again, and a place
+that a dead connection holds is free.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import trio
+
+from arneb_core.api.consumers import Consumer, ConsumerSpec
+from arneb_core.api.errors import (
+    ConsumerBusy,
+    CoreError,
+    KeyRangesRefused,
+    SubscriptionBusy,
+    SubscriptionNotFound,
+    SubscriptionTypeMismatch,
+)
+from arneb_core.api.key_sharing import KeySharing, KeySharingMode
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.schemas.compatibility import IncompatibleSchema
+from arneb_pulsar.schemas.schema import Schema, SchemaType
+from arneb_pulsar.server.consumers import ConnectionConsumers, ConnectionSink
+from arneb_pulsar.services.connections import ClientConnection, close_dead
+from arneb_pulsar.services.consumers import AttachedConsumer
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.topic_access import open_topic, skip_superseded, subscribe
+from arneb_pulsar.services.topic_lifecycle import is_used, tell_if_ended
+from arneb_pulsar.session import effects, events
+from arneb_pulsar.session.errors import RequestRefused, refusal_of
+
+
+class Attachments:
+    """Attaches the consumers of one connection."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        connection: ClientConnection,
+        consumers: ConnectionConsumers,
+    ) -> None:
+        self._context = context
+        self._connection = connection
+        self._consumers = consumers
+
+    def __repr__(self) -> str:
+        return f"<Attachments to {self._consumers!r}>"
+
+    async def attach(self, effect: effects.AttachConsumer) -> None:
+        """Find or make topic and subscription, attach to it."""
+        context = self._context
+        try:
+            topic = await open_topic(context, effect.topic, create=effect.create_topic)
+            if effect.schema is not None and effect.schema.type is not SchemaType.AUTO_CONSUME:
+                await self._check_schema(topic, effect.topic, effect.schema)
+            attached = await self._attached(topic, effect)
+        except (CoreError, RequestRefused, IncompatibleSchema) as error:
+            self._connection.tell(events.ConsumerRefused(effect.key, refusal_of(error)))
+            return
+        self._consumers.add(attached)
+        self._connection.tell(events.ConsumerAttached(effect.key))
+        tell_if_ended(context, topic, attached.subscription)
+
+    async def _check_schema(self, topic: Topic, name: TopicName, schema: Schema) -> None:
+        """A consumer that comes first to an unused topic brings its schema; every other must be
+        able to read what is there. Raises :class:`IncompatibleSchema`."""
+        schemas = self._context.schemas
+        if schemas.find(name) is None and topic.first is None and not is_used(self._context, topic):
+            await schemas.attach(name, schema)
+        else:
+            await schemas.check_consumer(name, schema)
+
+    async def _attached(self, topic: Topic, effect: effects.AttachConsumer) -> AttachedConsumer:
+        """The attached consumer. Shielded: a subscription that was made without a trace goes
+        with its consumer only, so one must come to be or it must be removed."""
+        context = self._context
+        with trio.CancelScope(shield=True):
+            subscription = await subscribe(
+                context,
+                topic,
+                effect.topic,
+                effect.subscription,
+                durable=effect.durable,
+                initial=effect.initial,
+                start=effect.start,
+                properties=effect.subscription_properties,
+            )
+            try:
+                if effect.rollback_s and not effect.durable:
+                    now_ms = context.clock.wall_ms()
+                    await subscription.seek_time(max(0, now_ms - effect.rollback_s * 1000))
+                if effect.compacted:
+                    await skip_superseded(topic, subscription)
+                consumer = await self._attach(topic, subscription, effect)
+            except BaseException:
+                if not effect.durable:
+                    # Somebody else may have come to it, or it may have gone.
+                    with suppress(SubscriptionBusy, SubscriptionNotFound):
+                        await topic.unsubscribe(effect.subscription)
+                raise
+        return AttachedConsumer(
+            connection=self._connection,
+            owner=self._consumers,
+            key=effect.key,
+            topic=topic,
+            subscription=subscription,
+            consumer=consumer,
+            takes_any=effect.schema is not None and effect.schema.type is SchemaType.AUTO_CONSUME,
+            compacted=effect.compacted,
+            since=context.clock.iso(),
+        )
+
+    async def _attach(
+        self, topic: Topic, subscription: Subscription, effect: effects.AttachConsumer
+    ) -> Consumer:
+        """Attach; a place taken by a dead connection is freed first."""
+        config = self._context.config
+        # Whoever leaves too much unacknowledged is shut off, unless others wait for its turn.
+        is_limited = effect.durable and effect.type.traits.sharing
+        spec = ConsumerSpec(
+            name=effect.name,
+            type=effect.type,
+            priority=effect.priority,
+            acks=effect.topic.is_persistent,
+            partition=effect.topic.partition if effect.topic.partition >= 0 else None,
+            unacked_max=config.max_unacked_messages_per_consumer if is_limited else 0,
+            subscription_unacked_max=(
+                config.max_unacked_messages_per_subscription if is_limited else 0
+            ),
+            sharing=self._sharing(effect.sharing),
+            properties=effect.properties,
+        )
+        sink = ConnectionSink(self._connection, self._consumers, effect.key)
+        try:
+            return subscription.attach(spec, sink)
+        except (ConsumerBusy, KeyRangesRefused, SubscriptionTypeMismatch):
+            present = self._context.consumers.connections(topic.name, subscription.name)
+            if not await close_dead(present, self._connection):
+                raise
+        return subscription.attach(spec, sink)
+
+    def _sharing(self, wanted: KeySharing) -> KeySharing:
+        """``wanted``, with the broker's choice where it has one."""
+        config = self._context.config
+        if wanted.mode is KeySharingMode.STICKY or config.key_shared_consistent_hashing:
+            return wanted
+        return replace(wanted, mode=KeySharingMode.HASH_RANGES)

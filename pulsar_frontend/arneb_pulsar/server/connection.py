@@ -1,0 +1,254 @@
+"""One connection: reads, has its session decide, and writes what there is to say.
+
+The rule: nothing here decides anything about the protocol, and no error in one connection reaches
+another. One task reads, one task writes; whatever a wake-up brings is written with one flush.
+"""
+
+import logging
+from typing import Final
+
+import trio
+
+from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES
+from arneb_pulsar.authentication.grants import Grant
+from arneb_pulsar.server.effects import EffectRunner
+from arneb_pulsar.server.requests import Endpoint
+from arneb_pulsar.server.writer import Writer
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.session import events
+from arneb_pulsar.session.connection import ConnectionSession
+
+UNREAD_BYTES_MAX: Final = 16 * 1024 * 1024
+"""What a client did not ask for, as that a consumer of its has become the active one, is said
+however full its connection is; whoever leaves so much of it unread is not there."""
+
+FAREWELL_S: Final = 1.0
+"""How long the last flush of a closing connection may take."""
+
+logger = logging.getLogger(__name__)
+
+
+class Connection:
+    """One connected client (:class:`arneb_pulsar.services.connections.ClientConnection`)."""
+
+    def __init__(self, context: BrokerContext, stream: trio.abc.Stream, endpoint: Endpoint) -> None:
+        config, clock = context.config, context.clock
+        self.address = endpoint.address
+        self._context = context
+        self._clock = clock
+        self._stream = stream
+        self._role = ""
+        """Who the client has proved to be; empty = nobody asked."""
+        self._session = ConnectionSession(config, context.server_version, clock.now())
+        self._writer = Writer(stream, self._session, config.outbox_bytes_max, context.long_turns)
+        self._effects = EffectRunner(
+            context,
+            self,
+            endpoint,
+            self._session,
+            close=self._close,
+            authenticated=self._authenticated,
+        )
+        self._scope = trio.CancelScope()
+        self._heard = trio.Event()
+        self._timer = trio.CancelScope()
+        self._closing = False
+        self._is_over = False
+        self._paused = False
+
+    def __repr__(self) -> str:
+        state = "closing " if self._closing else "paused " if self._paused else ""
+        who = f"{self._role}@" if self._role else ""
+        parts = "over" if self._is_over else f"{self._session!r} {self._effects!r}"
+        return f"<Connection {who}{self.address} {state}{parts}>"
+
+    @property
+    def client_name(self) -> str:
+        """The library that the client is made on, with its version."""
+        return self._session.client.name
+
+    @property
+    def is_full(self) -> bool:
+        """It leaves so much unread that nothing more should be said."""
+        return self._writer.is_full(self._session.waiting_bytes)
+
+    async def room(self) -> None:
+        """Wait until not :attr:`is_full`."""
+        while self.is_full:
+            await self._writer.flushed()
+
+    async def run(self) -> None:
+        """Serve the client until it leaves, breaks the protocol, or :meth:`kill`."""
+        logger.debug("= %s connected", self.address)
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    self._effects.tasks.nursery = nursery
+                    nursery.start_soon(self._writer.run, self._flushed)
+                    await self._read()
+                    if self._closing:
+                        with trio.move_on_after(FAREWELL_S):
+                            await self._writer.flushed()
+                    nursery.cancel_scope.cancel()
+        except* (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # the client is gone, which is its right
+        finally:
+            self._leave()
+            with trio.move_on_after(FAREWELL_S, shield=True):
+                await self._writer.farewell()
+            await trio.aclose_forcefully(self._stream)
+            self._come_apart()
+            logger.debug("= %s gone", self.address)
+
+    def kill(self) -> None:
+        """End the connection: its client is dead."""
+        self._leave()
+        self._scope.cancel()
+
+    async def is_alive(self) -> bool:
+        """Ask the client for a sign of life and wait for it as long as the settings allow."""
+        if self._closing:
+            return False
+        if self._paused or self._session.has_more:
+            return True  # it is we who do not listen
+        if not self._session.probe():
+            return True  # its client is too old to be asked
+        self._writer.wake()
+        with trio.move_on_after(self._context.config.probe_timeout_s) as waited:
+            await self._heard.wait()
+        return not waited.cancelled_caught
+
+    def tell(self, event: events.Event) -> None:
+        """Report to the session and carry out what it asks for then.
+
+        The core calls this too, and must not be hurt by a defect of ours: it costs this client
+        its connection, as one in the connection's own tasks does.
+        """
+        if self._is_over:
+            return  # commits may have been under way
+        try:
+            self._effects.run(self._session.handle(event, self._clock.now()))
+        except Exception:
+            logger.exception("unexpected error in the connection of %s", self.address)
+            self._closing = True
+            self._scope.cancel()
+            return
+        self._writer.wake()
+        if self.is_full:
+            self._effects.consumers.set_writable(writable=False)
+            if self._session.unasked_bytes > UNREAD_BYTES_MAX:
+                logger.info("x %s: does not read its answers", self.address)
+                self._closing = True
+                self._scope.cancel()
+
+    # Reading
+
+    async def _read(self) -> None:
+        """Until the client closes or must be closed."""
+        session, clock, asks = self._session, self._clock, False
+        while not self._closing:
+            if asks:
+                await self._my_turn()
+            most = self._effects.publishing.receive_bytes
+            piece = most if asks else min(most, FIRST_READ_BYTES)
+            with trio.move_on_at(session.next_timer()) as self._timer:
+                data = await self._stream.receive_some(piece)
+            now = clock.now()
+            if self._timer.cancelled_caught:
+                self._effects.run(session.handle_timer(now, clock.wall_ms()))
+                self._writer.wake()
+                continue
+            if not data:
+                return
+            self._heard.set()
+            self._heard = trio.Event()
+            if not asks and len(data) > SHORT_READ_BYTES:
+                await self._my_turn()
+                now = clock.now()
+            # Not small again before little comes: a batch would be cut in two.
+            asks = len(data) > (SHORT_READ_BYTES if asks else FIRST_READ_BYTES - 1)
+            self._effects.run(session.receive_data(bytes(data), now, clock.wall_ms()))
+            self._writer.wake()
+            if self._must_pause():
+                await self._pause()
+            if session.has_more:
+                await self._go_on()
+
+    async def _my_turn(self) -> None:
+        """Wait until others have had theirs; the client, who is not read, may well live."""
+        self._paused = True
+        await self._context.long_turns.begin()
+        self._paused = False
+        self._session.resumed(self._clock.now())
+
+    async def _go_on(self) -> None:
+        """Work off what has been read, one request after the other."""
+        while self._session.has_more and not self._closing:
+            # Others first: an answer may take as long as a hundred messages.
+            await self._context.long_turns.next()
+            self._effects.run(self._session.go_on(self._clock.now(), self._clock.wall_ms()))
+            self._writer.wake()
+            if self._must_pause():
+                await self._pause()
+
+    def _must_pause(self) -> bool:
+        """Is there no room for the answer to one more request? What waits for the core counts as
+        what it was asked with, for that much is held."""
+        tasks, context = self._effects.tasks, self._context
+        return (
+            context.core.crowded
+            or context.deduplications.crowded
+            or tasks.is_full
+            or self._writer.is_full(self._session.waiting_bytes + tasks.pending_bytes)
+            or self._effects.publishing.silent_until > 0
+        )
+
+    async def _pause(self) -> None:
+        """Read nothing until there is room: the client's own socket then makes it wait."""
+        tasks, publishing = self._effects.tasks, self._effects.publishing
+        self._paused = True
+        while self._must_pause() and not self._closing:
+            await self._context.core.room()
+            await self._context.deduplications.room()
+            await self._writer.flushed()
+            if tasks.is_full or self._writer.is_full(tasks.pending_bytes):
+                await tasks.one_done()
+            if publishing.silent_until:
+                await publishing.keep_silent()
+        self._paused = False
+        self._session.resumed(self._clock.now())
+
+    # What the session asks of the connection itself
+
+    def _close(self, reason: str) -> None:
+        logger.info("x %s: %s", self.address, reason)
+        self._closing = True
+        self._timer.cancel()
+
+    def _authenticated(self, grant: Grant, event: events.Authenticated) -> None:
+        """The client is who it says; its proof may end before anything else is due."""
+        self._role = grant.role
+        self.tell(event)
+        self._timer.deadline = self._session.next_timer()
+
+    # Back-pressure and the end
+
+    def _flushed(self) -> None:
+        """What there was to say is written."""
+        if not self.is_full:
+            self._effects.consumers.set_writable(writable=True)
+            self._context.watchers.catch_up(self)
+
+    def _come_apart(self) -> None:
+        """Refer to nothing that refers to this: the connection is given up with its last user
+        then, and not only when a collection of everything finds it."""
+        self._is_over = True
+        self._session.end()
+        del self._effects
+
+    def _leave(self) -> None:
+        """Give back everything that the client held. Idempotent."""
+        if self._is_over:
+            return
+        self._closing = True
+        self._effects.release_all()

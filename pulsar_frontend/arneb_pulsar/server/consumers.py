@@ -1,0 +1,218 @@
+"""The consumers of one connection: what they ask of the core, and what the core gives them.
+
+The rule: a consumer is here from its attachment until the core lets it go, the client does, or the
+connection ends; what comes for one that is not here is dropped.
+"""
+
+from collections.abc import Callable
+
+from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.errors import CommitFailed, CoreError
+from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
+from arneb_pulsar.services.connections import ClientConnection
+from arneb_pulsar.services.consumers import AttachedConsumer
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.topic_lifecycle import tell_if_ended
+from arneb_pulsar.session.effects import (
+    Acknowledge,
+    AcknowledgeUntil,
+    AddPermits,
+    ConsumerKey,
+    DetachConsumer,
+    Redeliver,
+)
+from arneb_pulsar.session.errors import Failure, failure_of
+from arneb_pulsar.session.events import Acknowledged, ActiveChanged, ConsumerClosed, Delivered
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+Receipt = Callable[[Failure | None], None]
+"""Told once whether an acknowledgement is durable."""
+
+
+class ConnectionConsumers:
+    """Carries out what a connection's consumers ask for
+    (:class:`arneb_pulsar.services.consumers.ConsumerOwner`)."""
+
+    def __init__(self, context: BrokerContext, connection: ClientConnection) -> None:
+        self._context = context
+        self._connection = connection
+        self._by_key: dict[ConsumerKey, AttachedConsumer] = {}
+
+    def __repr__(self) -> str:
+        return f"<ConnectionConsumers {[*self._by_key.values()]}>"
+
+    # Coming and going
+
+    def add(self, attached: AttachedConsumer) -> None:
+        """The consumer is attached."""
+        self._by_key[attached.key] = attached
+        self._context.consumers.add(attached)
+
+    def find(self, key: ConsumerKey) -> AttachedConsumer | None:
+        """The consumer of that key, if it is still there."""
+        return self._by_key.get(key)
+
+    def detach(self, effect: DetachConsumer) -> None:
+        """Leave the subscription."""
+        attached = self._by_key.get(effect.key)
+        if attached is not None:
+            attached.consumer.detach()
+            self._forget(effect.key)
+
+    def detach_all(self) -> None:
+        """The connection ends."""
+        for key, attached in list(self._by_key.items()):
+            attached.consumer.detach()
+            self._forget(key)
+
+    def closed(self, key: ConsumerKey) -> None:
+        """The consumer was detached: its client may subscribe again."""
+        self._forget(key)
+        self._connection.tell(ConsumerClosed(key))
+
+    def _forget(self, key: ConsumerKey) -> None:
+        """It is detached. With the last one Pulsar's brokers forget how often they delivered
+        what."""
+        attached = self._by_key.pop(key, None)
+        if attached is not None:
+            subscription = attached.subscription
+            self._context.consumers.remove(attached)
+            if not subscription.consumers and subscription.name not in RESERVED_SUBSCRIPTIONS:
+                subscription.forget_counts()
+
+    # What they ask for
+
+    def flow(self, effect: AddPermits) -> None:
+        """The consumer can take more messages."""
+        attached = self._by_key.get(effect.key)
+        if attached is not None:
+            attached.consumer.flow(effect.permits)
+
+    def acknowledge(self, effect: Acknowledge) -> None:
+        """Acknowledge what the client names, and tell it when all of that is durable, if it asks.
+
+        Positions beyond the log are left out: no client can have seen them.
+        """
+        attached = self._by_key.get(effect.key)
+        if attached is None:
+            return
+        receipt = None if effect.request_id is None else self._receipt_of(effect)
+        topic, consumer = attached.topic, attached.consumer
+        last = topic.last
+        whole, partial = effect.whole, effect.partial
+        if last is None:
+            whole, partial = [], []
+        elif whole and max(whole) > last:
+            whole = [position for position in whole if position <= last]
+        done = None if receipt is None else _Countdown(len(partial) + 1, receipt).step
+        consumer.acknowledge(whole, done)
+        for position, mask in partial:
+            if last is not None and position <= last:
+                consumer.acknowledge_messages(position, mask, done)
+            elif done is not None:
+                done(None)
+        if topic.id in self._context.namespaces.ended:
+            tell_if_ended(self._context, topic, attached.subscription)
+
+    def acknowledge_until(self, effect: AcknowledgeUntil) -> None:
+        """Acknowledge everything up to the place that the client names."""
+        attached = self._by_key.get(effect.key)
+        if attached is None:
+            return
+        receipt = None if effect.request_id is None else self._receipt_of(effect)
+        try:
+            _acknowledge_until(attached, effect, receipt)
+        except CoreError as error:
+            if receipt is not None:
+                receipt(failure_of(error))
+        if attached.topic.id in self._context.namespaces.ended:
+            tell_if_ended(self._context, attached.topic, attached.subscription)
+
+    def redeliver(self, effect: Redeliver) -> None:
+        """Give entries in flight back."""
+        attached = self._by_key.get(effect.key)
+        if attached is None:
+            return
+        if effect.positions is None:
+            attached.consumer.release_all(count=effect.count)
+        else:
+            attached.consumer.release(effect.positions, count=effect.count)
+
+    def _receipt_of(self, effect: Acknowledge | AcknowledgeUntil) -> Receipt:
+        """What to call when the acknowledgement is durable, or failed."""
+        tell, consumer_id, request_id = self._connection.tell, effect.consumer_id, effect.request_id
+        assert request_id is not None, "the client asks for no receipt"
+        return lambda failure: tell(Acknowledged(consumer_id, request_id, failure))
+
+    # Back-pressure
+
+    def set_writable(self, *, writable: bool) -> None:
+        """The connection can take deliveries, or is full."""
+        for attached in self._by_key.values():
+            consumer = attached.consumer
+            if consumer.writable is not writable:
+                consumer.writable = writable
+                if writable:
+                    consumer.wake()
+
+
+class ConnectionSink:
+    """Hands a consumer's deliveries to its connection (:class:`arneb_core.api.consumers.Sink`)."""
+
+    __slots__ = ("_connection", "_consumers", "_key")
+
+    def __init__(
+        self, connection: ClientConnection, consumers: ConnectionConsumers, key: ConsumerKey
+    ) -> None:
+        self._connection = connection
+        self._consumers = consumers
+        self._key = key
+
+    def __repr__(self) -> str:
+        return f"<ConnectionSink of consumer {self._key} by {self._connection.address}>"
+
+    def deliver(self, run: Deliveries) -> None:
+        """Take the run; it leaves with the connection's next flush."""
+        self._connection.tell(Delivered(self._key, run))
+
+    def active_changed(self, active: bool) -> None:
+        """A failover consumer has become the active one, or is not."""
+        self._connection.tell(ActiveChanged(self._key, active))
+
+    def closed_by_core(self, reason: str) -> None:
+        """The core detached the consumer."""
+        self._consumers.closed(self._key)
+
+
+class _Countdown:
+    """Tells a receipt when the last of several steps is durable, or that one failed."""
+
+    __slots__ = ("_failure", "_receipt", "_steps")
+
+    def __init__(self, steps: int, receipt: Receipt) -> None:
+        self._steps = steps
+        self._receipt = receipt
+        self._failure: Failure | None = None
+
+    def __repr__(self) -> str:
+        return f"<_Countdown {self._steps} steps left, {self._failure or 'none failed'}>"
+
+    def step(self, error: CommitFailed | None) -> None:
+        """One more is durable, or failed."""
+        if error is not None:
+            self._failure = failure_of(error)
+        self._steps -= 1
+        if not self._steps:
+            self._receipt(self._failure)
+
+
+def _acknowledge_until(
+    attached: AttachedConsumer, effect: AcknowledgeUntil, receipt: Receipt | None
+) -> None:
+    """Raises :class:`CoreError` where the core refuses it."""
+    if effect.place >= attached.topic.next_append:
+        if receipt is not None:
+            receipt(Failure(pb.NotAllowedError, "Acknowledged a message that is not there"))
+        return
+    done = None if receipt is None else _Countdown(1, receipt).step
+    attached.consumer.acknowledge_until(effect.place, effect.mask, done)

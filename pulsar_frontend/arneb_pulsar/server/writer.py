@@ -1,0 +1,112 @@
+"""The writing half of a connection: one flush for each wake-up, and what is full."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NoReturn, Protocol
+
+import trio
+
+from arneb_core.api.long_turns import LongTurns
+
+PIECE_BYTES: Final = 256 * 1024
+"""Written at once, so that a slow but living client makes visible progress."""
+
+PIECE_WITHIN_S: Final = 60.0
+"""A client that takes no piece for so long does not read at all; two keep-alive intervals."""
+
+
+class Speaking(Protocol):
+    """Who has something to say: a session, as its writer knows it."""
+
+    @property
+    def has_unsaid(self) -> bool:
+        """There is more than the last call gave."""
+        ...
+
+    def data_to_send(self) -> list[bytes]:
+        """The frames that wait, as far as a turn goes."""
+        ...
+
+
+class Writer:
+    """Sends what the session has to say.
+
+    Past ``full_bytes`` it is full. Invariants: ``_sending_bytes`` is what was taken and is not yet
+    sent; ``_busy`` while something is due or under way.
+    """
+
+    def __init__(
+        self,
+        stream: trio.abc.SendStream,
+        session: Speaking,
+        full_bytes: int,
+        long_turns: LongTurns,
+    ) -> None:
+        self._stream = stream
+        self._full_bytes = full_bytes
+        self._session = session
+        self._long_turns = long_turns
+        self._woken = trio.Event()
+        self._flushed = trio.Event()
+        self._busy = False
+        self._sending_bytes = 0
+        self._torn = False
+
+    def __repr__(self) -> str:
+        state = "torn" if self._torn else "busy" if self._busy else "idle"
+        return f"<Writer {state}, {self._sending_bytes} bytes of {self._full_bytes} under way>"
+
+    def wake(self) -> None:
+        """There may be something to send."""
+        self._busy = True
+        self._woken.set()
+
+    def is_full(self, waiting_bytes: int) -> bool:
+        """Is too much underway, with ``waiting_bytes`` still at the session?"""
+        return self._sending_bytes + waiting_bytes > self._full_bytes
+
+    async def flushed(self) -> None:
+        """Wait until everything up to now is sent."""
+        while self._busy:
+            await self._flushed.wait()
+
+    async def run(self, sent: Callable[[], None]) -> NoReturn:
+        """Flush at every wake-up; ``sent`` is called after each.
+
+        Raises :class:`trio.BrokenResourceError` when the client is gone or reads no more.
+        """
+        while True:
+            await self._woken.wait()
+            self._woken = trio.Event()
+            await self._flush()
+            self._busy = self._woken.is_set()
+            self._flushed.set()
+            self._flushed = trio.Event()
+            sent()
+
+    async def farewell(self) -> None:
+        """Send what is still there, unless the stream ends inside a frame already."""
+        if not self._torn:
+            # If the client is gone there is nobody to say goodbye to.
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await self._flush()
+
+    async def _flush(self) -> None:
+        await self._flush_some()
+        while self._session.has_unsaid:
+            # Others first: what there is to say takes as long as it may at once.
+            await self._long_turns.next()
+            await self._flush_some()
+
+    async def _flush_some(self) -> None:
+        data = b"".join(self._session.data_to_send())
+        self._sending_bytes = len(data)
+        self._torn = True  # until all is sent: a cancellation may leave half a frame behind
+        for start in range(0, len(data), PIECE_BYTES):
+            piece = data if len(data) <= PIECE_BYTES else data[start : start + PIECE_BYTES]
+            with trio.move_on_after(PIECE_WITHIN_S) as limit:
+                await self._stream.send_all(piece)
+            if limit.cancelled_caught:
+                raise trio.BrokenResourceError("the client does not read")
+            self._sending_bytes = max(0, len(data) - start - PIECE_BYTES)
+        self._torn = False

@@ -1,0 +1,65 @@
+"""The authenticator: looks at what clients prove themselves with.
+
+The rule: whoever is refused hears one sentence, whatever the reason; the log hears the rest.
+"""
+
+import logging
+from base64 import b64decode
+from functools import partial
+
+import trio
+
+from arneb_pulsar.authentication.certificates import Certificate, grant_certificate
+from arneb_pulsar.authentication.files import Proofs
+from arneb_pulsar.authentication.grants import Grant, Unauthentic
+from arneb_pulsar.authentication.tokens import grant_token
+from arneb_pulsar.services.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+
+class Authenticator:
+    """Checks proofs."""
+
+    def __init__(self, proofs: Proofs, clock: Clock | None = None) -> None:
+        self._proofs = proofs
+        self._clock = clock or Clock()
+        self._crowd = trio.CapacityLimiter(4)
+        """Passwords are slow to check; whoever guesses must not keep all threads busy."""
+
+    def __repr__(self) -> str:
+        kinds = "token" * (self._proofs.token is not None), "basic" * bool(self._proofs.passwords)
+        named = [*filter(None, kinds), *["tls"] * self._proofs.certificates]
+        return f"<Authenticator by {', '.join(named) or 'nothing'}>"
+
+    @property
+    def asks(self) -> bool:
+        """Clients must prove who they are."""
+        return self._proofs.required
+
+    async def grant(self, method: str, proof: bytes, certificate: Certificate) -> Grant:
+        """What a client gets. Raises :class:`Unauthentic`."""
+        proofs = self._proofs
+        if method == "token" and proofs.token is not None:
+            return grant_token(proof, proofs.token, self._clock.wall_ms() / 1000)
+        if method == "basic" and proofs.passwords is not None:
+            check = partial(proofs.passwords.grant, proof)
+            return await trio.to_thread.run_sync(check, limiter=self._crowd)
+        if method == "tls" and proofs.certificates:
+            return grant_certificate(certificate)
+        raise Unauthentic(f"expected a method that is configured, got {method!r}")
+
+    async def admits(self, authorization: str) -> bool:
+        """May whoever sends this HTTP header administrate?"""
+        if not self.asks:
+            return True
+        scheme, _, proof = authorization.partition(" ")
+        try:
+            if scheme.lower() == "bearer":
+                await self.grant("token", proof.strip().encode(), {})
+            else:
+                await self.grant(scheme.lower(), b64decode(proof), {})
+        except (Unauthentic, ValueError) as error:
+            logger.warning("authentication of an administrator failed: %s", error)
+            return False
+        return True

@@ -1,0 +1,203 @@
+"""The compactor: walks topics and marks what is superseded, one topic after the other.
+
+The rule: what is superseded is what the subscription ``__compaction`` has acknowledged; so it is
+durable, survives crashes and costs what any cursor costs. What took a key away is marked last,
+when what it took away is marked for good.
+"""
+
+import logging
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NoReturn
+
+import trio
+
+from arneb_core.api.consumers import Consumer, ConsumerSpec
+from arneb_core.api.core import Core
+from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.errors import CommitFailed, CoreError
+from arneb_core.api.position import Position
+from arneb_core.api.subscriptions import InitialPosition, Subscription
+from arneb_core.api.topics import Topic
+from arneb_pulsar.names import COMPACTION
+from arneb_pulsar.namespaces.compaction import Compaction
+
+READ_BYTES: Final = 256 * 1024
+TURN_ENTRIES: Final = 64
+"""Entries looked into before others get their turn: about a millisecond."""
+
+MARKED_AT_ONCE: Final = 4096
+
+logger = logging.getLogger(__name__)
+
+
+class Status(Enum):
+    """How a topic's last compaction went."""
+
+    NOT_RUN = "NOT_RUN"
+    RUNNING = "RUNNING"
+    SUCCESS = "SUCCESS"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOutcome:
+    """That, and what went wrong."""
+
+    status: Status = Status.NOT_RUN
+    error: str = ""
+
+
+class Compactor:
+    """Compacts the topics of one broker."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._outcomes: dict[int, CompactionOutcome] = {}
+        """By the id of the topic."""
+        self._sizes: dict[int, int] = {}
+        """Bytes of the log when it was last compacted, by the same id."""
+        self._wanted: dict[int, Topic] = {}
+        self._more = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Compactor {len(self._wanted)} waiting>"
+
+    def outcome(self, topic: Topic) -> CompactionOutcome:
+        """How the topic's last compaction went since the broker started."""
+        return self._outcomes.get(topic.id, CompactionOutcome())
+
+    def compacted_bytes(self, topic: Topic) -> int:
+        """Bytes that the log had when it was last compacted since the broker started."""
+        return self._sizes.get(topic.id, 0)
+
+    def want(self, topic: Topic) -> bool:
+        """Have a topic compacted; False if that is under way."""
+        if self.outcome(topic).status is Status.RUNNING:
+            return False
+        self._outcomes[topic.id] = CompactionOutcome(Status.RUNNING)
+        self._wanted[topic.id] = topic
+        self._more.set()
+        return True
+
+    def forget_except(self, topics: Container[int]) -> None:
+        """Forget how it went with others than these topics, by their ids: they are gone."""
+        for known in (self._outcomes, self._sizes):
+            for topic in [each for each in known if each not in topics]:
+                del known[topic]
+
+    async def run(self) -> NoReturn:
+        """Do what is wanted until cancelled."""
+        while True:
+            while self._wanted:
+                _, topic = self._wanted.popitem()
+                await self._attempt(topic)
+            self._more = trio.Event()
+            await self._more.wait()
+
+    async def _attempt(self, topic: Topic) -> None:
+        try:
+            await self.compact(topic)
+        except CoreError as error:
+            logger.warning("cannot compact topic %s: %s", topic.name, error)
+            outcome = CompactionOutcome(Status.ERROR, str(error))
+        except Exception:
+            # A defect of ours; everybody else goes on.
+            logger.exception("unexpected error while compacting topic %s", topic.name)
+            outcome = CompactionOutcome(Status.ERROR, "Internal error")
+        else:
+            outcome = CompactionOutcome(Status.SUCCESS)
+        if self._core.topics.get(topic.name) is topic:
+            self._outcomes[topic.id] = outcome
+        else:
+            self._outcomes.pop(topic.id, None)
+            self._sizes.pop(topic.id, None)
+
+    async def compact(self, topic: Topic) -> None:
+        """Mark what is superseded now. Raises :class:`CoreError`."""
+        marks = await topic.subscribe(COMPACTION, initial=InitialPosition.EARLIEST)
+        horizon = topic.last
+        if horizon is None:
+            return
+        self._sizes[topic.id] = sum(each.bytes for each in topic.ledgers())
+        found = await _walk(topic, marks, horizon)
+        consumer = marks.attach(ConsumerSpec(name=COMPACTION), _Nowhere())
+        try:
+            await _mark(consumer, found, found.superseded)
+            await _mark(consumer, found, found.spent)
+        finally:
+            consumer.detach()
+
+
+async def _walk(topic: Topic, marks: Subscription, horizon: Position) -> Compaction:
+    """Look into everything up to ``horizon`` that is not superseded yet."""
+    found = Compaction()
+    after: Position | None = None
+    while waiting := marks.unacknowledged(1024, after):
+        runs = await topic.read(waiting[0], READ_BYTES)
+        entries = {
+            Position(first + index): entry for first, run in runs for index, entry in enumerate(run)
+        }
+        # What is not there was trimmed meanwhile; what is behind the runs comes next.
+        reached = max(entries, default=waiting[-1])
+        for count, place in enumerate(waiting):
+            if place > min(reached, horizon):
+                break
+            if entry := entries.get(place):
+                found.add(place, entry)
+            if count % TURN_ENTRIES == TURN_ENTRIES - 1:
+                await trio.lowlevel.checkpoint()
+        after = min(reached, waiting[-1])
+        if after >= horizon:
+            break
+    return found
+
+
+async def _mark(consumer: Consumer, found: Compaction, masks: Mapping[Position, int]) -> None:
+    """Mark messages, durably when this returns. Raises :class:`CommitFailed`."""
+    steps = sorted(masks.items())
+    for at in range(0, len(steps), MARKED_AT_ONCE):
+        marking = _Marking()
+        piece = steps[at : at + MARKED_AT_ONCE]
+        whole = [place for place, mask in piece if found.is_whole(place, mask)]
+        parts = [(place, mask) for place, mask in piece if not found.is_whole(place, mask)]
+        marking.waiting = len(parts) + 1
+        for place, mask in parts:
+            consumer.acknowledge_messages(place, mask, marking.done)
+        consumer.acknowledge(whole, marking.done)
+        await marking.finished.wait()
+        if marking.failure is not None:
+            raise marking.failure
+
+
+class _Marking:
+    """Acknowledgements under way."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.failure: CommitFailed | None = None
+        self.finished = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<_Marking, {self.waiting} waiting>"
+
+    def done(self, error: CommitFailed | None) -> None:
+        """One of them is durable, or failed."""
+        self.failure = self.failure or error
+        self.waiting -= 1
+        if not self.waiting:
+            self.finished.set()
+
+
+class _Nowhere:
+    """The consumer of marks asks for nothing and gets nothing."""
+
+    def deliver(self, run: Deliveries) -> None:
+        raise AssertionError("it has no permits")
+
+    def active_changed(self, active: bool) -> None:
+        """Nobody asks."""
+
+    def closed_by_core(self, reason: str) -> None:
+        """The topic goes, and its marks with it."""

@@ -1,0 +1,103 @@
+"""The consumers of every topic, over all connections.
+
+The rule: a consumer is here from its attachment to the moment when the core or its client lets it
+go, and its connection is told before anybody else takes its place.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from arneb_core.api.consumers import Consumer
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
+from arneb_pulsar.services.connections import ClientConnection
+from arneb_pulsar.session.effects import ConsumerKey
+from arneb_pulsar.session.events import EndReached
+
+
+class ConsumerOwner(Protocol):
+    """The consumers of one connection."""
+
+    def closed(self, key: ConsumerKey) -> None:
+        """The consumer was detached: forget it and tell its client, who may subscribe again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttachedConsumer:
+    """A consumer of the core with its connection, and its key there."""
+
+    connection: ClientConnection
+    owner: ConsumerOwner
+    key: ConsumerKey
+    topic: Topic
+    subscription: Subscription
+    consumer: Consumer
+    takes_any: bool = False
+    """It takes messages of whatever schema."""
+    compacted: bool = False
+    """It reads without what a compaction found superseded."""
+    since: str = ""
+    """When it came."""
+
+    def __repr__(self) -> str:
+        where = f"{self.topic.name}/{self.subscription.name}"
+        return f"<AttachedConsumer {where}/{self.consumer.name} by {self.connection.address}>"
+
+    def disconnect(self) -> None:
+        """Have it come again."""
+        self.consumer.detach()
+        self.owner.closed(self.key)
+
+
+class ConsumerRegistry:
+    """Who consumes where."""
+
+    def __init__(self) -> None:
+        self._by_topic: dict[str, dict[str, dict[AttachedConsumer, None]]] = {}
+        """By the names of topic and subscription; none is empty."""
+
+    def __repr__(self) -> str:
+        return f"<ConsumerRegistry {sum(1 for _ in self._all())} on {len(self._by_topic)} topics>"
+
+    @property
+    def is_empty(self) -> bool:
+        """Nobody consumes anything."""
+        return not self._by_topic
+
+    def add(self, attached: AttachedConsumer) -> None:
+        """It is attached."""
+        subscriptions = self._by_topic.setdefault(attached.topic.name, {})
+        subscriptions.setdefault(attached.subscription.name, {})[attached] = None
+
+    def remove(self, attached: AttachedConsumer) -> None:
+        """It is attached no more."""
+        topic, subscription = attached.topic.name, attached.subscription.name
+        subscriptions = self._by_topic[topic]
+        del subscriptions[subscription][attached]
+        if not subscriptions[subscription]:
+            del subscriptions[subscription]
+            if not subscriptions:
+                del self._by_topic[topic]
+
+    def of(self, topic: Topic) -> list[AttachedConsumer]:
+        """The consumers of a topic."""
+        subscriptions = self._by_topic.get(topic.name, {})
+        return [each for found in subscriptions.values() for each in found if each.topic is topic]
+
+    def connections(self, topic: str, subscription: str) -> Iterable[ClientConnection]:
+        """The connections with consumers on a subscription, each once."""
+        attached = self._by_topic.get(topic, {}).get(subscription, {})
+        return list(dict.fromkeys(each.connection for each in attached))
+
+    def end_reached(self, topic: Topic, subscription: Subscription) -> None:
+        """The consumers of a subscription have everything that there will ever be."""
+        for each in list(self._by_topic.get(topic.name, {}).get(subscription.name, {})):
+            if each.subscription is subscription:
+                each.connection.tell(EndReached(each.key))
+
+    def _all(self) -> Iterator[AttachedConsumer]:
+        for subscriptions in self._by_topic.values():
+            for attached in subscriptions.values():
+                yield from attached

@@ -1,0 +1,124 @@
+"""The broker context: what all connections of the server share, as data.
+
+The rule: it is frozen and knows nobody but the core, the settings, the clock and the registries.
+Whatever needs more than one of them takes the context as an argument, and none of them takes it.
+"""
+
+import secrets
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+import trio
+
+from arneb_core.api.core import Core
+from arneb_core.api.long_turns import LongTurns
+from arneb_pulsar.authentication.files import read_proofs
+from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.names import TopicName, parse_topic
+from arneb_pulsar.namespaces.rates import PublishRate
+from arneb_pulsar.schemas.compatibility import Strategy
+from arneb_pulsar.services.authenticator import Authenticator
+from arneb_pulsar.services.clock import Clock
+from arneb_pulsar.services.compactor import Compactor
+from arneb_pulsar.services.consumers import ConsumerRegistry
+from arneb_pulsar.services.deduplication import Deduplications
+from arneb_pulsar.services.namespaces import NamespaceRegistry
+from arneb_pulsar.services.producers import ProducerRegistry
+from arneb_pulsar.services.schemas import SchemaRegistry
+from arneb_pulsar.services.throttles import Throttles
+from arneb_pulsar.services.topic_policies import TopicPolicies
+from arneb_pulsar.services.topics import Topics
+from arneb_pulsar.services.watchers import Watchers
+
+UNDEFINED: Final = (None, "UNDEFINED")
+"""No strategy is asked for."""
+
+
+@dataclass(slots=True)
+class ServiceUrls:
+    """Where clients that ask over HTTP find the broker; empty = nowhere. Known when a listener
+    is."""
+
+    plain: str = ""
+    tls: str = ""
+
+    def __repr__(self) -> str:
+        return f"<ServiceUrls {self.plain or '-'} {self.tls or '-'}>"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerContext:
+    """The core, the settings, and who is connected."""
+
+    core: Core
+    config: PulsarConfig
+    clock: Clock
+    server_version: str
+    authenticator: Authenticator
+    namespaces: NamespaceRegistry
+    topics: Topics
+    topic_policies: TopicPolicies
+    schemas: SchemaRegistry
+    producers: ProducerRegistry
+    consumers: ConsumerRegistry
+    deduplications: Deduplications
+    throttles: Throttles
+    compactor: Compactor
+    watchers: Watchers
+    urls: ServiceUrls
+    long_turns: LongTurns = field(default_factory=LongTurns)
+    message_shown: trio.Lock = field(default_factory=trio.Lock)
+    """Held while a message is shown to an administrator: one is in memory at a time."""
+
+
+def make_context(core: Core, config: PulsarConfig, clock: Clock | None = None) -> BrokerContext:
+    """The registries of one broker, as they are on disk."""
+    clock = clock or Clock()
+    namespaces = NamespaceRegistry(core, config.namespaces, config.policies)
+    producers = ProducerRegistry(core, secrets.token_hex(4))
+
+    def deduplicates(topic: str) -> bool:
+        """Whether what a producer sends twice is stored once there."""
+        return bool(namespaces.policies(parse_topic(topic)).deduplication)
+
+    def rate_of(topic: str) -> PublishRate | None:
+        """How much may come there in a second."""
+        return namespaces.policies(parse_topic(topic)).publish_rate
+
+    def strategy_of(topic: TopicName) -> Strategy:
+        """What a new schema of a topic must be to those that are there."""
+        wanted = namespaces.policies(topic).schema_compatibility
+        return Strategy(config.schema_compatibility if wanted in UNDEFINED else wanted)
+
+    context = BrokerContext(
+        core=core,
+        config=config,
+        clock=clock,
+        server_version=_server_version(),
+        authenticator=Authenticator(read_proofs(config.authentication), clock),
+        namespaces=namespaces,
+        topics=Topics(core, namespaces),
+        topic_policies=TopicPolicies(core, namespaces),
+        schemas=SchemaRegistry(core, strategy_of, clock),
+        producers=producers,
+        consumers=ConsumerRegistry(),
+        deduplications=Deduplications(core, producers, deduplicates, clock),
+        throttles=Throttles(producers, rate_of, clock),
+        compactor=Compactor(core),
+        watchers=Watchers(core),
+        urls=ServiceUrls(config.advertised_url, config.advertised_tls_url),
+    )
+    namespaces.on_change(context.deduplications.refresh_all)
+    namespaces.on_change(context.throttles.refresh_all)
+    producers.sweep()
+    namespaces.sweep()
+    context.topic_policies.apply_all()
+    return context
+
+
+def _server_version() -> str:
+    try:
+        return f"Arneb {version('arneb')}"
+    except PackageNotFoundError:
+        return "Arneb"

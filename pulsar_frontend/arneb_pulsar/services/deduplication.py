@@ -1,0 +1,290 @@
+"""Deduplication: what a producer sends again after a failure is stored once.
+
+The rule: how far a producer has got is committed together with the messages that took it
+there, so no crash can part them and nothing is to be replayed. One batch of a topic is on its
+way at a time: until it is known to be stored or not, nobody can say what is a duplicate.
+"""
+
+from collections import deque
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import trio
+
+from arneb_core.api.core import Core, Unit
+from arneb_core.api.entry import HEADER_BYTES, messages_in
+from arneb_core.api.errors import CommitFailed
+from arneb_core.api.position import Position
+from arneb_core.api.topics import Topic
+from arneb_pulsar.producers.sequences import Reach, Sequences
+from arneb_pulsar.services.clock import Clock
+from arneb_pulsar.services.producers import (
+    ProducerOwner,
+    ProducerRegistry,
+    metadata_key,
+    stored,
+)
+from arneb_pulsar.session.effects import AppendRun, ProducerKey
+from arneb_pulsar.session.errors import Failure
+from arneb_pulsar.session.pending_sends import PendingSends
+from arneb_pulsar.wire.checksum import split_body
+from arneb_pulsar.wire.metadata import parse_metadata
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+SEQUENCE: Final = "sequence/"
+
+HELD_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What may wait for batches before publishers are paused: one full commit."""
+
+GONE: Final = Failure(pb.PersistenceError, "The producer is gone")
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What goes into one commit."""
+
+    entries: list[bytes] = field(default_factory=list)
+    messages: int = 0
+    reaches: dict[str, int] = field(default_factory=dict)
+    """The highest number by producer."""
+    runs: list[tuple[ProducerOwner, AppendRun, int]] = field(default_factory=list)
+    """Whose it is, with the place of its first entry in the batch."""
+
+    def __repr__(self) -> str:
+        return f"<_Batch of {len(self.entries)} entries from {len(self.runs)} runs>"
+
+
+class Deduplication:
+    """One topic's. Invariant: a batch is on its way, or nothing is held."""
+
+    def __init__(self, registry: "Deduplications", topic: Topic, sequences: Sequences) -> None:
+        self._registry = registry
+        self._topic = topic
+        self._sequences = sequences
+        self._held: deque[tuple[ProducerOwner, AppendRun]] = deque()
+        self._held_bytes = 0
+        self._flying = False
+        self._settled: list[Callable[[], None]] = []
+        self.ended = False
+        """It is turned off: what still waits is stored in its turn, and nothing remembered."""
+
+    def __repr__(self) -> str:
+        held = f"{len(self._held)} runs held, " if self._held else ""
+        state = "ended" if self.ended else "a batch under way" if self._flying else "idle"
+        return f"<Deduplication of {self._topic.name}, {held}{state}>"
+
+    def append(self, owner: ProducerOwner, run: AppendRun) -> None:
+        """Store the run but for what is stored already; its connection is told in the end."""
+        self._held.append((owner, run))
+        size = sum(map(len, run.entries))
+        self._held_bytes += size
+        self._registry.held_bytes += size
+        if not self._flying:
+            self._fly()
+
+    def ask_highest(self, name: str, then: Callable[[int], None]) -> None:
+        """Tell the highest number that is stored of a producer, as soon as that is known."""
+        if self._flying:
+            self._settled.append(lambda: then(self._sequences.highest(name)))
+        else:
+            then(self._sequences.highest(name))
+
+    def end(self) -> list[str]:
+        """It is turned off. The keys of everything that was kept."""
+        self.ended = True
+        keys, self._sequences = _keys(self._topic, self._sequences), Sequences()
+        return keys
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is on its way."""
+        return not self._flying
+
+    # Inside
+
+    def _fly(self) -> None:
+        batch = _Batch()
+        while self._held:
+            owner, run = self._held.popleft()
+            batch.runs.append((owner, run, len(batch.entries)))
+            self._sort_run(owner, run, batch)
+        self._registry.released(self._held_bytes)
+        self._held_bytes = 0
+        self._flying = True
+        if not batch.entries:
+            self._landed(batch, [], None, Position(0))
+            return
+        now_ms = self._registry.clock.wall_ms()
+        reaches = [(name, Reach(highest, now_ms)) for name, highest in batch.reaches.items()]
+        done = partial(self._landed, batch, reaches)
+        metadata: list[tuple[str, bytes | None]] = []
+        if not self.ended:
+            metadata += [(self._key(name), reach.pack()) for name, reach in reaches]
+            metadata += [(self._key(name), None) for name in self._forget()]
+        self._registry.core.append(self._topic, batch.entries, done, batch.messages, metadata)
+
+    def _sort_run(self, owner: ProducerOwner, run: AppendRun, batch: _Batch) -> None:
+        """Put what is new in ``run`` into the batch."""
+        entries = iter(run.entries)
+        for sent in run.sends:
+            name = owner.producer_name(ProducerKey(sent.key))
+            own = [next(entries) for _ in sent.sequences]
+            if name is None:
+                # It left, or was fenced out, while this waited: then it must not be stored.
+                sent.refused(GONE)
+                continue
+            if self.ended:
+                batch.entries += own
+                batch.messages += sum(map(messages_in, own))
+                continue
+            highest = batch.reaches.get(name, self._sequences.highest(name))
+            highest = _sort_out(sent, own, highest, batch)
+            if highest > self._sequences.highest(name):
+                batch.reaches[name] = highest
+
+    def _landed(
+        self,
+        batch: _Batch,
+        reaches: Iterable[tuple[str, Reach]],
+        error: CommitFailed | None,
+        first: Position,
+    ) -> None:
+        if error is None and not self.ended:
+            for name, reach in reaches:
+                self._sequences.stored(name, reach, self._registry.clock.now())
+        self._flying = False
+        settled, self._settled = self._settled, []
+        for then in settled:
+            then()
+        if self._held:
+            self._fly()
+        elif self.ended:
+            self._registry.refresh(self._topic)
+        for owner, run, offset in batch.runs:
+            owner.appended(run, error, Position(first + offset))
+
+    def _forget(self) -> list[str]:
+        """Let producers go that have been away for long."""
+        connected = {claim.name for claim in self._registry.producers.of(self._topic)}
+        outdated = list(self._sequences.outdated(connected, self._registry.clock.now()))
+        for name in outdated:
+            self._sequences.forget(name)
+        return outdated
+
+    def _key(self, name: str) -> str:
+        return metadata_key(self._topic, SEQUENCE + name)
+
+
+def _keys(topic: Topic, sequences: Sequences) -> list[str]:
+    return [metadata_key(topic, SEQUENCE + name) for name in sequences.reaches]
+
+
+def _sort_out(sent: PendingSends, entries: list[bytes], highest: int, batch: _Batch) -> int:
+    """Put what is new of one sent into the batch; how far its producer gets with it."""
+    for index, (sequence, entry) in enumerate(zip(sent.sequences, entries, strict=True)):
+        if sequence <= highest:
+            sent.duplicates.add(index)
+            continue
+        batch.entries.append(entry)
+        batch.messages += messages_in(entry)
+        if index not in sent.chunks or _is_last_chunk(entry):
+            highest = max(sequence, sent.highest.get(index, 0))
+    return highest
+
+
+def _is_last_chunk(entry: bytes) -> bool:
+    """All chunks of a message have its number; it is stored with the last."""
+    metadata = parse_metadata(split_body(entry, HEADER_BYTES)[0])
+    return metadata.chunk_id == metadata.num_chunks_from_msg - 1
+
+
+class Deduplications:
+    """Every topic's, as far as it is wanted. ``wanted`` says so, by the topic's name."""
+
+    def __init__(
+        self,
+        core: Core,
+        producers: ProducerRegistry,
+        wanted: Callable[[str], bool],
+        clock: Clock,
+    ) -> None:
+        self.core = core
+        self.producers = producers
+        self.clock = clock
+        self._wanted = wanted
+        self._by_topic: dict[int, Deduplication] = {}
+        self._kept = _load(core, clock.now())
+        self.held_bytes = 0
+        self._room = trio.lowlevel.ParkingLot()
+
+    def __repr__(self) -> str:
+        return f"<Deduplications of {len(self._by_topic)} topics, {self.held_bytes} bytes held>"
+
+    def of(self, topic: Topic) -> Deduplication | None:
+        """That of ``topic``; None if it has none."""
+        return self._by_topic.get(topic.id)
+
+    def refresh(self, topic: Topic) -> None:
+        """Look again whether it is wanted there. Where it is not, what is kept is forgotten."""
+        wanted = topic.durable and self._wanted(topic.name)
+        present = self._by_topic.get(topic.id)
+        if wanted and present is None:
+            sequences = self._kept.pop(topic.id, None) or Sequences()
+            self._by_topic[topic.id] = Deduplication(self, topic, sequences)
+        elif present is not None and wanted:
+            present.ended = False
+        elif not wanted:
+            self._turn_off(topic, present)
+
+    def _turn_off(self, topic: Topic, present: Deduplication | None) -> None:
+        """Forget what is known, which may come from before the start. What waits in ``present``
+        stands before what is sent now, so that one stays until nothing does."""
+        kept = self._kept.pop(topic.id, None)
+        keys = [] if kept is None else _keys(topic, kept)
+        if present is not None:
+            keys += present.end()
+            if present.idle:
+                del self._by_topic[topic.id]
+        if keys:
+            self.core.commit(Unit(metadata=[(key, None) for key in keys]), lambda error: None)
+
+    def forget_except(self, topics: Container[int]) -> None:
+        """Forget what is known of others than these topics, by their ids: they are gone."""
+        for known in (self._by_topic, self._kept):
+            for topic in [each for each in known if each not in topics]:
+                del known[topic]
+
+    def refresh_all(self) -> None:
+        """The same for every topic with producers; the others wait for one to come."""
+        for topic in self.producers.topics():
+            self.refresh(topic)
+
+    @property
+    def crowded(self) -> bool:
+        """Publishers must pause."""
+        return self.held_bytes > HELD_BYTES_MAX
+
+    async def room(self) -> None:
+        """Wait until not :attr:`crowded`."""
+        while self.crowded:
+            await self._room.park()
+
+    def released(self, size: int) -> None:
+        """So many bytes wait no more."""
+        self.held_bytes -= size
+        if self._room and not self.crowded:
+            self._room.unpark_all()
+
+
+def _load(core: Core, now: float) -> dict[int, Sequences]:
+    """What is kept, by the id of the topic; who was used last comes last."""
+    found: dict[int, dict[str, Reach]] = {}
+    for topic, what, value in stored(core):
+        if what.startswith(SEQUENCE):
+            found.setdefault(int(topic), {})[what.removeprefix(SEQUENCE)] = Reach.unpack(value)
+    return {
+        topic: Sequences(dict(sorted(reaches.items(), key=lambda each: each[1].used_ms)), now)
+        for topic, reaches in found.items()
+    }

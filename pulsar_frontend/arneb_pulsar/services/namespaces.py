@@ -1,0 +1,271 @@
+"""The registry: which tenants, namespaces and partitioned topics there are, and their policies.
+
+The rule: it changes only through a commit, and memory follows the disk. Namespaces that are
+configured, or that a topic stands in, are there without a record; a record is what somebody
+made or gave policies to.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import trio
+
+from arneb_core.api.core import Core, Unit
+from arneb_core.api.errors import CommitFailed, NotAllowed, TopicExists
+from arneb_core.api.name_locks import NameLocks
+from arneb_core.api.topics import Topic
+from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName
+from arneb_pulsar.namespaces.policies import PARTITIONS_MAX, Policies
+
+TENANTS: Final = "pulsar/tenant/"
+NAMESPACES: Final = "pulsar/namespace/"
+PARTITIONED: Final = "pulsar/partitioned/"
+TOPICS: Final = "pulsar/policies/"
+
+NO_POLICIES: Final = Policies()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """What is kept of one topic besides its log."""
+
+    policies: Policies = NO_POLICIES
+    terminated: int = 0
+    """The id of the topic that nothing may be added to any more; another topic of the same name,
+    made later, is not meant. 0 = none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioned:
+    """A partitioned topic."""
+
+    partitions: int
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+PLAIN: Final = TopicRecord()
+
+
+class NamespaceRegistry:
+    """The tenants, namespaces and partitioned topics of one data directory."""
+
+    def __init__(self, core: Core, configured: Iterable[str], defaults: Policies) -> None:
+        self._core = core
+        self._defaults = defaults
+        self._configured = frozenset(configured)
+        self._locks = NameLocks()
+        """By the key of what is kept."""
+        self._listeners: list[Callable[[], None]] = []
+        read = {
+            prefix: {
+                key[len(prefix) :]: json.loads(raw) for key, raw in core.metadata(prefix).items()
+            }
+            for prefix in (TENANTS, NAMESPACES, PARTITIONED, TOPICS)
+        }
+        self._tenants: dict[str, Any] = read[TENANTS]
+        self._namespaces = {name: Policies.parse(each) for name, each in read[NAMESPACES].items()}
+        self._partitioned = {
+            name: Partitioned(each["partitions"], each.get("properties", {}))
+            for name, each in read[PARTITIONED].items()
+        }
+        self._topics: dict[str, TopicRecord] = {
+            name: _read_topic(each) for name, each in read[TOPICS].items()
+        }
+
+        self.ended = {each.terminated for each in self._topics.values() if each.terminated}
+        """Ids of the topics that nothing may be added to any more."""
+
+    def __repr__(self) -> str:
+        partitioned = f"{len(self._partitioned)} partitioned topics"
+        return f"<NamespaceRegistry {len(self._namespaces)} namespaces, {partitioned}>"
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call it whenever policies of a namespace or a topic may have changed."""
+        self._listeners.append(listener)
+
+    def _tell_changed(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    # Tenants and namespaces
+
+    @property
+    def tenants(self) -> list[str]:
+        """Every tenant there is, sorted."""
+        of_namespaces = {name.partition("/")[0] for name in self._all_namespaces()}
+        return sorted(of_namespaces | self._tenants.keys())
+
+    def tenant(self, name: str) -> Mapping[str, Any]:
+        """What is known of a tenant."""
+        found: dict[str, Any] = self._tenants.get(name, {})
+        return found
+
+    def namespaces(self, tenant: str) -> list[str]:
+        """The namespaces of a tenant, sorted."""
+        return sorted(name for name in self._all_namespaces() if name.startswith(f"{tenant}/"))
+
+    def has_namespace(self, namespace: str) -> bool:
+        """It was made, is configured, or a topic stands in it."""
+        if namespace in self._configured or namespace in self._namespaces:
+            return True
+        prefixes = f"{PERSISTENT}://{namespace}/", f"{NON_PERSISTENT}://{namespace}/"
+        return any(name.startswith(prefixes) for name in self._core.topics)
+
+    def _all_namespaces(self) -> set[str]:
+        used = {name.partition("://")[2].rpartition("/")[0] for name in self._core.topics}
+        return used | self._namespaces.keys() | self._configured
+
+    async def put_tenant(self, name: str, document: Mapping[str, Any]) -> None:
+        """Make a tenant, or change what is known of it."""
+        async with self._locks.holding(TENANTS + name):
+            await self._put(TENANTS + name, document)
+            self._tenants[name] = dict(document)
+
+    async def drop_tenant(self, name: str) -> None:
+        async with self._locks.holding(TENANTS + name):
+            await self._put(TENANTS + name, None)
+            self._tenants.pop(name, None)
+
+    def namespace_policies(self, namespace: str) -> Policies:
+        """What the namespace itself asks for."""
+        return self._namespaces.get(namespace, NO_POLICIES)
+
+    async def make_namespace(self, namespace: str) -> None:
+        """Make a namespace, or a record of one that is there."""
+        await self.change_namespace(namespace, lambda it: it)
+
+    async def change_namespace(
+        self, namespace: str, change: Callable[[Policies], Policies]
+    ) -> None:
+        """Give a namespace other policies."""
+        async with self._locks.holding(NAMESPACES + namespace):
+            policies = change(self.namespace_policies(namespace))
+            await self._put(NAMESPACES + namespace, policies.document)
+            self._namespaces[namespace] = policies
+        self._tell_changed()
+
+    async def drop_namespace(self, namespace: str) -> None:
+        async with self._locks.holding(NAMESPACES + namespace):
+            await self._put(NAMESPACES + namespace, None)
+            self._namespaces.pop(namespace, None)
+        self._tell_changed()
+
+    # Partitioned topics
+
+    def partitioned(self, topic: TopicName) -> Partitioned | None:
+        """The partitioned topic of that name."""
+        return self._partitioned.get(str(topic))
+
+    def partitions(self, topic: TopicName) -> int:
+        """How many partitions it has; 0 = it is not partitioned."""
+        found = self._partitioned.get(str(topic))
+        return 0 if found is None else found.partitions
+
+    def partitioned_in(self, domain: str, namespace: str) -> list[str]:
+        """The names of the partitioned topics of a namespace, sorted."""
+        prefix = f"{domain}://{namespace}/"
+        return sorted(name for name in self._partitioned if name.startswith(prefix))
+
+    async def put_partitioned(
+        self, topic: TopicName, made: Partitioned, present: Partitioned | None = None
+    ) -> None:
+        """Make a partitioned topic, or give the ``present`` one more partitions. Raises
+        :class:`NotAllowed`, and :class:`TopicExists` if somebody was faster."""
+        if not 0 < made.partitions <= PARTITIONS_MAX:
+            raise NotAllowed(f"Number of partitions should be 1 to {PARTITIONS_MAX}")
+        async with self._locks.holding(PARTITIONED + str(topic)):
+            if self._partitioned.get(str(topic)) != present:
+                raise TopicExists("This topic already exists")
+            await self._put(
+                PARTITIONED + str(topic),
+                {"partitions": made.partitions, "properties": dict(made.properties)},
+            )
+            self._partitioned[str(topic)] = made
+
+    async def drop_partitioned(
+        self, topic: TopicName, kept: Sequence[tuple[str, bytes | None]] = ()
+    ) -> None:
+        """Forget the partitioned topic, with all that is ``kept`` of it."""
+        name = str(topic)
+        async with self.removal(name) as record:
+            gone = (PARTITIONED + name, None)
+            await self._core.committed(Unit(metadata=[gone, *record, *kept]))
+            self._partitioned.pop(name, None)
+
+    # Topics
+
+    def record(self, topic: str) -> TopicRecord:
+        """What is kept of a topic; of a partition, what is kept of it by itself."""
+        return self._topics.get(topic, PLAIN)
+
+    async def terminate(self, topic: Topic) -> None:
+        """Have nothing be added to the topic from now on: not even while this becomes durable.
+        Raises :class:`CommitFailed`."""
+        was_ended = topic.id in self.ended
+        self.ended.add(topic.id)
+        try:
+            await self.change_record(topic.name, lambda it: replace(it, terminated=topic.id))
+        except CommitFailed:
+            if not was_ended:
+                self.ended.discard(topic.id)
+            raise
+
+    def policies(self, topic: TopicName) -> Policies:
+        """What holds for a topic: its own (or its partitioned topic's), then the namespace's,
+        then the broker's."""
+        own = self.record(str(topic.base)).policies
+        namespace = self.namespace_policies(topic.namespace)
+        if own is NO_POLICIES and namespace is NO_POLICIES:
+            return self._defaults
+        return own.under(namespace).under(self._defaults)
+
+    async def change_record(self, topic: str, change: Callable[[TopicRecord], TopicRecord]) -> None:
+        """Keep something else of a topic."""
+        async with self._locks.holding(PARTITIONED + str(topic)):
+            record = change(self.record(topic))
+            if record == PLAIN:
+                await self._put(TOPICS + topic, None)
+                self._topics.pop(topic, None)
+            else:
+                await self._put(TOPICS + topic, _write_topic(record))
+                self._topics[topic] = record
+        self._tell_changed()
+
+    @asynccontextmanager
+    async def removal(self, topic: str) -> AsyncIterator[list[tuple[str, bytes | None]]]:
+        """What is kept of a topic goes with it: the body makes that durable, in the commit that
+        removes it, so that nothing of a topic made anew can go instead."""
+        async with self._locks.holding(TOPICS + topic):
+            with trio.CancelScope(shield=True):  # what is on disk must be in memory too
+                yield [(TOPICS + topic, None)] if topic in self._topics else []
+                was_kept = self._topics.pop(topic, None) is not None
+        if was_kept:
+            self._tell_changed()
+
+    def sweep(self) -> None:
+        """Remove what is kept of topics that are gone."""
+        there = self._core.topics.keys() | self._partitioned.keys()
+        gone = [name for name in self._topics if name not in there]
+        for name in gone:
+            del self._topics[name]
+        if gone:
+            # If it fails, the next start sweeps again.
+            keys: list[tuple[str, bytes | None]] = [(TOPICS + name, None) for name in gone]
+            self._core.commit(Unit(metadata=keys), lambda error: None)
+
+    async def _put(self, key: str, document: Any) -> None:
+        value = None if document is None else json.dumps(document, sort_keys=True).encode()
+        with trio.CancelScope(shield=True):  # what is on disk must be in memory too
+            await self._core.committed(Unit(metadata=[(key, value)]))
+
+
+def _read_topic(document: Mapping[str, Any]) -> TopicRecord:
+    policies = Policies.parse(document.get("policies", {}))
+    return TopicRecord(policies, document.get("terminated", 0))
+
+
+def _write_topic(record: TopicRecord) -> dict[str, Any]:
+    return {"policies": record.policies.document, "terminated": record.terminated}

@@ -1,0 +1,151 @@
+"""The policy enforcer: looks from time to time at what policies say of topics, and sees to it.
+
+The rule: what can hold by itself is handed to the core (:mod:`.topic_policies`); what has to be
+looked at is looked at here: backlogs, idle topics, and what there is to compact. A topic that is
+an AMQP queue is never idle.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, NoReturn, TypeVar
+
+import trio
+
+from arneb_core.api.core import Core
+from arneb_core.api.errors import CoreError, StoreFailed, StoreFull
+from arneb_core.api.supervision import supervise
+from arneb_core.api.topics import Topic
+from arneb_pulsar.names import AMQP_SUBSCRIPTION, COMPACTION, TopicName, topic_name_of
+from arneb_pulsar.namespaces.policies import InactiveMode, InactiveTopics, QuotaAction, kept_s
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.quotas import evict, exceeded_quota
+from arneb_pulsar.services.topic_lifecycle import disconnect_producers, drop, forget_gone
+from arneb_pulsar.services.topics import MADE_BY, PULSAR
+
+COMPACTION_CHECK_S: Final = 60.0
+
+TOPICS_PER_TURN: Final = 100
+"""Topics looked at before others get their turn: about a millisecond."""
+
+logger = logging.getLogger(__name__)
+
+
+class PolicyEnforcer:
+    """Looks after the topics of one broker."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._core: Core = context.core
+        self._idle_since: dict[int, float] = {}
+        """By the id of the topic."""
+
+    def __repr__(self) -> str:
+        return f"<PolicyEnforcer of {len(self._core.topics)} topics, {len(self._idle_since)} idle>"
+
+    async def run(self) -> NoReturn:
+        """Look after everything until cancelled."""
+        config, clock = self._context.config, self._context.clock
+        quotas = partial(_repeat, config.backlog_quota_check_s, self.check_quotas, clock.wall_ms)
+        idle = partial(_repeat, config.inactive_check_s, self.check_idle, clock.now)
+        compactions = partial(_repeat, COMPACTION_CHECK_S, self.check_compactions, clock.wall_ms)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(supervise, "the check of backlog quotas", quotas)
+            nursery.start_soon(supervise, "the check for idle topics", idle)
+            nursery.start_soon(supervise, "the check for topics to compact", compactions)
+            nursery.start_soon(supervise, "compaction", self._context.compactor.run)
+        raise AssertionError("the loops do not end")
+
+    async def check_quotas(self, now_ms: int) -> None:
+        """Act on the topics whose backlog is over its quota."""
+
+        async def look(topic: Topic, name: TopicName) -> None:
+            exceeded = await exceeded_quota(self._context.namespaces, topic, name, now_ms)
+            if exceeded is None:
+                return
+            if exceeded[1].action is QuotaAction.EVICT:
+                await evict(topic, *exceeded, now_ms)
+            else:
+                disconnect_producers(self._context, topic)
+
+        await self._over_topics(look)
+
+    async def check_compactions(self, now_ms: int) -> None:
+        """Compact the topics of which as much is new as their policy says."""
+
+        async def look(topic: Topic, name: TopicName) -> None:
+            threshold = self._context.namespaces.policies(name).compaction_threshold
+            if threshold and name.is_persistent and self._new_bytes(topic) >= threshold:
+                self._context.compactor.want(topic)
+
+        await self._over_topics(look)
+
+    def _new_bytes(self, topic: Topic) -> int:
+        """Bytes that came since the topic was last compacted, as far as is known."""
+        size = sum(each.bytes for each in topic.ledgers())
+        return size - self._context.compactor.compacted_bytes(topic)
+
+    async def check_idle(self, now: float) -> None:
+        """Remove the topics that nobody has used for as long as their policy says, and forget
+        what is known of those that went."""
+        seen: dict[int, float] = {}
+
+        async def look(topic: Topic, name: TopicName) -> None:
+            policies = self._context.namespaces.policies(name)
+            rule = policies.inactive
+            if rule is None or not rule.enabled or topic.properties.get(MADE_BY) != PULSAR:
+                return
+            if self._is_idle(topic, rule):
+                since = seen[topic.id] = self._idle_since.get(topic.id, now)
+                if now - since >= max(rule.seconds, kept_s(policies)):
+                    idle = partial(self._is_still_idle, topic, rule)
+                    await drop(self._context, name, only_if=idle)
+
+        await self._over_topics(look)
+        self._idle_since = seen
+        forget_gone(self._context)
+
+    async def _over_topics(self, look: Callable[[Topic, TopicName], Awaitable[None]]) -> None:
+        """Have a look at every topic; what goes wrong with one is no matter of the others'."""
+        for count, topic in enumerate(list(self._core.topics.values())):
+            if count % TOPICS_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
+            name = topic_name_of(topic.name)
+            if name is None or self._core.topics.get(topic.name) is not topic:
+                continue
+            try:
+                await look(topic, name)
+            except (StoreFull, StoreFailed) as error:
+                logger.warning("cannot apply policies to topic %s: %s", topic.name, error)
+            except CoreError as error:
+                logger.debug("topic %s changed while policies were applied: %s", topic.name, error)
+
+    def _is_still_idle(self, topic: Topic, rule: InactiveTopics, found: Topic) -> bool:
+        """It may be another one of that name by now."""
+        return found is topic and not topic.has_incoming and self._is_idle(topic, rule)
+
+    def _is_idle(self, topic: Topic, rule: InactiveTopics) -> bool:
+        if self._context.producers.of(topic) or AMQP_SUBSCRIPTION in topic.subscriptions:
+            return False
+        subscriptions = [each for each in topic.subscriptions.values() if each.name != COMPACTION]
+        if rule.mode is InactiveMode.NO_SUBSCRIPTIONS:
+            return not subscriptions
+        return not any(
+            each.consumers or each.statistics().backlog_entries for each in subscriptions
+        )
+
+
+Now = TypeVar("Now", int, float)
+
+
+async def _repeat(
+    seconds: float, work: Callable[[Now], Awaitable[None]], now: Callable[[], Now]
+) -> NoReturn:
+    """Do it again and again; what fails is tried the next time."""
+    while True:
+        await trio.sleep(seconds)
+        try:
+            await work(now())
+        except Exception:
+            # A defect of ours. Nobody's messages depend on it.
+            logger.exception("unexpected error while applying policies to topics")

@@ -1,0 +1,59 @@
+"""Backlog quotas: which one a topic is over, and what is evicted then.
+
+The rule: the subscription of an AMQP queue counts like others and loses nothing; that of the
+compaction does not count.
+"""
+
+from arneb_core.api.entry import read_header
+from arneb_core.api.position import before
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
+from arneb_pulsar.names import COMPACTION, RESERVED_SUBSCRIPTIONS, TopicName
+from arneb_pulsar.namespaces.backlog import EVICTED_TO, place_leaving
+from arneb_pulsar.namespaces.policies import Quota, QuotaType
+from arneb_pulsar.services.namespaces import NamespaceRegistry
+
+
+async def exceeded_quota(
+    namespaces: NamespaceRegistry, topic: Topic, name: TopicName, now_ms: int
+) -> tuple[QuotaType, Quota] | None:
+    """The quota that the topic's backlog is over. Raises :class:`StoreFailed`."""
+    quotas = namespaces.policies(name).quotas
+    if not quotas:
+        return None
+    durable = [
+        each
+        for each in topic.subscriptions.values()
+        if each.name != COMPACTION and each.statistics().durable
+    ]
+    size, age = quotas.get(QuotaType.SIZE), quotas.get(QuotaType.AGE)
+    if size is not None and size.limit_bytes >= 0:
+        backlog = max((each.backlog_bytes for each in durable), default=0)
+        if backlog and backlog >= size.limit_bytes:
+            return QuotaType.SIZE, size
+    if age is not None and age.limit_s > 0:
+        oldest = [await _oldest_ms(topic, each) for each in durable]
+        limit_ms = now_ms - age.limit_s * 1000
+        if any(ms is not None and ms < limit_ms for ms in oldest):
+            return QuotaType.AGE, age
+    return None
+
+
+async def evict(topic: Topic, kind: QuotaType, quota: Quota, now_ms: int) -> None:
+    """Have subscriptions forget what is over the quota."""
+    if kind is QuotaType.SIZE:
+        place = place_leaving(topic.ledgers(), int(quota.limit_bytes * EVICTED_TO))
+    else:
+        first = await topic.first_published(now_ms - quota.limit_s * 1000)
+        place = topic.last if first is None else before(first)
+    for each in list(topic.subscriptions.values()):
+        is_ours = each.name in RESERVED_SUBSCRIPTIONS
+        if place is not None and each.mark_delete < place and not is_ours:
+            await each.skip_through(place)
+
+
+async def _oldest_ms(topic: Topic, subscription: Subscription) -> int | None:
+    """When the oldest message of the backlog was published."""
+    waiting = subscription.unacknowledged(1)
+    entry = await topic.entry_at(waiting[0]) if waiting else None
+    return None if entry is None else read_header(entry).publish_time_ms

@@ -1,0 +1,197 @@
+"""The schema registry: which schemas topics have, version by version.
+
+The rule: a version is on disk before anybody hears of it, and none is ever changed. The
+partitions of a topic share the schemas of the whole. What compares large definitions runs in a
+thread: it must not hold the event loop up.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from struct import Struct
+from typing import Final, TypeVar
+
+import trio
+
+from arneb_core.api.core import Core, Unit
+from arneb_core.api.name_locks import NameLocks
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.schemas.compatibility import (
+    Strategy,
+    check_consumer,
+    check_producer,
+    check_valid,
+    is_same,
+)
+from arneb_pulsar.schemas.schema import Schema, Version, from_wire, to_wire
+from arneb_pulsar.services.clock import Clock
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+SCHEMAS: Final = "pulsar/schema/"
+"""Metadata about schemas: the topic's namespace and own name follow, then the version."""
+
+Found = TypeVar("Found")
+
+HEAD: Final = Struct(">QB")
+"""Of what is kept: the time, and whether there is a schema behind it."""
+
+SMALL_BYTES: Final = 16 * 1024
+"""Definitions up to this are looked at in a millisecond."""
+
+
+class SchemaRegistry:
+    """The schemas of all topics."""
+
+    def __init__(
+        self, core: Core, strategy_of: Callable[[TopicName], Strategy], clock: Clock
+    ) -> None:
+        self._core = core
+        self._clock = clock
+        self._strategy_of = strategy_of
+        self._locks = NameLocks()
+        """By the name of the topic."""
+        self._versions: dict[str, list[Version]] = {}
+        for key, value in core.metadata(SCHEMAS).items():
+            name, _, number = key.removeprefix(SCHEMAS).rpartition("/")
+            self._versions.setdefault(name, []).append(_unpack(int(number), value))
+        for versions in self._versions.values():
+            versions.sort(key=lambda each: each.number)
+
+    def __repr__(self) -> str:
+        return f"<SchemaRegistry of {len(self._versions)} topics>"
+
+    def versions(self, topic: TopicName) -> Sequence[Version]:
+        """All versions, deletions included, oldest first."""
+        return self._versions.get(_name_of(topic), ())
+
+    def find(self, topic: TopicName, number: int | None = None) -> Version | None:
+        """That version, or the latest; None if there is none."""
+        versions = self.versions(topic)
+        if not versions:
+            return None
+        if number is None:
+            return versions[-1] if versions[-1].schema is not None else None
+        found = (each for each in versions if each.number == number and each.schema is not None)
+        return next(found, None)
+
+    def strategy(self, topic: TopicName) -> Strategy:
+        """What a new schema of a topic must be to those that are there."""
+        return self._strategy_of(topic)
+
+    async def attach(self, topic: TopicName, schema: Schema) -> Version:
+        """The version of a schema that is attached already, or that it gets now. Raises
+        :class:`IncompatibleSchema` and :class:`CommitFailed`."""
+        async with self._locks.holding(_name_of(topic)):
+            living = self._living(topic)
+            strategy = self._strategy_of(topic)
+            known = await _look(partial(_find_or_check, living, schema, strategy), schema)
+            return known or await self._add(topic, schema)
+
+    async def check_consumer(self, topic: TopicName, schema: Schema) -> None:
+        """May a consumer come with that schema? Raises :class:`IncompatibleSchema`."""
+        present = [each.schema for each in self._living(topic) if each.schema is not None]
+        strategy = self._strategy_of(topic)
+        await _look(partial(_check_consumer, present, schema, strategy), schema)
+
+    async def version_of(self, topic: TopicName, schema: Schema) -> Version | None:
+        """The version that says the same; None if it is not attached."""
+        return await _look(partial(_find_same, self._living(topic), schema), schema)
+
+    async def check(self, topic: TopicName, schema: Schema) -> None:
+        """Could it be attached? Raises :class:`IncompatibleSchema`."""
+        living = self._living(topic)
+        strategy = self._strategy_of(topic)
+        await _look(partial(_find_or_check, living, schema, strategy), schema)
+
+    async def delete(self, topic: TopicName) -> Version:
+        """Have no schema from now on; the versions so far remain known by their numbers."""
+        async with self._locks.holding(_name_of(topic)):
+            return await self._add(topic, None)
+
+    @asynccontextmanager
+    async def removal(self, topic: TopicName) -> AsyncIterator[list[tuple[str, bytes | None]]]:
+        """All schemas go with the topic: the body makes that durable, in the commit that removes
+        it, so that none of a topic made anew can go instead."""
+        name = _name_of(topic)
+        async with self._locks.holding(_name_of(topic)):
+            with trio.CancelScope(shield=True):  # what is on disk must be in memory too
+                yield [(_key(name, each.number), None) for each in self._versions.get(name, ())]
+                self._versions.pop(name, None)
+
+    async def forget(self, topic: TopicName) -> None:
+        """Forget all schemas of a topic."""
+        async with self.removal(topic) as keys:
+            if keys:
+                await self._core.committed(Unit(metadata=keys))
+
+    # Inside
+
+    def _living(self, topic: TopicName) -> list[Version]:
+        """The versions since the last deletion, oldest first."""
+        living: list[Version] = []
+        for each in self.versions(topic):
+            if each.schema is None:
+                living.clear()
+            else:
+                living.append(each)
+        return living
+
+    async def _add(self, topic: TopicName, schema: Schema | None) -> Version:
+        name = _name_of(topic)
+        versions = self._versions.get(name, [])
+        number = versions[-1].number + 1 if versions else 0
+        version = Version(number, schema, self._clock.wall_ms())
+        with trio.CancelScope(shield=True):
+            await self._core.committed(Unit(metadata=[(_key(name, number), _pack(version))]))
+            self._versions.setdefault(name, []).append(version)
+        return version
+
+
+async def _look(look: Callable[[], Found], schema: Schema) -> Found:
+    if len(schema.data) <= SMALL_BYTES:
+        return look()
+    return await trio.to_thread.run_sync(look)
+
+
+def _find_or_check(living: Sequence[Version], schema: Schema, strategy: Strategy) -> Version | None:
+    """The version that says the same; None if the schema may become one."""
+    check_valid(schema)
+    if (same := _find_same(living, schema)) is not None:
+        return same
+    check_producer([each.schema for each in living if each.schema is not None], schema, strategy)
+    return None
+
+
+def _find_same(living: Sequence[Version], schema: Schema) -> Version | None:
+    found = (each for each in living if each.schema is not None and is_same(each.schema, schema))
+    return next(found, None)
+
+
+def _check_consumer(present: Sequence[Schema], schema: Schema, strategy: Strategy) -> None:
+    check_valid(schema)
+    check_consumer(present, schema, strategy)
+
+
+def _name_of(topic: TopicName) -> str:
+    base = topic.base
+    return f"{base.namespace}/{base.local}"
+
+
+def _key(name: str, number: int) -> str:
+    return f"{SCHEMAS}{name}/{number}"
+
+
+def _pack(version: Version) -> bytes:
+    head = HEAD.pack(version.timestamp_ms, version.schema is not None)
+    if version.schema is None:
+        return head
+    return head + to_wire(version.schema, "").SerializeToString()
+
+
+def _unpack(number: int, data: bytes) -> Version:
+    timestamp_ms, present = HEAD.unpack_from(data)
+    if not present:
+        return Version(number, None, timestamp_ms)
+    message = pb.Schema.FromString(data[HEAD.size :])
+    properties = {each.key: each.value for each in message.properties}
+    return Version(number, from_wire(message, properties), timestamp_ms)

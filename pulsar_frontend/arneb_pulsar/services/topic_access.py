@@ -1,0 +1,88 @@
+"""Topic access: topics and subscriptions, as clients and administrators may use them.
+
+The rule: what belongs to a connection of another protocol is nobody else's, and what is the
+broker's own no client consumes.
+"""
+
+from typing import Any
+
+from arneb_core.api.entry import Origin
+from arneb_core.api.errors import NotAllowed, SubscriptionNotFound
+from arneb_core.api.position import Position
+from arneb_core.api.settings import EXCLUSIVE
+from arneb_core.api.subscriptions import InitialPosition, Subscription
+from arneb_core.api.topics import Topic
+from arneb_pulsar.names import COMPACTION, TopicName
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.wire.metadata import batch_size_of
+
+
+async def open_topic(context: BrokerContext, name: TopicName, *, create: bool) -> Topic:
+    """The topic, made if that is allowed, for somebody who wants to use it. Raises as
+    :meth:`Topics.open`, and :class:`NotAllowed` for one that is somebody else's."""
+    found = await context.topics.open(name, create=create)
+    check_common(found)
+    return found
+
+
+async def subscribe(
+    context: BrokerContext,
+    topic: Topic,
+    name: TopicName,
+    subscription: str,
+    *,
+    forced: bool = False,
+    **wanted: Any,
+) -> Subscription:
+    """The subscription, made if that is allowed: as :meth:`Topic.subscribe`, and
+    :class:`SubscriptionNotFound`."""
+    check_common(topic)
+    if subscription == COMPACTION:
+        raise NotAllowed(f"Subscription {COMPACTION!r} is the broker's own")
+    if (
+        not forced
+        and wanted.get("durable", True)
+        and subscription not in topic.subscriptions
+        and not context.namespaces.policies(name).auto_subscription
+    ):
+        raise SubscriptionNotFound("Subscription does not exist")
+    if not name.is_persistent:
+        # Nothing is there from before, and nothing will wait.
+        wanted |= {"initial": InitialPosition.LATEST, "start": None}
+    found = await topic.subscribe(subscription, **wanted)
+    context.topic_policies.apply(topic)
+    return found
+
+
+async def skip_superseded(topic: Topic, subscription: Subscription) -> None:
+    """Have a subscription without consumers read without what is superseded."""
+    marks = topic.subscriptions.get(COMPACTION)
+    if marks is not None and not subscription.consumers:
+        await subscription.overlook(marks)
+
+
+async def last_message(topic: Topic, *, compacted: bool) -> tuple[Position | None, int]:
+    """Where the last entry is, and how many messages it has up to its last one; -1 = it is no
+    batch. ``compacted``: of those that a compaction left. Raises :class:`StoreFailed`."""
+    marks = topic.subscriptions.get(COMPACTION) if compacted else None
+    if marks is None:
+        found = await topic.last_entry()
+        return (None, -1) if found is None else (found[0], _batch_size(found[1]))
+    place = marks.last_unacknowledged
+    entry = None if place is None else await topic.entry_at(place)
+    if place is None or entry is None:
+        return None, -1
+    left = marks.masks.get(place)
+    return place, _batch_size(entry) if left is None else left.bit_length()
+
+
+def check_common(topic: Topic) -> None:
+    """Raise :class:`NotAllowed` for a topic that belongs to one connection of another protocol."""
+    owner = topic.properties.get(EXCLUSIVE)
+    if owner is not None:
+        text = f"Topic {topic.name} belongs to one {owner.upper()} connection, which is there"
+        raise NotAllowed(text)
+
+
+def _batch_size(entry: bytes) -> int:
+    return batch_size_of(entry) if entry[1] == Origin.PULSAR else -1

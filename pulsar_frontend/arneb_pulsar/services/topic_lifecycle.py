@@ -1,0 +1,86 @@
+"""The lifecycle of topics: used, terminated, unloaded and removed, with everybody on them told.
+
+The rule: what is decided is durable first; then whoever is connected hears of it.
+"""
+
+from collections.abc import Callable
+
+from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.topics import Topic
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.topic_access import check_common
+
+
+def is_connected(context: BrokerContext, topic: Topic) -> bool:
+    """It has producers, or consumers of Pulsar's."""
+    return bool(context.producers.of(topic) or context.consumers.of(topic))
+
+
+def is_used(context: BrokerContext, topic: Topic) -> bool:
+    """It has producers, or consumers that expect something of its messages."""
+    consumers = sum(len(each.consumers) for each in topic.subscriptions.values())
+    easy = sum(each.takes_any for each in context.consumers.of(topic))
+    return bool(context.producers.of(topic)) or consumers > easy
+
+
+def tell_if_ended(context: BrokerContext, topic: Topic, subscription: Subscription) -> None:
+    """Tell the consumers of a subscription if they are done with a terminated topic."""
+    if topic.id in context.namespaces.ended and not subscription.statistics().backlog_entries:
+        context.consumers.end_reached(topic, subscription)
+
+
+async def terminate(context: BrokerContext, topic: Topic) -> None:
+    """Have nothing be added to the topic any more. Raises :class:`CommitFailed`."""
+    await context.namespaces.terminate(topic)
+    disconnect_producers(context, topic)
+    for subscription in topic.subscriptions.values():
+        tell_if_ended(context, topic, subscription)
+
+
+def disconnect_producers(context: BrokerContext, topic: Topic) -> None:
+    """Have the producers of a topic come again."""
+    for claim in context.producers.of(topic):
+        claim.holder.owner.expel(claim.holder.key)
+
+
+def disconnect(context: BrokerContext, topic: Topic) -> None:
+    """Have the producers and consumers of a topic come again."""
+    disconnect_producers(context, topic)
+    for attached in context.consumers.of(topic):
+        attached.disconnect()
+
+
+async def drop(
+    context: BrokerContext, name: TopicName, *, only_if: Callable[[Topic], bool] | None = None
+) -> None:
+    """Remove a topic, whoever uses it, or on a condition. Raises as :meth:`Topics.drop`."""
+    topic = context.core.topic(name.core_name)
+    check_common(topic)
+    if name.partition < 0:
+        async with context.schemas.removal(name) as schemas:
+            await context.topics.drop(name, schemas, only_if=only_if)
+    else:
+        await context.topics.drop(name, only_if=only_if)
+    disconnect(context, topic)
+
+
+async def drop_partitioned(
+    context: BrokerContext, name: TopicName, *, only_if: Callable[[Topic], bool] | None = None
+) -> None:
+    """Remove a partitioned topic, as :func:`drop`."""
+    parts = [context.core.topic(each.core_name) for each in context.topics.parts(name)]
+    async with context.schemas.removal(name) as schemas:
+        await context.topics.drop_partitioned(name, schemas, only_if=only_if)
+    for topic in parts:
+        disconnect(context, topic)
+
+
+def forget_gone(context: BrokerContext) -> None:
+    """Let go of what is known of topics that are gone, whoever deleted them."""
+    there = {topic.id for topic in context.core.topics.values()}
+    context.producers.forget_except(there)
+    context.deduplications.forget_except(there)
+    context.throttles.forget_except(there)
+    context.compactor.forget_except(there)
+    context.topic_policies.forget_except(there)

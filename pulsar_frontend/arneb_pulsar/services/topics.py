@@ -1,0 +1,189 @@
+"""Topics: found, made and removed as Pulsar's rules for them say.
+
+The rule: a partition is a topic like any other, whose partitioned topic exists only as a
+record; what a topic may be made by, and with what, follows from the policies that hold for it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from arneb_core.api.core import Core, Unit
+from arneb_core.api.errors import NotAllowed, TopicExists, TopicNotFound
+from arneb_core.api.settings import TopicSettings
+from arneb_core.api.topics import Topic
+from arneb_core.api.waiting import together
+from arneb_pulsar.names import DOMAINS, TopicName
+from arneb_pulsar.namespaces.policies import retention_of
+from arneb_pulsar.services.namespaces import NamespaceRegistry, Partitioned
+
+MADE_BY: Final = "made-by"
+PULSAR: Final = "pulsar"
+"""The property of topics that came to be by Pulsar's rules; only those go by them."""
+
+NO_NAMESPACE: Final = "Namespace {} not found"
+
+
+class Topics:
+    """The topics of the Pulsar context."""
+
+    def __init__(self, core: Core, registry: NamespaceRegistry) -> None:
+        self._core = core
+        self._registry = registry
+        self._leaving: set[TopicName] = set()
+        """Partitioned topics that are being removed: no partition of theirs is to be made anew."""
+
+    def __repr__(self) -> str:
+        return f"<Topics: {len(self._core.topics)}, {len(self._leaving)} being removed>"
+
+    def named(self, namespace: str, domains: Iterable[str] = DOMAINS) -> list[str]:
+        """The names of a namespace's topics, sorted."""
+        prefixes = tuple(f"{domain}://{namespace}/" for domain in domains)
+        return sorted(name for name in self._core.topics if name.startswith(prefixes))
+
+    def exists(self, topic: TopicName) -> bool:
+        """There is such a topic, plain or partitioned."""
+        return topic.core_name in self._core.topics or bool(self._registry.partitions(topic))
+
+    def check(self, topic: TopicName, *, create: bool) -> None:
+        """Raise :class:`TopicNotFound` or :class:`NotAllowed` unless the topic is there or may
+        be made by being used."""
+        if self.exists(topic):
+            return
+        if not self._registry.has_namespace(topic.namespace):
+            raise TopicNotFound(NO_NAMESPACE.format(topic.namespace))
+        if not create or topic.base in self._leaving:
+            raise TopicNotFound(f"Topic {topic} not found")
+        partitions = self._registry.partitions(topic.base)
+        if topic.base is topic or not partitions:
+            rule = self._registry.policies(topic).auto_topic
+            if rule is not None and not rule.allowed:
+                raise TopicNotFound(f"Topic {topic} does not exist")
+        elif topic.partition >= partitions:
+            text = f"Illegal topic partition name {topic} with max allowed {partitions} partitions"
+            raise TopicNotFound(text)
+
+    async def open(self, topic: TopicName, *, create: bool) -> Topic:
+        """The topic, made if that is allowed. Raises as :meth:`check`, and
+        :class:`CommitFailed` if it cannot be made durable."""
+        self.check(topic, create=create)
+        if topic.core_name not in self._core.topics and self._registry.partitions(topic):
+            raise NotAllowed(f"Topic {topic} is partitioned: its partitions are used")
+        return await self.make(topic)
+
+    async def make(self, topic: TopicName) -> Topic:
+        """The topic, made if it is not there, whatever the rules."""
+        name = topic.core_name
+        if name not in self._core.topics:
+            try:
+                ms, size = retention_of(self._registry.policies(topic))
+                settings = TopicSettings(
+                    durable=topic.is_persistent,
+                    retention_ms=ms,
+                    retention_bytes=size,
+                    properties={MADE_BY: PULSAR},
+                )
+                return await self._core.create_topic(name, settings)
+            except TopicExists:
+                pass  # somebody else made it while we waited
+        return self._core.topic(name)
+
+    def partitions_to_make(self, topic: TopicName) -> int:
+        """With how many partitions the topic is to be made by being asked for; 0 = not so."""
+        if self.exists(topic) or topic.partition >= 0:
+            return 0
+        rule = self._registry.policies(topic).auto_topic
+        return 0 if rule is None or not rule.allowed else rule.partitions
+
+    async def partitions(self, topic: TopicName, *, create: bool) -> int:
+        """How many partitions the topic has (0 = it is not partitioned), made if that is allowed.
+        Raises as :meth:`check`."""
+        self.check(topic, create=create)
+        if create and (wanted := self.partitions_to_make(topic)):
+            with suppress(TopicExists):  # somebody else asked at the same time
+                await self._registry.put_partitioned(topic, Partitioned(wanted))
+        return self._registry.partitions(topic)
+
+    async def make_partitioned(self, topic: TopicName, made: Partitioned) -> None:
+        """Make a partitioned topic with all its partitions. Raises :class:`TopicExists`."""
+        if self.exists(topic):
+            raise TopicExists("This topic already exists")
+        await self._registry.put_partitioned(topic, made)
+        await self.make_missing(topic)
+
+    async def make_missing(self, topic: TopicName) -> None:
+        """Make the partitions that are not there yet."""
+        parts = range(self._registry.partitions(topic))
+        await together([partial(self.make, topic.part(index)) for index in parts])
+
+    async def add_partitions(self, topic: TopicName, partitions: int) -> None:
+        """Have more partitions, with every durable subscription of the first on the new ones.
+        Raises :class:`TopicNotFound` and :class:`NotAllowed`."""
+        present = self._registry.partitioned(topic)
+        if present is None:
+            raise TopicNotFound(f"Topic {topic} is not a partitioned topic")
+        if partitions < present.partitions:
+            text = f"Desired partitions {partitions} can't be less than the current partitions"
+            raise NotAllowed(f"{text} {present.partitions}.")
+        if partitions > present.partitions:
+            grown = Partitioned(partitions, present.properties)
+            await self._registry.put_partitioned(topic, grown, present)
+        await self.make_missing(topic)
+        first = self._core.topics.get(topic.part(0).core_name)
+        names = [] if first is None else list(first.subscriptions)
+        made = [
+            self._core.topic(topic.part(index).core_name)
+            for index in range(present.partitions, partitions)
+        ]
+        await together(
+            [
+                partial(part.subscribe, name)
+                for part in made
+                for name in names
+                if first is not None and first.subscriptions[name].statistics().durable
+            ]
+        )
+
+    async def drop(
+        self,
+        topic: TopicName,
+        kept: Sequence[tuple[str, bytes | None]] = (),
+        *,
+        only_if: Callable[[Topic], bool] | None = None,
+    ) -> None:
+        """Remove a plain topic or one partition, and in the same commit what is ``kept`` of it.
+        Raises :class:`TopicNotFound`, and :class:`TopicBusy` if ``only_if`` does not hold."""
+        name = topic.core_name
+        async with self._registry.removal(name) as record:
+            unit = Unit(metadata=[*record, *kept])
+            await self._core.delete_topic(name, unit=unit, only_if=only_if)
+
+    async def drop_partitioned(
+        self,
+        topic: TopicName,
+        kept: Sequence[tuple[str, bytes | None]] = (),
+        *,
+        only_if: Callable[[Topic], bool] | None = None,
+    ) -> None:
+        """Remove a partitioned topic with its partitions. Raises as :meth:`drop`; what was removed
+        before stays so."""
+        if not self._registry.partitions(topic):
+            raise TopicNotFound(f"Partitioned Topic not found: {topic}")
+        self._leaving.add(topic)
+        try:
+            parts = self.parts(topic)
+            if only_if is None:
+                await together([partial(self.drop, each) for each in parts])
+            else:
+                for each in parts:  # the first that must stay keeps those behind it
+                    await self.drop(each, only_if=only_if)
+            await self._registry.drop_partitioned(topic, kept)
+        finally:
+            self._leaving.discard(topic)
+
+    def parts(self, topic: TopicName) -> list[TopicName]:
+        """The partitions of a partitioned topic that are there; of a plain one, itself."""
+        count = self._registry.partitions(topic)
+        each = [topic.part(index) for index in range(count)] if count else [topic]
+        return [one for one in each if one.core_name in self._core.topics]

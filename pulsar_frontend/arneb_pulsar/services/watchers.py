@@ -1,0 +1,69 @@
+"""Watchers: the connections that want to know which topics a namespace has."""
+
+from arneb_core.api.core import Core
+from arneb_pulsar.names import PERSISTENT
+from arneb_pulsar.services.connections import ClientConnection
+from arneb_pulsar.session.events import TopicChanged
+
+
+class Watchers:
+    """Who watches what."""
+
+    def __init__(self, core: Core) -> None:
+        self._by_namespace: dict[str, dict[ClientConnection, None]] = {}
+        self._behind: dict[ClientConnection, dict[str, bool]] = {}
+        """What connections that are full were not told: topics that came, or went."""
+        core.watch_topics(self._changed)
+
+    def __repr__(self) -> str:
+        watching = sum(map(len, self._by_namespace.values()))
+        return f"<Watchers: {watching}, {len(self._behind)} of them behind>"
+
+    def watch(self, connection: ClientConnection, namespace: str) -> None:
+        """From now on the connection is told which topics come and go."""
+        self._by_namespace.setdefault(namespace, {})[connection] = None
+
+    def unwatch(self, connection: ClientConnection, namespace: str) -> None:
+        """The connection wants to know no more of that namespace."""
+        watching = self._by_namespace.get(namespace, {})
+        watching.pop(connection, None)
+        if not watching:
+            self._by_namespace.pop(namespace, None)
+
+    def leave(self, connection: ClientConnection) -> None:
+        """The connection ends."""
+        self._behind.pop(connection, None)
+        for namespace in list(self._by_namespace):
+            self.unwatch(connection, namespace)
+
+    def _changed(self, topic: str, came: bool) -> None:
+        domain, _, rest = topic.partition("://")
+        namespace = rest.rpartition("/")[0]
+        if domain == PERSISTENT:
+            for connection in list(self._by_namespace.get(namespace, ())):
+                if connection in self._behind or connection.is_full:
+                    self._hold_back(connection, topic, came=came)
+                else:
+                    connection.tell(TopicChanged(namespace, topic, came))
+
+    def _hold_back(self, connection: ClientConnection, topic: str, *, came: bool) -> None:
+        """What came and went again need not be told: so there is never more to tell than there
+        are topics, or were when the connection was told last."""
+        untold = self._behind.setdefault(connection, {})
+        if untold.get(topic, came) is came:
+            untold[topic] = came
+        else:
+            del untold[topic]
+
+    def catch_up(self, connection: ClientConnection) -> None:
+        """The connection may be full no more: tell it what it was not told."""
+        untold = self._behind.get(connection)
+        if untold is None:
+            return
+        while untold and not connection.is_full:
+            topic = next(iter(untold))
+            came = untold.pop(topic)
+            namespace = topic.partition("://")[2].rpartition("/")[0]
+            connection.tell(TopicChanged(namespace, topic, came))
+        if not untold:
+            self._behind.pop(connection, None)

@@ -1,0 +1,94 @@
+"""The output: what a session wants to say, to its peer and to its shell."""
+
+from collections import deque
+from typing import Final
+
+from arneb_pulsar.session.client import Client
+from arneb_pulsar.session.effects import Effect
+from arneb_pulsar.session.translation import TranslatedRun
+
+TRANSLATED_UNITS: Final = 4_000
+"""What is translated before others have their turn: some 4 ms, a hundred small messages."""
+
+
+class Output:
+    """Collects frames and effects until the connection takes them.
+
+    Invariants: ``waiting_bytes`` is the size of ``frames`` and of ``_behind``, which is empty or
+    begins with a run that is to be translated.
+    """
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        """The time of the input that is being handled."""
+        self.client = Client()
+        """Who hears it."""
+        self.frames: list[bytes] = []
+        self.effects: list[Effect] = []
+        self.waiting_bytes = 0
+        self.unasked_bytes = 0
+        """How much of it the peer did not ask for."""
+        self._behind: deque[bytes | TranslatedRun] = deque()
+
+    def __repr__(self) -> str:
+        return f"<Output {self.waiting_bytes} bytes, {len(self._behind)} behind a translation>"
+
+    def send(self, frames: bytes) -> None:
+        """Say one or more whole frames to the peer."""
+        if self._behind:
+            self._behind.append(frames)
+        else:
+            self.frames.append(frames)
+        self.waiting_bytes += len(frames)
+
+    def deliver(self, frames: bytes | TranslatedRun) -> None:
+        """Say messages to the peer, which may have to be translated first."""
+        if isinstance(frames, bytes):
+            self.send(frames)
+        else:
+            self._behind.append(frames)
+            self.waiting_bytes += frames.waiting_bytes
+
+    def notify(self, frames: bytes) -> None:
+        """Say what the peer did not ask for: it comes however much waits already."""
+        self.send(frames)
+        self.unasked_bytes += len(frames)
+
+    def do(self, effect: Effect) -> None:
+        """Ask the shell for an effect."""
+        self.effects.append(effect)
+
+    @property
+    def has_untranslated(self) -> bool:
+        """:meth:`take_frames` did not give all: there was too much to translate at once."""
+        return bool(self._behind)
+
+    def take_frames(self) -> list[bytes]:
+        """What was said to the peer since the last call, as far as a turn goes."""
+        frames, self.frames, self.unasked_bytes = self.frames, [], 0
+        if not self._behind:
+            self.waiting_bytes = 0
+            return frames
+        self.waiting_bytes -= sum(map(len, frames))
+        units = TRANSLATED_UNITS
+        while self._behind:
+            first = self._behind[0]
+            if isinstance(first, bytes):
+                self.waiting_bytes -= len(first)
+                frames.append(first)
+            elif units <= 0:
+                break
+            else:
+                before = first.waiting_bytes
+                translated, units = first.take(units)
+                self.waiting_bytes -= before - first.waiting_bytes
+                frames.append(translated)
+                if first.has_more:
+                    break
+            self._behind.popleft()
+        return frames
+
+    def take_effects(self) -> list[Effect]:
+        """Everything asked of the shell since the last call."""
+        effects, self.effects = self.effects, []
+        return effects

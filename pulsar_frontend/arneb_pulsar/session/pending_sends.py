@@ -1,0 +1,62 @@
+"""Pending sends: what a producer still waits to hear, in the order in which it sent.
+
+A producer's receipts must leave in send order, whatever becomes of each message. So each
+producer keeps its sends in a queue; an sent is settled when its frames are known, and
+only settled sends at the head of the queue are sent.
+"""
+
+from dataclasses import dataclass, field
+
+from arneb_core.api.position import Position
+from arneb_pulsar.session.errors import Failure
+from arneb_pulsar.wire.commands import send_error
+from arneb_pulsar.wire.receipts import pack_receipts, receipt
+
+
+@dataclass(slots=True)
+class PendingSends:
+    """What becomes of messages that one producer sent one after the other.
+
+    Either they are stretches of a run that is being appended (one entry each), or ``frames``
+    was set at once because they were refused.
+    """
+
+    producer_id: int
+    sequences: list[int] = field(default_factory=list)
+    highest: dict[int, int] = field(default_factory=dict)
+    """``highest_sequence_id`` by index, where a client sent one."""
+    frames: bytes | None = None
+    """What the producer is told; None until it is known."""
+    key: int = 0
+    """The producer's, for as long as the connection lives."""
+    chunks: set[int] = field(default_factory=set)
+    """Those that are chunks of larger messages, by index."""
+    duplicates: set[int] = field(default_factory=set)
+    """Those that were stored before and are not stored again, by index."""
+
+    @property
+    def entries(self) -> int:
+        """How many entries of the run are its own."""
+        return len(self.sequences) - len(self.duplicates)
+
+    def stored(self, first: Position) -> None:
+        """Settle it: message *i* stands at ``first + i``, duplicates not counted."""
+        if not (self.highest or self.duplicates):
+            self.frames = pack_receipts(self.producer_id, self.sequences, first)
+            return
+        highest, producer_id, place = self.highest.get, self.producer_id, first
+        receipts = []
+        for index, sequence in enumerate(self.sequences):
+            if index in self.duplicates:
+                receipts.append(receipt(producer_id, sequence, highest(index, 0), None))
+                continue
+            receipts.append(receipt(producer_id, sequence, highest(index, 0), place))
+            place = Position(place + 1)
+        self.frames = b"".join(receipts)
+
+    def refused(self, failure: Failure) -> None:
+        """Settle it: none of the messages was stored."""
+        self.frames = b"".join(
+            send_error(self.producer_id, sequence, failure.code, failure.text)
+            for sequence in self.sequences
+        )

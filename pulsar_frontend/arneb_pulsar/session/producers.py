@@ -1,0 +1,346 @@
+"""The producers of one connection: PRODUCER, SEND, CLOSE_PRODUCER, and the receipts.
+
+SENDs are gathered into one run for each topic; :meth:`Producers.flush` hands them over when
+all that was received is read. Hot path: :meth:`Producers.send` and the settling of a run.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from arneb_core.api.position import Position
+from arneb_pulsar.names import NAME_BYTES_MAX, TopicName
+from arneb_pulsar.producers.access import AccessMode
+from arneb_pulsar.session.damaged import take_apart
+from arneb_pulsar.session.effects import (
+    AppendRun,
+    LeaveProducer,
+    OpenProducer,
+    ProducerKey,
+)
+from arneb_pulsar.session.errors import (
+    NO_TRANSACTIONS,
+    Failure,
+    RemoteProtocolError,
+    RequestRefused,
+    failure_of,
+)
+from arneb_pulsar.session.events import (
+    Appended,
+    ProducerExpelled,
+    ProducerLost,
+    ProducerOpened,
+    ProducerQueued,
+    ProducerRefused,
+)
+from arneb_pulsar.session.fields import properties_of, text_of, topic_of
+from arneb_pulsar.session.output import Output
+from arneb_pulsar.session.pending_sends import PendingSends
+from arneb_pulsar.session.schemas import schema_of
+from arneb_pulsar.session.transitions import PRODUCER_MOVES, ProducerInput, ProducerState
+from arneb_pulsar.wire import commands
+from arneb_pulsar.wire.errors import PayloadError
+from arneb_pulsar.wire.metadata import make_entries
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandCloseProducer,
+    CommandProducer,
+    CommandSend,
+)
+
+PRODUCERS_MAX: Final = 10_000
+"""Producers of one connection; Pulsar bounds them per topic only."""
+
+IGNORE_SENDS_S: Final = 30.0
+"""How long SENDs of a producer that the broker closed are ignored: its client may have sent
+them before it knew. Java's broker takes the same time."""
+
+
+UNAVAILABLE: Final = Failure(pb.ServiceNotReady, "Topic is temporarily unavailable")
+"""A producer that is not open yet has to ask again: its topic went, or is to be opened anew."""
+
+
+class Producer:
+    """One producer. Invariant: ``state`` moves only along the table."""
+
+    __slots__ = ("close_request", "key", "producer_id", "request_id", "sends", "state", "topic")
+
+    def __init__(
+        self, key: ProducerKey, producer_id: int, request_id: int, topic: TopicName
+    ) -> None:
+        self.key = key
+        self.producer_id = producer_id
+        self.request_id = request_id
+        self.topic = topic.core_name
+        self.state = ProducerState.OPENING
+        self.sends: deque[PendingSends] = deque()
+        """What it waits to hear, in send order."""
+        self.close_request = 0
+
+    def __repr__(self) -> str:
+        return f"<Producer {self.producer_id} on {self.topic}, {self.state.name}>"
+
+    def move(self, happened: ProducerInput) -> None:
+        """Take the table's move; a move that it does not have is a defect of ours."""
+        self.state = PRODUCER_MOVES[self.state, happened]
+
+
+class Producers:
+    """All producers of a connection. Invariant: ``_ready`` has those that may send."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._by_id: dict[int, Producer] = {}
+        self._by_key: dict[ProducerKey, Producer] = {}
+        self._ready: dict[int, Producer] = {}
+        self._opened: dict[ProducerKey, ProducerOpened] = {}
+        self._runs: dict[str, AppendRun] = {}
+        self._expelled: dict[int, float] = {}
+        self._next_key = 1
+
+    # Commands
+
+    def open(self, command: CommandProducer) -> None:
+        """PRODUCER: the broker is asked for the topic and the name."""
+        present = self._by_id.get(command.producer_id)
+        if present is not None and present.state is ProducerState.READY:
+            self._say_opened(command.request_id, self._opened[present.key])
+            return
+        if present is not None:
+            raise RequestRefused(
+                pb.ServiceNotReady, "Producer is already present on the connection"
+            )
+        name = text_of(command.producer_name, "producer_name")
+        if len(name.encode()) > NAME_BYTES_MAX:
+            raise RequestRefused(
+                pb.NotAllowedError, f"Producer name longer than {NAME_BYTES_MAX} bytes"
+            )
+        if len(self._by_id) >= PRODUCERS_MAX:
+            raise RequestRefused(
+                pb.TooManyRequests, f"At most {PRODUCERS_MAX} producers a connection"
+            )
+        topic = topic_of(command.topic)
+        key = ProducerKey(self._next_key)
+        self._next_key += 1
+        producer = Producer(key, command.producer_id, command.request_id, topic)
+        self._by_id[command.producer_id] = self._by_key[key] = producer
+        self._output.do(
+            OpenProducer(
+                key=key,
+                producer_id=command.producer_id,
+                topic=topic,
+                name=name,
+                mode=AccessMode(command.producer_access_mode),
+                topic_epoch=command.topic_epoch if command.HasField("topic_epoch") else None,
+                initial_subscription=text_of(
+                    command.initial_subscription_name, "initial_subscription_name"
+                ),
+                schema=schema_of(command.schema) if command.HasField("schema") else None,
+                properties=properties_of(command.metadata),
+            )
+        )
+
+    def send(self, command: CommandSend, bodies: list[bytes]) -> None:
+        """SENDs that one producer numbered one after the other, of which ``command`` is the
+        first: into the run of their topic."""
+        producer_id = command.producer_id
+        producer = self._ready.get(producer_id)
+        if producer is None:
+            self._send_of_nobody(producer_id)
+            return
+        first = command.sequence_id
+        sequences = range(first, first + len(bodies))
+        if command.txnid_most_bits or command.txnid_least_bits:
+            self._refuse_sends(producer, sequences, NO_TRANSACTIONS)
+            return
+        run = self._runs.get(producer.topic)
+        if run is None:
+            run = self._runs[producer.topic] = AppendRun(producer.key)
+        sends = producer.sends
+        sent = sends[-1] if sends else None
+        if sent is None or not run.sends or run.sends[-1] is not sent:
+            sent = PendingSends(producer_id, key=producer.key)
+            sends.append(sent)
+            run.sends.append(sent)
+        if highest := command.highest_sequence_id:
+            at = len(sent.sequences)
+            sent.highest.update((at + index, highest) for index in range(len(bodies)))
+        if command.is_chunk:
+            sent.chunks.add(len(sent.sequences))
+        sent.sequences += sequences
+        run.bodies += bodies
+
+    def close(self, command: CommandCloseProducer) -> None:
+        """CLOSE_PRODUCER: answered when every receipt is out."""
+        producer = self._by_id.get(command.producer_id)
+        if producer is None:
+            self._output.send(commands.success(command.request_id))
+            return
+        if producer.state is ProducerState.CLOSING:
+            raise RequestRefused(pb.ServiceNotReady, "Producer is being closed already")
+        was = producer.state
+        producer.move(ProducerInput.CLOSE)
+        producer.close_request = command.request_id
+        self._ready.pop(producer.producer_id, None)
+        if was in (ProducerState.OPENING, ProducerState.WAITING):
+            # What the shell still opens is given up when it reports it; see opened().
+            self._forget(producer)
+            if was is ProducerState.WAITING:
+                self._output.do(LeaveProducer(producer.key))
+            self._output.send(commands.success(command.request_id))
+        else:
+            self._drain(producer)
+
+    def flush(self, publish_time_ms: int) -> None:
+        """Hand over the runs gathered since the last call."""
+        if not self._runs:
+            return
+        runs, self._runs = self._runs, {}
+        for run in runs.values():
+            try:
+                run.entries, run.messages, run.delayed = make_entries(run.bodies, publish_time_ms)
+            except PayloadError:
+                for sent, parts in take_apart(run, publish_time_ms):
+                    self._replace(sent, parts)
+                if run.sends:
+                    # The run's first producer may be closed by now; one that waits is not.
+                    run.key = self._by_id[run.sends[0].producer_id].key
+            run.bodies = []
+            if run.entries:
+                self._output.do(run)
+
+    # Events
+
+    def opened(self, event: ProducerOpened) -> None:
+        """The producer may send, unless it was closed meanwhile."""
+        producer = self._by_key.get(event.key)
+        if producer is None:
+            self._output.do(LeaveProducer(event.key))
+            return
+        producer.move(ProducerInput.OPENED)
+        self._ready[producer.producer_id] = producer
+        self._opened[producer.key] = event
+        self._expelled.pop(producer.producer_id, None)
+        self._say_opened(producer.request_id, event)
+
+    def queued(self, event: ProducerQueued) -> None:
+        """The client is told that its turn comes, with the request's id a second time."""
+        producer = self._by_key.get(event.key)
+        if producer is None:
+            self._output.do(LeaveProducer(event.key))
+            return
+        producer.move(ProducerInput.QUEUED)
+        reply = commands.producer_success(producer.request_id, event.name, ready=False)
+        self._output.send(reply)
+
+    def refused(self, event: ProducerRefused) -> None:
+        """There will be no such producer."""
+        producer = self._by_key.get(event.key)
+        if producer is None:
+            return
+        producer.move(ProducerInput.REFUSED)
+        self._forget(producer)
+        failure = event.failure
+        self._output.send(commands.error(producer.request_id, failure.code, failure.text))
+
+    def lost(self, event: ProducerLost) -> None:
+        """Another has the topic for itself. One that could send already is told nothing: its
+        next SEND ends the connection, and when it comes back it hears why."""
+        producer = self._by_key.get(event.key)
+        if producer is None:
+            return
+        was = producer.state
+        producer.move(ProducerInput.LOST)
+        self._forget(producer)
+        failure = event.failure
+        if was is ProducerState.CLOSING:
+            self._output.send(commands.success(producer.close_request))
+        elif was is not ProducerState.READY:
+            self._output.send(commands.error(producer.request_id, failure.code, failure.text))
+
+    def expelled(self, event: ProducerExpelled) -> None:
+        """The topic is gone: the client is told to come again, and sends all of it again."""
+        producer = self._by_key.get(event.key)
+        if producer is None or producer.state is ProducerState.OPENING:
+            return  # one that is being opened hears of it when it sends
+        was = producer.state
+        producer.move(ProducerInput.EXPELLED)
+        self._forget(producer)
+        self._output.do(LeaveProducer(producer.key))
+        if was is ProducerState.CLOSING:
+            self._output.send(commands.success(producer.close_request))
+        elif was is ProducerState.READY:
+            self._expelled[producer.producer_id] = self._output.now + IGNORE_SENDS_S
+            self._output.send(commands.close_producer(producer.producer_id))
+        else:
+            failure = UNAVAILABLE
+            self._output.send(commands.error(producer.request_id, failure.code, failure.text))
+
+    def appended(self, event: Appended) -> None:
+        """A run is durable or failed: settle its sends, tell those whose turn it is."""
+        offset = 0
+        for sent in event.run.sends:
+            if sent.frames is not None:
+                continue  # refused for a reason of its own
+            if event.error is None:
+                sent.stored(Position(event.first + offset))
+            else:
+                sent.refused(failure_of(event.error))
+            offset += sent.entries
+        for producer_id in {sent.producer_id for sent in event.run.sends}:
+            producer = self._by_id.get(producer_id)
+            if producer is not None:
+                self._drain(producer)
+
+    # Inside
+
+    def _drain(self, producer: Producer) -> None:
+        """Tell the producer what is settled at the head of its queue."""
+        sends = producer.sends
+        while sends and (frames := sends[0].frames) is not None:
+            sends.popleft()
+            self._output.send(frames)
+        if not sends and producer.state is ProducerState.CLOSING:
+            producer.move(ProducerInput.DRAINED)
+            self._forget(producer)
+            self._output.do(LeaveProducer(producer.key))
+            self._output.send(commands.success(producer.close_request))
+
+    def _forget(self, producer: Producer) -> None:
+        del self._by_id[producer.producer_id], self._by_key[producer.key]
+        self._ready.pop(producer.producer_id, None)
+        self._opened.pop(producer.key, None)
+
+    def _say_opened(self, request_id: int, event: ProducerOpened) -> None:
+        reply = commands.producer_success(
+            request_id,
+            event.name,
+            event.last_sequence_id,
+            epoch=event.epoch,
+            schema_version=event.schema_version,
+        )
+        self._output.send(reply)
+
+    def _send_of_nobody(self, producer_id: int) -> None:
+        """A SEND without a producer ends the connection, as the Java broker does it, unless
+        the broker closed the producer a moment ago."""
+        until = self._expelled.get(producer_id)
+        if until is None or until < self._output.now:
+            raise RemoteProtocolError(f"expected an open producer, got SEND of {producer_id}")
+
+    def _refuse_sends(self, producer: Producer, sequences: Sequence[int], failure: Failure) -> None:
+        """Refuse messages, in their turn."""
+        sent = PendingSends(producer.producer_id, list(sequences))
+        sent.refused(failure)
+        producer.sends.append(sent)
+        self._drain(producer)
+
+    def _replace(self, sent: PendingSends, parts: list[PendingSends]) -> None:
+        """Have a producer wait for the parts of what it waited for."""
+        producer = self._by_id.get(sent.producer_id)
+        if producer is None:
+            return
+        queue = producer.sends
+        at = next(index for index, each in enumerate(queue) if each is sent)
+        producer.sends = deque([*list(queue)[:at], *parts, *list(queue)[at + 1 :]])
+        self._drain(producer)

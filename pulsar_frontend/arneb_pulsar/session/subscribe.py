@@ -1,0 +1,76 @@
+"""What SUBSCRIBE asks for, in the core's words."""
+
+from typing import Final
+
+from arneb_core.api.key_sharing import KeySharing, KeySharingMode
+from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions import InitialPosition
+from arneb_pulsar.session.effects import AttachConsumer, ConsumerKey
+from arneb_pulsar.session.errors import RequestRefused
+from arneb_pulsar.session.fields import properties_of, subscription_of, text_of, topic_of
+from arneb_pulsar.session.schemas import schema_of
+from arneb_pulsar.wire.ids import place_of
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe, KeySharedMeta
+
+TYPES: Final = {
+    code: each
+    for name, code in CommandSubscribe.SubType.items()
+    for each in SubscriptionType
+    if each.traits.title == name
+}
+"""By their codes on the wire, whose names are those of the types; one that Pulsar's protocol does
+not know cannot be asked for by its clients."""
+
+
+def attachment(key: ConsumerKey, command: CommandSubscribe) -> AttachConsumer:
+    """The attachment that SUBSCRIBE asks for. Raises :class:`RequestRefused`."""
+    subscription_type = TYPES[command.subType]
+    if command.read_compacted and subscription_type.traits.sharing:
+        text = "readCompacted only allowed on failover or exclusive subscriptions"
+        raise RequestRefused(pb.NotAllowedError, text)
+    initial, start = _beginning(command)
+    return AttachConsumer(
+        key=key,
+        topic=topic_of(command.topic),
+        subscription=subscription_of(command.subscription),
+        type=subscription_type,
+        name=text_of(command.consumer_name, "consumer_name"),
+        priority=command.priority_level,
+        durable=command.durable,
+        create_topic=command.force_topic_creation,
+        initial=initial,
+        start=start,
+        compacted=command.read_compacted,
+        rollback_s=command.start_message_rollback_duration_sec,
+        sharing=sharing_of(command.keySharedMeta),
+        properties=properties_of(command.metadata),
+        subscription_properties=properties_of(command.subscription_properties),
+        schema=schema_of(command.schema) if command.HasField("schema") else None,
+    )
+
+
+def sharing_of(meta: KeySharedMeta) -> KeySharing:
+    """How the consumer wants keys to be shared out. Without a word about it keys are split among
+    consumers by the broker, as in Pulsar."""
+    in_order = not meta.allowOutOfOrderDelivery
+    if meta.keySharedMode == pb.STICKY:
+        ranges = tuple((each.start, each.end) for each in meta.hashRanges)
+        return KeySharing(KeySharingMode.STICKY, ranges, in_order)
+    return KeySharing(KeySharingMode.CONSISTENT_HASHING, (), in_order)
+
+
+def _beginning(command: CommandSubscribe) -> tuple[InitialPosition, Position | None]:
+    """Where a new subscription starts: an end of the log, or an entry, which it includes."""
+    initial = InitialPosition.LATEST
+    if command.initialPosition == CommandSubscribe.Earliest:
+        initial = InitialPosition.EARLIEST
+    if command.durable or not command.HasField("start_message_id"):
+        return initial, None
+    place = place_of(command.start_message_id)
+    if place == BEFORE_ALL:
+        return InitialPosition.EARLIEST, None
+    if place == AFTER_ALL:
+        return InitialPosition.LATEST, None
+    return initial, place

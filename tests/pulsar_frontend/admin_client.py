@@ -1,0 +1,27 @@
+"""The admin API of the tests: calls, and what they answer."""
+
+import json
+from typing import Any
+
+from tests.pulsar_frontend.conftest import Running
+
+from arneb_pulsar.admin.api import answer
+
+PERSISTENT = "/admin/v2/persistent/public/default"
+
+
+class Admin:
+    """Calls, and what they answer."""
+
+    def __init__(self, running: Running) -> None:
+        self._context = running.context
+
+    async def __call__(self, method: str, path: str, body: Any = None, **query: str) -> Any:
+        """(status, document)."""
+        data = b"" if body is None else json.dumps(body).encode()
+        if not path.startswith(("/admin", "/lookup")):
+            path = PERSISTENT + path
+        reply = await answer(self._context, method, path, query, data, "here:8080")
+        if reply.kind == "application/json" and reply.body:
+            return reply.status, json.loads(reply.body)
+        return reply.status, reply.body

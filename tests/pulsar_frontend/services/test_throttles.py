@@ -1,0 +1,74 @@
+"""ProducerRegistry of a topic with a rate are read no faster than it says."""
+
+import pytest
+import trio
+from tests.pulsar_frontend.admin_client import Admin
+from tests.pulsar_frontend.client import connected
+from tests.pulsar_frontend.conftest import OpenBroker
+
+from arneb_pulsar.server.publishing import RECEIVE_BYTES, THROTTLED_RECEIVE_BYTES, Publishing
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandPing, CommandPong, CommandSendReceipt
+
+pytestmark = pytest.mark.real_time
+
+RATE = {"publishThrottlingRateInMsg": 100, "publishThrottlingRateInByte": -1}
+
+
+@pytest.mark.parametrize(
+    "where", ["/t/publishRate", "/admin/v2/namespaces/public/default/publishRate"]
+)
+async def test_whoever_sent_too_much_is_heard_later(open_broker: OpenBroker, where: str) -> None:
+    async with open_broker() as running, connected(running.context, 2) as (client, other):
+        admin = Admin(running)
+        await client.producer("t")
+        assert await admin("POST", where, RATE) == (204, b"")
+        assert await admin("GET", where) == (200, RATE)
+        began = trio.current_time()
+        await client.publish(*[b"x"] * 130)
+        await client.send(CommandPing())
+        for _ in range(130):
+            await client.expect(CommandSendReceipt)
+        await client.expect(CommandPong)
+        assert trio.current_time() - began >= 0.29
+        # Others, and the same client with another topic, are heard at once.
+        began = trio.current_time()
+        await other.producer("other")
+        await other.publish(*[b"x"] * 130)
+        for _ in range(130):
+            await other.expect(CommandSendReceipt)
+        assert trio.current_time() - began < 0.25
+        (claim,) = running.context.producers.of(running.core.topics[NAME])
+        publishing = claim.holder.owner
+        assert isinstance(publishing, Publishing)
+        assert publishing.receive_bytes == THROTTLED_RECEIVE_BYTES
+        assert await admin("DELETE", where) == (204, b"")
+        await client.publish(b"x", first=200)
+        await client.expect(CommandSendReceipt)
+        assert publishing.receive_bytes == RECEIVE_BYTES
+
+
+async def test_a_rate_that_is_none_is_refused(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        await client.producer("t")
+        assert (
+            await Admin(running)("POST", "/t/publishRate", {"publishThrottlingRateInMsg": "x"})
+        )[0] == 400
+        assert (await Admin(running)("GET", "/t/publishRate")) == (200, b"")
+
+
+async def test_a_rate_outlives_a_restart(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        await client.producer("t")
+        await Admin(running)("POST", "/t/publishRate", RATE)
+    async with open_broker() as running, connected(running.context) as (client,):
+        await client.producer("t")
+        topic = running.core.topics[NAME]
+        throttle = running.context.throttles.of(topic)
+        assert throttle is not None
+        assert throttle.rate.messages == 100
+        await Admin(running)("DELETE", "/t", force="true")
+        await running.policy_enforcer.check_idle(0)
+        assert running.context.throttles.of(topic) is None
+
+
+NAME = "persistent://public/default/t"

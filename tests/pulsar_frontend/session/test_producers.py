@@ -1,0 +1,421 @@
+"""Producers: opening, runs of messages, receipts in send order, closing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.pulsar_frontend.session.playbook import CLOCK_MS, Playbook, Received, received, said
+
+from arneb_core.api.entry import HEADER_BYTES, read_header
+from arneb_core.api.errors import StoreFailed
+from arneb_core.api.position import position
+from arneb_pulsar.names import parse_topic
+from arneb_pulsar.producers.access import AccessMode
+from arneb_pulsar.session.effects import AppendRun, Close, LeaveProducer, OpenProducer
+from arneb_pulsar.session.errors import Failure
+from arneb_pulsar.session.events import (
+    Appended,
+    ProducerExpelled,
+    ProducerLost,
+    ProducerOpened,
+    ProducerQueued,
+    ProducerRefused,
+)
+from arneb_pulsar.session.producers import Producer
+from arneb_pulsar.session.transitions import PRODUCER_MOVES, ProducerInput, ProducerState
+from arneb_pulsar.wire.checksum import join_body
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandProducer, CommandSend, MessageMetadata
+
+
+def body(payload: bytes = b"x", sequence_id: int = 0) -> bytes:
+    head = MessageMetadata(producer_name="p", sequence_id=sequence_id, publish_time=1)
+    return join_body(head.SerializeToString(), payload)
+
+
+DAMAGED = body()[:-1] + b"\xff"
+
+
+def sends(*messages: tuple[int, int, bytes]) -> Received:
+    """SENDs of (producer id, sequence id, body) in one piece."""
+    return Received(
+        b"".join(
+            received(CommandSend(producer_id=each, sequence_id=sequence), body=payload).data
+            for each, sequence, payload in messages
+        )
+    )
+
+
+def open_producer(play: Playbook, producer_id: int = 1, topic: str = "t", name: str = "me") -> int:
+    """Open a producer; its key."""
+    play >> received(CommandProducer(topic=topic, producer_id=producer_id, request_id=5))
+    key = play.take(OpenProducer).key
+    (
+        play
+        >> ProducerOpened(key, name)
+        << said(
+            pb.CommandProducerSuccess(
+                request_id=5, producer_name=name, last_sequence_id=-1, schema_version=b""
+            )
+        )
+    )
+    return key
+
+
+def receipt(sequence_id: int, ledger: int, entry: int, producer_id: int = 1) -> object:
+    place = pb.MessageIdData(ledgerId=ledger, entryId=entry)
+    return said(
+        pb.CommandSendReceipt(producer_id=producer_id, sequence_id=sequence_id, message_id=place)
+    )
+
+
+def send_error(sequence_id: int, code: int, text: str) -> object:
+    return said(
+        pb.CommandSendError(producer_id=1, sequence_id=sequence_id, error=code, message=text)
+    )
+
+
+def checksum_error(sequence_id: int) -> object:
+    return send_error(sequence_id, pb.ChecksumError, "Checksum failed on the broker")
+
+
+def test_a_producer_is_opened_by_the_shell() -> None:
+    play = Playbook() >> received(
+        CommandProducer(
+            topic="orders",
+            producer_id=3,
+            request_id=5,
+            producer_name="me",
+            epoch=2,
+            topic_epoch=7,
+            producer_access_mode=pb.WaitForExclusive,
+            initial_subscription_name="dead",
+        )
+    )
+    mode = AccessMode.WAIT_FOR_EXCLUSIVE
+    play << OpenProducer(1, 3, parse_topic("orders"), "me", mode, 7, "dead")
+    play.over()
+    (
+        play
+        >> ProducerOpened(1, "me")
+        << said(
+            pb.CommandProducerSuccess(
+                request_id=5, producer_name="me", last_sequence_id=-1, schema_version=b""
+            )
+        )
+    )
+    play.over()
+
+
+def test_a_refused_producer_is_told_why() -> None:
+    play = Playbook() >> received(CommandProducer(topic="t", producer_id=3, request_id=5))
+    key = play.take(OpenProducer).key
+    play >> ProducerRefused(key, Failure(pb.ProducerBusy, "taken"))
+    play << said(pb.CommandError(request_id=5, error=pb.ProducerBusy, message="taken"))
+    play.over()
+    play >> received(CommandProducer(topic="t", producer_id=3, request_id=6))
+    play.take(OpenProducer)
+
+
+def queued_producer() -> tuple[Playbook, int]:
+    """A producer that waits to be exclusive."""
+    mode = pb.WaitForExclusive
+    command = CommandProducer(topic="t", producer_id=3, request_id=5, producer_access_mode=mode)
+    play = Playbook() >> received(command)
+    key = play.take(OpenProducer).key
+    play >> ProducerQueued(key, "me")
+    play << said(
+        pb.CommandProducerSuccess(
+            request_id=5,
+            producer_name="me",
+            last_sequence_id=-1,
+            schema_version=b"",
+            producer_ready=False,
+        )
+    )
+    return play, key
+
+
+def test_a_producer_that_waited_is_answered_twice() -> None:
+    play, key = queued_producer()
+    play.over()
+    play >> ProducerOpened(key, "me", 4)
+    play << said(
+        pb.CommandProducerSuccess(
+            request_id=5, producer_name="me", last_sequence_id=-1, schema_version=b"", topic_epoch=4
+        )
+    )
+    play.over()
+
+
+def test_a_producer_that_waits_may_leave_or_lose_its_place() -> None:
+    play, key = queued_producer()
+    play >> received(pb.CommandCloseProducer(producer_id=3, request_id=6))
+    play << LeaveProducer(key) << said(pb.CommandSuccess(request_id=6))
+    play.over()
+    play, key = queued_producer()
+    play >> ProducerLost(key, Failure(pb.ProducerFenced, "out"))
+    play << said(pb.CommandError(request_id=5, error=pb.ProducerFenced, message="out"))
+    play.over()
+
+
+def test_a_producer_that_waits_is_sent_away_with_its_topic() -> None:
+    play, key = queued_producer()
+    play >> ProducerExpelled(key)
+    text = "Topic is temporarily unavailable"
+    play << LeaveProducer(key)
+    play << said(pb.CommandError(request_id=5, error=pb.ServiceNotReady, message=text))
+    play.over()
+
+
+def test_a_producer_that_was_fenced_out_hears_of_it_when_it_sends() -> None:
+    play = Playbook()
+    key = open_producer(play)
+    play >> ProducerLost(key, Failure(pb.ProducerFenced, "out"))
+    play.over()
+    play >> sends((1, 0, body()))
+    play.take(Close)
+
+
+def test_a_producer_that_was_fenced_out_while_closing_is_closed() -> None:
+    play = Playbook()
+    key = open_producer(play)
+    play >> sends((1, 0, body()))
+    play.take(AppendRun)
+    play >> received(pb.CommandCloseProducer(producer_id=1, request_id=6))
+    play >> ProducerLost(key, Failure(pb.ProducerFenced, "out"))
+    play << said(pb.CommandSuccess(request_id=6))
+    play.over()
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"topic": ""}, pb.InvalidTopicName),
+        ({"producer_name": "x" * 1025}, pb.NotAllowedError),
+        ({"topic": "a/b/c/d"}, pb.TopicNotFound),
+    ],
+)
+def test_what_there_is_not_is_refused_at_once(fields: dict[str, object], code: int) -> None:
+    command = CommandProducer(**{"topic": "t", "producer_id": 1, "request_id": 5} | fields)
+    play = Playbook() >> received(command)
+    answer = play.heard().command
+    assert (answer.request_id, answer.error) == (5, code)
+    play.over()
+
+
+def test_a_second_producer_of_the_same_id_is_the_first() -> None:
+    play = Playbook() >> received(CommandProducer(topic="t", producer_id=1, request_id=5))
+    play >> received(CommandProducer(topic="t", producer_id=1, request_id=6))
+    assert play.heard().command.error == pb.ServiceNotReady
+    key = play.take(OpenProducer).key
+    play >> ProducerOpened(key, "me")
+    play.heard()
+    play >> received(CommandProducer(topic="t", producer_id=1, request_id=7))
+    play << said(
+        pb.CommandProducerSuccess(
+            request_id=7, producer_name="me", last_sequence_id=-1, schema_version=b""
+        )
+    )
+    play.over()
+
+
+def test_one_receive_is_one_run_for_each_topic() -> None:
+    play = Playbook()
+    first = open_producer(play, 1, "a")
+    second = open_producer(play, 2, "b")
+    open_producer(play, 3, "a")
+    play >> sends((1, 0, body(b"0")), (2, 0, body(b"1")), (3, 9, body(b"2")), (1, 1, body(b"3")))
+    run_a, run_b = play.take(AppendRun), play.take(AppendRun)
+    assert (run_a.key, run_b.key) == (first, second)
+    assert [entry[HEADER_BYTES:] for entry in run_a.entries] == [body(b"0"), body(b"2"), body(b"3")]
+    assert read_header(run_b.entries[0]).publish_time_ms == CLOCK_MS
+    play.over()
+    play >> Appended(run_b, None, position(1, 7)) << receipt(0, 1, 7, producer_id=2)
+    play >> Appended(run_a, None, position(2, 40))
+    told = sorted(
+        (each.producer_id, each.sequence_id, each.message_id.entryId)
+        for each in (play.heard().command for _ in range(3))
+    )
+    assert told == [(1, 0, 40), (1, 1, 42), (3, 9, 41)]
+    play.over()
+
+
+def test_no_receipt_before_the_run_is_durable() -> None:
+    play = Playbook()
+    open_producer(play)
+    play >> sends((1, 0, body()))
+    run = play.take(AppendRun)
+    play.over()
+    play >> Appended(run, None, position(3, 4)) << receipt(0, 3, 4)
+    play.over()
+
+
+def test_a_failed_run_is_refused_message_by_message() -> None:
+    play = Playbook()
+    open_producer(play)
+    play >> sends((1, 0, body()), (1, 1, body()))
+    play >> Appended(play.take(AppendRun), StoreFailed("disk"), position(0, 0))
+    play << send_error(0, pb.PersistenceError, "disk")
+    play << send_error(1, pb.PersistenceError, "disk")
+    play.over()
+
+
+def test_a_batch_is_confirmed_with_its_highest_sequence_id() -> None:
+    play = Playbook()
+    open_producer(play)
+    send = CommandSend(producer_id=1, sequence_id=10, highest_sequence_id=19, num_messages=10)
+    play >> received(send, body=body())
+    play >> Appended(play.take(AppendRun), None, position(1, 0))
+    answer = play.heard().command
+    assert (answer.sequence_id, answer.highest_sequence_id) == (10, 19)
+
+
+def test_a_damaged_message_is_refused_in_its_turn() -> None:
+    play = Playbook()
+    open_producer(play)
+    play >> sends((1, 0, body(b"0")), (1, 1, DAMAGED), (1, 2, body(b"2")))
+    run = play.take(AppendRun)
+    assert [entry[HEADER_BYTES:] for entry in run.entries] == [body(b"0"), body(b"2")]
+    play.over()
+    play >> Appended(run, None, position(1, 0))
+    play << receipt(0, 1, 0) << checksum_error(1) << receipt(2, 1, 1)
+    play.over()
+
+
+def test_a_damaged_message_waits_for_earlier_runs() -> None:
+    play = Playbook()
+    open_producer(play)
+    play >> sends((1, 0, body()))
+    earlier = play.take(AppendRun)
+    play >> sends((1, 1, DAMAGED))
+    play.over()
+    play >> Appended(earlier, None, position(1, 0)) << receipt(0, 1, 0) << checksum_error(1)
+    play.over()
+
+
+def test_a_damaged_message_alone_is_refused_at_once() -> None:
+    play = Playbook()
+    open_producer(play)
+    play >> sends((1, 5, DAMAGED)) << checksum_error(5)
+    play.over()
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.booleans()), min_size=1, max_size=20))
+def test_each_producer_hears_in_the_order_in_which_it_sent(
+    plan: list[tuple[int, bool]],
+) -> None:
+    """Whatever mixture of producers, topics and damage one receive brings."""
+    play = Playbook()
+    for producer_id, topic in ((1, "a"), (2, "a"), (3, "b")):
+        open_producer(play, producer_id, topic, f"p{producer_id}")
+    messages = [
+        (producer_id, number, body(b"%d" % number) if good else DAMAGED)
+        for number, (producer_id, good) in enumerate(plan)
+    ]
+    play >> sends(*messages)
+    runs = [each for each in play._effects if isinstance(each, AppendRun)]
+    play._effects.clear()
+    for ledger, run in enumerate(reversed(runs)):
+        assert sum(len(each.sequences) for each in run.sends) == len(run.entries)
+        play >> Appended(run, None, position(ledger + 1, 0))
+    told: dict[int, list[tuple[int, bool]]] = {}
+    while play._frames:
+        command = play.heard().command
+        is_receipt = isinstance(command, pb.CommandSendReceipt)
+        told.setdefault(command.producer_id, []).append((command.sequence_id, is_receipt))
+    for producer_id in (1, 2, 3):
+        expected = [
+            (number, good) for number, (each, good) in enumerate(plan) if each == producer_id
+        ]
+        assert told.get(producer_id, []) == expected
+
+
+def test_a_message_of_a_transaction_is_refused() -> None:
+    play = Playbook()
+    open_producer(play)
+    send = CommandSend(producer_id=1, sequence_id=3, txnid_most_bits=1, txnid_least_bits=2)
+    play >> received(send, body=body())
+    play << send_error(3, pb.NotAllowedError, "Transactions are not enabled.")
+    play.over()
+
+
+def test_a_message_of_no_producer_ends_the_connection() -> None:
+    play = Playbook() >> sends((7, 0, body()))
+    assert play.heard().command.error == pb.UnknownError
+    play.take(Close)
+    play.over()
+
+
+def test_what_was_sent_before_the_breach_is_kept() -> None:
+    play = Playbook()
+    open_producer(play)
+    play >> sends((1, 0, body()), (7, 0, body()))
+    assert len(play.take(AppendRun).entries) == 1
+    play.take(Close)
+
+
+def test_closing_waits_for_the_last_receipt() -> None:
+    play = Playbook()
+    key = open_producer(play)
+    close = pb.CommandCloseProducer(producer_id=1, request_id=9)
+    play >> Received(sends((1, 0, body())).data + received(close).data)
+    run = play.take(AppendRun)
+    play.over()
+    play >> Appended(run, None, position(1, 0))
+    play << receipt(0, 1, 0) << said(pb.CommandSuccess(request_id=9)) << LeaveProducer(key)
+    play.over()
+    play >> received(close) << said(pb.CommandSuccess(request_id=9))
+    play.over()
+
+
+def test_closing_while_opening_gives_up_what_is_opened() -> None:
+    play = Playbook() >> received(CommandProducer(topic="t", producer_id=1, request_id=5))
+    key = play.take(OpenProducer).key
+    play >> received(pb.CommandCloseProducer(producer_id=1, request_id=6))
+    play << said(pb.CommandSuccess(request_id=6))
+    play >> ProducerOpened(key, "me") << LeaveProducer(key)
+    play.over()
+
+
+def test_a_producer_whose_topic_is_gone_is_told_to_come_again() -> None:
+    play = Playbook()
+    key = open_producer(play)
+    play >> sends((1, 0, body()))
+    run = play.take(AppendRun)
+    play >> ProducerExpelled(key) << LeaveProducer(key)
+    play << said(pb.CommandCloseProducer(producer_id=1, request_id=(1 << 64) - 1))
+    play >> Appended(run, StoreFailed("gone"), position(0, 0))
+    play >> sends((1, 1, body()))
+    play.over()
+    assert open_producer(play) != key
+    play >> sends((1, 0, body()))
+    play.take(AppendRun)
+
+
+def test_sends_of_an_expelled_producer_are_ignored_for_a_while_only() -> None:
+    play = Playbook()
+    play >> ProducerExpelled(open_producer(play))
+    play.heard()
+    play.take(LeaveProducer)
+    play.now += 29
+    play >> sends((1, 1, body()))
+    play.over()
+    play.now += 2
+    play >> sends((1, 2, body()))
+    play.take(Close)
+
+
+@pytest.mark.parametrize("state", ProducerState)
+@pytest.mark.parametrize("happened", ProducerInput)
+def test_a_producer_moves_along_the_table_only(
+    state: ProducerState, happened: ProducerInput
+) -> None:
+    producer = Producer(1, 1, 1, parse_topic("t"))
+    producer.state = state
+    if (state, happened) in PRODUCER_MOVES:
+        producer.move(happened)
+        assert producer.state is PRODUCER_MOVES[state, happened]
+    else:
+        with pytest.raises(KeyError):
+            producer.move(happened)
+        assert producer.state is state
