@@ -17,7 +17,7 @@ EDGE_MUTANTS: Final = (
     Mutant(
         "a confirm does not wait for the delivery of its message",
         AMQP + "server/connection.py",
-        "        if not self._behind_deliveries and self.bridge.attached:\n",
+        "        if not self._behind_deliveries and self.consumers.attached:\n",
         "        if False:\n",
         OWN_DELIVERIES,
     ),
@@ -40,8 +40,8 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "the answer to a commit does not wait for the deliveries it brings about",
-        AMQP + "server/bridge.py",
-        "        await self._receiver.deliveries_made()\n",
+        AMQP + "server/effects.py",
+        "        await self._connection.deliveries_made()\n",
         "",
         OWN_DELIVERIES,
     ),

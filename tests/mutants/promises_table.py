@@ -71,9 +71,9 @@ PROMISES_MUTANTS: Final = (
     Mutant(
         "a client is read on while another task carries out what it wants",
         "amqp_frontend/arneb_amqp/server/connection.py",
-        "            if carrier.busy:\n                await carrier.finished()\n"
-        "            waiting = carrier.order()\n",
-        "            waiting = [] if carrier.busy else carrier.order()\n",
+        "            if runner.busy:\n                await runner.finished()\n"
+        "            waiting = runner.run_orders()\n",
+        "            waiting = [] if runner.busy else runner.run_orders()\n",
         ("tests/amqp_frontend/server/test_back_pressure.py",),
     ),
     Mutant(

@@ -195,8 +195,8 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "a connection of AMQP that is over stays until everything is collected",
         "amqp_frontend/arneb_amqp/server/effects.py",
-        "        self._bridge.end_telling()\n",
-        "",
+        "        self._context.events = self._connection = NOBODY\n",
+        "        self._connection = NOBODY\n",
         ("tests/amqp_frontend/server/test_given_up.py",),
     ),
     Mutant(

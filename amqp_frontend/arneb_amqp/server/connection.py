@@ -1,4 +1,4 @@
-"""One connection: a socket, a session and a bridge, kept going by one task.
+"""One connection: a socket and a session, kept going by one task.
 
 The rule: whatever happens (bytes, a commit, deliveries, a timer) is told to the session, then
 its effects are carried out, then its output is written. Bytes are handled by the connection's
@@ -14,10 +14,11 @@ from typing import Final
 import trio
 
 from arneb_amqp.errors import AmqpError, internal_error
-from arneb_amqp.server.bridge import Bridge
-from arneb_amqp.server.context import Services
-from arneb_amqp.server.effects import Carrier
+from arneb_amqp.server.consumers import Consumers
+from arneb_amqp.server.context import ConnectionContext, ServerContext
+from arneb_amqp.server.effects import EffectRunner
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
+from arneb_amqp.server.timers import instants
 from arneb_amqp.session.connection.session import ConnectionSession
 from arneb_amqp.session.context import BrokerContext
 from arneb_amqp.session.deliveries import ConsumerId
@@ -26,7 +27,6 @@ from arneb_amqp.session.events import Committed, ConsumerClosed, ShortageChanged
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.topology import new_name
-from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import SubscriptionFenced
 from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES
@@ -61,7 +61,7 @@ class Connection:
     """
 
     def __init__(
-        self, services: Services, id_: ConnectionId, sock: socket.socket, *, loopback: bool
+        self, services: ServerContext, id_: ConnectionId, sock: socket.socket, *, loopback: bool
     ) -> None:
         config = services.config
         self._services = services
@@ -70,14 +70,16 @@ class Connection:
         self._high = config.outbox_bytes_high
         self._low = config.outbox_bytes_low
         self._max = config.outbox_bytes_max
-        self.bridge = Bridge(services.topology, services.core, id_, self)
-        broker = BrokerContext(config, self.bridge.open_vhost, new_name, loopback)
+        context = ConnectionContext(services.core, services.topology, id_, self)
+        self.consumers = Consumers(context)
+        broker = BrokerContext(config, context.open_vhost, new_name, loopback)
         self.session = ConnectionSession(broker, trio.current_time())
         self._state = self.session.state
         self.link = Link(sock, services.nursery, self._low, self._drained)
-        self._carrier = Carrier(
-            self.session, self.bridge, self, services.nursery, _instants, services.long_turns
-        )
+        self._runner = EffectRunner(
+            self.session, context, self.consumers, self, services.nursery, instants,
+            services.long_turns,
+        )  # fmt: skip
         self._parked: trio.Event | None = None
         self._pressed: trio.Event | None = None
         self._roomy: trio.Event | None = None
@@ -119,22 +121,22 @@ class Connection:
                 # Consumers that stayed would keep their messages from everybody for ever. So for
                 # as long as it takes, unless the broker stops.
                 await self._clean_up()
-            await self._carrier.come_apart()
+            await self._runner.come_apart()
 
     async def _clean_up(self) -> None:
         try:
-            await self._carrier.finished()
-            await self.bridge.end()
+            await self._runner.finished()
+            await self._runner.end()
         except Exception as error:
             LOGGER.error("internal error while cleaning up connection %d", self._id, exc_info=error)
 
     def shut_down(self) -> None:
         """Tell the client that the broker stops."""
-        self.session.handle(Shutdown(), *_instants())
-        self._carrier.act()
+        self.session.handle(Shutdown(), *instants())
+        self._runner.run()
         self.flush()
 
-    # What the bridge and the timers tell. This happens in the turns of other tasks, the core's
+    # What the core and the timers tell. This happens in the turns of other tasks, the core's
     # among them, so that nothing may be raised here: a fault costs this connection and no more.
 
     def committed(self, token: Token, failure: AmqpError | None, *, refused: bool = False) -> None:
@@ -144,15 +146,15 @@ class Connection:
             if failure is None:
                 self.session.committed(token, None, refused=refused)
             else:
-                self.session.handle(Committed(token, failure, refused), *_instants())
+                self.session.handle(Committed(token, failure, refused), *instants())
             if self._pressed is not None and effects.has_through(self._mark):
                 self._pressed.set()
             if failure is not None:
-                self._carrier.act()
+                self._runner.run()
             is_waiting = effects.is_waiting
             if not is_waiting:
-                self._carrier.all_kept()
-            if self.bridge.attached and self._goes_behind_deliveries():
+                self._runner.all_published()
+            if self.consumers.attached and self._goes_behind_deliveries():
                 return
             if is_waiting:
                 # More of this connection's commits may end in this turn: one confirm for all.
@@ -169,7 +171,7 @@ class Connection:
         write, as from RabbitMQ: were the connection cut between two writes, a client would know
         of a message kept that it never saw. Who has no consumers here waits for nobody's.
         """
-        if not self._behind_deliveries and self.bridge.attached:
+        if not self._behind_deliveries and self.consumers.attached:
             self._behind_deliveries = self._core.after_dispatch(self._dispatched)
         return self._behind_deliveries
 
@@ -194,7 +196,7 @@ class Connection:
             session = self.session
             session.deliver(consumer, run)
             if session.output.size + self.link.waiting_bytes > self._high:
-                self.bridge.set_writable(False)
+                self.consumers.set_writable(False)
         except Exception as error:
             self.break_down(error)
         if not self._behind_deliveries:
@@ -206,7 +208,7 @@ class Connection:
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
         """The core has detached a consumer."""
         try:
-            self.bridge.closed(consumer)
+            self.consumers.closed(consumer)
             if reason == "seek":
                 reattach = partial(self._reattach, consumer)
                 self._services.nursery.start_soon(
@@ -228,7 +230,7 @@ class Connection:
                 # Who is not read cannot show that it lives.
                 self.session.received(now)
             self.session.handle_timer(now)
-            self._carrier.act()
+            self._runner.run()
         except Exception as error:
             self.break_down(error)
         self.flush()
@@ -236,8 +238,8 @@ class Connection:
     def shortage_changed(self, short: Short) -> None:
         """The broker runs short of something, or does not any more."""
         try:
-            self.session.handle(ShortageChanged(short), *_instants())
-            self._carrier.act()
+            self.session.handle(ShortageChanged(short), *instants())
+            self._runner.run()
         except Exception as error:
             self.break_down(error)
         self.flush()
@@ -254,8 +256,8 @@ class Connection:
             if self._disconnecting:
                 if not self._peer_first:
                     self.link.finish()
-            elif not self.bridge.writable and self.link.waiting_bytes <= self._low:
-                self.bridge.set_writable(True)
+            elif not self.consumers.writable and self.link.waiting_bytes <= self._low:
+                self.consumers.set_writable(True)
             if self._parked is not None and not self.session.blocked:
                 self._parked.set()
             if self._roomy is not None and self.session.state is not ConnectionState.OPEN:
@@ -281,7 +283,7 @@ class Connection:
         """Carry out what deliveries have brought about: answers to messages of a stream that the
         consumer did not ask for."""
         try:
-            self._carrier.act()
+            self._runner.run()
         except Exception as error:
             self.break_down(error)
 
@@ -290,8 +292,8 @@ class Connection:
             self._roomy.set()
         if self._parked is not None and self.link.broken:
             self._parked.set()
-        if not self.bridge.writable:
-            self.bridge.set_writable(True)
+        if not self.consumers.writable:
+            self.consumers.set_writable(True)
 
     def break_down(self, error: Exception) -> None:
         """A fault of ours: the connection ends at once, and no other."""
@@ -302,7 +304,7 @@ class Connection:
     # Input.
 
     async def _converse(self) -> None:
-        link, session, carrier, core = self.link, self.session, self._carrier, self._core
+        link, session, runner, core = self.link, self.session, self._runner, self._core
         long_turns, piece = self._services.long_turns, FIRST_READ_BYTES
         while not self._disconnecting:
             if piece > FIRST_READ_BYTES:
@@ -322,14 +324,14 @@ class Connection:
                 piece = FIRST_READ_BYTES
             if session.vhost is None:
                 link.acknowledge_now()
-            session.receive_data(data, *_instants())
+            session.receive_data(data, *instants())
             # What another task carries out must not be overtaken, and to read on meanwhile would
             # be to gather without end what nobody takes.
-            if carrier.busy:
-                await carrier.finished()
-            waiting = carrier.order()
+            if runner.busy:
+                await runner.finished()
+            waiting = runner.run_orders()
             if waiting or session.has_more:
-                await carrier.carry_out(waiting)
+                await runner.run_all(waiting)
             self.flush()
             if session.state is not self._state or session.timer_nearer:
                 self._state, session.timer_nearer = session.state, False
@@ -368,7 +370,7 @@ class Connection:
             self._parked = trio.Event()
             await self._parked.wait()
         self._parked = None
-        await self._carrier.finished()
+        await self._runner.finished()
 
     def disconnect(self, order: Disconnect) -> None:
         """Close the socket when all is written; the peer may be given the time to do it first."""
@@ -377,15 +379,15 @@ class Connection:
         self._services.nursery.start_soon(contain, "hanging up", self._hang_up)
 
     def _close_consumer(self, consumer: ConsumerId) -> None:
-        self.session.handle(ConsumerClosed(consumer), *_instants())
-        self._carrier.act()
+        self.session.handle(ConsumerClosed(consumer), *instants())
+        self._runner.run()
         self._services.flusher.add(self.flush)
 
     async def _reattach(self, consumer: ConsumerId) -> None:
         for _ in range(REATTACH_TRIES):
             await trio.sleep(REATTACH_S)
             try:
-                await self.bridge.reattach(consumer)
+                await self.consumers.reattach(consumer)
             except SubscriptionFenced:
                 continue
             except Exception as error:
@@ -393,8 +395,3 @@ class Connection:
                 break
             return
         self._close_consumer(consumer)
-
-
-def _instants() -> tuple[float, int]:
-    """The clock of timers, and the wall clock in ms."""
-    return trio.current_time(), wall_clock_ms()

@@ -1,25 +1,38 @@
-"""A carrier: carries the effects of one session into the bridge, in their order.
+"""The effect runner: carries out what one session asks for, in its order.
 
-The rule: orders are carried out at once; a request has to be waited for, and everything behind
-it waits too. So at most one task carries requests, and while it does nobody else takes effects.
+The rule: :meth:`EffectRunner._begin` alone says who carries out what, and mypy proves that it says
+it of every effect. Orders are carried out at once; a request has to be waited for, and everything
+behind it waits too. So at most one task carries requests out, and while it does nobody else takes
+effects.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
-from typing import Final, Protocol, TypeGuard
+from typing import Any, Final, Protocol, TypeGuard, assert_never
 
 import trio
 
-from arneb_amqp.server.bridge import Bridge
-from arneb_amqp.server.receiver import NOBODY
+from arneb_amqp.errors import AmqpError, precondition_failed
+from arneb_amqp.routing.search import Search
+from arneb_amqp.server.consumers import Consumers
+from arneb_amqp.server.context import NOBODY, ConnectionContext, CoreEvents
+from arneb_amqp.server.core_errors import in_amqp
+from arneb_amqp.server.methods import Methods
+from arneb_amqp.server.publishes import Publishes
 from arneb_amqp.session.connection.session import ConnectionSession
 from arneb_amqp.session.deliveries import Settled
 from arneb_amqp.session.effects import (
     Acknowledge,
     Append,
+    Awaited,
+    Cancel,
+    Commit,
+    Consume,
+    DeliveryAnswer,
     Disconnect,
     Effect,
     EndConnection,
+    Find,
     Get,
     Leave,
     Perform,
@@ -28,6 +41,8 @@ from arneb_amqp.session.effects import (
     Request,
     Wake,
 )
+from arneb_amqp.session.events import RequestDone, RequestFailed
+from arneb_core.api.errors import CoreError
 from arneb_core.api.long_turns import LongTurns
 from arneb_core.api.supervision import contain
 
@@ -36,29 +51,26 @@ _AFTER_PUBLISHES: Final = (Perform, Get, Leave, EndConnection)
 client counts, gets, purges or deletes it at once, and whoever closes may tell others to look."""
 
 
-PLACES_PER_TURN: Final = 8_192
+POSITIONS_PER_TURN: Final = 8_192
 """What is answered of many deliveries in one turn: some 2 ms."""
 
-Answering = Acknowledge | Reject | Release
-_ANSWERING: Final = (Acknowledge, Reject, Release)
+
+def _is_large(effect: Effect) -> TypeGuard[Acknowledge | Reject | Release]:
+    return isinstance(effect, DeliveryAnswer) and len(effect.settled.places) > POSITIONS_PER_TURN
 
 
-def _is_large(effect: Effect) -> TypeGuard[Answering]:
-    return isinstance(effect, _ANSWERING) and len(effect.settled.places) > PLACES_PER_TURN
-
-
-def in_pieces(effect: Answering) -> Iterator[Answering]:
+def in_pieces(effect: Acknowledge | Reject | Release) -> Iterator[Acknowledge | Reject | Release]:
     """The same answers in their order, few enough of them at a time."""
     settled = effect.settled
     kind = type(effect)
-    for first in range(0, len(settled.places), PLACES_PER_TURN):
-        yield kind(Settled(settled.consumer, settled.places[first : first + PLACES_PER_TURN]))
+    for first in range(0, len(settled.places), POSITIONS_PER_TURN):
+        yield kind(Settled(settled.consumer, settled.places[first : first + POSITIONS_PER_TURN]))
     if settled.masks:
         yield kind(Settled(settled.consumer, [], settled.masks))
 
 
-class Carried(Protocol):
-    """A connection as its carrier uses it."""
+class RunnerConnection(CoreEvents, Protocol):
+    """A connection as its effect runner uses it."""
 
     def disconnect(self, order: Disconnect) -> None:
         """Close the socket when all is written."""
@@ -77,7 +89,7 @@ class Carried(Protocol):
         ...
 
 
-class Carrier:
+class EffectRunner:
     """Carries out what one session wants.
 
     Invariant: ``busy`` while a task carries effects out that have to be waited for; only that
@@ -87,57 +99,60 @@ class Carrier:
     def __init__(
         self,
         session: ConnectionSession,
-        bridge: Bridge,
-        connection: Carried,
+        context: ConnectionContext,
+        consumers: Consumers,
+        connection: RunnerConnection,
         nursery: trio.Nursery,
         instants: Callable[[], tuple[float, int]],
         long_turns: LongTurns,
     ) -> None:
         self._session = session
-        self._bridge = bridge
-        self._connection: Carried = connection
+        self._context = context
+        self._publishes = Publishes(context)
+        self._consumers = consumers
+        self._methods = Methods(context)
+        self._connection: RunnerConnection = connection
         self._nursery = nursery
         self._instants = instants
         self._long_turns = long_turns
         self.busy = False
         """A task carries effects out."""
         self._idle: trio.Event | None = None
-        self._kept: trio.Event | None = None
+        self._published: trio.Event | None = None
 
     def __repr__(self) -> str:
-        return f"<Carrier {'busy' if self.busy else 'idle'}>"
+        return f"<EffectRunner {'busy' if self.busy else 'idle'}>"
 
-    def act(self) -> None:
+    def run(self) -> None:
         """Carry out what an event has brought about; what must be waited for gets a task."""
         if self.busy:
             return
-        waiting = self.order()
+        waiting = self.run_orders()
         if waiting or self._session.has_more:
             self.busy = True
-            carry_on = partial(self._carry_on, waiting)
-            self._nursery.start_soon(contain, "carrying out an AMQP request", carry_on)
+            go_on = partial(self._run_in_task, waiting)
+            self._nursery.start_soon(contain, "carrying out an AMQP request", go_on)
 
-    def order(self) -> list[Effect]:
-        """Carry out effects up to the first that takes long; the rest, for :meth:`carry_out`. Not
+    def run_orders(self) -> list[Effect]:
+        """Carry out effects up to the first that takes long; the rest, for :meth:`run_all`. Not
         while another task does that: see :meth:`finished`."""
         assert not self.busy, "at most one task carries effects out"
         effects = self._session.take_effects()
         while effects:
             for index, effect in enumerate(effects):
-                if isinstance(effect, Append):  # as most are
-                    self._bridge.append(effect)
-                elif isinstance(effect, _ANSWERING):
-                    if len(effect.settled.places) > PLACES_PER_TURN:
-                        return effects[index:]
-                    self._order_one(effect)
-                elif isinstance(effect, Request):
+                if isinstance(effect, Append):  # as most are, so without a call on the way
+                    self._publishes.append(effect)
+                elif isinstance(effect, Awaited) or (
+                    isinstance(effect, DeliveryAnswer)
+                    and len(effect.settled.places) > POSITIONS_PER_TURN
+                ):
                     return effects[index:]
                 else:
-                    self._order_one(effect)
+                    self._begin(effect)
             effects = self._session.take_effects()
         return effects
 
-    async def carry_out(self, effects: list[Effect]) -> None:
+    async def run_all(self, effects: list[Effect]) -> None:
         """Carry out effects, the first of which takes long, and all that they bring about; and have
         the session handle the rest of what came, turn by turn."""
         self.busy = True
@@ -148,22 +163,22 @@ class Carrier:
                     await self._long_turns.next()
                     self._session.go_on(*self._instants())
                 for effect in effects:
-                    if isinstance(effect, Request):
+                    if isinstance(effect, Awaited):
                         if isinstance(effect, Get):
                             # A read may bring ten thousand of them, each for a message of a MiB.
                             await self._connection.room()
                         if isinstance(effect, _AFTER_PUBLISHES):
-                            await self._all_kept()
-                        event = await self._bridge.perform(effect)
+                            await self._wait_until_published()
+                        event = await self._answer(effect)
                         self._session.handle(event, *self._instants())
                         if self._session.discarded:
                             await self._shed()
                     elif _is_large(effect):
                         for piece in in_pieces(effect):
-                            self._order_one(piece)
+                            self._begin(piece)
                             await self._long_turns.next()
                     else:
-                        self._order_one(effect)
+                        self._begin(effect)
                 effects = self._session.take_effects()
         finally:
             self.busy = False
@@ -175,8 +190,7 @@ class Carrier:
         """The connection is over. What it consists of refers to it no more: it is given up with its
         last user then, and not only when a collection of everything finds it."""
         self._session.end()
-        self._bridge.end_telling()
-        self._connection = NOBODY
+        self._context.events = self._connection = NOBODY
         await self._shed()
 
     async def finished(self) -> None:
@@ -192,36 +206,86 @@ class Carrier:
             self._session.discarded.shed()
             await trio.lowlevel.checkpoint()
 
-    def all_kept(self) -> None:
+    def all_published(self) -> None:
         """Everything that the client has published so far is in its queues."""
-        if self._kept is not None:
-            self._kept.set()
-            self._kept = None
+        if self._published is not None:
+            self._published.set()
+            self._published = None
 
-    async def _all_kept(self) -> None:
-        while self._session.effects.is_waiting:
-            if self._kept is None:
-                self._kept = trio.Event()
-            await self._kept.wait()
+    async def end(self) -> None:
+        """The connection is over: detach everything, delete exclusive queues. Idempotent."""
+        await self._consumers.leave_all()
+        await self._methods.delete_exclusive()
 
-    def _order_one(self, effect: Effect) -> None:
+    def _begin(self, effect: Effect) -> Coroutine[Any, Any, object] | None:
+        """Carry ``effect`` out; a request only begins, and what it returns must be waited for."""
         match effect:
             case Append():
-                self._bridge.append(effect)
-            case Acknowledge():
-                self._bridge.acknowledge(effect)
-            case Reject():
-                self._bridge.reject(effect)
-            case Release():
-                self._bridge.release(effect)
-            case Wake():
-                self._bridge.wake(effect)
+                self._publishes.append(effect)
+            case Acknowledge(settled):
+                self._consumers.acknowledge(settled)
+            case Reject(settled):
+                self._consumers.reject(settled)
+            case Release(settled):
+                self._consumers.release(settled)
+            case Wake(consumers):
+                self._consumers.wake(consumers)
             case Disconnect():
                 self._connection.disconnect(effect)
+            case Find(search):
+                return _find(search)
+            case Perform(command):
+                return self._methods.perform(command)
+            case Consume():
+                return self._consumers.consume(effect)
+            case Cancel():
+                return self._consumers.cancel(effect)
+            case Get():
+                return self._consumers.get(effect)
+            case Commit():
+                return self._commit(effect)
+            case Leave(consumers):
+                return self._consumers.leave(consumers)
+            case EndConnection():
+                return self.end()
+            case _:
+                assert_never(effect)
+        return None
 
-    async def _carry_on(self, effects: list[Effect]) -> None:
+    async def _answer(self, request: Request) -> RequestDone | RequestFailed:
+        """Carry out ``request``, and tell its end."""
+        begun = self._begin(request)
+        assert begun is not None, "a request is waited for"
         try:
-            await self.carry_out(effects)
+            return RequestDone(await begun)
+        except AmqpError as error:
+            return RequestFailed(error)
+        except CoreError as error:
+            return RequestFailed(in_amqp(error))
+
+    async def _commit(self, request: Commit) -> None:
+        """A transaction is answered behind the deliveries that it brings about."""
+        acks = self._consumers.present(request.acknowledged)
+        admitted = await self._publishes.commit(request, acks)
+        self._consumers.answered(acks)
+        if not admitted:
+            raise precondition_failed("partial tx completion")
+        await self._connection.deliveries_made()
+
+    async def _wait_until_published(self) -> None:
+        while self._session.effects.is_waiting:
+            if self._published is None:
+                self._published = trio.Event()
+            await self._published.wait()
+
+    async def _run_in_task(self, effects: list[Effect]) -> None:
+        try:
+            await self.run_all(effects)
         except Exception as error:
             self._connection.break_down(error)
         self._connection.flush()
+
+
+async def _find(search: Search) -> None:
+    while not search.step():
+        await trio.lowlevel.checkpoint()

@@ -12,7 +12,7 @@ import trio
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server.connection import Connection
-from arneb_amqp.server.context import Services
+from arneb_amqp.server.context import ServerContext
 from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.server.tls import Unsecured, serve_secured
@@ -33,7 +33,7 @@ GOODBYE_S: Final = 1.0
 class Server:
     """The connections of one broker."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: ServerContext) -> None:
         self._services = services
         self._ids = count(1)
         self._connections: set[Connection] = set()
@@ -91,7 +91,7 @@ async def serve_amqp(
         nursery.start_soon(supervise, "AMQP queue maintenance", topology.keep_house)
         short = shortages or Shortages()
         server = Server(
-            Services(core, topology, settings, flusher, timers, nursery, short, long_turns)
+            ServerContext(core, topology, settings, flusher, timers, nursery, short, long_turns)
         )
         try:
             await serve_listeners(

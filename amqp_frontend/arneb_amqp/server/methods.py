@@ -1,7 +1,7 @@
 """Methods of the exchange and queue classes, carried into the topology.
 
-The rule: one call a method; names are expanded already. Whoever calls holds the topology's locks
-of what the method touches.
+The rule: one call a method, with the topology's locks of what it touches; names are expanded
+already. pamqp's methods become our values here and nowhere else.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,9 +11,9 @@ from pamqp.base import Frame as Command
 from pamqp.commands import Exchange as ExchangeMethods
 from pamqp.commands import Queue as QueueMethods
 
-from arneb_amqp.routing.exchange import Exchange
+from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.routing.reply_to import REPLY_TO, is_reply_queue
-from arneb_amqp.server.bindings import as_table, exchange_binding, queue_binding
+from arneb_amqp.server.context import ConnectionContext
 from arneb_amqp.session.events import QueueDeclared
 from arneb_amqp.topology.footprint import (
     Footprint,
@@ -22,24 +22,34 @@ from arneb_amqp.topology.footprint import (
     of_queue,
     of_removal,
 )
-from arneb_amqp.topology.queues.declaration import ConnectionId, Declaration
+from arneb_amqp.topology.queues.declaration import Declaration
 from arneb_amqp.topology.topology import Vhost
 
 
 class Methods:
     """What one connection asks of the topology."""
 
-    def __init__(self, owner: ConnectionId) -> None:
-        self._owner = owner
-        self.made_exclusive = False
+    def __init__(self, context: ConnectionContext) -> None:
+        self._context = context
+        self._owner = context.owner
+        self._made_exclusive = False
         """It has declared exclusive queues."""
 
     def __repr__(self) -> str:
         return f"<Methods of connection {self._owner}>"
 
-    async def perform(self, vhost: Vhost, method: Command) -> object:
+    async def perform(self, method: Command) -> object:
         """Carry ``method`` out; what its ok says. Raises RabbitMQ's errors."""
-        return await _METHODS[type(method)](self, vhost, method)
+        vhost = self._context.vhost
+        async with self._context.topology.changing(lambda: touched_by(vhost, method)):
+            return await _METHODS[type(method)](self, vhost, method)
+
+    async def delete_exclusive(self) -> None:
+        """The connection is over, and its queues go with it. Idempotent."""
+        if self._made_exclusive:
+            self._made_exclusive = False
+            async with self._context.topology.changing():
+                await self._context.vhost.queues.delete_exclusive(self._owner)
 
     async def _declare_exchange(self, vhost: Vhost, method: ExchangeMethods.Declare) -> None:
         if method.passive:
@@ -52,7 +62,7 @@ class Methods:
                 durable=method.durable,
                 auto_delete=method.auto_delete,
                 internal=method.internal,
-                arguments=as_table(method.arguments),
+                arguments=_table(method.arguments),
             )
         )
 
@@ -60,10 +70,10 @@ class Methods:
         await vhost.exchanges.delete(method.exchange, if_unused=method.if_unused)
 
     async def _bind_exchange(self, vhost: Vhost, method: ExchangeMethods.Bind) -> None:
-        await vhost.exchanges.bind(exchange_binding(method), self._owner)
+        await vhost.exchanges.bind(_exchange_binding(method), self._owner)
 
     async def _unbind_exchange(self, vhost: Vhost, method: ExchangeMethods.Unbind) -> None:
-        await vhost.exchanges.unbind(exchange_binding(method), self._owner)
+        await vhost.exchanges.unbind(_exchange_binding(method), self._owner)
 
     async def _declare_queue(self, vhost: Vhost, method: QueueMethods.Declare) -> QueueDeclared:
         queues = vhost.queues
@@ -79,10 +89,10 @@ class Methods:
                 durable=method.durable and not method.exclusive,
                 exclusive=method.exclusive,
                 auto_delete=method.auto_delete,
-                arguments=as_table(method.arguments),
+                arguments=_table(method.arguments),
             )
             queue = await queues.declare(wanted)
-            self.made_exclusive = self.made_exclusive or method.exclusive
+            self._made_exclusive = self._made_exclusive or method.exclusive
         return QueueDeclared(queue.name, queue.message_count, queue.consumer_count)
 
     async def _delete_queue(self, vhost: Vhost, method: QueueMethods.Delete) -> int:
@@ -95,10 +105,10 @@ class Methods:
         return await queue.purge()
 
     async def _bind_queue(self, vhost: Vhost, method: QueueMethods.Bind) -> None:
-        await vhost.exchanges.bind(queue_binding(method), self._owner)
+        await vhost.exchanges.bind(_queue_binding(method), self._owner)
 
     async def _unbind_queue(self, vhost: Vhost, method: QueueMethods.Unbind) -> None:
-        await vhost.exchanges.unbind(queue_binding(method), self._owner)
+        await vhost.exchanges.unbind(_queue_binding(method), self._owner)
 
 
 _METHODS: Final[Mapping[type[Command], Callable[[Methods, Vhost, Any], Awaitable[object]]]] = {
@@ -123,12 +133,33 @@ def touched_by(vhost: Vhost, method: Command) -> Footprint | None:
         case QueueMethods.Delete():
             return of_removal(name, router, method.queue)
         case QueueMethods.Bind() | QueueMethods.Unbind():
-            binding, goes = queue_binding(method), isinstance(method, QueueMethods.Unbind)
+            binding, goes = _queue_binding(method), isinstance(method, QueueMethods.Unbind)
         case ExchangeMethods.Bind() | ExchangeMethods.Unbind():
-            binding, goes = exchange_binding(method), isinstance(method, ExchangeMethods.Unbind)
+            binding, goes = _exchange_binding(method), isinstance(method, ExchangeMethods.Unbind)
         case ExchangeMethods.Declare():
             return of_exchange(name, method.exchange)
         case _:
             return None
     source, destination = binding.source, binding.destination
     return of_binding(name, router, source, binding.kind, destination, goes=goes)
+
+
+def _exchange_binding(method: ExchangeMethods.Bind | ExchangeMethods.Unbind) -> Binding:
+    """The binding between exchanges that a method names."""
+    return Binding(
+        method.source,
+        method.destination,
+        method.routing_key,
+        _table(method.arguments),
+        DestinationKind.EXCHANGE,
+    )
+
+
+def _queue_binding(method: QueueMethods.Bind | QueueMethods.Unbind) -> Binding:
+    """The binding of a queue that a method names."""
+    return Binding(method.exchange, method.queue, method.routing_key, _table(method.arguments))
+
+
+def _table(arguments: Any) -> Any:
+    """The decoder's tables are ours, whatever pamqp's annotations say."""
+    return arguments

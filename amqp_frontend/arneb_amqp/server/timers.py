@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import trio
 
 from arneb_core.api.callbacks import call
+from arneb_core.api.clock import wall_clock_ms
 
 GRAIN_S: Final = 0.05
 """Nobody is looked at more often, whatever they say; the shortest heartbeat is sent every
@@ -89,3 +90,8 @@ class Timers:
                 timed.handle_timer(now)
         finally:
             self.add(timed, now + GRAIN_S)
+
+
+def instants() -> tuple[float, int]:
+    """The clock of timers, and the wall clock in ms."""
+    return trio.current_time(), wall_clock_ms()

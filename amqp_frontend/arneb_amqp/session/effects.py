@@ -1,8 +1,8 @@
 """Effects: what a session asks of the world, as data.
 
 Most effects are orders that need no answer, or whose answer comes some time later
-(:class:`Append`). A :class:`Request` is answered by exactly one event, and until it is, the
-session handles no further input of its connection: what a client sends after a
+(:class:`Append`). A request (:class:`Awaited`) is answered by exactly one event, and until it is,
+the session handles no further input of its connection: what a client sends after a
 ``queue.declare`` must find the queue.
 """
 
@@ -41,25 +41,26 @@ class Append:
 
 
 @dataclass(slots=True)
-class Acknowledge:
-    """The client is done with these messages. Not to be changed, as an :class:`Append`."""
+class DeliveryAnswer:
+    """What the client says to deliveries of one consumer. Not to be changed, as an
+    :class:`Append`."""
 
     settled: Settled
 
 
 @dataclass(slots=True)
-class Reject:
-    """The client does not want these messages, and nobody else is to have them either. Not to be
-    changed, as an :class:`Append`."""
-
-    settled: Settled
+class Acknowledge(DeliveryAnswer):
+    """The client is done with these messages."""
 
 
 @dataclass(slots=True)
-class Release:
-    """The client gives these messages back. Not to be changed, as an :class:`Append`."""
+class Reject(DeliveryAnswer):
+    """The client does not want these messages, and nobody else is to have them either."""
 
-    settled: Settled
+
+@dataclass(slots=True)
+class Release(DeliveryAnswer):
+    """The client gives these messages back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +80,28 @@ class Disconnect:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Awaited:
     """An effect that the session waits for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Find(Request):
+class Find(Awaited):
     """Take the steps of a search until it is over, and let others have their turn between them.
-    Answered by None."""
+    RequestDone by None."""
 
     search: Search
 
 
 @dataclass(frozen=True, slots=True)
-class Perform(Request):
-    """A method of the exchange or queue class, names expanded. Answered by what its ok says:
+class Perform(Awaited):
+    """A method of the exchange or queue class, names expanded. RequestDone by what its ok says:
     :class:`~arneb_amqp.session.events.QueueDeclared`, a message count, or None."""
 
     command: Command
 
 
 @dataclass(frozen=True, slots=True)
-class Consume(Request):
+class Consume(Awaited):
     """Attach a consumer. Deliveries for it may arrive before the answer does, which is a
     :class:`~arneb_amqp.routing.stream_filter.StreamFilter` if the queue is a stream, or else
     None."""
@@ -115,16 +116,16 @@ class Consume(Request):
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel(Request):
+class Cancel(Awaited):
     """Deliver nothing more to this consumer; its deliveries stay unanswered."""
 
     consumer: ConsumerId
 
 
 @dataclass(frozen=True, slots=True)
-class Get(Request):
+class Get(Awaited):
     """Pull one message. ``consumer`` names who is to hold it; the same for all of a queue.
-    Answered by :class:`~arneb_amqp.session.events.Pulled` or None."""
+    RequestDone by :class:`~arneb_amqp.session.events.Pulled` or None."""
 
     consumer: ConsumerId
     queue: str
@@ -132,7 +133,7 @@ class Get(Request):
 
 
 @dataclass(frozen=True, slots=True)
-class Commit(Request):
+class Commit(Awaited):
     """A transaction: all of it becomes durable or nothing does."""
 
     appends: Sequence[tuple[tuple[str, ...], list[bytes]]] = ()
@@ -144,16 +145,19 @@ class Commit(Request):
 
 
 @dataclass(frozen=True, slots=True)
-class Leave(Request):
+class Leave(Awaited):
     """Detach these consumers; what they hold goes back. Auto-delete queues may go."""
 
     consumers: tuple[ConsumerId, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class EndConnection(Request):
+class EndConnection(Awaited):
     """Detach everything and delete the connection's exclusive queues."""
 
+
+Request = Find | Perform | Consume | Cancel | Get | Commit | Leave | EndConnection
+"""Everything that is answered by one event; :class:`Awaited` is what they have in common."""
 
 Effect = Append | Acknowledge | Reject | Release | Wake | Disconnect | Request
 """Everything that :meth:`ConnectionSession.take_effects` may hold."""

@@ -20,14 +20,14 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class RequestDone:
     """The request is done; ``value`` is what its effect's docstring says."""
 
     value: object = None
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RequestFailed:
     """The request failed and changed nothing."""
 
     error: AmqpError
@@ -54,7 +54,7 @@ class Shutdown:
     reason: str = "broker forced connection closure with reason 'shutdown'"
 
 
-Event = Committed | Answered | Refused | ConsumerClosed | ShortageChanged | Shutdown
+Event = Committed | RequestDone | RequestFailed | ConsumerClosed | ShortageChanged | Shutdown
 
 
 # What requests are answered with.

@@ -10,7 +10,8 @@ from pika.exceptions import UnroutableError
 from tests.amqp_frontend.topology.conftest import ME
 
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.server.bridge import Bridge
+from arneb_amqp.server.context import ConnectionContext
+from arneb_amqp.server.publishes import Publishes
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Append, Token
 from arneb_amqp.topology.queues.declaration import Declaration
@@ -62,7 +63,7 @@ def test_consumers_are_cancelled_and_publishers_are_told(broker: Any, channel: A
 
 @dataclass
 class Told:
-    """A receiver that remembers how publishes ended."""
+    """A connection that remembers how publishes ended."""
 
     ends: list[tuple[AmqpError | None, bool]] = field(default_factory=list)
 
@@ -88,8 +89,8 @@ async def test_what_waited_behind_another_request_while_its_queue_went_is_not_co
     """It was routed before, and is handed to the core after; over AMQP nobody deleted anything."""
     async with open_engine(tmp_path / "data") as engine:
         topology, told = await Topology.open(engine, ["/"]), Told()
-        bridge = Bridge(topology, engine, ME, told)
-        vhost = bridge.open_vhost("/")
+        context = ConnectionContext(engine, topology, ME, told)
+        vhost, publishes = context.open_vhost("/"), Publishes(context)
         assert vhost is not None
 
         async def declare(name: str) -> None:
@@ -97,7 +98,7 @@ async def test_what_waited_behind_another_request_while_its_queue_went_is_not_co
                 await vhost.queues.declare(Declaration(ME, name, durable=True))
 
         async def publish() -> tuple[AmqpError | None, bool]:
-            bridge.append(Append(queues, [make_entry(b"x")], Token(1)))
+            publishes.append(Append(queues, [make_entry(b"x")], Token(1)))
             await trio.testing.wait_all_tasks_blocked()
             while not told.ends:
                 await engine.create_topic("a commit more")

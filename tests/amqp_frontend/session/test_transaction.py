@@ -20,7 +20,7 @@ from tests.amqp_frontend.session.publish.test_publisher import consume
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.session.effects import Commit, EndConnection, Leave
-from arneb_amqp.session.events import Answered
+from arneb_amqp.session.events import RequestDone
 from arneb_amqp.session.transaction import ITEM_BYTES
 
 MOST = 100 * ITEM_BYTES
@@ -98,7 +98,7 @@ def test_one_message_may_be_as_large_as_messages_may_be() -> None:
     with transactional() as play:
         play >> publishes(bytes(MOST)) >> client(Tx.Commit)
         play.effect(Commit)
-        play >> Answered() << sent(Tx.CommitOk)
+        play >> RequestDone() << sent(Tx.CommitOk)
 
 
 def test_what_is_committed_counts_until_it_is_durable() -> None:
@@ -106,7 +106,7 @@ def test_what_is_committed_counts_until_it_is_durable() -> None:
         play >> publishes(b"x") >> client(Tx.Commit)
         play.effect(Commit)
         assert play.session.transaction_bytes.held > 0
-        play >> Answered() << sent(Tx.CommitOk)
+        play >> RequestDone() << sent(Tx.CommitOk)
         assert play.session.transaction_bytes.held == 0
 
 
@@ -146,7 +146,7 @@ def test_what_is_held_is_what_open_transactions_hold(acts: list[Act]) -> None:
         elif act == "commit":
             play >> client(Tx.Commit, channel)
             play.effect(Commit)
-            play >> Answered() << sent(Tx.CommitOk, channel)
+            play >> RequestDone() << sent(Tx.CommitOk, channel)
             held[channel] = 0
         elif act == "rollback":
             play >> client(Tx.Rollback, channel) << sent(Tx.RollbackOk, channel)
@@ -154,12 +154,12 @@ def test_what_is_held_is_what_open_transactions_hold(acts: list[Act]) -> None:
         elif act == "close":
             play >> client(Channel.Close, channel, **GOODBYE)
             play.effect(Leave)
-            play >> Answered() << sent(Channel.CloseOk, channel)
+            play >> RequestDone() << sent(Channel.CloseOk, channel)
             del held[channel]
         else:
             play >> client(Basic.Ack, channel, delivery_tag=7, multiple=False)
             play << sent(Channel.Close, channel, reply_code=406)
             play.effect(Leave)
-            play >> Answered() >> client(Channel.CloseOk, channel)
+            play >> RequestDone() >> client(Channel.CloseOk, channel)
             del held[channel]
         assert play.session.transaction_bytes.held == sum(held.values()) <= MOST

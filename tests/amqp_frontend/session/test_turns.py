@@ -18,7 +18,7 @@ from arneb_amqp.routing import search
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.routing.search import Search
 from arneb_amqp.session.effects import Find
-from arneb_amqp.session.events import Answered
+from arneb_amqp.session.events import RequestDone
 from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.tables import array, longstr, signedint
 
@@ -120,7 +120,7 @@ def test_a_long_search_is_waited_for_and_what_is_behind_it_waits_too() -> None:
     while not find.search.step():
         steps += 1
     assert steps >= 3
-    play >> Answered(None)
+    play >> RequestDone(None)
     assert [entry[-5:-1] for entry in entries_of(play)] == [b"hard", b"hind"]
 
 
@@ -193,5 +193,5 @@ def test_a_request_stops_the_turns() -> None:
     play >> Bytes(get + flow * 1_000)
     assert not play.session.has_more
     play.effects.popleft()
-    play >> Answered(None) << sent(Basic.GetEmpty)
+    play >> RequestDone(None) << sent(Basic.GetEmpty)
     assert len(play.frames) == 1_000

@@ -11,7 +11,8 @@ from tests.amqp_frontend.topology.conftest import Opener, Place
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.exchange import DestinationKind
-from arneb_amqp.server.methods import Methods, touched_by
+from arneb_amqp.server.context import NOBODY, ConnectionContext
+from arneb_amqp.server.methods import Methods
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_core.api.errors import CoreError
 
@@ -20,9 +21,9 @@ CONNECTIONS = 20
 
 async def perform(place: Place, owner: int, method: object) -> None:
     """As a connection has a method performed."""
-    touched = lambda: touched_by(place.vhost, method)  # type: ignore[arg-type]  # noqa: E731
-    async with place.topology.changing(touched):
-        await Methods(ConnectionId(owner)).perform(place.vhost, method)  # type: ignore[arg-type]
+    context = ConnectionContext(place.engine, place.topology, ConnectionId(owner), NOBODY)
+    context.open_vhost(place.vhost.name)
+    await Methods(context).perform(method)  # type: ignore[arg-type]
 
 
 async def all_at_once(place: Place, methods: list[object]) -> int:

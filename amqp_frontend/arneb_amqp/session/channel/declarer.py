@@ -16,7 +16,7 @@ from arneb_amqp.session.effects import Perform
 from arneb_amqp.session.events import QueueDeclared
 
 
-class Answering(Protocol):
+class MethodSender(Protocol):
     """Sends a method to the client, unless the channel is closing."""
 
     def __call__(self, kind: type[Command], **fields: object) -> None: ...
@@ -27,7 +27,7 @@ class Declarer:
 
     __slots__ = ("_context", "_last_queue", "_late", "_send")
 
-    def __init__(self, context: ChannelContext, send: Answering) -> None:
+    def __init__(self, context: ChannelContext, send: MethodSender) -> None:
         self._context = context
         self._send = send
         self._last_queue = ""

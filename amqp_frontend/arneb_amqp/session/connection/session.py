@@ -36,11 +36,11 @@ from arneb_amqp.session.discarded import Discarded
 from arneb_amqp.session.effect_queue import EffectQueue, Publishing
 from arneb_amqp.session.effects import Effect, Find, Token
 from arneb_amqp.session.events import (
-    Answered,
     Committed,
     ConsumerClosed,
     Event,
-    Refused,
+    RequestDone,
+    RequestFailed,
     ShortageChanged,
     Shutdown,
 )
@@ -132,12 +132,12 @@ class ConnectionSession(Lifecycle):
         match event:
             case Committed(token, error, refused):
                 self.committed(token, error, refused=refused)
-            case Answered(value):
+            case RequestDone(value):
                 waiting = self.waiting.popleft()
                 self.current = waiting.channel, waiting.method
                 waiting.then(value)
                 self._advance()
-            case Refused(error):
+            case RequestFailed(error):
                 waiting = self.waiting.popleft()
                 self.failed(waiting.channel, error.caused_by(waiting.method))
                 self._advance()

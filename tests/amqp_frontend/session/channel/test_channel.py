@@ -8,7 +8,7 @@ from tests.amqp_frontend.session.playbook import Playbook, client, connected, op
 
 from arneb_amqp.errors import not_found
 from arneb_amqp.session.effects import EndConnection, Leave, Perform
-from arneb_amqp.session.events import Answered, QueueDeclared, Refused
+from arneb_amqp.session.events import QueueDeclared, RequestDone, RequestFailed
 from arneb_amqp.wire.access import Access
 
 
@@ -19,14 +19,14 @@ def asked(play: Playbook) -> Any:
 def declared(play: Playbook, name: str = "q") -> Playbook:
     play >> client(Queue.Declare, queue=name)
     asked(play)
-    return play >> Answered(QueueDeclared(name, 3, 2)) << sent(Queue.DeclareOk, queue=name)
+    return play >> RequestDone(QueueDeclared(name, 3, 2)) << sent(Queue.DeclareOk, queue=name)
 
 
 def test_declare_ok_says_what_is_there() -> None:
     with opened() as play:
         play >> client(Queue.Declare, queue="q")
         assert asked(play).queue == "q"
-        play >> Answered(QueueDeclared("q", 3, 2))
+        play >> RequestDone(QueueDeclared("q", 3, 2))
         play << sent(Queue.DeclareOk, queue="q", message_count=3, consumer_count=2)
 
 
@@ -56,7 +56,7 @@ def test_an_empty_name_is_the_last_declared_queue(
     with declared(opened(), "last") as play:
         play >> command
         assert asked(play).queue == "last"
-        play >> Answered(value) << sent(ok, **fields)
+        play >> RequestDone(value) << sent(ok, **fields)
 
 
 def test_an_empty_key_with_an_empty_queue_is_its_name_too() -> None:
@@ -89,7 +89,7 @@ def test_exchange_methods_are_answered_unless_nobody_waits(
     with opened() as play:
         play >> client(kind, nowait=nowait, **fields)
         assert isinstance(asked(play), kind)
-        play >> Answered()
+        play >> RequestDone()
         if not nowait:
             play << sent(ok)
 
@@ -98,7 +98,7 @@ def test_a_refusal_closes_the_channel_and_names_the_method() -> None:
     with opened() as play:
         play >> client(Queue.Purge, queue="nope")
         asked(play)
-        play >> Refused(not_found("no queue 'nope' in vhost '/'"))
+        play >> RequestFailed(not_found("no queue 'nope' in vhost '/'"))
         text = "NOT_FOUND - no queue 'nope' in vhost '/'"
         play << sent(Channel.Close, reply_code=404, reply_text=text, class_id=50, method_id=30)
         play << Leave(())
@@ -108,7 +108,7 @@ def test_a_channel_that_is_closing_cannot_be_opened() -> None:
     with opened() as play:
         play >> client(Queue.Purge, queue="")
         play << sent(Channel.Close, reply_code=404) << Leave(())
-        play >> Answered() >> client(Channel.Open)
+        play >> RequestDone() >> client(Channel.Open)
         text = "CHANNEL_ERROR - second 'channel.open' seen"
         play << sent(Connection.Close, 0, reply_code=504, reply_text=text) << EndConnection()
 
@@ -117,7 +117,7 @@ def test_input_waits_while_a_request_is_not_answered() -> None:
     with opened() as play:
         play >> client(Queue.Declare, queue="a") >> client(Queue.Declare, queue="b")
         assert asked(play).queue == "a"
-        play >> Answered(QueueDeclared("a", 0, 0)) << sent(Queue.DeclareOk, queue="a")
+        play >> RequestDone(QueueDeclared("a", 0, 0)) << sent(Queue.DeclareOk, queue="a")
         assert asked(play).queue == "b"
 
 
@@ -156,5 +156,5 @@ def test_channels_are_numbered_by_the_client() -> None:
         opened(play, 5)
         close = client(Channel.Close, 5, reply_code=200, class_id=0, method_id=0)
         play >> close << Leave(())
-        play >> Answered() << sent(Channel.CloseOk, 5)
+        play >> RequestDone() << sent(Channel.CloseOk, 5)
         opened(play, 5)

@@ -9,7 +9,7 @@ from pamqp.commands import Basic, Channel
 from tests.amqp_frontend.session.playbook import Delivered, client, opened, run_of, sent
 
 from arneb_amqp.session.effects import Acknowledge, Consume, Leave, Reject, Release
-from arneb_amqp.session.events import Answered
+from arneb_amqp.session.events import RequestDone
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import Position, position
 from arneb_core.api.windows import Window
@@ -59,7 +59,7 @@ class ChannelMachine(RuleBasedStateMachine):
             self.play.session._channels[1].deliverer.prefetch = limit
             self.play >> client(Basic.Consume, queue="q", consumer_tag=f"c{id_}")
             self.windows[id_] = self.play.effect(Consume).windows
-            self.play >> Answered() << sent(Basic.ConsumeOk)
+            self.play >> RequestDone() << sent(Basic.ConsumeOk)
 
     def qos(self, count: int, *, is_global: bool) -> None:
         self.play >> client(Basic.Qos, prefetch_count=count, prefetch_size=0, global_=is_global)

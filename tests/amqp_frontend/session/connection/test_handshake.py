@@ -18,7 +18,7 @@ from tests.amqp_frontend.session.playbook import (
 
 from arneb_amqp.config import AmqpConfig, User
 from arneb_amqp.session.effects import Disconnect, EndConnection
-from arneb_amqp.session.events import Answered, Shutdown
+from arneb_amqp.session.events import RequestDone, Shutdown
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.wire.constants import PROTOCOL_HEADER
 from arneb_amqp.wire.tables import encode_table, longstr
@@ -71,7 +71,7 @@ def test_a_failed_login_is_told_to_those_who_understand_it(mechanism: str, respo
         play >> start_ok(mechanism, response)
         play << sent(Connection.Close, 0, reply_code=403, reply_text=words, class_id=0, method_id=0)
         play << EndConnection()
-        play >> Answered() >> client(Connection.CloseOk, 0)
+        play >> RequestDone() >> client(Connection.CloseOk, 0)
         play.effect(Disconnect)
 
 
@@ -203,7 +203,7 @@ def test_a_client_closes_and_nothing_is_left_undone() -> None:
     with connected() as play:
         play >> client(Connection.Close, 0, reply_code=200, class_id=0, method_id=0)
         play << EndConnection()
-        play >> Answered() << sent(Connection.CloseOk, 0)
+        play >> RequestDone() << sent(Connection.CloseOk, 0)
         assert play.effect(Disconnect).peer_first
 
 
@@ -212,7 +212,7 @@ def test_a_stop_is_told_and_waits_for_the_answer_only_so_long() -> None:
         play >> Shutdown()
         text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
         play << sent(Connection.Close, 0, reply_code=320, reply_text=text) << EndConnection()
-        play >> Answered() >> Tick(NOW + 4)
+        play >> RequestDone() >> Tick(NOW + 4)
         play >> Tick(NOW + 5)
         assert not play.effect(Disconnect).peer_first
 
@@ -220,7 +220,7 @@ def test_a_stop_is_told_and_waits_for_the_answer_only_so_long() -> None:
 def test_both_sides_may_close_at_once() -> None:
     with connected() as play:
         play >> Shutdown() << sent(Connection.Close, 0) << EndConnection()
-        play >> Answered()
+        play >> RequestDone()
         play >> client(Connection.Close, 0, reply_code=200, class_id=0, method_id=0)
         play << sent(Connection.CloseOk, 0)
         play >> client(Connection.CloseOk, 0)

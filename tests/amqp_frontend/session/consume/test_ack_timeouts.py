@@ -19,7 +19,7 @@ from arneb_amqp.config import AmqpConfig
 from arneb_amqp.session.consume.ack_timeouts import LOOK_S_MAX, Answers, look_s
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Get, Leave
-from arneb_amqp.session.events import Answered, Pulled
+from arneb_amqp.session.events import Pulled, RequestDone
 
 TIMEOUT_S = 100.0
 LOOK_S = look_s(TIMEOUT_S)
@@ -128,7 +128,7 @@ def test_each_queue_has_its_own_and_one_does_not_hide_another() -> None:
         (
             play
             >> client(Basic.Get, queue="other")
-            >> Answered(Pulled(run_of(5, 1), 0, ConsumerId(2)))
+            >> RequestDone(Pulled(run_of(5, 1), 0, ConsumerId(2)))
             << sent(Basic.GetOk)
         )
         play.effect(Get)

@@ -32,7 +32,7 @@ from arneb_amqp.session.effects import (
     Release,
     Wake,
 )
-from arneb_amqp.session.events import Answered, ConsumerClosed, Pulled, Refused
+from arneb_amqp.session.events import ConsumerClosed, Pulled, RequestDone, RequestFailed
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.tables import longstr
@@ -53,7 +53,7 @@ def consuming(play: Playbook | None = None, tag: str = "c", **fields: object) ->
     play = opened() if play is None else play
     play >> client(Basic.Consume, queue="q", consumer_tag=tag, **fields)
     play.effect(Consume)
-    return play >> Answered() << sent(Basic.ConsumeOk, consumer_tag=tag)
+    return play >> RequestDone() << sent(Basic.ConsumeOk, consumer_tag=tag)
 
 
 def acknowledged(consumer: int, *entries: int) -> Acknowledge:
@@ -188,7 +188,7 @@ def test_without_acks_nothing_is_kept_but_tags_go_on() -> None:
     with opened() as play:
         play >> client(Basic.Consume, queue="q", consumer_tag="c", no_ack=True)
         assert play.effect(Consume).no_ack
-        play >> Answered() << sent(Basic.ConsumeOk)
+        play >> RequestDone() << sent(Basic.ConsumeOk)
         delivered(play, 2)
         consuming(play, "d")
         play >> Delivered(2, run_of(5, 1)) << sent(Basic.Deliver, delivery_tag=3)
@@ -200,14 +200,14 @@ def test_deliveries_wait_for_the_answer_to_consume() -> None:
         play >> client(Basic.Consume, queue="q", consumer_tag="c")
         play.effect(Consume)
         play >> Delivered(1, run_of(0, 1))
-        play >> Answered() << sent(Basic.ConsumeOk) << sent(Basic.Deliver, delivery_tag=1)
+        play >> RequestDone() << sent(Basic.ConsumeOk) << sent(Basic.Deliver, delivery_tag=1)
 
 
 def test_a_consumer_gets_a_name_if_it_has_none() -> None:
     with opened() as play:
         play >> client(Basic.Consume, queue="q")
         assert play.effect(Consume).tag == "amq.ctag-name0"
-        play >> Answered() << sent(Basic.ConsumeOk, consumer_tag="amq.ctag-name0")
+        play >> RequestDone() << sent(Basic.ConsumeOk, consumer_tag="amq.ctag-name0")
 
 
 def test_a_tag_in_use_is_refused() -> None:
@@ -224,7 +224,7 @@ def test_answers_come_to_one_consumer_whatever_it_asks_for() -> None:
             arguments={"x-priority": longstr("x")},
         )  # fmt: skip
         assert play.effect(Consume).arguments == {}
-        play >> Answered() << sent(Basic.ConsumeOk, consumer_tag="r")
+        play >> RequestDone() << sent(Basic.ConsumeOk, consumer_tag="r")
         play >> client(Basic.Consume, queue=REPLY_TO, consumer_tag="r", no_ack=True)
         text = "PRECONDITION_FAILED - reply consumer already set"
         play << sent(Channel.Close, reply_code=406, reply_text=text) << Leave((FIRST,))
@@ -234,7 +234,7 @@ def test_a_refused_consumer_leaves_nothing() -> None:
     with opened() as play:
         play >> client(Basic.Consume, queue="q", consumer_tag="c")
         play.effect(Consume)
-        play >> Refused(access_refused("queue 'q' in vhost '/' in exclusive use"))
+        play >> RequestFailed(access_refused("queue 'q' in vhost '/' in exclusive use"))
         play << sent(Channel.Close, reply_code=403, class_id=60, method_id=20) << Leave((FIRST,))
         play >> Delivered(1, run_of(0, 1))
 
@@ -243,7 +243,7 @@ def test_cancelling_gives_nothing_back() -> None:
     """What was delivered before can still be answered after cancel-ok."""
     with delivered(consuming(), 1) as play:
         play >> client(Basic.Cancel, consumer_tag="c") << Cancel(FIRST)
-        play >> Answered() << sent(Basic.CancelOk, consumer_tag="c")
+        play >> RequestDone() << sent(Basic.CancelOk, consumer_tag="c")
         play >> Delivered(1, run_of(1, 1))
         play >> client(Basic.Ack, delivery_tag=1) << acknowledged(1, 0)
 
@@ -257,10 +257,10 @@ def test_nowait_is_not_answered() -> None:
     with opened() as play:
         play >> client(Basic.Consume, queue="q", consumer_tag="c", nowait=True)
         play.effect(Consume)
-        play >> Answered()
+        play >> RequestDone()
         delivered(play, 1)
         play >> client(Basic.Cancel, consumer_tag="c", nowait=True) << Cancel(FIRST)
-        play >> Answered()
+        play >> RequestDone()
 
 
 def test_the_client_is_told_when_a_queue_goes() -> None:
@@ -275,7 +275,7 @@ def test_what_a_queue_delivered_before_it_went_fills_the_prefetch_until_it_is_an
     with delivered(consuming(), 3) as play:
         play >> client(Basic.Consume, queue="r", consumer_tag="d")
         window = play.effect(Consume).windows[-1]
-        play >> Answered() << sent(Basic.ConsumeOk, consumer_tag="d")
+        play >> RequestDone() << sent(Basic.ConsumeOk, consumer_tag="d")
         assert window.in_flight == 0, "the core counts what is there"
         play >> ConsumerClosed(FIRST) << sent(Basic.Cancel, consumer_tag="c", nowait=True)
         play >> ConsumerClosed(FIRST)
@@ -292,7 +292,7 @@ def test_who_deletes_a_queue_is_told_of_its_consumers_last() -> None:
         play >> client(Queue.Delete, queue="q")
         play.effect(Perform)
         play >> ConsumerClosed(FIRST)
-        play >> Answered(3) << sent(Queue.DeleteOk, message_count=3)
+        play >> RequestDone(3) << sent(Queue.DeleteOk, message_count=3)
         play << sent(Basic.Cancel, consumer_tag="c", nowait=True)
         consuming(play)
 
@@ -302,14 +302,14 @@ def test_closing_a_channel_leaves_with_all_that_is_held() -> None:
         consuming(play, "d")
         close = client(Channel.Close, reply_code=200, class_id=0, method_id=0)
         play >> close << Leave((FIRST, ConsumerId(2)))
-        play >> Answered() << sent(Channel.CloseOk)
+        play >> RequestDone() << sent(Channel.CloseOk)
         opened(play)
 
 
 def test_a_closing_channel_hears_only_the_answer() -> None:
     with opened() as play:
         play >> client(Basic.Ack, delivery_tag=9) << sent(Channel.Close) << Leave(())
-        play >> Answered()
+        play >> RequestDone()
         play >> client(Basic.Ack, delivery_tag=9)
         play >> client(Basic.Consume, queue="q")
         play >> client(Channel.Close, reply_code=200, class_id=0, method_id=0)
@@ -324,7 +324,7 @@ def test_a_closing_channel_hears_only_the_answer() -> None:
 def windows(play: Playbook, tag: str) -> tuple[int, ...]:
     play >> client(Basic.Consume, queue="q", consumer_tag=tag)
     consume: Consume = play.effect(Consume)
-    play >> Answered() << sent(Basic.ConsumeOk)
+    play >> RequestDone() << sent(Basic.ConsumeOk)
     return tuple(window.limit for window in consume.windows)
 
 
@@ -346,7 +346,7 @@ def test_global_prefetch_is_shared_by_the_channel() -> None:
     with opened() as play:
         play >> client(Basic.Consume, queue="q", consumer_tag="a")
         shared = play.effect(Consume).windows[-1]
-        play >> Answered() << sent(Basic.ConsumeOk)
+        play >> RequestDone() << sent(Basic.ConsumeOk)
         qos(play, 7, shared=True)
         assert shared.limit == 7
         assert windows(play, "b") == (0, 7)
@@ -371,18 +371,18 @@ def test_prefetch_in_bytes_is_not_implemented() -> None:
 def test_get_takes_one_message() -> None:
     with opened() as play:
         play >> client(Basic.Get, queue="q") << Get(FIRST, "q", no_ack=False)
-        play >> Answered(Pulled(run_of(0, 1, b"hello"), 41, FIRST))
+        play >> RequestDone(Pulled(run_of(0, 1, b"hello"), 41, FIRST))
         play << sent(Basic.GetOk, delivery_tag=1, message_count=41, redelivered=False)
         assert play.contents[-1] == b"hello"
         play >> client(Basic.Get, queue="q") << Get(FIRST, "q", no_ack=False)
-        play >> Answered(None) << sent(Basic.GetEmpty)
+        play >> RequestDone(None) << sent(Basic.GetEmpty)
         play >> client(Basic.Ack, delivery_tag=1) << acknowledged(1, 0)
 
 
 def test_get_without_acks_owes_nothing() -> None:
     with opened() as play:
         play >> client(Basic.Get, queue="q", no_ack=True) << Get(FIRST, "q", no_ack=True)
-        play >> Answered(Pulled(run_of(0, 1), 0, FIRST)) << sent(Basic.GetOk, delivery_tag=1)
+        play >> RequestDone(Pulled(run_of(0, 1), 0, FIRST)) << sent(Basic.GetOk, delivery_tag=1)
         play >> client(Basic.Ack, delivery_tag=1)
         play << sent(Channel.Close, reply_code=406) << Leave((FIRST,))
 
@@ -390,7 +390,7 @@ def test_get_without_acks_owes_nothing() -> None:
 def test_get_of_a_missing_queue_closes_the_channel() -> None:
     with opened() as play:
         play >> client(Basic.Get, queue="nope") << Get(FIRST, "nope", no_ack=False)
-        play >> Refused(not_found("no queue 'nope' in vhost '/'"))
+        play >> RequestFailed(not_found("no queue 'nope' in vhost '/'"))
         play << sent(Channel.Close, reply_code=404, class_id=60, method_id=70) << Leave((FIRST,))
 
 
@@ -475,7 +475,7 @@ def test_get_takes_one_message_of_a_batch() -> None:
         play >> client(Basic.Get, queue="q") << Get(FIRST, "q", no_ack=False)
         place = places(0)[0]
         run = Deliveries([place], [batch(b"a", b"b")], masks={place: 0b10})
-        play >> Answered(Pulled(run, 0, FIRST)) << sent(Basic.GetOk)
+        play >> RequestDone(Pulled(run, 0, FIRST)) << sent(Basic.GetOk)
         assert play.contents[-1] == b"b"
         play >> client(Basic.Ack, delivery_tag=1)
         play << Acknowledge(Settled(FIRST, [], {place: 0b10}))

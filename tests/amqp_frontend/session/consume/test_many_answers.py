@@ -5,12 +5,12 @@ from pamqp.commands import Basic, Channel
 from tests.amqp_frontend.session.playbook import Playbook, client, opened, run_of, sent
 from tests.counting import calls_of
 
-from arneb_amqp.server.effects import PLACES_PER_TURN, in_pieces
+from arneb_amqp.server.effects import POSITIONS_PER_TURN, in_pieces
 from arneb_amqp.session.consume.deliverer import ANSWERS_PER_TURN
 from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.session.discarded import SHED_PER_TURN
 from arneb_amqp.session.effects import Acknowledge, Leave, Reject, Release
-from arneb_amqp.session.events import Answered
+from arneb_amqp.session.events import RequestDone
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
 from arneb_core.api.position import Position, position
@@ -26,7 +26,7 @@ def with_unanswered(count: int) -> Playbook:
     play = opened()
     play >> client(Basic.Consume, queue="q", consumer_tag="t")
     play.effects.clear()
-    play >> Answered(None) << sent(Basic.ConsumeOk, consumer_tag="t")
+    play >> RequestDone(None) << sent(Basic.ConsumeOk, consumer_tag="t")
     for first in range(0, count, 20_000):
         play.session.deliver(ConsumerId(1), run_of(first, min(20_000, count - first)))
     play.session.output.take()
@@ -101,12 +101,12 @@ def test_all_does_not_mean_what_comes_later(requeue: bool | None) -> None:
 
 @pytest.mark.parametrize("kind", [Acknowledge, Reject, Release])
 def test_what_the_core_is_told_comes_in_pieces(kind: type[Release]) -> None:
-    count = 2 * PLACES_PER_TURN + 5
+    count = 2 * POSITIONS_PER_TURN + 5
     masks = {position(2, 1): 3}
     found = list(in_pieces(kind(Settled(ConsumerId(7), places(0, count), masks))))
     assert all(isinstance(each, kind) for each in found)
     assert {each.settled.consumer for each in found} == {7}
-    assert max(len(each.settled.places) for each in found) == PLACES_PER_TURN
+    assert max(len(each.settled.places) for each in found) == POSITIONS_PER_TURN
     assert [place for each in found for place in each.settled.places] == places(0, count)
     assert found[-1].settled.masks == masks
 

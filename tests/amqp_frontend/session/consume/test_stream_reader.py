@@ -10,7 +10,7 @@ from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.session.consume.stream_reader import FILTER_VALUE, StreamReader
 from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.session.effects import Acknowledge, Consume
-from arneb_amqp.session.events import Answered
+from arneb_amqp.session.events import RequestDone
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, encode_properties
@@ -35,7 +35,7 @@ def entry(value: str | None) -> bytes:
 def reading(play: Playbook, wanted: StreamFilter) -> Playbook:
     play >> client(Basic.Consume, queue="q", consumer_tag="c")
     play.effect(Consume)
-    return play >> Answered(wanted) << sent(Basic.ConsumeOk, consumer_tag="c")
+    return play >> RequestDone(wanted) << sent(Basic.ConsumeOk, consumer_tag="c")
 
 
 def run(first: int, *values: str | None, offset: int = 0) -> Deliveries:
@@ -121,7 +121,7 @@ def test_consumers_of_other_queues_on_the_channel_are_not_concerned() -> None:
         reading(play, StreamFilter(WORDS))
         play >> client(Basic.Consume, queue="r", consumer_tag="d")
         play.effect(Consume)
-        play >> Answered() << sent(Basic.ConsumeOk)
+        play >> RequestDone() << sent(Basic.ConsumeOk)
         play >> Delivered(2, run_of(0, 1)) << sent(Basic.Deliver)
         play >> client(Basic.Nack, delivery_tag=1, requeue=True)
         play.effect(object)

@@ -22,7 +22,7 @@ from arneb_amqp.routing.reply_to import REPLY_TO
 from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.routes import ROUTE_TARGETS_MAX, Routes
 from arneb_amqp.session.effects import Acknowledge, Append, Commit, EndConnection, Leave, Release
-from arneb_amqp.session.events import Answered, Committed, QueueDeclared, Refused
+from arneb_amqp.session.events import Committed, QueueDeclared, RequestDone, RequestFailed
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.route import join_route
@@ -298,7 +298,7 @@ def test_nothing_of_a_transaction_happens_before_its_commit() -> None:
         play >> client(Tx.Commit) << sent(Basic.Return, reply_code=312)
         commit = play.effect(Commit)
         assert [(queues, len(entries)) for queues, entries in commit.appends] == [(("q",), 2)]
-        play >> Answered() << sent(Tx.CommitOk)
+        play >> RequestDone() << sent(Tx.CommitOk)
 
 
 def test_the_time_of_a_message_begins_when_it_is_committed() -> None:
@@ -307,7 +307,7 @@ def test_the_time_of_a_message_begins_when_it_is_committed() -> None:
         later = play.later_ms = NOW_MS + 300
         play >> client(Tx.Commit)
         assert play.effect(Commit).published_ms == later
-        play >> Answered() << sent(Tx.CommitOk)
+        play >> RequestDone() << sent(Tx.CommitOk)
 
 
 def test_a_rollback_forgets_publishes_and_takes_answers_back() -> None:
@@ -331,7 +331,7 @@ def test_rejected_messages_go_back_when_the_transaction_is_committed() -> None:
         play >> client(Basic.Nack, delivery_tag=1, multiple=False, requeue=True)
         play >> client(Tx.Commit)
         play.effect(Commit)
-        play >> Answered() << sent(Tx.CommitOk)
+        play >> RequestDone() << sent(Tx.CommitOk)
         play.effect(Release)
 
 
@@ -339,7 +339,7 @@ def test_a_commit_that_fails_closes_the_channel() -> None:
     with transactional() as play:
         play >> publishes(b"a") >> client(Tx.Commit)
         play.effect(Commit)
-        play >> Refused(precondition_failed("the disk is full"))
+        play >> RequestFailed(precondition_failed("the disk is full"))
         play << sent(Channel.Close, reply_code=406, class_id=90, method_id=20) << Leave(())
 
 
@@ -408,11 +408,11 @@ def test_declaring_a_queue_between_two_publishes_changes_where_they_go() -> None
         play.vhost.router.add_queue("new")
         play >> publishes(b"b", key="new")
         assert not play.effects, "input waits for the answer"
-        play >> Answered(QueueDeclared("new", 0, 0)) << sent(Queue.DeclareOk, queue="new")
+        play >> RequestDone(QueueDeclared("new", 0, 0)) << sent(Queue.DeclareOk, queue="new")
         assert play.appended().queues == ("new",)
 
 
 def consume(play: Playbook, tag: str = "c", **fields: object) -> None:
     play >> client(Basic.Consume, queue="q", consumer_tag=tag, **fields)
     play.effects.clear()
-    play >> Answered() << sent(Basic.ConsumeOk, consumer_tag=tag)
+    play >> RequestDone() << sent(Basic.ConsumeOk, consumer_tag=tag)

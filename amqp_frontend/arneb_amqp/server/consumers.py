@@ -1,0 +1,250 @@
+"""Consumers: what one connection consumes from, and what it answers.
+
+The rule: effects name consumers by number; only here it is known which attachments they have. What
+cannot be found any more (a queue deleted meanwhile, a consumer that the core has closed) is passed
+over, because then there is nothing left to do.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from arneb_amqp.routing.reply_to import is_reply_queue
+from arneb_amqp.routing.stream_filter import StreamFilter
+from arneb_amqp.server.context import ConnectionContext, CoreEvents
+from arneb_amqp.session.deliveries import ConsumerId, Settled, attached_again, consumer_of
+from arneb_amqp.session.effects import Cancel, Consume, Get
+from arneb_amqp.session.events import Pulled
+from arneb_amqp.topology.footprint import of_queue
+from arneb_amqp.topology.queues.attachments import Attachment, Consumption, give_back
+from arneb_amqp.topology.queues.delivery_counts import counted
+from arneb_amqp.topology.queues.options import QueueType
+from arneb_core.api.consumers import Consumer
+from arneb_core.api.deliveries import Deliveries
+
+
+class Consumers:
+    """The attachments of one connection's consumers.
+
+    Invariant: ``_leaving`` are those of ``attached`` that were cancelled with deliveries
+    unanswered; they are detached when the last answer comes.
+    """
+
+    def __init__(self, context: ConnectionContext) -> None:
+        self._context = context
+        self.attached: dict[ConsumerId, Attachment] = {}
+        """While there are any, deliveries may come."""
+        self._leaving: set[ConsumerId] = set()
+        self._consumes: dict[ConsumerId, Consume] = {}
+        self._last_ids: dict[ConsumerId, ConsumerId] = {}
+        """The id of each consumer's last attachment, by that of its first."""
+        self.writable = True
+
+    def __repr__(self) -> str:
+        return f"<Consumers of {self._context!r}, {len(self.attached)} attached>"
+
+    # Answers.
+
+    def acknowledge(self, settled: Settled) -> None:
+        """Hand acknowledgements to the core."""
+        attachment = self.attached.get(settled.consumer)
+        if attachment is None:
+            return
+        if settled.places:
+            attachment.consumer.acknowledge(settled.places)
+        for place, mask in settled.masks.items():
+            attachment.consumer.acknowledge_messages(place, mask)
+        if settled.consumer in self._leaving:
+            self._end_if_answered(settled.consumer, attachment)
+
+    def reject(self, settled: Settled) -> None:
+        """Hand messages that nobody wants to the core."""
+        attachment = self.attached.get(settled.consumer)
+        if attachment is None:
+            return
+        attachment.consumer.reject(settled.places, settled.masks or None)
+        if settled.consumer in self._leaving:
+            self._end_if_answered(settled.consumer, attachment)
+
+    def release(self, settled: Settled) -> None:
+        """Give messages back to their queue."""
+        attachment = self.attached.get(settled.consumer)
+        if attachment is None:
+            return
+        attachment.consumer.release(
+            [*settled.places, *settled.masks], count=True, masks=settled.masks or None
+        )
+        if settled.consumer in self._leaving:
+            self._end_if_answered(settled.consumer, attachment)
+
+    def present(self, answers: Iterable[Settled]) -> list[tuple[Consumer, Settled]]:
+        """Those of ``answers`` that somebody still waits for, with who that is."""
+        return [
+            (self.attached[each.consumer].consumer, each)
+            for each in answers
+            if each.consumer in self.attached
+        ]
+
+    def answered(self, answers: Iterable[tuple[Consumer, Settled]]) -> None:
+        """What :meth:`present` found was acknowledged in a transaction."""
+        for id_ in {each.consumer for _, each in answers} & self._leaving:
+            self._end_if_answered(id_, self.attached[id_])
+
+    # Deliveries.
+
+    def wake(self, consumers: Iterable[ConsumerId]) -> None:
+        """Have the dispatcher look at these consumers again."""
+        for consumer in consumers:
+            attachment = self.attached.get(self._last_ids.get(consumer, consumer))
+            if attachment is not None:
+                attachment.consumer.wake()
+
+    def set_writable(self, writable: bool) -> None:
+        """Let all consumers be assigned messages, or none."""
+        if writable == self.writable:
+            return
+        self.writable = writable
+        for attachment in self.attached.values():
+            if attachment.counted:
+                attachment.consumer.writable = writable
+                if writable:
+                    attachment.consumer.wake()
+
+    def closed(self, id_: ConsumerId) -> None:
+        """The core has detached a consumer."""
+        attachment = self.attached.pop(id_, None)
+        self._leaving.discard(id_)
+        if attachment is not None:
+            attachment.queue.closed(attachment.consumer, exclusive=attachment.exclusive)
+
+    # Coming and going.
+
+    async def consume(self, request: Consume) -> StreamFilter | None:
+        """Attach a consumer; what it sees, if its queue is a stream. Raises RabbitMQ's errors."""
+        filter_ = await self._attach(request)
+        self._consumes[request.consumer] = request
+        return filter_
+
+    async def reattach(self, id_: ConsumerId) -> None:
+        """Attach a consumer again that a seek has detached, unless it was cancelled meanwhile.
+
+        Raises :class:`~arneb_core.api.errors.SubscriptionFenced` while the seek is under way.
+        """
+        consumer = consumer_of(id_)
+        request = self._consumes.get(consumer)
+        if request is None:
+            return
+        await self._attach(request)
+        if consumer not in self._consumes:
+            await self.leave((consumer,))
+
+    async def cancel(self, request: Cancel) -> None:
+        """Deliver nothing more to a consumer."""
+        self._consumes.pop(request.consumer, None)
+        id_ = self._last_ids.pop(request.consumer, request.consumer)
+        attachment = self.attached.get(id_)
+        if attachment is None:
+            return
+        async with self._context.topology.changing(attachment.touched_by_leaving):
+            if await self._context.vhost.attachments.cancel(attachment):
+                self.attached.pop(id_, None)
+            elif id_ in self.attached:
+                self._leaving.add(id_)
+
+    async def get(self, request: Get) -> Pulled | None:
+        """Pull one message; None when there is none. Raises RabbitMQ's errors."""
+        id_ = self._last_ids.get(request.consumer, request.consumer)
+        attachment = self.attached.get(id_)
+        if attachment is None:
+            attachment, id_ = await self._attach_getter(request)
+        run = await attachment.consumer.pull()
+        if run is None:
+            return None
+        if attachment.queue.type is QueueType.QUORUM:
+            run = counted(run, always=True)
+        return Pulled(run, attachment.queue.message_count, id_)
+
+    async def leave(self, consumers: Sequence[ConsumerId]) -> None:
+        """Detach these consumers; what they hold goes back."""
+        last = [self._last_ids.pop(id_, id_) for id_ in consumers]
+        for id_ in consumers:
+            self._consumes.pop(id_, None)
+        present = [id_ for id_ in dict.fromkeys([*last, *consumers]) if id_ in self.attached]
+        if not present:
+            return
+        await give_back(map(self.attached.get, present))
+        async with self._context.topology.changing():
+            for id_ in present:
+                attachment = self.attached.pop(id_, None)
+                self._leaving.discard(id_)
+                if attachment is not None:
+                    await self._context.vhost.attachments.detach(attachment)
+
+    async def leave_all(self) -> None:
+        """The connection is over. Idempotent."""
+        self._consumes.clear()
+        self._last_ids.clear()
+        await self.leave(tuple(self.attached))
+
+    async def _attach(self, request: Consume) -> StreamFilter | None:
+        wanted = Consumption(
+            request.queue,
+            request.tag,
+            request.no_ack,
+            request.exclusive,
+            request.arguments,
+            request.windows,
+        )
+        id_, context = self._next_id(request.consumer), self._context
+        sink, vhost = ConsumerSink(context.events, id_), context.vhost
+        async with context.topology.changing(lambda: of_queue(vhost.name, request.queue)):
+            if is_reply_queue(request.queue):
+                await vhost.queues.make_reply_queue(request.queue)
+            attachment = await vhost.attachments.attach(wanted, context.owner, sink)
+        attachment.consumer.writable = self.writable
+        self.attached[id_] = attachment
+        self._last_ids[request.consumer] = id_
+        return attachment.stream_filter
+
+    async def _attach_getter(self, request: Get) -> tuple[Attachment, ConsumerId]:
+        id_, context = self._next_id(request.consumer), self._context
+        sink, vhost = ConsumerSink(context.events, id_), context.vhost
+        async with context.topology.changing(lambda: of_queue(vhost.name, request.queue)):
+            attachment = await vhost.attachments.attach_getter(
+                request.queue, context.owner, sink, no_ack=request.no_ack
+            )
+        self.attached[id_] = attachment
+        self._last_ids[request.consumer] = id_
+        return attachment, id_
+
+    def _next_id(self, consumer: ConsumerId) -> ConsumerId:
+        """The id of an attachment that is about to be made."""
+        last = self._last_ids.get(consumer)
+        return consumer if last is None else attached_again(last)
+
+    def _end_if_answered(self, id_: ConsumerId, attachment: Attachment) -> None:
+        if not attachment.consumer.in_flight:
+            self._leaving.discard(id_)
+            del self.attached[id_]
+            attachment.consumer.detach()
+            attachment.queue.unseen.discard(attachment.consumer)
+
+
+class ConsumerSink:
+    """One consumer's deliveries on their way to the connection."""
+
+    __slots__ = ("_consumer", "_events")
+
+    def __init__(self, events: CoreEvents, consumer: ConsumerId) -> None:
+        self._events = events
+        self._consumer = consumer
+
+    def __repr__(self) -> str:
+        return f"<ConsumerSink {self._consumer}>"
+
+    def deliver(self, run: Deliveries) -> None:
+        self._events.delivered(self._consumer, run)
+
+    def active_changed(self, active: bool) -> None:
+        """Nobody asks."""
+
+    def closed_by_core(self, reason: str) -> None:
+        self._events.consumer_closed(self._consumer, reason)

@@ -1,0 +1,154 @@
+"""Publishes: what one connection puts into queues, in runs and in transactions.
+
+The rule: effects name queues, and only here it is looked up which topics they have. A queue that
+was deleted meanwhile is passed over. A message for a queue that refuses what is too much is asked
+for alone, so that its publisher gets an answer of its own; what other queues take of it they keep,
+whatever the full one says, as in RabbitMQ.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import trio
+
+from arneb_amqp.server.context import ConnectionContext
+from arneb_amqp.server.core_errors import in_amqp
+from arneb_amqp.server.stamping import pieces, stamp
+from arneb_amqp.session.deliveries import Settled
+from arneb_amqp.session.effects import Append, Commit, Token
+from arneb_amqp.topology.overflow import Admission
+from arneb_amqp.topology.queues.queues import Queues
+from arneb_core.api.callbacks import Done
+from arneb_core.api.consumers import Consumer
+from arneb_core.api.core import Unit
+from arneb_core.api.errors import CommitFailed
+from arneb_core.api.waiting import durable
+
+
+class Publishes:
+    """What one connection publishes, on its way to the core."""
+
+    def __init__(self, context: ConnectionContext) -> None:
+        self._context = context
+        self._core = context.core
+
+    def __repr__(self) -> str:
+        return f"<Publishes of {self._context!r}>"
+
+    def append(self, effect: Append) -> None:
+        """Hand a run to the core."""
+        token, vhost = effect.token, self._context.vhost
+        if effect.delayed_by:
+            self._delay(effect)
+            return
+        if vhost.refuses(effect.queues):
+            self._admit(effect)
+            return
+        queues = vhost.queues
+        topics = [queues.topic(name) for name in effect.queues]
+        present = [topic for topic in topics if topic is not None]
+        if effect.expiring:
+            queues.expect_expiry(effect.queues)
+        if len(present) < len(topics) and any(map(queues.lost, effect.queues)):
+            self._context.events.committed(token, None, refused=True)
+        elif not present:
+            self._context.events.committed(token, None)
+        elif len(present) == 1:
+            # One entry is one message here, and saying so saves the core a look into each.
+            self._core.append(
+                present[0],
+                effect.entries,
+                lambda error, _: self._done(token, error),
+                len(effect.entries),
+                passes_over_gone=True,
+            )
+        else:
+            appends = [(topic, effect.entries) for topic in present]
+            unit = Unit(appends, passes_over_gone=True, has_batches=False)
+            self._core.commit(unit, lambda error: self._done(token, error))
+
+    async def commit(self, request: Commit, acks: Sequence[tuple[Consumer, Settled]]) -> bool:
+        """Carry out a transaction, ``acks`` and all: whether every queue took its part of it. One
+        that refuses may have been full."""
+        vhost = self._context.vhost
+        for names in await stamp(request):
+            vhost.queues.expect_expiry(names)
+        admission = Admission()
+        admitted = True
+        try:
+            for queues, entries in request.appends:
+                for piece in pieces(entries):
+                    admitted &= _admit_all(queues, piece, vhost.queues, admission)
+                    if piece is not entries:
+                        await trio.lowlevel.checkpoint()
+            unit = Unit(list(admission.close().items()), passes_over_gone=True)
+            for exchanges, entries in request.delayed:
+                topics = map(vhost.delayed_exchanges.topic, exchanges)
+                unit.appends += [(topic, entries) for topic in topics if topic is not None]
+            for consumer, settled in acks:
+                unit.acks.append((consumer, settled.places))
+                unit.parts.append((consumer, settled.masks))
+
+            def begin(done: Done) -> None:
+                if self._core.commit(unit, done):
+                    admission.over()
+
+            await durable(begin)
+        finally:
+            admission.over()
+        return admitted
+
+    def _admit(self, effect: Append) -> None:
+        """Append the one message of ``effect`` where there is room for it."""
+        (entry,) = effect.entries
+        queues, admission = self._context.vhost.queues, Admission()
+        refused = not _admit_all(effect.queues, [entry], queues, admission)
+        appends = admission.close()
+        if effect.expiring:
+            for topic in appends:
+                self._core.expect_expiry(topic)
+        unit = Unit(list(appends.items()), passes_over_gone=True, has_batches=False)
+        self._commit_admitted(effect.token, unit, admission, refused=refused)
+
+    def _delay(self, effect: Append) -> None:
+        """Hand what exchanges delay to the core, and what other queues get of it at once."""
+        vhost, admission = self._context.vhost, Admission()
+        refused = not _admit_all(effect.queues, effect.entries, vhost.queues, admission)
+        unit = Unit(list(admission.close().items()), passes_over_gone=True)
+        if effect.expiring:
+            vhost.queues.expect_expiry(effect.queues)
+        for exchange in effect.delayed_by:
+            if (topic := vhost.delayed_exchanges.topic(exchange)) is not None:
+                unit.appends.append((topic, effect.delayed))
+        self._commit_admitted(effect.token, unit, admission, refused=refused)
+
+    def _commit_admitted(
+        self, token: Token, unit: Unit, admission: Admission, *, refused: bool
+    ) -> None:
+        def done(error: CommitFailed | None) -> None:
+            admission.over()
+            failure = None if error is None else in_amqp(error)
+            self._context.events.committed(token, failure, refused=refused)
+
+        if self._core.commit(unit, done):
+            admission.over()
+
+    def _done(self, token: Token, error: CommitFailed | None) -> None:
+        self._context.events.committed(token, None if error is None else in_amqp(error))
+
+
+def _admit_all(
+    names: Iterable[str], entries: Sequence[bytes], queues: Queues, admission: Admission
+) -> bool:
+    """Let ``entries`` into the queues of these names, where there is room: whether there was. A
+    queue that was deleted has room for everything, unless it lost its topic by another door."""
+    admitted = True
+    for name in names:
+        overflow = queues.refusing.get(name)
+        if overflow is not None:
+            for entry in entries:
+                admitted &= admission.offer(overflow, entry)
+        elif (topic := queues.topic(name)) is not None:
+            admission.appends.setdefault(topic, []).extend(entries)
+        else:
+            admitted &= not queues.lost(name)
+    return admitted
