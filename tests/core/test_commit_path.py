@@ -122,8 +122,9 @@ async def test_what_waits_when_the_engine_breaks_is_told_that_it_is_not_durable(
             await publish(engine, "t", [b"before"])
             await quiet(engine)
             faulty.hold()
-            engine.commit(Unit([(topic, [make_entry(b"during")])]), Outcome())
-            await trio.testing.wait_all_tasks_blocked()
+            for _ in range(engine.commits_at_once):
+                engine.commit(Unit([(topic, [make_entry(b"during")])]), Outcome())
+                await trio.testing.wait_all_tasks_blocked()
             engine.commit(Unit([(topic, [make_entry(b"waits")])]), waiting)
             consumer.acknowledge(sink.positions, receipt)  # type: ignore[attr-defined]
             once(monkeypatch, PlannedCommit, "stored")
@@ -132,7 +133,9 @@ async def test_what_waits_when_the_engine_breaks_is_told_that_it_is_not_durable(
     for outcome in (waiting, receipt):
         [error] = outcome.calls
         assert isinstance(error, StoreFailed)
-    assert await bodies_after_a_start(path) == [b"before", b"during"]
+    first, *rest = await bodies_after_a_start(path)
+    assert first == b"before"
+    assert set(rest) == {b"during"}
 
 
 async def test_an_append_that_cannot_be_placed_costs_its_commit_and_nothing_else(

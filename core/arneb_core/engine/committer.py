@@ -3,8 +3,8 @@
 The rule: as many commits are under way as the commit log takes at once, which is one where a disk
 makes them; what arrives meanwhile is the next one. No timer makes anybody wait: the batch is what
 came during the last flush. Each commit is planned behind those under way, and they end in their
-order; one that is not stored ends all behind it, so a failed commit leaves neither a gap nor a
-trace. An error of ours on the way is a :mod:`.breakage`.
+order. One that is not stored ends all behind it, and what was in those is planned anew; so a failed
+commit leaves neither a gap nor a trace. An error of ours on the way is a :mod:`.breakage`.
 """
 
 import logging
@@ -144,7 +144,9 @@ class Committer:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits and nothing is under way."""
+        """Nothing waits and nothing is under way, or nothing ever comes of it."""
+        if self.breakage.error is not None:
+            return True
         return not (self._under_way or self._waiting or self._must_trim or self._settle_due)
 
     def stop(self) -> None:
@@ -183,7 +185,8 @@ class Committer:
         except Exception as error:
             logger.exception("unexpected error while preparing a commit")
             failed = StoreFailed(f"unexpected {type(error).__name__} while planning: {error}")
-            self._take_back([commit], failed)
+            self._take_back([commit])
+            self._tell(commit, failed)
             return None
         for request in commit.requests:
             if request.acks or request.puts or request.prefixes or request.trims or request.shared:
@@ -284,30 +287,37 @@ class Committer:
 
     def _not_stored(self, error: CommitFailed) -> None:
         """The oldest commit under way did not become durable, nor did any behind it."""
+        self.full = isinstance(error, StoreFull)
         commits = list(self._under_way)
         self._under_way.clear()
-        self._take_back(commits, error)
+        self._take_back(commits)
         if isinstance(error, LeadershipLost):
             self.breakage.fenced(error)
             self._leadership_lost()
+        self._tell(commits[0], error)
 
-    def _take_back(self, commits: Sequence[PlannedCommit], error: CommitFailed) -> None:
-        """Nothing of ``commits``, which are those planned last, is durable."""
-        self.failures_total += len(commits)
-        self.full = isinstance(error, StoreFull)
+    def _take_back(self, commits: Sequence[PlannedCommit]) -> None:
+        """None of ``commits``, which are those planned last, is durable. What is in any but the
+        first was only planned on what did not come to be: it waits again, before all others."""
         self._trims_left = False  # the next commit that is stored says so again
         # Only a commit with requests sends the cursors ahead, so that a cursor commit which
         # fails as well cannot keep the requests waiting for ever.
-        self._cursors_first = any(each.requests for each in commits)
+        self._cursors_first = bool(commits[0].requests)
         self._one_by_one = True
         for commit in reversed(commits):
-            self.waiting_bytes -= commit.size
             commit.take_back()
             self._dirty.update(dict.fromkeys(commit.unwritten))
             for topic, at_once in commit.trim_due.items():
                 self._trim_due[topic] = at_once or self._trim_due.get(topic, False)
-        for commit in commits:
-            commit.tell(error)
+        for commit in reversed(commits[1:]):
+            self._waiting.extendleft(reversed(commit.requests))
+            self._receipts[:0] = commit.receipts
+
+    def _tell(self, commit: PlannedCommit, error: CommitFailed) -> None:
+        """Say that nothing of ``commit`` is durable, nor will be."""
+        self.failures_total += 1
+        self.waiting_bytes -= commit.size
+        commit.tell(error)
         self._let_go_on()
 
     def _refuse_waiting(self) -> None:
@@ -320,8 +330,7 @@ class Committer:
             request.fail(error)
         for done in receipts:
             call(done, error)
-        if self._room and not self.crowded:
-            self._room.unpark_all()
+        self._let_go_on()
 
     def _let_go_on(self) -> None:
         """Wake who waited for room, or for the end."""

@@ -265,6 +265,11 @@ class Engine:
         self._upkeep.room_is_short = Resource.DISK in short
 
     @property
+    def commits_at_once(self) -> int:
+        """How many commits may be under way together."""
+        return self._log.depth
+
+    @property
     def is_quiet(self) -> bool:
         """No commit is under way, nothing waits for one, and nothing is to be dispatched."""
         reading = self.reader.requests_open
@@ -480,7 +485,7 @@ async def open_engine(
     *,
     store: Store | None = None,
     committing: CommittingStore | None = None,
-    commit_log: MakeLog = LocalCommitLog,
+    commit_log: MakeLog | None = None,
     now_ms: Callable[[], int] = wall_clock_ms,
     retention: Retention = NOTHING_KEPT,
     delays: DelayedSettings = DEFAULT_DELAYS,
@@ -488,17 +493,18 @@ async def open_engine(
 ) -> AsyncIterator[Engine]:
     """The engine over the data directory ``path``, running while the block does.
 
-    Raises :class:`.StoreUnusable`, and :class:`.EngineBroken` out of the block when a commit could
-    not be carried through in memory. Leaving the block detaches all consumers, writes what is not
-    written yet and marks the stop as clean; a block left by an exception is closed the same way.
-    ``retention`` is for topics that ask for none of their own. Who reads the store for longer than
-    ``reader_limit_s`` is told to begin anew. What makes commits durable is ``commit_log``. Tests
-    pass ``store`` and a faulty ``committing``.
+    Raises :class:`.StoreUnusable`, and out of the block :class:`.EngineBroken` when a commit could
+    not be carried through in memory, and :class:`.EngineFenced` when another node leads. Leaving
+    the block detaches all consumers, writes what is not written yet and marks the stop as clean; a
+    block left by an exception is closed the same way. ``retention`` is for topics that ask for none
+    of their own. Who reads the store for longer than ``reader_limit_s`` is told to begin anew. What
+    makes commits durable is ``commit_log``, else LMDB and its journal. Tests pass ``store`` and a
+    faulty ``committing``.
     """
     opened = store or Store.open(path)
     try:
         call_soon = in_loop(trio.lowlevel.current_trio_token())
-        log = commit_log(committing or opened, call_soon)
+        log = (commit_log or LocalCommitLog)(committing or opened, call_soon)
         engine = Engine(opened, log, call_soon, now_ms, retention, delays)
         refused: StoreUnusable | None = None
         try:

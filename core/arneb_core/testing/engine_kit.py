@@ -72,6 +72,15 @@ async def quiet(engine: Engine) -> None:
             return
 
 
+async def occupy(engine: Engine, name: str) -> int:
+    """Append entry by entry to a topic while commits are held back, until as many are under way
+    as the commit log takes; how many that are. What comes now waits."""
+    for _ in range(engine.commits_at_once):
+        engine.append(engine.topic(name), [make_entry(b"")], lambda error, first: None)
+        await trio.testing.wait_all_tasks_blocked()
+    return engine.commits_at_once
+
+
 async def pass_time(engine: Engine, seconds: float) -> None:
     """Let a test's clock go on, with the engine at rest before and after."""
     await quiet(engine)
