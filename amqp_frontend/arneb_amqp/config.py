@@ -1,4 +1,4 @@
-"""The settings of the AMQP door: frozen, checked once, passed explicitly."""
+"""The settings of the AMQP frontend: frozen, checked once, passed explicitly."""
 
 from dataclasses import dataclass
 from hmac import compare_digest
@@ -22,11 +22,14 @@ once more, in pages of the store, until it is on disk."""
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who may log in. ``loopback_only``: not from another machine (RabbitMQ's rule for guest)."""
+    """A user logs in over AMQP with a password, and may do everything in every vhost."""
 
     name: str
+    """The name, as the client sends it."""
     password: str
+    """In clear text: keep the file from being read by others."""
     loopback_only: bool = False
+    """The user may not log in from another machine; RabbitMQ's rule for ``guest``."""
 
     def __post_init__(self) -> None:
         if not self.name or not self.password:
@@ -49,31 +52,42 @@ class AmqpConfig:
     """What the server offers, demands and bounds."""
 
     users: tuple[User, ...] = (GUEST,)
+    """One such table for each user. Without any there is one user, ``guest`` with the password
+    ``guest``, who may log in from this machine only; with some, that one is gone."""
     vhosts: tuple[str, ...] = ("/",)
+    """The virtual hosts that there are."""
     channel_max: int = CHANNEL_MAX_DEFAULT
+    """The most channels on a connection; 0 = no limit."""
     frame_bytes_max: int = FRAME_BYTES_MAX_DEFAULT
+    """The largest frame, offered to clients as ``frame-max``; 0 = no limit."""
     message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT
+    """The largest body of a message; a larger one closes its channel with 406."""
     partial_bytes_max: int = PARTIAL_BYTES_MAX_DEFAULT
-    """Messages of which a part has come, on all channels of a connection together; more is 506."""
+    """The most bytes of partly received messages on all channels of a connection together; more
+    closes the connection with 506."""
     transaction_bytes_max: int = TRANSACTION_BYTES_MAX_DEFAULT
-    """What the channels of a connection together have published, answered and neither committed
-    nor rolled back; more is 506."""
+    """The most bytes that open transactions hold on all channels of a connection together; more
+    closes the connection with 506."""
     heartbeat_s: int = HEARTBEAT_S_DEFAULT
+    """The heartbeat interval that is offered to clients; 0 = none."""
     handshake_s: float = 10.0
-    """From the accepted socket to ``connection.open``; RabbitMQ's default."""
+    """The longest time from the accepted socket to ``connection.open``."""
     close_s: float = 5.0
-    """How long a ``connection.close`` waits for its close-ok before the socket is cut."""
+    """The longest time that a ``connection.close`` waits for ``close-ok`` before the socket is
+    cut."""
     outbox_bytes_high: int = 512 * KIB
-    """Above this much unsent output a connection's consumers are assigned nothing."""
+    """Above this much unsent output a connection's consumers get no new deliveries."""
     outbox_bytes_low: int = 128 * KIB
-    """Below this they are again."""
+    """Below this they get deliveries again."""
     outbox_bytes_max: int = 8 * KIB * KIB
-    """Above this much the connection is not read either. Far above what deliveries can reach: a
-    client with one thread may publish for long before it reads what it has asked for, and must
-    not wait for us while we wait for it. What is bounded here are answers that nobody reads."""
+    """Above this much unsent output the connection is not read either. Far above what deliveries
+    can reach: a client with one thread may publish for long before it reads what it has asked for,
+    and must not wait for us while we wait for it. What is bounded here are answers that nobody
+    reads."""
     consumer_timeout_s: float = 1800.0
-    """A delivery that is unanswered for so long closes its channel; 0 = none does."""
+    """A delivery that is not acknowledged for so long closes its channel; 0 = never."""
     cluster_name: str = "arneb"
+    """The ``cluster_name`` among the server properties that clients see."""
 
     def __post_init__(self) -> None:
         if self.frame_bytes_max and self.frame_bytes_max < FRAME_BYTES_MIN:

@@ -83,10 +83,10 @@ def choice_of(kind: type[Choice]) -> Callable[[Any], Choice]:
 
 @dataclass(frozen=True, slots=True)
 class TlsTable(TlsConfig):
-    """The tables ``[amqp.tls]`` and ``[pulsar.tls]``: listeners for TLS, off until they have an
-    address."""
+    """A listener for TLS, off until it has an address; its files are in PEM."""
 
     listen: Listen = None
+    """Where to listen for TLS; ports 5671 for AMQP and 6651 for Pulsar are usual."""
 
     def __post_init__(self) -> None:
         TlsConfig.__post_init__(self)
@@ -96,18 +96,22 @@ class TlsTable(TlsConfig):
 
 @dataclass(frozen=True, slots=True)
 class AmqpTable(AmqpConfig):
-    """The table ``[amqp]``: the frontend's own settings, and where it listens."""
+    """RabbitMQ's clients: where they connect, who they are, and what a connection may hold."""
 
     listen: Listen = Address("127.0.0.1", 5672)
+    """Where to listen for AMQP 0-9-1."""
     tls: TlsTable = TlsTable()
+    """AMQP 0-9-1 over TLS."""
 
 
 @dataclass(frozen=True, slots=True)
 class PulsarTable(PulsarConfig):
-    """The table ``[pulsar]``, likewise."""
+    """Pulsar's clients: where they connect, and what holds where no policy says otherwise."""
 
     listen: Listen = Address("127.0.0.1", 6650)
+    """Where to listen for the Pulsar protocol."""
     tls: TlsTable = TlsTable()
+    """The Pulsar protocol over TLS."""
 
     def __post_init__(self) -> None:
         PulsarConfig.__post_init__(self)
@@ -117,33 +121,38 @@ class PulsarTable(PulsarConfig):
 
 @dataclass(frozen=True, slots=True)
 class HttpTable(HttpLimits):
-    """The table ``[http]``: health, metrics and what there is. Where authentication is configured,
-    for Pulsar's clients or by naming users of AMQP, it is asked for here as well; health is for
-    everybody, and metrics are if they are opened."""
+    """Health, metrics and Arneb's own API. Where authentication is configured, for Pulsar's clients
+    or by naming users of AMQP, it is required here as well, except for ``/healthz``."""
 
     listen: Listen = Address("127.0.0.1", 15672)
+    """Where to listen for HTTP."""
     open_metrics: bool = False
+    """Serve ``/metrics`` to everybody, even where authentication is configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpPulsarTable(HttpLimits):
-    """The table ``[http_pulsar]``: Pulsar's admin API, and metrics."""
+    """Pulsar's admin API, and metrics."""
 
     listen: Listen = Address("127.0.0.1", 8080)
+    """Where to listen for HTTP."""
     open_metrics: bool = False
+    """Serve ``/metrics`` to everybody, even where authentication is configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionTable:
-    """The table ``[retention]``: how long entries stay that every subscription has acknowledged.
+    """How long messages stay that every subscription has acknowledged.
 
-    An entry goes when it is older than ``time_s`` or when ``bytes`` of newer ones are there; -1
-    has no end, and a bound that is left out while the other is given is none. Without the table
-    nothing is kept.
+    A message is removed when it is over either bound. A bound that is left out while the other is
+    given does not count; without the table nothing is retained.
     """
 
     time_s: int = 0
+    """The age in seconds from which messages are removed; -1 = never because of their age."""
     bytes: int = 0
+    """The bytes of newer messages in the topic from which on a message is removed; -1 = never
+    because of its topic's size."""
 
     def __post_init__(self) -> None:
         if self.time_s < WITHOUT_END or self.bytes < WITHOUT_END:
@@ -162,11 +171,12 @@ class RetentionTable:
 
 @dataclass(frozen=True, slots=True)
 class StoreTable:
-    """The table ``[store]``."""
+    """The store in the data directory."""
 
     reader_limit_s: float = READER_LIMIT_S
-    """Who reads the store for longer in one transaction, in whatever process, is named in the log
-    and told to begin anew."""
+    """A process that reads the store for longer in one transaction, such as a long Spark query, is
+    named in the log, and told to start over if it is one of Arneb's readers: the data file grows
+    as long as it reads."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.reader_limit_s <= 86400:
@@ -175,7 +185,7 @@ class StoreTable:
 
 @dataclass(frozen=True, slots=True)
 class LogTable:
-    """The table ``[log]``: what the broker writes on standard error."""
+    """What the broker writes on standard error."""
 
     level: LogLevel = LogLevel.WARNING
     """The least severe records that are written: ``debug``, ``info``, ``warning`` or ``error``."""
@@ -187,17 +197,18 @@ class LogTable:
 
 @dataclass(frozen=True, slots=True)
 class DebugTable:
-    """The table ``[debug]``: what helps to find faults and costs something."""
+    """What helps to find faults and costs something."""
 
     turn_watchdog: bool = False
-    """Measure how long every task keeps the event loop; ``/api/turns`` shows it."""
+    """Measure how long every task blocks the event loop; ``/api/turns`` shows it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The whole file. ``data_dir`` is relative to the file that names it."""
+    """The whole file. Paths in it are relative to the file."""
 
     data_dir: Path = Path("arneb-data")
+    """The directory that holds everything that the broker stores. It is made if it is absent."""
     amqp: AmqpTable = AmqpTable()
     pulsar: PulsarTable = PulsarTable()
     http: HttpTable = HttpTable()

@@ -28,18 +28,18 @@ BYTES_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
-    """The table ``[alarms]``.
-
-    ``memory_high_watermark``: the part of the machine's memory (or of the container's) that the
-    process may use. ``memory_high_watermark_bytes`` says it in bytes instead; -1 = does not.
-    ``disk_free_min_bytes``: what must be free where the data is, the store's own free pages
-    included. The defaults are RabbitMQ's.
-    """
+    """When AMQP connections that publish are blocked. The defaults are RabbitMQ's."""
 
     memory_high_watermark: float = 0.4
+    """The part of the machine's memory, or of the container's, that the broker may use before the
+    memory alarm is raised, from 0 (always) to 1."""
     memory_high_watermark_bytes: int = UNSET
+    """The same in bytes, in place of the part; -1 = the part counts."""
     disk_free_min_bytes: int = 50_000_000
+    """What must be free for data before the disk alarm is raised: on the file system and inside
+    the data file. 0 = there is no disk alarm."""
     check_interval_s: float = 1.0
+    """The interval at which memory and disk are checked."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.memory_high_watermark <= 1:

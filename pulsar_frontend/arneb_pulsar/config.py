@@ -1,4 +1,4 @@
-"""Settings of the Pulsar context; the broker reads them from its configuration file."""
+"""Settings of the Pulsar frontend; the broker reads them from its configuration file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,17 +33,20 @@ NO_FILE: Final = Path()
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationConfig:
-    """How clients prove who they are. Without methods whatever they say is taken."""
+    """How clients authenticate. Without methods every client is let in."""
 
     methods: tuple[str, ...] = ()
-    """Of ``token``, ``basic`` and ``tls`` those that count."""
+    """The accepted methods: some of ``token``, ``basic`` and ``tls``."""
 
     token_secret_key: Path = NO_FILE
+    """The file with the secret that tokens are signed with, of at least 32 bytes. Method ``token``
+    needs this or ``token_public_key``."""
+
     token_public_key: Path = NO_FILE
-    """What tokens are checked with: a secret of at least 32 bytes, or a key in PEM or DER."""
+    """The file with the public key that tokens are verified with, in PEM or DER."""
 
     basic_file: Path = NO_FILE
-    """Apache's htpasswd file."""
+    """The file of users and passwords for method ``basic``, as Apache's ``htpasswd`` writes it."""
 
     def __post_init__(self) -> None:
         for method in self.methods:
@@ -61,13 +64,17 @@ class TlsConfig:
     """A TLS listener's files, in PEM."""
 
     certificate: Path = NO_FILE
+    """The file with the certificate and the chain behind it."""
+
     key: Path = NO_FILE
-    """May stand in the certificate's file."""
+    """The file with the private key, if that is not in the certificate's file."""
 
     client_ca: Path = NO_FILE
-    """Who signs clients' certificates; those are asked for if it is named."""
+    """The file with the authorities that sign clients' certificates. If it is set, clients are
+    asked for theirs."""
 
     require_client_certificate: bool = False
+    """Refuse clients without a certificate; needs ``client_ca``."""
 
     def __post_init__(self) -> None:
         if self.require_client_certificate and self.client_ca == NO_FILE:
@@ -82,9 +89,9 @@ class PulsarConfig:
     """
 
     advertised_url: str = ""
-    """What lookups answer, e.g. ``pulsar://broker.example:6650``. Empty: that the client shall
-    come the way that it came, which is right unless it looked up over HTTP and something
-    translates ports."""
+    """The address that lookups answer with, such as ``pulsar://broker.example:6650``. Empty: the
+    client uses the address that it came by, which is right unless it looked up over HTTP and a
+    proxy or container translates ports."""
 
     advertised_tls_url: str = ""
     """The same for connections by TLS, e.g. ``pulsar+ssl://broker.example:6651``."""
@@ -92,50 +99,66 @@ class PulsarConfig:
     authentication: AuthenticationConfig = AuthenticationConfig()
 
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
-    """Namespaces (``tenant/namespace``) that exist while no topic stands in them."""
+    """Namespaces (``tenant/namespace``) that exist even while they have no topic."""
 
     cluster: str = "standalone"
-    """The name that the admin API gives the cluster that this broker is."""
+    """The name of the cluster in the admin API."""
 
     allow_auto_topic_creation: bool = True
+    """Create topics when a client first uses them, where no policy says otherwise."""
+
     auto_topic_partitions: int = 0
-    """Partitions of topics that come to be by being used; 0 = they are not partitioned."""
+    """The number of partitions of topics that are created by being used; 0 = not partitioned."""
 
     allow_auto_subscription_creation: bool = True
+    """Create subscriptions when a client first uses them, where no policy says otherwise."""
 
     deduplication: bool = False
-    """Whether what a producer sends twice is stored once, where no policy says otherwise."""
+    """Store once what a producer sends twice, where no policy says otherwise."""
 
     delete_inactive_topics: bool = True
+    """Delete topics that nobody uses, where no policy says otherwise."""
+
     inactive_topic_s: int = 60
-    """A topic without producers and subscriptions goes after so long, unless it keeps messages."""
+    """A topic without producers and subscriptions is deleted after so long, unless it retains
+    messages."""
 
     inactive_check_s: float = 60.0
+    """The interval at which inactive topics are looked for."""
+
     backlog_quota_check_s: float = 60.0
+    """The interval at which backlog quotas are checked."""
 
     schema_compatibility: str = Strategy.FULL.value
-    """What a new schema must be to those that are there, where no policy says otherwise."""
+    """How a new schema must be compatible with those of its topic, where no policy says otherwise:
+    a strategy of Pulsar's by its name."""
 
     handshake_timeout_s: float = 30.0
+    """The longest time from the accepted socket to the end of the handshake."""
+
     keep_alive_s: float = 30.0
-    """A peer silent for so long gets a PING, and is closed when silent as long again."""
+    """A connection that is silent for so long gets a PING, and is closed when it is silent for as
+    long again."""
 
     probe_timeout_s: float = 5.0
-    """How long the connection of a name's present owner may take to prove that it lives."""
+    """When a producer's or exclusive consumer's name is taken: how long the connection that has it
+    may take to show that it is alive."""
 
     outbox_bytes_max: int = 1024 * 1024
-    """Waiting for a connection's socket: past this its consumers get nothing, it is not read, and
-    none of its requests is answered. It is a few round trips' worth on a fast network, and small
-    beside thousands of connections."""
+    """Above this much unsent output a connection gets no deliveries, is not read, and none of its
+    requests is answered. It is a few round trips' worth on a fast network, and small beside
+    thousands of connections."""
 
     max_unacked_messages_per_consumer: int = 50_000
+    """The most messages that a consumer of a durable Shared or Key_Shared subscription may have
+    unacknowledged; it then gets none until half of them are acknowledged. 0 = no limit."""
+
     max_unacked_messages_per_subscription: int = 200_000
-    """Of durable Shared and Key_Shared subscriptions: who has so many messages unacknowledged gets
-    none until half of them are. 0 = no limit. Pulsar's settings of the same names."""
+    """The same for all consumers of such a subscription together. 0 = no limit."""
 
     key_shared_consistent_hashing: bool = True
-    """Key_Shared subscriptions share keys out by consistent hashing; False: by ranges of hashes,
-    the biggest of which is split when a consumer comes. Pulsar's
+    """Key_Shared subscriptions distribute keys by consistent hashing; ``false``: by ranges of
+    hashes, the largest of which is split when a consumer joins. Pulsar's
     ``subscriptionKeySharedUseConsistentHashing``."""
 
     def __post_init__(self) -> None:

@@ -16,26 +16,28 @@ class HttpLimits:
     """Keys of the tables ``[http]`` and ``[http_pulsar]``. Raises :class:`ValueError`."""
 
     body_bytes_max: int = 1024 * 1024
-    """Of one request; the largest document is a set of policies or a schema."""
+    """The largest body of a request; the largest document is a set of policies or a schema."""
 
     held_bytes_max: int = 64 * 1024 * 1024
-    """What all connections of the port make the broker hold: bodies that are on their way, and
-    answers that are not read. Who has held some for a second is cut off when others need it."""
+    """The most bytes that all connections of the port may make the broker hold: bodies that are on
+    their way, and answers that are not read. A connection that has held some for a second is
+    closed when others need room."""
 
     connections_max: int = 1000
-    """Past this the connection that has done nothing for the longest time goes, or the new one."""
+    """The most connections: when one more comes, the one that has been idle for the longest time
+    is closed, or the new one."""
 
     head_timeout_s: float = 10.0
-    """From a request's first byte to the end of its headers."""
+    """The longest time from a request's first byte to the end of its headers."""
 
     body_timeout_s: float = 30.0
-    """From there to the end of its body."""
+    """The longest time from there to the end of its body."""
 
     idle_timeout_s: float = 30.0
-    """Until a connection's first request, and between two."""
+    """The longest time until a connection's first request, and between two requests."""
 
     write_timeout_s: float = 30.0
-    """A client that takes 64 KiB of its answer in no such time does not read."""
+    """The longest time that a client may take to read 64 KiB of an answer."""
 
     def __post_init__(self) -> None:
         for each in fields(HttpLimits):

@@ -56,22 +56,25 @@ class TrackerKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DelayedSettings:
-    """How delayed entries are kept track of.
-
-    ``seal_entries``: so many in memory are sealed as a bucket (Pulsar's 50,000).
-    ``segment_entries``, ``segment_ms``: what a segment holds at the most (Pulsar's 5,000 and five
-    minutes). ``buckets_max``: with more buckets, the small ones are merged (Pulsar has no limit by
-    default; here each costs a segment in memory). ``bucket_entries_max``: a bucket that is larger
-    is merged no more.
-    """
+    """How the broker keeps track of delayed messages."""
 
     tracker: TrackerKind = TrackerKind.BUCKET
+    """Where the index is: ``bucket`` on disk; ``memory``, which costs 50 bytes for each delayed
+    message and is rebuilt from the log at every start."""
     tick_ms: int = 10
+    """The interval at which due messages are looked for; a message is delivered at most so much
+    late on a machine that is not overloaded."""
     seal_entries: int = 50_000
+    """The number of entries in memory that are sealed as a bucket on disk (Pulsar's default)."""
     segment_entries: int = 5_000
+    """The most entries of a bucket's segment (Pulsar's default)."""
     segment_ms: int = 300_000
+    """The longest time that a segment spans (Pulsar's default)."""
     buckets_max: int = 32
+    """The most buckets of a topic: with more, small ones are merged. Each has a segment in
+    memory."""
     bucket_entries_max: int = 2_000_000
+    """A bucket with more entries is not merged."""
 
     def __post_init__(self) -> None:
         for name in ("tick_ms", "seal_entries", "segment_entries", "segment_ms"):
