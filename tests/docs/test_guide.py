@@ -19,13 +19,8 @@ from arneb.cli import COMMANDS
 from arneb.config import Config
 from arneb.demo.process import BrokerProcess
 from arneb.metrics import broker_figures, topic_figures
-from arneb_amqp.topology.queues.arguments import (
-    CONSUMER_ARGUMENTS,
-    NOT_COMPARED,
-    QUEUE_ARGUMENTS,
-    WITHOUT_MEANING_HERE,
-    QueueType,
-)
+from arneb_amqp.topology.queues.consumer_arguments import CONSUMER_ARGUMENTS
+from arneb_amqp.topology.queues.options import ARGUMENTS, Argument, QueueType
 from arneb_core.api.statistics import LongReader
 
 GUIDE: Final = Path(__file__).resolve().parents[2] / "docs" / "guide"
@@ -120,15 +115,21 @@ def test_the_record_that_is_shown_is_one() -> None:
 # Arguments
 
 
+def cell(argument: Argument, kind: QueueType) -> str:
+    """What the page says of an argument and a type of queue."""
+    if kind in argument.also:
+        return "not compared" if argument.option else "not compared, ignored"
+    if kind in argument.compared:
+        return "yes" if argument.option else "ignored"
+    return "no"
+
+
 def test_the_table_of_queue_arguments_is_the_codes() -> None:
-    named = list(rows(section(text_of("arguments.md"), "Queue arguments")))
-    for column, kind in enumerate(QueueType, start=2):
-        taken = {row[0].strip("`") for row in named if row[column] in ("yes", "ignored")}
-        assert taken == set(QUEUE_ARGUMENTS[kind]), kind
-        free = {row[0].strip("`") for row in named if row[column].startswith("not compared")}
-        assert free == set(NOT_COMPARED[kind]), kind
-    ignored = {row[0].strip("`") for row in named if any("ignored" in cell for cell in row[2:5])}
-    assert ignored == set(WITHOUT_MEANING_HERE)
+    named = {
+        row[0].strip("`"): row[2:5]
+        for row in rows(section(text_of("arguments.md"), "Queue arguments"))
+    }
+    assert named == {each.name: [cell(each, kind) for kind in QueueType] for each in ARGUMENTS}
 
 
 def test_the_table_of_consumer_arguments_is_the_codes() -> None:
@@ -329,6 +330,7 @@ def test_a_backup_is_restored_as_it_is_told(tmp_path: Path, broker: BrokerProces
     channel.basic_publish("", "orders", b"before")
     shell(snippet("backup.md", "arneb backup"))
     channel.basic_publish("", "orders", b"since")
+    connection.close()
     broker.kill()
     shell(snippet("backup.md", "systemctl stop"), without="systemctl|chown")
     with BrokerProcess(tmp_path / "data", doors=("amqp",)) as restored:

@@ -1,4 +1,4 @@
-"""The settings page says what the configuration's classes say, and the broker loads what it says."""
+"""The settings page says what the configuration's classes say, and the broker loads it."""
 
 import re
 from pathlib import Path
