@@ -5,7 +5,9 @@ longer needed fails too.
 """
 
 import ast
+import io
 import re
+import tokenize
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -195,3 +197,79 @@ def test_every_page_of_docs_is_linked_from_another() -> None:
                 linked.add((page.parent / unquote(link).partition("#")[0]).resolve())
     orphans = [name_of(page) for page in pages() if page not in linked and page.name != "README.md"]
     assert not orphans
+
+
+GLOSSARY: Final = REPOSITORY / "docs" / "glossary.md"
+BANNED: Final = re.compile(r"^\| ([\w ]+) \| [^|]+ \| (everywhere|names|modules) \|$", re.MULTILINE)
+WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+OTHER_SENSE: Final[dict[str, str]] = {
+    "conformance/suites/": "names of what others have written",
+}
+"""Files and folders where such a word is the field's own, each with what it means there."""
+
+NOT_YET: Final = (
+    "amqp_frontend/",
+    "broker/",
+    "conformance/",
+    "core/",
+    "docs/internals/departures.md",
+    "pulsar_frontend/",
+    "spark_connector/pyspark_arneb/batch.py",
+    "spark_connector/pyspark_arneb/extents.py",
+    "tests/amqp_frontend/",
+    "tests/attack/",
+    "tests/broker/",
+    "tests/core/",
+    "tests/crash/",
+    "tests/damage/",
+    "tests/docs/",
+    "tests/mutants/",
+    "tests/pulsar_frontend/",
+)
+"""Files and folders that still have words of which the glossary says that they are not used."""
+
+
+@cache
+def banned_words() -> dict[str, str]:
+    return dict(BANNED.findall(GLOSSARY.read_text(encoding="utf-8")))
+
+
+def words_in(text: str) -> set[str]:
+    """Every word, in the singular and as it stands, names taken apart into words."""
+    words = {each.lower() for each in WORD.findall(text)}
+    return words | {each.removesuffix("s") for each in words}
+
+
+def banned_in(path: Path) -> set[str]:
+    """The words of the glossary's last table that ``path`` has, where they count."""
+    name, text = name_of(path), path.read_text(encoding="utf-8")
+    found = {"modules": words_in(path.stem), "names": set[str]()}
+    if path.suffix == ".py":
+        found["modules"] |= {
+            word
+            for node in ast.walk(tree(path))
+            if isinstance(node, ast.ClassDef)
+            for word in words_in(node.name)
+        }
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        found["names"] = words_in(" ".join(each.string for each in tokens if each.type == 1))
+    found["names"] |= found["modules"]
+    found["everywhere"] = found["names"] | words_in(text)
+    plain = " ".join(text.lower().split())
+    return {
+        f"{name}: {word}"
+        for word, where in banned_words().items()
+        if (word in plain if " " in word else {word, word.removesuffix("s")} & found[where])
+    }
+
+
+def test_words_that_the_glossary_does_not_want_are_not_used() -> None:
+    assert len(banned_words()) > 20
+    found = [
+        each
+        for path in [*modules(*PACKAGES, "tests", "conformance", "bench", "docs"), *pages()]
+        if path != GLOSSARY and not name_of(path).startswith((*OTHER_SENSE, *NOT_YET))
+        for each in sorted(banned_in(path))
+    ]
+    assert not found
