@@ -5,8 +5,8 @@ ready, and what the loop itself does for it. Both are measured in CPU time of th
 so that a busy machine does not make them long. The rule: off it costs nothing, for then nobody
 listens to the loop; and a turn that began before the watchdog or ends after it is not counted.
 
-Callbacks that threads hand to the loop run in the turns of one task of trio's; what names them is
-the place in the code, which a thread of our own looks up while a turn lasts.
+Callbacks that threads hand to the loop run in the turns of one task, the core's or one of trio's;
+what names them is the place in the code, which a thread of our own looks up while a turn lasts.
 """
 
 import gc

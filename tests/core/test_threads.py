@@ -1,13 +1,20 @@
-"""The threads hold nothing of what is done: a large commit or read must not stay in memory."""
+"""The threads: what they have called in the loop, and that they hold nothing of what is done (a
+large commit or read must not stay in memory)."""
 
 import gc
+import os
 import weakref
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import trio
+import trio.testing
 
-from arneb_core.engine.io_threads import Reader, in_loop
+from arneb_core.engine.io_threads import Reader
+from arneb_core.engine.loop_calls import LoopCalls
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit.local import LocalCommitLog
 from arneb_core.store.environment import Store
@@ -25,11 +32,23 @@ class Waiter:
         self.answered.set()
 
 
+@asynccontextmanager
+async def calling(calls: LoopCalls) -> AsyncIterator[None]:
+    """Have calls made, until the block ends."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(calls.run)
+        try:
+            yield
+        finally:
+            nursery.cancel_scope.cancel()
+    calls.close()
+
+
 async def test_a_thread_that_waits_for_work_holds_none(data_dir: Path) -> None:
     with Store.open(data_dir) as store:
-        call_soon = in_loop(trio.lowlevel.current_trio_token())
-        log, reader = LocalCommitLog(store, call_soon), Reader(store, call_soon)
-        try:
+        calls = LoopCalls()
+        log, reader = LocalCommitLog(store, calls), Reader(store, calls)
+        async with calling(calls):
             for submit in (
                 lambda waiter: log.submit(Changes(), waiter.take),
                 lambda waiter: reader.ask("nothing", lambda snapshot: None, waiter.take),
@@ -43,6 +62,69 @@ async def test_a_thread_that_waits_for_work_holds_none(data_dir: Path) -> None:
                     while alive() is not None:  # the thread is on its way to wait again
                         gc.collect()
                         await trio.lowlevel.checkpoint()
-        finally:
             log.close()
             reader.stop()
+
+
+async def test_the_calls_of_each_thread_are_made_in_their_order() -> None:
+    calls, made, all_made = LoopCalls(), [], trio.Event()
+
+    def note(thread: int, number: int) -> None:
+        made.append((thread, number))
+        if len(made) == 4 * 500:
+            all_made.set()
+
+    def ask(thread: int) -> None:
+        for number in range(500):
+            calls(note, thread, number)
+
+    threads = [Thread(target=ask, args=(thread,)) for thread in range(4)]
+    async with calling(calls):
+        for each in threads:
+            each.start()
+        await all_made.wait()
+        for each in threads:
+            each.join()
+    for thread in range(4):
+        assert [number for by, number in made if by == thread] == list(range(500))
+
+
+async def test_many_calls_ring_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rings = []
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: rings.append(fd) or write(fd, data))
+    calls, made = LoopCalls(), []
+    async with calling(calls):
+        for first in (0, 100):
+            for number in range(first, first + 100):
+                calls(made.append, number)
+            assert made == list(range(first)), "not before the asking is over"
+            await trio.testing.wait_all_tasks_blocked()
+    assert made == list(range(200))
+    assert len(rings) == 2
+
+
+async def test_a_call_that_fails_costs_no_other() -> None:
+    calls, made = LoopCalls(), []
+    calls(lambda: 1 // 0)
+    calls(made.append, 1)
+    with pytest.raises(ZeroDivisionError):
+        await calls.run()
+    assert made == []
+    async with calling(calls):  # as a supervised task is begun again
+        await trio.testing.wait_all_tasks_blocked()
+        assert made == [1]
+
+
+def test_after_the_end_nothing_is_written_to_what_may_be_another_file() -> None:
+    calls = LoopCalls()
+    calls.close()
+    reader, writer = os.pipe()  # which get the numbers that have become free
+    try:
+        calls(print, "never")
+        os.set_blocking(reader, False)
+        with pytest.raises(BlockingIOError):
+            os.read(reader, 1)
+    finally:
+        os.close(reader)
+        os.close(writer)

@@ -43,7 +43,8 @@ from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
 from arneb_core.engine.catalog import Catalog, metadata_puts
 from arneb_core.engine.committer import Committer
-from arneb_core.engine.io_threads import Reader, in_loop
+from arneb_core.engine.io_threads import Reader
+from arneb_core.engine.loop_calls import LoopCalls
 from arneb_core.engine.maintenance import Upkeep
 from arneb_core.engine.pump import Pump
 from arneb_core.engine.request import Finish, Request
@@ -503,13 +504,16 @@ async def open_engine(
     """
     opened = store or Store.open(path)
     try:
-        call_soon = in_loop(trio.lowlevel.current_trio_token())
-        log = (commit_log or LocalCommitLog)(committing or opened, call_soon)
-        engine = Engine(opened, log, call_soon, now_ms, retention, delays)
+        calls = LoopCalls()
+        log = (commit_log or LocalCommitLog)(committing or opened, calls)
+        engine = Engine(opened, log, calls, now_ms, retention, delays)
         refused: StoreUnusable | None = None
         try:
             async with trio.open_nursery() as outer:
                 nursery: trio.Nursery = await outer.start(shielded_nursery)
+                nursery.start_soon(
+                    supervise, "calls from threads", calls.run, name="calls from threads"
+                )
                 nursery.start_soon(
                     supervise, "the dispatch pump", engine._pump.run, name="the dispatch pump"
                 )
@@ -533,6 +537,7 @@ async def open_engine(
         finally:
             log.close()
             engine.reader.stop()
+            calls.close()
         if refused is not None:
             raise refused
     finally:

@@ -7,12 +7,9 @@ nobody is left to want it.
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar, TypeVarTuple
-
-import trio
+from typing import Any, TypeVar
 
 from arneb_core.api.callbacks import call
 from arneb_core.api.errors import StoreFailed
@@ -28,17 +25,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Job = Callable[[Snapshot], T]
-Args = TypeVarTuple("Args")
-
-
-def in_loop(token: trio.lowlevel.TrioToken) -> InLoop:
-    """How another thread has a function called in the event loop; nothing once that has ended."""
-
-    def call_soon(function: Callable[[*Args], object], *args: *Args) -> None:
-        with suppress(trio.RunFinishedError):
-            token.run_sync_soon(function, *args)
-
-    return call_soon
 
 
 class Reader:

@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import pytest
 from pamqp.commands import Basic, Channel
+from pamqp.commands import Confirm as ConfirmMethods
 from tests.amqp_frontend.session.playbook import (
     Bytes,
     Playbook,
+    client,
     make,
     opened,
     publishes,
@@ -17,8 +19,10 @@ from tests.counting import calls_of
 from arneb_amqp.routing import search
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.routing.search import Search
-from arneb_amqp.session.effects import Find
+from arneb_amqp.session.effects import Append, Find, Reject, Token
 from arneb_amqp.session.events import RequestDone
+from arneb_amqp.session.publish.confirms import Confirm
+from arneb_amqp.wire.items import Ack, Method, Publish
 from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.tables import array, longstr, signedint
 
@@ -195,3 +199,27 @@ def test_a_request_stops_the_turns() -> None:
     play.effects.popleft()
     play >> RequestDone(None) << sent(Basic.GetEmpty)
     assert len(play.frames) == 1_000
+
+
+def test_a_publish_and_its_confirm_are_few_calls() -> None:
+    play = opened() >> client(ConfirmMethods.Select) << sent(ConfirmMethods.SelectOk)
+    publish = publishes(b"x" * 128).data
+    calls = []
+    for _ in range(3):
+        tokens: list[Token] = []
+
+        def publish_and_confirm(tokens: list[Token] = tokens) -> None:
+            session = play.session
+            session.receive_data(publish, play.now, play.later_ms)
+            tokens += [effect.token for effect in session.take_effects()]  # type: ignore[union-attr]
+            session.committed(tokens[0], None, refused=False)
+            assert session.data_to_send(play.now)
+
+        calls.append(calls_of(publish_and_confirm))
+    assert calls[-1] <= 95
+
+
+@pytest.mark.parametrize("kind", [Append, Confirm, Publish, Ack, Method, Reject])
+def test_what_is_made_for_every_message_is_made_at_once(kind: type) -> None:
+    """And not field by field, as what is frozen."""
+    assert not kind.__dataclass_params__.frozen  # type: ignore[attr-defined]

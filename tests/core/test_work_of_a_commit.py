@@ -1,0 +1,98 @@
+"""What a small commit costs, in calls: what each adds is paid some thousand times a second.
+
+The bounds are what is needed today and a little room. Who needs more looks first for what can be
+left out.
+"""
+
+from pathlib import Path
+
+import pytest
+from tests.counting import calls_of
+
+from arneb_core.api.position import position
+from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.request import Request
+from arneb_core.log.ledgers import LedgerInfo
+from arneb_core.log.log import PlannedRun
+from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.commit.commit_log import Ended
+from arneb_core.store.environment import Store
+from arneb_core.store.schema import TopicId
+from arneb_core.testing.engine_kit import make_entry
+
+LOOP_CALLS_MAX = 80
+"""From a request to the call that tells its publisher: planning, placing, confirming."""
+
+CALLS_MORE_MAX = 16
+"""For each request more that goes into the same run of the same commit."""
+
+THREAD_CALLS_MAX = 70
+"""What the store makes of that in LMDB."""
+
+
+class AtOnce:
+    """A commit log that has stored everything at once."""
+
+    depth = 1
+    is_unsettled = False
+
+    def __init__(self, *_: object) -> None:
+        self.commits = 0
+
+    def prepare(self) -> None:
+        pass
+
+    def submit(
+        self, changes: Changes, ended: Ended, *, requests: int = 0, settle: bool = False
+    ) -> CommitReport:
+        self.commits += 1
+        return CommitReport(1, 1, 0, 0)
+
+    def close(self) -> None:
+        pass
+
+
+def committed(engine: Engine, name: str, count: int) -> int:
+    """The calls in which the loop commits ``count`` requests together."""
+    topic, told = engine.topic(name), []
+    for _ in range(count):
+        entries = [make_entry(b"x", publish_time_ms=1)]
+        request = Request(
+            lambda error, firsts: told.append((error, *firsts)),
+            [(topic, entries, 1)],
+            passes_over_gone=True,
+            entries=1,
+            size=len(entries[0]),
+        )
+        engine._committer.add(request)
+    calls = calls_of(engine._committer.start)
+    assert len(told) == count
+    assert not any(error for error, _ in told)
+    return calls
+
+
+async def test_the_loop_makes_few_calls_for_a_commit(data_dir: Path) -> None:
+    log = AtOnce()
+    async with open_engine(data_dir, commit_log=lambda store, call_soon: log) as engine:
+        await engine.create_topic("t", subscriptions=["s"])
+        committed(engine, "t", 1)  # which opens a ledger
+        before = log.commits
+        alone = committed(engine, "t", 1)
+        assert alone <= LOOP_CALLS_MAX
+        assert committed(engine, "t", 101) - alone <= 100 * CALLS_MORE_MAX
+        assert log.commits == before + 2
+
+
+def test_the_thread_makes_few_calls_for_a_commit(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "data") as store:
+        store.prepare_tiny()
+        for number in range(4):
+            run = TopicId(1), position(1, number), [b"x" * 300]
+            calls = calls_of(lambda run=run: store.commit(Changes([run])))
+        assert calls <= THREAD_CALLS_MAX
+
+
+@pytest.mark.parametrize("kind", [CommitReport, LedgerInfo, PlannedRun])
+def test_what_is_made_for_every_commit_is_made_at_once(kind: type) -> None:
+    """And not field by field, as what is frozen."""
+    assert not kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
