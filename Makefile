@@ -11,13 +11,14 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test hunt check pages demo bench bench-pairs bench-pulsar bench-delayed conformance mutants \
+.PHONY: help run test hunt check graph pages demo bench bench-pairs bench-pulsar bench-delayed conformance mutants \
 	soak-attack soak-crash soak-damage soak-journal soak-room clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
 	@echo "make test           all tests"
 	@echo "make check          format, lint, types, import rules, generated code, tidiness"
+	@echo "make graph          draw who imports whom into docs/graph.svg"
 	@echo "make pages          write the pages of docs that are made from the code"
 	@echo "make demo           10,000 orders, a SIGKILL, three kinds of client, nothing lost: under a minute"
 	@echo "make conformance    black-box scenarios by real clients, against RabbitMQ, Apache Pulsar and Arneb"
@@ -58,6 +59,10 @@ check: $(VENV)/.dev
 # What stands in docs/guide and is made from the code.
 pages: $(VENV)/.dev
 	$(BIN)/python docs/settings_page.py
+
+# Fails where there is a circle. That the drawing is of the code as it is, `make check` looks at.
+graph: $(VENV)/.dev
+	$(BIN)/python docs/graph.py
 
 demo: $(VENV)/.dev java
 	$(BIN)/python -m arneb.demo
