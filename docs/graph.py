@@ -154,9 +154,9 @@ def put_together(folders: dict[str, Box], beside: Sequence[Box]) -> dict[str, Bo
     merged = True
     while merged:
         merged = False
-        loose = sorted(each for each in boxes if not boxes[each].caption)
-        for first in loose:
-            for second in loose:
+        alone = sorted(each for each in boxes if not boxes[each].caption)
+        for first in alone:
+            for second in alone:
                 if first < second and first in boxes and second in boxes:
                     merged |= _merge(boxes, first, second)
     return boxes
@@ -267,11 +267,12 @@ class Panel:
 
     def _lanes(self) -> Iterator[Lane]:
         row_of = {box.name: index for index, row in enumerate(self.rows) for box in row}
-        found: list[tuple[int, Box, Box]] = []
-        for name, below in sorted(self.arrows.items()):
-            for each in sorted(below):
-                if (span := row_of[each] - row_of[name]) > 1:
-                    found.append((span, self.boxes[name], self.boxes[each]))
+        found = [
+            (row_of[each] - row_of[name], self.boxes[name], self.boxes[each])
+            for name, below in sorted(self.arrows.items())
+            for each in sorted(below)
+            if row_of[each] - row_of[name] > 1
+        ]
         taken: dict[int, int] = {-1: 0, 1: 0}
         for _, start, end in sorted(found, key=lambda one: (one[0], one[1].name, one[2].name)):
             side = self._side(row_of, start, end, taken)

@@ -131,6 +131,22 @@ def test_every_package_is_typed_and_has_an_init() -> None:
             assert (path.parent / "__init__.py").exists(), f"no __init__.py beside {name_of(path)}"
 
 
+def test_the_cores_tests_stand_where_its_modules_do() -> None:
+    """A test file bears its module's name, in a folder of the same name; what is played on a whole
+    engine stands in ``engine``."""
+    core, tests = REPOSITORY / "core/arneb_core", REPOSITORY / "tests/core"
+    lost = []
+    for path in sorted(tests.rglob("test_*.py")):
+        folder = path.parent.relative_to(tests)
+        modules_there = [each.stem for each in (core / folder).glob("*.py")]
+        name = path.stem.removeprefix("test_")
+        if folder.as_posix() != "engine" and not any(
+            name == each or name.startswith(f"{each}_") for each in modules_there
+        ):
+            lost.append(name_of(path))
+    assert not lost
+
+
 def test_pure_code_reads_no_clock_and_does_no_io() -> None:
     impure = [
         f"{name_of(path)}:{line}: {call}"

@@ -5,9 +5,9 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 CORE: Final = "core/arneb_core/"
-MODEL_TESTS: Final = ("tests/core/delayed/test_delayed_model.py",)
-STAMP_TESTS: Final = ("tests/core/test_stamps.py",)
-CLOCK_TESTS: Final = ("tests/core/test_clock.py",)
+MODEL_TESTS: Final = ("tests/core/engine/test_delayed_model.py",)
+STAMP_TESTS: Final = ("tests/core/log/test_stamps.py",)
+CLOCK_TESTS: Final = ("tests/core/api/test_clock.py",)
 
 CLOCK_MUTANTS: Final = (
     Mutant(

@@ -4,10 +4,10 @@ from typing import Final
 
 from tests.mutants.table import CORE, Mutant
 
-DELAYED_TESTS: Final = ("tests/core/delayed/test_delayed.py",)
+DELAYED_TESTS: Final = ("tests/core/engine/test_delayed.py",)
 BUCKET_TESTS: Final = ("tests/core/delayed/test_buckets.py",)
 
-DUE_TESTS: Final = ("tests/core/delayed/test_due.py",)
+DUE_TESTS: Final = ("tests/core/subscription/sources/test_due.py",)
 
 DELAYED_MUTANTS: Final = (
     Mutant(

@@ -11,7 +11,7 @@ AMQP: Final = "amqp_frontend/arneb_amqp/"
 OWN_DELIVERIES: Final = ("tests/amqp_frontend/server/test_own_deliveries.py",)
 TRANSACTION_BYTES: Final = ("tests/amqp_frontend/session/test_transaction.py",)
 HANDSHAKES: Final = ("tests/broker/test_handshakes.py",)
-AFTER_DISPATCH: Final = ("tests/core/test_after_dispatch.py",)
+AFTER_DISPATCH: Final = ("tests/core/engine/test_after_dispatch.py",)
 
 EDGE_MUTANTS: Final = (
     Mutant(

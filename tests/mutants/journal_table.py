@@ -9,8 +9,8 @@ JOURNAL_TESTS: Final = (STORE + "test_journal.py",)
 FILE_TESTS: Final = (STORE + "test_journal_file.py",)
 DAMAGE_TESTS: Final = (STORE + "test_journal_damage.py",)
 OUTCOME_TESTS: Final = (STORE + "test_outcome.py",)
-LOST_TESTS: Final = ("tests/core/test_lost_entries.py",)
-INLINE_TESTS: Final = ("tests/core/store/test_inline_commits.py",)
+LOST_TESTS: Final = ("tests/core/engine/test_lost_entries.py",)
+INLINE_TESTS: Final = ("tests/core/store/commit/test_inline.py",)
 
 JOURNAL_MUTANTS: Final = (
     Mutant(

@@ -8,10 +8,10 @@ from typing import Final
 from tests.mutants.table import CORE, Mutant
 
 KEY_SHARED: Final = CORE + "dispatch/key_shared.py"
-KEY_SHARED_TESTS: Final = ("tests/core/test_key_shared.py",)
-UNACKED_TESTS: Final = ("tests/core/test_unacked.py",)
-GROUP_TESTS: Final = ("tests/core/test_groups.py",)
-SELECTOR_TESTS: Final = ("tests/core/test_selectors.py",)
+KEY_SHARED_TESTS: Final = ("tests/core/engine/test_key_shared.py",)
+UNACKED_TESTS: Final = ("tests/core/engine/test_unacked.py",)
+GROUP_TESTS: Final = ("tests/core/engine/test_groups.py",)
+SELECTOR_TESTS: Final = ("tests/core/dispatch/test_selector.py",)
 
 KEYS_MUTANTS: Final = (
     Mutant(

@@ -5,7 +5,7 @@ from typing import Final
 from tests.mutants.table import CORE, Mutant
 
 BROKER: Final = "broker/arneb/"
-LAST_LEDGER_TESTS: Final = ("tests/core/test_last_ledger.py",)
+LAST_LEDGER_TESTS: Final = ("tests/core/engine/test_last_ledger.py",)
 
 ROOM_MUTANTS: Final = (
     Mutant(
@@ -57,7 +57,7 @@ ROOM_MUTANTS: Final = (
         "            fd = os.dup(self._fd)\n"
         "            os.posix_fallocate(fd, self._allocated, size - self._allocated)\n"
         "            os.close(fd)\n",
-        ("tests/core/store/test_failures.py",),
+        ("tests/core/store/test_environment_failures.py",),
     ),
     Mutant(
         "the flusher holds the last connections while it waits",

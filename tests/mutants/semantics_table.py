@@ -22,14 +22,14 @@ SEMANTICS_MUTANTS: Final = (
         CORE + "dispatch/__init__.py",
         "    SubscriptionType.KEY_SHARED: _key_shared,\n",
         "    SubscriptionType.KEY_SHARED: _shared,\n",
-        ("tests/core/test_key_shared.py",),
+        ("tests/core/engine/test_key_shared.py",),
     ),
     Mutant(
         "a seek keeps what was acknowledged alone",
         CORE + "cursor/acks.py",
         "        self._holes.clear()\n        for masked in list(self._masks):\n",
         "        for masked in list(self._masks):\n",
-        ("tests/core/test_acks_model.py",),
+        ("tests/core/cursor/test_acks_model.py",),
     ),
     Mutant(
         "a seek keeps what came back",

@@ -6,8 +6,8 @@ from tests.mutants.table import Mutant
 
 CORE: Final = "core/arneb_core/"
 TOPOLOGY: Final = "amqp_frontend/arneb_amqp/topology/"
-SUPERVISION_TESTS: Final = ("tests/core/test_supervision.py",)
-STARTING_OVER_TESTS: Final = ("tests/core/test_starting_over.py",)
+SUPERVISION_TESTS: Final = ("tests/core/api/test_supervision.py",)
+STARTING_OVER_TESTS: Final = ("tests/core/engine/test_starting_over.py",)
 TOGETHER_TESTS: Final = ("tests/amqp_frontend/topology/test_together.py",)
 TOPOLOGY_TESTS: Final = ("tests/amqp_frontend/topology/test_failures.py",)
 

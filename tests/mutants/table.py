@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Final
 
 CORE: Final = "core/arneb_core/"
-ENGINE_TESTS: Final = ("tests/core/test_engine.py",)
-MODEL_TESTS: Final = ("tests/core/test_engine_model.py",)
-BATCH_TESTS: Final = ("tests/core/test_engine_batches.py",)
-START_TESTS: Final = ("tests/core/test_engine_starts.py",)
-DEPARTURE_TESTS: Final = ("tests/core/test_departures.py",)
-FAILOVER_TESTS: Final = ("tests/core/test_failover.py",)
-PARTS_TESTS: Final = ("tests/core/test_departures_batches.py",)
-PRIORITY_TESTS: Final = ("tests/core/test_priorities.py",)
-BODY_TESTS: Final = ("tests/core/store/test_bodies.py", "tests/core/test_fan_out.py")
-DISPATCH_TESTS: Final = ("tests/core/test_dispatch.py",)
+ENGINE_TESTS: Final = ("tests/core/engine/test_engine.py",)
+MODEL_TESTS: Final = ("tests/core/engine/test_engine_model.py",)
+BATCH_TESTS: Final = ("tests/core/engine/test_engine_batches.py",)
+START_TESTS: Final = ("tests/core/engine/test_engine_starts.py",)
+DEPARTURE_TESTS: Final = ("tests/core/engine/test_dead_lettering.py",)
+FAILOVER_TESTS: Final = ("tests/core/engine/test_failover.py",)
+PARTS_TESTS: Final = ("tests/core/engine/test_dead_lettering_batches.py",)
+PRIORITY_TESTS: Final = ("tests/core/engine/test_priorities.py",)
+BODY_TESTS: Final = ("tests/core/store/test_bodies.py", "tests/core/engine/test_fan_out.py")
+DISPATCH_TESTS: Final = ("tests/core/dispatch/test_shared.py",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ MUTANTS: Final = (
         CORE + "api/supervision.py",
         "    with trio.CancelScope(shield=True):\n",
         "    with trio.CancelScope():\n",
-        ("tests/core/test_engine_life.py",),
+        ("tests/core/engine/test_engine_life.py",),
     ),
     Mutant(
         "a message's time begins before its transaction is committed",
@@ -145,7 +145,7 @@ MUTANTS: Final = (
         CORE + "subscription/consumer.py",
         "                    sharers[self] = None\n",
         "                    window.sharers = {self: None, **sharers}\n",
-        ("tests/core/test_engine_units.py",),
+        ("tests/core/engine/test_engine_units.py",),
     ),
     Mutant(
         "a consumer without acks takes from a channel that has its fill",
@@ -378,14 +378,14 @@ MUTANTS: Final = (
         CORE + "subscription/byte_counter.py",
         "                self._ready += weight\n",
         "                pass\n",
-        ("tests/core/test_weights.py",),
+        ("tests/core/engine/test_byte_counter.py",),
     ),
     Mutant(
         "two consumers of one channel get their messages out of order",
         CORE + "subscription/handout.py",
         "        if len({receiver.line for receiver in gathered}) < len(gathered):\n",
         "        if False:\n",
-        ("tests/core/test_line.py",),
+        ("tests/core/engine/test_line.py",),
     ),
     Mutant(
         "who was full keeps his turn",
@@ -470,13 +470,13 @@ MUTANTS: Final = (
         CORE + "log/log.py",
         "LedgerRecord(opened.created_ms, messages_before=opened.messages_before)",
         "LedgerRecord(opened.created_ms)",
-        ("tests/core/test_offsets.py",),
+        ("tests/core/log/test_offsets.py",),
     ),
     Mutant(
         "a batch has one offset",
         CORE + "log/offsets.py",
         "                counted, index = counted + size, index + 1\n",
         "                counted, index = counted + 1, index + 1\n",
-        ("tests/core/test_offsets.py",),
+        ("tests/core/log/test_offsets.py",),
     ),
 )

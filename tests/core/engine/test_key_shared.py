@@ -10,7 +10,7 @@ import pytest
 import trio
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tests.core.key_shared_model import Model, ModelSink
+from tests.core.engine.key_shared_model import Model, ModelSink
 
 from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.errors import KeyRangesRefused, NotAllowed, SubscriptionTypeMismatch

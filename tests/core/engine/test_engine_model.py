@@ -14,7 +14,7 @@ from unittest.mock import patch
 import trio
 from hypothesis import example, given, note, settings
 from hypothesis import strategies as st
-from tests.core.engine_model import (
+from tests.core.engine.engine_model import (
     PUBLISHED_MS,
     Message,
     ModelSink,
