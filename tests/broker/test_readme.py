@@ -11,13 +11,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from arneb.config import load_config
+from arneb.config import Config, load_config
 from arneb.demo.process import BrokerProcess
 
 README: Final = Path(__file__).resolve().parents[2] / "README.md"
@@ -91,7 +92,4 @@ def test_the_configuration_shown_is_the_default_one(tmp_path: Path) -> None:
     [snippet] = snippets("toml")
     file = tmp_path / "arneb.toml"
     file.write_text(snippet["text"])
-    shown, default = load_config(file), load_config(None)
-    assert (shown.amqp, shown.pulsar, shown.http) == (default.amqp, default.pulsar, default.http)
-    assert shown.http_pulsar == default.http_pulsar
-    assert shown.data_dir == tmp_path / default.data_dir
+    assert load_config(file) == replace(Config(), data_dir=tmp_path / Config().data_dir)

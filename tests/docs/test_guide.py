@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +23,6 @@ from arneb_amqp.topology.queues.options import ARGUMENTS, Argument, QueueType
 from arneb_core.api.statistics import LongReader
 
 GUIDE: Final = Path(__file__).resolve().parents[2] / "docs" / "guide"
-DEPLOY: Final = GUIDE.parents[1] / "deploy"
 BLOCK: Final = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -339,16 +337,3 @@ def test_a_backup_is_restored_as_it_is_told(tmp_path: Path, broker: BrokerProces
         bodies = [channel.basic_get("orders", auto_ack=True)[2] for _ in range(2)]
         assert bodies == [b"before", None]
         connection.close()
-
-
-# Installation
-
-
-def test_the_configuration_to_begin_with_is_one(tmp_path: Path) -> None:
-    from arneb.config import load_config
-
-    file = DEPLOY / "arneb.toml"
-    config = load_config(file)
-    assert str(config.data_dir) == "/var/lib/arneb"
-    assert [each.name for each in config.amqp.users] == ["app"]
-    assert tomllib.loads(file.read_text())["log"] == {"format": "json"}
