@@ -5,12 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from arneb_pulsar.names import DEFAULT_NAMESPACE, parse_namespace
-from arneb_pulsar.namespaces.policies import (
-    PARTITIONS_MAX,
-    AutoTopicCreation,
-    InactiveTopics,
-    Policies,
-)
+from arneb_pulsar.namespaces.policies import Policies
+from arneb_pulsar.namespaces.rules import PARTITIONS_MAX, AutoTopicCreation, InactiveTopics
 from arneb_pulsar.schemas.compatibility import Strategy
 
 NOT_NEGATIVE: Final = ("max_unacked_messages_per_consumer", "max_unacked_messages_per_subscription")

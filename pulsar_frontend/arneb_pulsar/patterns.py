@@ -35,6 +35,7 @@ class TopicPattern:
         text = _without_domain(text)
         if len(text) > PATTERN_CHARACTERS_MAX:
             raise InvalidPattern(f"Pattern longer than maximum: {PATTERN_CHARACTERS_MAX}")
+        self._text = text
         options = re2.Options()
         options.log_errors = False
         options.max_mem = COMPILED_BYTES_MAX
@@ -47,6 +48,9 @@ class TopicPattern:
         self._matches: Callable[[str], object] = compiled.fullmatch
         self.matched_at_once = max(1, INSTRUCTIONS_AT_ONCE // compiled.programsize)
         """Names after which others should have their turn."""
+
+    def __repr__(self) -> str:
+        return f"<TopicPattern {self._text!r}>"
 
     def matches(self, topic: str) -> bool:
         """Does it mean that topic, a complete name?"""

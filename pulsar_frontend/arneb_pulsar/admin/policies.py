@@ -13,13 +13,7 @@ from arneb_pulsar.admin.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.router import Handler, Route
 from arneb_pulsar.admin.topics import routes_of_topics, topic_of
 from arneb_pulsar.names import TopicName
-from arneb_pulsar.namespaces.policies import (
-    AutoTopicCreation,
-    InactiveTopics,
-    Policies,
-    Quota,
-    QuotaType,
-    RetentionPolicy,
+from arneb_pulsar.namespaces.fields import (
     read_actions,
     read_auto_subscription,
     read_compatibility,
@@ -28,7 +22,15 @@ from arneb_pulsar.namespaces.policies import (
     read_truth,
     read_ttl,
 )
+from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rates import PublishRate
+from arneb_pulsar.namespaces.rules import (
+    AutoTopicCreation,
+    InactiveTopics,
+    Quota,
+    QuotaType,
+    RetentionPolicy,
+)
 from arneb_pulsar.services.context import BrokerContext
 
 INVALID: Final = 412

@@ -30,6 +30,9 @@ class Node:
     told: bool = False
     """The part that leads here is a variable's value."""
 
+    def __repr__(self) -> str:
+        return f"<Node {sorted(self.handlers)}, below it {sorted(self.below)}>"
+
 
 class Router:
     """All routes, as a tree. Fixed parts win over variables, however deep the two part ways."""
@@ -38,6 +41,9 @@ class Router:
         self._root = Node()
         for method, path, handler in routes:
             self._add(method, path, handler)
+
+    def __repr__(self) -> str:
+        return f"<Router {sorted(self._root.below)}>"
 
     def _add(self, method: str, path: str, handler: Handler) -> None:
         node, names = self._root, []

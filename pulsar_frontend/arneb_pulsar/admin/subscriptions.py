@@ -48,10 +48,10 @@ async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
         if not await context.topics.partitions(name, create=True):
             await context.topics.make(name)
     initial, start = _beginning(request)
-    places = [context.core.topic(part.core_name) for part in parts(context, name)]
-    if all(subscription in topic.subscriptions for topic in places):
+    topics = [context.core.topic(part.core_name) for part in parts(context, name)]
+    if all(subscription in topic.subscriptions for topic in topics):
         raise AdminError(409, "Subscription already exists for topic")
-    for topic in places:
+    for topic in topics:
         await subscribe(
             context, topic, name, subscription, initial=initial, start=start, forced=True
         )
@@ -67,7 +67,7 @@ def _beginning(request: AdminRequest) -> tuple[InitialPosition, Position | None]
 
 
 def _place(wanted: Any) -> Position | None:
-    """The place of a message id as JSON; None = before everything."""
+    """The position of a message id as JSON; None = before everything."""
     ledger, entry = -1, -1
     if isinstance(wanted, dict):
         ledger, entry = wanted.get("ledgerId", -1), wanted.get("entryId", -1)

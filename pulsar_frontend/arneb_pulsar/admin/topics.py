@@ -14,7 +14,7 @@ from arneb_pulsar.names import (
     parse_namespace,
     parse_topic,
 )
-from arneb_pulsar.namespaces.policies import PARTITIONS_MAX
+from arneb_pulsar.namespaces.rules import PARTITIONS_MAX
 from arneb_pulsar.services import topic_lifecycle as lifecycle
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.namespaces import Partitioned

@@ -28,6 +28,10 @@ class Compaction:
     sizes: dict[Position, int] = field(default_factory=dict)
     """Messages in the entries that hold more than one."""
 
+    def __repr__(self) -> str:
+        superseded = f"{len(self.superseded)} entries superseded"
+        return f"<Compaction {len(self.latest)} keys, {superseded}, {len(self.spent)} spent>"
+
     def add(self, place: Position, entry: bytes) -> None:
         """The next entry of the log."""
         count = messages_in(entry)

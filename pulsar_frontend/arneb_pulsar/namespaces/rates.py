@@ -51,7 +51,10 @@ class Throttle:
         self._free_at = [now - 1.0, now - 1.0]
         """When what has come will be made up for, in messages and in bytes."""
 
-    def take(self, messages: int, size: int, now: float) -> float:
+    def __repr__(self) -> str:
+        return f"<Throttle to {self.rate}, free at {max(self._free_at):.3f}>"
+
+    def spend(self, messages: int, size: int, now: float) -> float:
         """So much has come; the time from which on more may."""
         for index, (rate, came) in enumerate(
             ((self.rate.messages, messages), (self.rate.bytes, size))

@@ -54,6 +54,10 @@ class Claim(Generic[Holder]):
     """The epoch that it had before, if it comes back."""
     holder: Holder
 
+    def __repr__(self) -> str:
+        epoch = "" if self.epoch is None else f" in epoch {self.epoch}"
+        return f"<Claim to {self.name!r}, {self.mode.name}{epoch}, by {self.holder}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Admission(Generic[Holder]):
@@ -78,6 +82,11 @@ class Access(Generic[Holder]):
     owners: dict[str, Claim[Holder]] = field(default_factory=dict)
     exclusive: Claim[Holder] | None = None
     waiting: deque[Claim[Holder]] = field(default_factory=deque)
+
+    def __repr__(self) -> str:
+        alone = f" owned by {self.exclusive.name!r}" if self.exclusive is not None else ""
+        counts = f"{len(self.owners)} owners, {len(self.waiting)} waiting"
+        return f"<Access in epoch {self.epoch}{alone}, {counts}>"
 
     @property
     def unused(self) -> bool:

@@ -50,6 +50,9 @@ class Sequences:
     _used: dict[str, float] = field(default_factory=dict)
     """When each was used since."""
 
+    def __repr__(self) -> str:
+        return f"<Sequences of {len(self.reaches)} producers, {len(self._used)} used since>"
+
     def highest(self, name: str) -> int:
         """The highest number that is stored of a producer."""
         reach = self.reaches.get(name)

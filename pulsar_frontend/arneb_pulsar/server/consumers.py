@@ -39,7 +39,7 @@ class ConnectionConsumers:
         self._by_key: dict[ConsumerKey, AttachedConsumer] = {}
 
     def __repr__(self) -> str:
-        return f"<ConnectionConsumers {[*self._by_key.values()]}>"
+        return f"<ConnectionConsumers: {len(self._by_key)}>"
 
     # Coming and going
 

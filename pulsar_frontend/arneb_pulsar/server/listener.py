@@ -7,7 +7,7 @@ import trio
 
 from arneb_core.api.listening import serve_listeners
 from arneb_core.api.supervision import supervise
-from arneb_pulsar.authentication.certificates import Certificate
+from arneb_pulsar.authentication.grants import Certificate
 from arneb_pulsar.server.connection import Connection
 from arneb_pulsar.server.requests import Endpoint
 from arneb_pulsar.services.context import BrokerContext

@@ -42,7 +42,7 @@ class Publishing:
 
     def __repr__(self) -> str:
         silent = f", silent until {self.silent_until}" if self.silent_until else ""
-        return f"<Publishing of {len(self._opened)} producers{silent}>"
+        return f"<Publishing: {len(self._opened)} producers{silent}>"
 
     def producer_name(self, key: ProducerKey) -> str | None:
         """The name of one that is there."""
@@ -153,7 +153,7 @@ class Publishing:
     def _slow_down(self, throttle: Throttle, run: effects.AppendRun) -> None:
         """The topic has a rate: what comes next is read when its time has come."""
         now, size = self._context.clock.now(), sum(map(len, run.entries))
-        wait_until = throttle.take(run.messages, size, now)
+        wait_until = throttle.spend(run.messages, size, now)
         if wait_until > now:
             self.silent_until = max(self.silent_until, wait_until)
 

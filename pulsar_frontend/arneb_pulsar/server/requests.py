@@ -19,10 +19,9 @@ from arneb_core.api.errors import (
 )
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.topics import Topic
-from arneb_pulsar.authentication.certificates import Certificate
-from arneb_pulsar.authentication.grants import UNAUTHENTIC, Grant, Unauthentic
+from arneb_pulsar.authentication.grants import UNAUTHENTIC, Certificate, Grant, Unauthentic
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName
-from arneb_pulsar.namespaces.policies import QuotaAction
+from arneb_pulsar.namespaces.rules import QuotaAction
 from arneb_pulsar.producers.access import Claim, ClaimRefused
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema
 from arneb_pulsar.server.consumers import ConnectionConsumers

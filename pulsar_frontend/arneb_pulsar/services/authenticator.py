@@ -9,9 +9,8 @@ from functools import partial
 
 import trio
 
-from arneb_pulsar.authentication.certificates import Certificate, grant_certificate
 from arneb_pulsar.authentication.files import Proofs
-from arneb_pulsar.authentication.grants import Grant, Unauthentic
+from arneb_pulsar.authentication.grants import Certificate, Grant, Unauthentic, grant_certificate
 from arneb_pulsar.authentication.tokens import grant_token
 from arneb_pulsar.services.clock import Clock
 

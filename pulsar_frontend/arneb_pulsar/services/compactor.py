@@ -193,6 +193,9 @@ class _Marking:
 class _Nowhere:
     """The consumer of marks asks for nothing and gets nothing."""
 
+    def __repr__(self) -> str:
+        return "<sink of the compaction>"
+
     def deliver(self, run: Deliveries) -> None:
         raise AssertionError("it has no permits")
 

@@ -182,7 +182,7 @@ def _keys(topic: Topic, sequences: Sequences) -> list[str]:
 
 
 def _sort_out(sent: PendingSends, entries: list[bytes], highest: int, batch: _Batch) -> int:
-    """Put what is new of one sent into the batch; how far its producer gets with it."""
+    """Put what is new of one producer's sends into the batch; how far its producer gets with it."""
     for index, (sequence, entry) in enumerate(zip(sent.sequences, entries, strict=True)):
         if sequence <= highest:
             sent.duplicates.add(index)

@@ -18,7 +18,8 @@ from arneb_core.api.errors import CommitFailed, NotAllowed, TopicExists
 from arneb_core.api.name_locks import NameLocks
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, TopicName
-from arneb_pulsar.namespaces.policies import PARTITIONS_MAX, Policies
+from arneb_pulsar.namespaces.policies import Policies
+from arneb_pulsar.namespaces.rules import PARTITIONS_MAX
 
 TENANTS: Final = "pulsar/tenant/"
 NAMESPACES: Final = "pulsar/namespace/"

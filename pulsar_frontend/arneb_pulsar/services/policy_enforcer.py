@@ -17,7 +17,8 @@ from arneb_core.api.errors import CoreError, StoreFailed, StoreFull
 from arneb_core.api.supervision import supervise
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import AMQP_SUBSCRIPTION, COMPACTION, TopicName, topic_name_of
-from arneb_pulsar.namespaces.policies import InactiveMode, InactiveTopics, QuotaAction, kept_s
+from arneb_pulsar.namespaces.policies import kept_s
+from arneb_pulsar.namespaces.rules import InactiveMode, InactiveTopics, QuotaAction
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.quotas import evict, exceeded_quota
 from arneb_pulsar.services.topic_lifecycle import disconnect_producers, drop, forget_gone

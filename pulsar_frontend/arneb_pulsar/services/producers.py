@@ -78,6 +78,10 @@ class ConnectedProducer:
     since: str = ""
     """When it came."""
 
+    def __repr__(self) -> str:
+        where = f"{self.topic.name}, number {self.producer_id}"
+        return f"<ConnectedProducer on {where} by {self.connection.address}>"
+
 
 ProducerClaim = Claim[ConnectedProducer]
 

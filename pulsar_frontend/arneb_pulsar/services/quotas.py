@@ -10,7 +10,7 @@ from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import COMPACTION, RESERVED_SUBSCRIPTIONS, TopicName
 from arneb_pulsar.namespaces.backlog import EVICTED_TO, place_leaving
-from arneb_pulsar.namespaces.policies import Quota, QuotaType
+from arneb_pulsar.namespaces.rules import Quota, QuotaType
 from arneb_pulsar.services.namespaces import NamespaceRegistry
 
 

@@ -26,7 +26,7 @@ NO_NAMESPACE: Final = "Namespace {} not found"
 
 
 class Topics:
-    """The topics of the Pulsar context."""
+    """The topics of the Pulsar frontend."""
 
     def __init__(self, core: Core, registry: NamespaceRegistry) -> None:
         self._core = core

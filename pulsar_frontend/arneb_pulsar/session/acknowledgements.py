@@ -1,4 +1,4 @@
-"""Acknowledging: ACK in the core's words, and the receipts of those that ask for one.
+"""Acknowledgements: ACK in the core's words, and the receipts of those that ask for one.
 
 The rule: a receipt says that the acknowledgement is durable, or why it is none; whoever asks for
 none hears nothing either way.

@@ -34,6 +34,10 @@ class Authentication:
         self._expires_ms = math.inf
         self.deadline = math.inf
 
+    def __repr__(self) -> str:
+        state = "asked for another proof" if self._asked else f"expires at {self._expires_ms} ms"
+        return f"<Authentication {state}, next look at {self.deadline}>"
+
     def begin(self, command: pb.CommandConnect) -> None:
         """CONNECT brings the first proof."""
         self._refreshes = command.feature_flags.supports_auth_refresh

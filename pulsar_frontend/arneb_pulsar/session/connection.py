@@ -68,21 +68,20 @@ class ConnectionSession:
         self._handlers = self._make_handlers()
 
     def __repr__(self) -> str:
-        return (
-            f"<ConnectionSession {self.state.name} {self._output.client.name or 'unknown client'}>"
-        )
+        client = self._output.client.name or "unknown client"
+        return f"<ConnectionSession {self.state.name} {client}>"
 
     # The five verbs
 
     def receive_data(self, data: bytes, now: float, clock_ms: int) -> list[Effect]:
-        """Bytes came from the peer, which was heard to the end before. ``clock_ms`` is the time of
-        day, for what is published."""
+        """Bytes came from the client, of whom all that came before is handled. ``clock_ms`` is the
+        time of day, for what is published."""
         self._frames, self._at = self._reader.receive(data), 0
         return self.go_on(now, clock_ms)
 
     @property
     def has_more(self) -> bool:
-        """Something that came from the peer is not handled: :meth:`go_on` must be called."""
+        """Something that came from the client is not handled: :meth:`go_on` must be called."""
         return self._at < len(self._frames[0])
 
     def go_on(self, now: float, clock_ms: int) -> list[Effect]:
@@ -117,7 +116,7 @@ class ConnectionSession:
         self._handlers.clear()
 
     def data_to_send(self) -> list[bytes]:
-        """What is to be said to the peer since the last call; the caller must send it, and call
+        """What is to be said to the client since the last call; the caller must send it, and call
         again after a while if :attr:`has_unsaid`."""
         return self._output.take_frames()
 
@@ -145,7 +144,7 @@ class ConnectionSession:
                     pass
         return self._output.take_effects()
 
-    # What the shell asks besides
+    # What the server asks besides
 
     @property
     def client(self) -> Client:
@@ -159,15 +158,15 @@ class ConnectionSession:
 
     @property
     def unasked_bytes(self) -> int:
-        """How much of that the peer did not ask for."""
+        """How much of that the client did not ask for."""
         return self._output.unasked_bytes
 
     def resumed(self, now: float) -> None:
-        """The shell listens again after a pause that back-pressure made."""
+        """The server listens again after a pause that back-pressure made."""
         self._keep_alive.resumed(now)
 
     def probe(self) -> bool:
-        """Ask the peer for a sign of life, whatever the timer says; False if it cannot answer."""
+        """Ask the client for a sign of life, whatever the timer says; False if it cannot answer."""
         if self.state is ConnectionState.OPEN and self._output.client.answers_pings:
             self._output.send(commands.PING)
             return True
@@ -348,7 +347,7 @@ class ConnectionSession:
                 assert_never(event)
 
     def _close(self, reason: str) -> None:
-        """The peer broke the protocol: tell it why, once, and end."""
+        """The client broke the protocol: tell it why, once, and end."""
         if self.state is not ConnectionState.CLOSED:
             if self.state is ConnectionState.OPEN:
                 self._output.send(commands.error(commands.NO_REQUEST, pb.UnknownError, reason))

@@ -73,6 +73,9 @@ class Consumers:
         self._by_key: dict[ConsumerKey, Consumer] = {}
         self._next_key = 1
 
+    def __repr__(self) -> str:
+        return f"<Consumers: {len(self._by_key)}, {len(self._by_id)} of them with their ids>"
+
     # Coming and going
 
     def subscribe(self, command: CommandSubscribe) -> None:
@@ -154,7 +157,7 @@ class Consumers:
         if consumer is not None:
             if consumer.state is not ConsumerState.ATTACHING:
                 self._output.do(DetachConsumer(consumer.key))
-            # Else what the shell still attaches is given up when it reports it; see attached().
+            # Else what the server still attaches is given up when it reports it; see attached().
             self._move(consumer, ConsumerInput.CLOSE)
         self._output.send(commands.success(command.request_id))
 

@@ -1,4 +1,4 @@
-"""Damaged messages: runs in which some body is bad, taken apart message by message.
+"""Damaged messages: runs in which some body is bad, sorted message by message.
 
 The rule: pure. Good messages are stored in their order; each bad one is refused in its turn, and
 nobody else has anything of it.
@@ -13,13 +13,13 @@ from arneb_pulsar.wire.metadata import is_delayed, make_entry
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 
-def take_apart(
+def sort_damaged(
     run: AppendRun, publish_time_ms: int
 ) -> list[tuple[PendingSends, list[PendingSends]]]:
     """Have ``run`` hold what is good of it only.
 
-    Each sent is replaced, and given with what replaces it: one for each stretch of good messages
-    and one, settled, for each bad message.
+    The sends of each producer are given with what replaces them: one for each stretch of good
+    messages and one, settled, for each bad message.
     """
     bodies = iter(run.bodies)
     replaced: list[tuple[PendingSends, list[PendingSends]]] = []
@@ -35,7 +35,7 @@ def take_apart(
             run.entries.append(made)
             if not parts or parts[-1].frames is not None:
                 parts.append(PendingSends(sent.producer_id, key=sent.key))
-            _take_over(sent, index, parts[-1])
+            _add_good(sent, index, parts[-1])
         replaced.append((sent, parts))
     run.sends = [part for _, parts in replaced for part in parts if part.frames is None]
     run.messages = sum(map(messages_in, run.entries))
@@ -43,7 +43,7 @@ def take_apart(
     return replaced
 
 
-def _take_over(sent: PendingSends, index: int, part: PendingSends) -> None:
+def _add_good(sent: PendingSends, index: int, part: PendingSends) -> None:
     """One good message of ``sent`` belongs to ``part``."""
     at = len(part.sequences)
     if index in sent.highest:

@@ -1,4 +1,4 @@
-"""Effects: what a session asks its shell to do with the core and the socket.
+"""Effects: what a session asks the server to do with the core and the socket.
 
 The counterpart of :mod:`arneb_pulsar.session.events`. ``key`` names one producer or consumer
 for as long as the connection lives; the protocol's own ids are used again, keys are not.
@@ -64,6 +64,10 @@ class AppendRun:
     """Some of ``entries`` are to be delivered later."""
     sends: list[PendingSends] = field(default_factory=list)
     """Whose the entries are, in their order."""
+
+    def __repr__(self) -> str:
+        waiting = f"{len(self.bodies)} bodies, {len(self.entries)} entries"
+        return f"<AppendRun of producer {self.key}, {waiting}, {self.messages} messages>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +252,7 @@ class Close:
     """Send what is waiting, then close the connection."""
 
     reason: str
-    """For the log; empty when the peer did nothing wrong."""
+    """For the log; empty when the client did nothing wrong."""
 
 
 Effect = (

@@ -14,7 +14,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import ServerError
 
 
 class RemoteProtocolError(Exception):
-    """The peer broke the protocol in a way that only closing the connection answers."""
+    """The client broke the protocol in a way that only closing the connection answers."""
 
 
 class RequestRefused(Exception):
@@ -31,7 +31,7 @@ class TopicTerminated(core.CoreError):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a request failed, in the peer's terms."""
+    """Why a request failed, in the client's terms."""
 
     code: ServerError
     text: str
@@ -70,7 +70,7 @@ TEXTS: Final[dict[type[core.CoreError], str]] = {
 
 
 def failure_of(error: core.CoreError) -> Failure:
-    """``error`` as the peer is told."""
+    """``error`` as the client is told."""
     text = TEXTS.get(type(error), "{}").format(error) or type(error).__name__
     for cls in type(error).__mro__:
         if code := SERVER_ERRORS.get(cls):

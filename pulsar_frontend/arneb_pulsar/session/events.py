@@ -1,4 +1,4 @@
-"""Events: what the shell reports to a session.
+"""Events: what the server reports to a session.
 
 The counterpart of :mod:`arneb_pulsar.session.effects`; each answers one of them, except those
 that say so.

@@ -1,8 +1,8 @@
-"""Keep-alive: when to ask a silent peer whether it lives, and when to give it up.
+"""Keep-alive: when to ask a silent client whether it lives, and when to give it up.
 
-A PING goes out after one interval without a byte from the peer; a second silent interval is
+A PING goes out after one interval without a byte from the client; a second silent interval is
 the end. Any byte counts as an answer. Before the handshake is over there is one deadline; behind
-it there is none for a peer that does not know PING.
+it there is none for a client that does not know PING.
 """
 
 import math
@@ -27,6 +27,10 @@ class KeepAlive:
         self.heard_at = now
         self.deadline = now + handshake_s
 
+    def __repr__(self) -> str:
+        state = "connecting" if self._connecting else "pinged" if self._pinged else "heard"
+        return f"<KeepAlive {state}, last heard at {self.heard_at}, deadline {self.deadline}>"
+
     def connected(self, now: float, *, answered: bool = True) -> None:
         """The handshake is over. Whether PINGs will be ``answered`` has been said there."""
         self._connecting = False
@@ -35,12 +39,12 @@ class KeepAlive:
         self.deadline = now + self._interval_s
 
     def heard(self, now: float) -> None:
-        """Bytes came from the peer. Does not move the deadline: :meth:`tick` looks again."""
+        """Bytes came from the client. Does not move the deadline: :meth:`tick` looks again."""
         self.heard_at = now
         self._pinged = False
 
     def resumed(self, now: float) -> None:
-        """We did not listen for a while: the silence until now was ours, not the peer's."""
+        """We did not listen for a while: the silence until now was ours, not the client's."""
         self.heard(now)
         if not self._connecting:
             self.deadline = now + self._interval_s

@@ -1,4 +1,4 @@
-"""Lookup topics: PARTITIONED_METADATA, LOOKUP and GET_TOPICS_OF_NAMESPACE.
+"""Lookup of topics: PARTITIONED_METADATA, LOOKUP and GET_TOPICS_OF_NAMESPACE.
 
 One broker serves every topic, so a lookup always ends here. Request ids of lookups and those
 of producers and consumers are separate counters of the client that collide: what failed must
@@ -30,6 +30,9 @@ class Lookup:
 
     def __init__(self, output: Output) -> None:
         self._output = output
+
+    def __repr__(self) -> str:
+        return f"<Lookup over {self._output!r}>"
 
     def partitions(self, command: CommandPartitionedTopicMetadata) -> None:
         """PARTITIONED_METADATA."""

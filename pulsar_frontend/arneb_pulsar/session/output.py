@@ -1,4 +1,4 @@
-"""The output: what a session wants to say, to its peer and to its shell."""
+"""The output: what a session wants to say, to its client and to the server."""
 
 from collections import deque
 from typing import Final
@@ -27,14 +27,14 @@ class Output:
         self.effects: list[Effect] = []
         self.waiting_bytes = 0
         self.unasked_bytes = 0
-        """How much of it the peer did not ask for."""
+        """How much of it the client did not ask for."""
         self._behind: deque[bytes | TranslatedRun] = deque()
 
     def __repr__(self) -> str:
         return f"<Output {self.waiting_bytes} bytes, {len(self._behind)} behind a translation>"
 
     def send(self, frames: bytes) -> None:
-        """Say one or more whole frames to the peer."""
+        """Say one or more whole frames to the client."""
         if self._behind:
             self._behind.append(frames)
         else:
@@ -42,7 +42,7 @@ class Output:
         self.waiting_bytes += len(frames)
 
     def deliver(self, frames: bytes | TranslatedRun) -> None:
-        """Say messages to the peer, which may have to be translated first."""
+        """Say messages to the client, which may have to be translated first."""
         if isinstance(frames, bytes):
             self.send(frames)
         else:
@@ -50,12 +50,12 @@ class Output:
             self.waiting_bytes += frames.waiting_bytes
 
     def notify(self, frames: bytes) -> None:
-        """Say what the peer did not ask for: it comes however much waits already."""
+        """Say what the client did not ask for: it comes however much waits already."""
         self.send(frames)
         self.unasked_bytes += len(frames)
 
     def do(self, effect: Effect) -> None:
-        """Ask the shell for an effect."""
+        """Ask the server for an effect."""
         self.effects.append(effect)
 
     @property
@@ -64,7 +64,7 @@ class Output:
         return bool(self._behind)
 
     def take_frames(self) -> list[bytes]:
-        """What was said to the peer since the last call, as far as a turn goes."""
+        """What was said to the client since the last call, as far as a turn goes."""
         frames, self.frames, self.unasked_bytes = self.frames, [], 0
         if not self._behind:
             self.waiting_bytes = 0
@@ -89,6 +89,6 @@ class Output:
         return frames
 
     def take_effects(self) -> list[Effect]:
-        """Everything asked of the shell since the last call."""
+        """Everything asked of the server since the last call."""
         effects, self.effects = self.effects, []
         return effects

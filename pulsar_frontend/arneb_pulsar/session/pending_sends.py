@@ -1,8 +1,8 @@
 """Pending sends: what a producer still waits to hear, in the order in which it sent.
 
-A producer's receipts must leave in send order, whatever becomes of each message. So each
-producer keeps its sends in a queue; an sent is settled when its frames are known, and
-only settled sends at the head of the queue are sent.
+A producer's receipts must leave in send order, whatever becomes of each message. So they
+wait in a queue, are settled when their frames are known, and only settled ones at the head of the
+queue are answered.
 """
 
 from dataclasses import dataclass, field
@@ -33,6 +33,10 @@ class PendingSends:
     """Those that are chunks of larger messages, by index."""
     duplicates: set[int] = field(default_factory=set)
     """Those that were stored before and are not stored again, by index."""
+
+    def __repr__(self) -> str:
+        state = "pending" if self.frames is None else "settled"
+        return f"<PendingSends {len(self.sequences)} of producer {self.producer_id}, {state}>"
 
     @property
     def entries(self) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 from arneb_core.api.position import Position
 from arneb_pulsar.names import NAME_BYTES_MAX, TopicName
 from arneb_pulsar.producers.access import AccessMode
-from arneb_pulsar.session.damaged import take_apart
+from arneb_pulsar.session.damaged import sort_damaged
 from arneb_pulsar.session.effects import (
     AppendRun,
     LeaveProducer,
@@ -78,7 +78,9 @@ class Producer:
         self.close_request = 0
 
     def __repr__(self) -> str:
-        return f"<Producer {self.producer_id} on {self.topic}, {self.state.name}>"
+        in_flight = sum(len(each.sequences) for each in self.sends)
+        state = f"{self.state.name}, {in_flight} in flight"
+        return f"<Producer {self.producer_id} on {self.topic}, {state}>"
 
     def move(self, happened: ProducerInput) -> None:
         """Take the table's move; a move that it does not have is a defect of ours."""
@@ -97,6 +99,9 @@ class Producers:
         self._runs: dict[str, AppendRun] = {}
         self._expelled: dict[int, float] = {}
         self._next_key = 1
+
+    def __repr__(self) -> str:
+        return f"<Producers: {len(self._by_key)}, {len(self._ready)} ready>"
 
     # Commands
 
@@ -183,7 +188,7 @@ class Producers:
         producer.close_request = command.request_id
         self._ready.pop(producer.producer_id, None)
         if was in (ProducerState.OPENING, ProducerState.WAITING):
-            # What the shell still opens is given up when it reports it; see opened().
+            # What the server still opens is given up when it reports it; see opened().
             self._forget(producer)
             if was is ProducerState.WAITING:
                 self._output.do(LeaveProducer(producer.key))
@@ -200,7 +205,7 @@ class Producers:
             try:
                 run.entries, run.messages, run.delayed = make_entries(run.bodies, publish_time_ms)
             except PayloadError:
-                for sent, parts in take_apart(run, publish_time_ms):
+                for sent, parts in sort_damaged(run, publish_time_ms):
                     self._replace(sent, parts)
                 if run.sends:
                     # The run's first producer may be closed by now; one that waits is not.

@@ -1,4 +1,4 @@
-"""SchemaRequests messages: GET_SCHEMA and GET_OR_CREATE_SCHEMA."""
+"""Schemas, as a client asks for them: GET_SCHEMA and GET_OR_CREATE_SCHEMA."""
 
 from arneb_pulsar.schemas.schema import Schema, from_wire, to_wire, version_number
 from arneb_pulsar.session.effects import AttachSchema, FindSchema
@@ -20,6 +20,9 @@ class SchemaRequests:
 
     def __init__(self, output: Output) -> None:
         self._output = output
+
+    def __repr__(self) -> str:
+        return f"<SchemaRequests over {self._output!r}>"
 
     def get(self, command: pb.CommandGetSchema) -> None:
         """GET_SCHEMA."""

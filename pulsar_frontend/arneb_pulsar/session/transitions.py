@@ -1,7 +1,7 @@
 """The state machines of a session, as tables.
 
-Anything absent from a table is illegal. An illegal input from the peer is answered as its
-command asks for; from the shell it is a defect of ours.
+Anything absent from a table is illegal. An illegal input from the client is answered as its
+command asks for; from the server it is a defect of ours.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""TopicWatchers topics come and go: WATCH_TOPIC_LIST and its end.
+"""Watchers of topics that come and go: WATCH_TOPIC_LIST and its end.
 
-The shell tells which topics of a watched namespace there are and how that changes; which of
+The server tells which topics of a watched namespace there are and how that changes; which of
 them a watcher is told follows from its pattern. Only clients that ask for a watcher know the
 commands that it is told by.
 """
@@ -41,6 +41,10 @@ class _Watcher:
     meanwhile: dict[str, bool] = field(default_factory=dict)
     """What came (or went) before that, by name."""
 
+    def __repr__(self) -> str:
+        state = "told" if self.told else f"{len(self.meanwhile)} changes before it is told"
+        return f"<_Watcher of {self.namespace} {self.pattern!r}, {len(self.topics)}, {state}>"
+
     def change(self, topic: str, *, came: bool) -> bool:
         """A topic came or went; was that news?"""
         at = bisect_left(self.topics, topic)
@@ -60,6 +64,9 @@ class TopicWatchers:
     def __init__(self, output: Output) -> None:
         self._output = output
         self._watchers: dict[int, _Watcher] = {}
+
+    def __repr__(self) -> str:
+        return f"<TopicWatchers: {len(self._watchers)}>"
 
     def watch(self, command: pb.CommandWatchTopicList) -> None:
         """WATCH_TOPIC_LIST."""

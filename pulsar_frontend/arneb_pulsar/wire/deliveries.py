@@ -47,6 +47,9 @@ class Heads(dict[int, bytes]):
         self._before = before
         self._command_bytes = len(before) + entry_bytes + len(behind)
 
+    def __repr__(self) -> str:
+        return f"<Heads of {len(self)} sizes, commands of {self._command_bytes} bytes>"
+
     def __missing__(self, entry_size: int) -> bytes:
         if len(self) >= BODY_SIZES_MAX:
             self.clear()
@@ -65,6 +68,9 @@ class LedgerHeads(dict[int, Heads]):
         self._ledger = FIELD_LEDGER_ID + varint(ledger) + FIELD_ENTRY_ID
         self._behind_id = behind_id
         self._behind = behind
+
+    def __repr__(self) -> str:
+        return f"<LedgerHeads {self._ledger.hex()}, {len(self)} lengths of entry ids>"
 
     def __missing__(self, entry_bytes: int) -> Heads:
         id_bytes = len(self._ledger) + entry_bytes + len(self._behind_id)
@@ -92,6 +98,10 @@ class MessageFrames:
         epoch_field = b"" if epoch is None else FIELD_CONSUMER_EPOCH + varint(epoch)
         self._behind = self._behind_id + epoch_field
         self._open_ledger(-1)
+
+    def __repr__(self) -> str:
+        epoch = "" if self.epoch is None else f" in epoch {self.epoch}"
+        return f"<MessageFrames for consumer {self.consumer_id}{epoch}, ledger {self._ledger}>"
 
     def pack(self, run: Deliveries) -> bytes:
         """The frames of a run whose entries are all of Pulsar origin."""

@@ -1,4 +1,4 @@
-"""What can be wrong with bytes from a peer.
+"""What can be wrong with bytes from a client.
 
 * :class:`WireError`
     * :class:`FrameError` - sizes that no frame has; the stream cannot be read on
@@ -21,7 +21,7 @@ class CommandError(WireError):
 
 
 class PayloadError(WireError):
-    """Headers and payload of a message that cannot be taken apart."""
+    """Headers and payload of a message that cannot be parsed."""
 
 
 class ChecksumMismatch(PayloadError):

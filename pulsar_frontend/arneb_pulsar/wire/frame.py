@@ -45,6 +45,10 @@ class FrameReader:
         self.error: FrameError | None = None
         """Set once sizes came that no frame has; nothing is read any more."""
 
+    def __repr__(self) -> str:
+        state = str(self.error or f"{self._buffered} bytes of {self._wanted} wanted")
+        return f"<FrameReader {state}>"
+
     def receive(self, data: bytes) -> Frames:
         """The frames that ``data`` completes, in order.
 

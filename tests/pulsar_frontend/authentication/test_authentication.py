@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from passlib.hash import apr_md5_crypt, bcrypt
 
-from arneb_pulsar.authentication.certificates import grant_certificate
 from arneb_pulsar.authentication.files import read_proofs, read_tls
-from arneb_pulsar.authentication.grants import Grant, Unauthentic
+from arneb_pulsar.authentication.grants import Grant, Unauthentic, grant_certificate
 from arneb_pulsar.authentication.passwords import Passwords
 from arneb_pulsar.authentication.tokens import TOKEN_BYTES_MAX, grant_token, public_key, secret_key
 from arneb_pulsar.config import AuthenticationConfig, TlsConfig

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_pulsar.namespaces.policies import (
-    COMPATIBILITY,
+from arneb_pulsar.namespaces.fields import COMPATIBILITY
+from arneb_pulsar.namespaces.policies import Policies
+from arneb_pulsar.namespaces.rules import (
     AutoTopicCreation,
     InactiveMode,
     InactiveTopics,
-    Policies,
     Quota,
     QuotaAction,
     QuotaType,

@@ -25,7 +25,7 @@ def test_no_more_comes_than_the_rate_and_one_second(
             # What is taken at once may be more than is allowed; it is made up for before the next.
             assert bound <= 0 or came[index] <= bound * (now - 1000.0 + 1.0) + 1e-3
             came[index] += one
-        until = throttle.take(messages, size, now)
+        until = throttle.spend(messages, size, now)
         assert until >= now
         if not rate.limits:
             assert until == now
@@ -34,10 +34,10 @@ def test_no_more_comes_than_the_rate_and_one_second(
 
 def test_a_second_is_free_and_the_rest_waits() -> None:
     throttle = Throttle(PublishRate(messages=10), 50.0)
-    assert throttle.take(10, 1, 50.0) == 50.0
-    assert throttle.take(5, 1, 50.0) == 50.5
-    assert throttle.take(1, 1, 60.0) == 60.0
-    assert throttle.take(10, 1, 60.0) == 60.1
+    assert throttle.spend(10, 1, 50.0) == 50.0
+    assert throttle.spend(5, 1, 50.0) == 50.5
+    assert throttle.spend(1, 1, 60.0) == 60.0
+    assert throttle.spend(10, 1, 60.0) == 60.1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the shell does with time and back-pressure, over a core that is not there."""
+"""What the server does with time and back-pressure, over a core that is not there."""
 
 import math
 from types import MappingProxyType

@@ -34,14 +34,14 @@ CLOCK_MS = 1_700_000_000_000
 
 @dataclass(frozen=True)
 class Received:
-    """Bytes from the peer."""
+    """Bytes from the client."""
 
     data: bytes
 
 
 @dataclass(frozen=True)
 class Said:
-    """A command to the peer, with its payload."""
+    """A command to the client, with its payload."""
 
     command: Message
     payload: bytes = b""

@@ -1,0 +1,90 @@
+"""Fields: single values of the documents that set policies, checked.
+
+The rule: pure. Each takes what JSON held and gives the value, or raises :class:`ValueError` with
+what was expected and what came.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+COMPATIBILITY: Final = frozenset(
+    {
+        "UNDEFINED",
+        "ALWAYS_INCOMPATIBLE",
+        "ALWAYS_COMPATIBLE",
+        "BACKWARD",
+        "FORWARD",
+        "FULL",
+        "BACKWARD_TRANSITIVE",
+        "FORWARD_TRANSITIVE",
+        "FULL_TRANSITIVE",
+    }
+)
+"""Pulsar's schema compatibility strategies."""
+
+ACTIONS: Final = frozenset({"produce", "consume", "functions", "sources", "sinks", "packages"})
+"""What permissions are about."""
+
+
+def read_table(document: Any) -> dict[str, Any]:
+    """A JSON object."""
+    if not isinstance(document, dict):
+        raise ValueError(f"expected a JSON object, got {document!r:.40}")
+    return document
+
+
+def read_number(table: Mapping[str, Any], name: str, default: int) -> int:
+    """A whole number of 64 bits in a field of an object."""
+    value = table.get(name, default)
+    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{name}: expected a whole number, got {value!r:.40}")
+    return value
+
+
+def read_truth(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"expected true or false, got {value!r:.40}")
+    return value
+
+
+def read_ttl(document: Any) -> int:
+    """Seconds that messages live."""
+    if type(document) is not int or not 0 <= document < 1 << 31:
+        raise ValueError(f"Invalid value for message TTL: expected 0 or more, got {document!r}")
+    return document
+
+
+def read_auto_subscription(document: Any) -> bool:
+    """``{"allowAutoSubscriptionCreation": …}``."""
+    return read_truth(read_table(document).get("allowAutoSubscriptionCreation", True))
+
+
+def read_compatibility(document: Any) -> str:
+    """The name of a schema compatibility strategy."""
+    if not isinstance(document, str) or document not in COMPATIBILITY:
+        known = ", ".join(sorted(COMPATIBILITY))
+        raise ValueError(f"expected one of {known}, got {document!r:.40}")
+    return document
+
+
+def read_threshold(document: Any) -> int:
+    """Bytes of backlog after which a topic is compacted by itself; 0 = it is not."""
+    if type(document) is not int or document < 0:
+        raise ValueError(f"Invalid compaction threshold: expected 0 or more, got {document!r}")
+    return document
+
+
+def read_properties(document: Any) -> dict[str, str]:
+    """Text by name."""
+    found = read_table(document)
+    if not all(isinstance(value, str) for value in found.values()):
+        raise ValueError("properties: expected text")
+    return found
+
+
+def read_actions(document: Any) -> list[str]:
+    """What a role may do."""
+    if not isinstance(document, list) or not ACTIONS.issuperset(map(str, document)):
+        raise ValueError(f"expected some of {', '.join(sorted(ACTIONS))}, got {document!r:.40}")
+    return document

@@ -1,0 +1,157 @@
+"""Rules: the policies that are more than one value, each as Pulsar's admin API writes it.
+
+The rule: pure values. Each reads one JSON document and writes the same one again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Self
+
+from arneb_core.api.settings import WITHOUT_END
+from arneb_pulsar.namespaces.fields import read_number, read_table, read_truth
+
+PARTITIONS_MAX: Final = 10_000
+"""Of one topic; each is a topic of its own. Pulsar sets no bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPolicy:
+    """How long acknowledged messages stay; -1 = without end, 0 and 0 = not at all."""
+
+    minutes: int
+    megabytes: int
+
+    @classmethod
+    def parse(cls, document: Any) -> Self:
+        value = read_table(document)
+        minutes = read_number(value, "retentionTimeInMinutes", 0)
+        megabytes = read_number(value, "retentionSizeInMB", 0)
+        if minutes < WITHOUT_END or megabytes < WITHOUT_END:
+            raise ValueError("Invalid retention policy: expected -1 or more")
+        if (minutes == 0) != (megabytes == 0):
+            raise ValueError(
+                "Invalid retention policy: a single limit of 0 is invalid when the other one is "
+                "not; -1 ignores a limit"
+            )
+        return cls(minutes, megabytes)
+
+    @property
+    def document(self) -> Any:
+        return {"retentionTimeInMinutes": self.minutes, "retentionSizeInMB": self.megabytes}
+
+
+class QuotaType(Enum):
+    """What a backlog quota bounds."""
+
+    SIZE = "destination_storage"
+    AGE = "message_age"
+
+
+class QuotaAction(Enum):
+    """What happens when the backlog is over its quota."""
+
+    HOLD = "producer_request_hold"
+    EXCEPTION = "producer_exception"
+    EVICT = "consumer_backlog_eviction"
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A bound on a backlog; -1 = none."""
+
+    limit_bytes: int
+    limit_s: int
+    action: QuotaAction
+
+    @classmethod
+    def parse(cls, document: Any) -> Self:
+        value = read_table(document)
+        size = read_number(value, "limitSize", read_number(value, "limit", WITHOUT_END))
+        seconds = read_number(value, "limitTime", WITHOUT_END)
+        try:
+            action = QuotaAction(value.get("policy"))
+        except ValueError as error:
+            known = ", ".join(each.value for each in QuotaAction)
+            raise ValueError(f"policy: expected one of {known}, got {error}") from error
+        return cls(size, seconds, action)
+
+    @property
+    def document(self) -> Any:
+        return {
+            "limit": self.limit_bytes,
+            "limitSize": self.limit_bytes,
+            "limitTime": self.limit_s,
+            "policy": self.action.value,
+        }
+
+
+class InactiveMode(Enum):
+    """Which topics are inactive: those without subscriptions, or whose have read everything."""
+
+    NO_SUBSCRIPTIONS = "delete_when_no_subscriptions"
+    CAUGHT_UP = "delete_when_subscriptions_caught_up"
+
+
+@dataclass(frozen=True, slots=True)
+class InactiveTopics:
+    """Whether, and when, topics go that nobody uses."""
+
+    enabled: bool
+    seconds: int
+    mode: InactiveMode = InactiveMode.NO_SUBSCRIPTIONS
+
+    @classmethod
+    def parse(cls, document: Any) -> Self:
+        value = read_table(document)
+        mode = value.get("inactiveTopicDeleteMode", InactiveMode.NO_SUBSCRIPTIONS.value)
+        seconds = read_number(value, "maxInactiveDurationSeconds", 60)
+        if seconds < 1:
+            raise ValueError("maxInactiveDurationSeconds: expected more than 0")
+        return cls(read_truth(value.get("deleteWhileInactive", True)), seconds, InactiveMode(mode))
+
+    @property
+    def document(self) -> Any:
+        return {
+            "inactiveTopicDeleteMode": self.mode.value,
+            "maxInactiveDurationSeconds": self.seconds,
+            "deleteWhileInactive": self.enabled,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AutoTopicCreation:
+    """Whether topics come to be by being used, and with how many partitions (0 = plain)."""
+
+    allowed: bool
+    partitions: int = 0
+
+    @classmethod
+    def parse(cls, document: Any) -> Self:
+        value = read_table(document)
+        kind = value.get("topicType", "non-partitioned")
+        if kind not in ("partitioned", "non-partitioned"):
+            raise ValueError(f"topicType: expected partitioned or non-partitioned, got {kind!r}")
+        partitions = 0
+        if kind == "partitioned":
+            partitions = read_number(value, "defaultNumPartitions", 1)
+            if not 0 < partitions <= PARTITIONS_MAX:
+                raise ValueError(f"defaultNumPartitions: expected 1 to {PARTITIONS_MAX}")
+        return cls(read_truth(value.get("allowAutoTopicCreation", True)), partitions)
+
+    @property
+    def document(self) -> Any:
+        found: dict[str, Any] = {"allowAutoTopicCreation": self.allowed}
+        if self.partitions:
+            return found | {"topicType": "partitioned", "defaultNumPartitions": self.partitions}
+        return found | {"topicType": "non-partitioned"}
+
+
+def read_quotas(document: Any) -> dict[QuotaType, Quota]:
+    """The quotas by what they bound."""
+    return {QuotaType(name): Quota.parse(value) for name, value in read_table(document).items()}
+
+
+def write_quotas(quotas: Mapping[QuotaType, Quota]) -> Any:
+    """What :func:`read_quotas` reads."""
+    return {kind.value: quota.document for kind, quota in quotas.items()}
