@@ -160,7 +160,7 @@ SEMANTICS_MUTANTS: Final = (
         "what is unanswered is lost with its channel",
         AMQP + "session/consume/deliverer.py",
         "        return Leave(tuple(sorted({*ids, *unacked.owners()})))\n",
-        "        for settled in unacked.take_all():\n"
+        "        for settled in unacked.pop_all():\n"
         "            self._context.effects.acknowledge(settled)\n"
         "        return Leave(ids)\n",
         ("tests/amqp_frontend/session/channel/test_channel_machine.py",),

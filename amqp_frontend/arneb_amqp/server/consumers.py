@@ -48,10 +48,10 @@ class Consumers:
         attachment = self.attached.get(settled.consumer)
         if attachment is None:
             return
-        if settled.places:
-            attachment.consumer.acknowledge(settled.places)
-        for place, mask in settled.masks.items():
-            attachment.consumer.acknowledge_messages(place, mask)
+        if settled.positions:
+            attachment.consumer.acknowledge(settled.positions)
+        for position, mask in settled.masks.items():
+            attachment.consumer.acknowledge_messages(position, mask)
         if settled.consumer in self._leaving:
             self._end_if_answered(settled.consumer, attachment)
 
@@ -60,7 +60,7 @@ class Consumers:
         attachment = self.attached.get(settled.consumer)
         if attachment is None:
             return
-        attachment.consumer.reject(settled.places, settled.masks or None)
+        attachment.consumer.reject(settled.positions, settled.masks or None)
         if settled.consumer in self._leaving:
             self._end_if_answered(settled.consumer, attachment)
 
@@ -70,7 +70,7 @@ class Consumers:
         if attachment is None:
             return
         attachment.consumer.release(
-            [*settled.places, *settled.masks], count=True, masks=settled.masks or None
+            [*settled.positions, *settled.masks], count=True, masks=settled.masks or None
         )
         if settled.consumer in self._leaving:
             self._end_if_answered(settled.consumer, attachment)

@@ -56,15 +56,15 @@ POSITIONS_PER_TURN: Final = 8_192
 
 
 def _is_large(effect: Effect) -> TypeGuard[Acknowledge | Reject | Release]:
-    return isinstance(effect, DeliveryAnswer) and len(effect.settled.places) > POSITIONS_PER_TURN
+    return isinstance(effect, DeliveryAnswer) and len(effect.settled.positions) > POSITIONS_PER_TURN
 
 
 def in_pieces(effect: Acknowledge | Reject | Release) -> Iterator[Acknowledge | Reject | Release]:
     """The same answers in their order, few enough of them at a time."""
     settled = effect.settled
     kind = type(effect)
-    for first in range(0, len(settled.places), POSITIONS_PER_TURN):
-        yield kind(Settled(settled.consumer, settled.places[first : first + POSITIONS_PER_TURN]))
+    for first in range(0, len(settled.positions), POSITIONS_PER_TURN):
+        yield kind(Settled(settled.consumer, settled.positions[first : first + POSITIONS_PER_TURN]))
     if settled.masks:
         yield kind(Settled(settled.consumer, [], settled.masks))
 
@@ -144,7 +144,7 @@ class EffectRunner:
                     self._publishes.append(effect)
                 elif isinstance(effect, Awaited) or (
                     isinstance(effect, DeliveryAnswer)
-                    and len(effect.settled.places) > POSITIONS_PER_TURN
+                    and len(effect.settled.positions) > POSITIONS_PER_TURN
                 ):
                     return effects[index:]
                 else:

@@ -85,7 +85,7 @@ class Publishes:
                 topics = map(vhost.delayed_exchanges.topic, exchanges)
                 unit.appends += [(topic, entries) for topic in topics if topic is not None]
             for consumer, settled in acks:
-                unit.acks.append((consumer, settled.places))
+                unit.acks.append((consumer, settled.positions))
                 unit.parts.append((consumer, settled.masks))
 
             def begin(done: Done) -> None:

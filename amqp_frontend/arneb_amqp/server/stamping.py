@@ -25,7 +25,7 @@ async def stamp(request: Commit) -> list[tuple[str, ...]]:
     """Let every message of ``request`` begin its time now; the queues that get some that expire."""
     expiring = []
     entries_left, bytes_left = PIECE_ENTRIES, PIECE_BYTES
-    for places, entries in (*request.appends, *request.delayed):
+    for names, entries in (*request.appends, *request.delayed):
         expires = False
         for index, entry in enumerate(entries):
             entries[index] = published_at(entry, request.published_ms)
@@ -35,7 +35,7 @@ async def stamp(request: Commit) -> list[tuple[str, ...]]:
                 entries_left, bytes_left = PIECE_ENTRIES, PIECE_BYTES
                 await trio.lowlevel.checkpoint()
         if expires:
-            expiring.append(places)
+            expiring.append(names)
     return expiring
 
 

@@ -36,7 +36,7 @@ class Settled:
     """Deliveries of one consumer that the client has answered."""
 
     consumer: ConsumerId
-    places: list[Position]
+    positions: list[Position]
     """Whole entries."""
     masks: dict[Position, int] = field(default_factory=dict)
     """Single messages of batches: bit *i* is message *i*."""
@@ -44,7 +44,7 @@ class Settled:
     @property
     def messages(self) -> int:
         """How many deliveries these are."""
-        return len(self.places) + sum(mask.bit_count() for mask in self.masks.values())
+        return len(self.positions) + sum(mask.bit_count() for mask in self.masks.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +53,5 @@ class Pending:
 
     tag: int
     owner: ConsumerId
-    place: Position
+    position: Position
     mask: int

@@ -102,9 +102,9 @@ class EffectQueue:
             return
         held = self._acknowledged.get(settled.consumer)
         if held is None:
-            self._acknowledged[settled.consumer] = settled.places
+            self._acknowledged[settled.consumer] = settled.positions
         else:
-            held += settled.places
+            held += settled.positions
 
     def reject(self, settled: Settled) -> None:
         """Order a rejection; whole entries are merged with what the consumer rejected just
@@ -115,14 +115,14 @@ class EffectQueue:
         if before is None or before.consumer != settled.consumer or before.masks or settled.masks:
             self._effects.append(Reject(settled))
         else:
-            before.places += settled.places
+            before.positions += settled.positions
 
     def emit(self, effect: Effect) -> None:
         """Order an effect, after everything ordered so far."""
         self._close()
         self._effects.append(effect)
 
-    def take(self) -> list[Effect]:
+    def drain(self) -> list[Effect]:
         """Everything ordered since the last call."""
         self._close()
         effects, self._effects = self._effects, []
@@ -134,6 +134,6 @@ class EffectQueue:
         if publisher is not None:
             publisher.end_run()
         if self._acknowledged:
-            for consumer, places in self._acknowledged.items():
-                self._effects.append(Acknowledge(Settled(consumer, places)))
+            for consumer, positions in self._acknowledged.items():
+                self._effects.append(Acknowledge(Settled(consumer, positions)))
             self._acknowledged.clear()

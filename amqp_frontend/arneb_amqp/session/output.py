@@ -35,7 +35,7 @@ class Output:
         """The connection closes: nothing but methods of the connection may follow."""
         self._muted = True
 
-    def take(self) -> bytes:
+    def drain(self) -> bytes:
         """Everything queued since the last call."""
         data = b"".join(self._chunks)
         self._chunks.clear()

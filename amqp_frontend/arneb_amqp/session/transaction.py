@@ -136,9 +136,9 @@ class Transaction:
 
 
 def _extend(
-    runs: list[tuple[tuple[str, ...], list[bytes]]], places: tuple[str, ...], entries: list[bytes]
+    runs: list[tuple[tuple[str, ...], list[bytes]]], names: tuple[str, ...], entries: list[bytes]
 ) -> None:
-    if runs and runs[-1][0] == places:
+    if runs and runs[-1][0] == names:
         runs[-1][1].extend(entries)
     else:
-        runs.append((places, entries))
+        runs.append((names, entries))

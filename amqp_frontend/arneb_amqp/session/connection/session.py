@@ -190,7 +190,7 @@ class ConnectionSession(Lifecycle):
 
     def take_effects(self) -> list[Effect]:
         """What is to be done, in order; the session waits for an answer to each request."""
-        return self.effects.take()
+        return self.effects.drain()
 
     def data_to_send(self, now: float) -> bytes:
         """What is to be written, all that has come up since the last call."""
@@ -201,7 +201,7 @@ class ConnectionSession(Lifecycle):
         if not self.output.size:
             return b""
         self.sent(now)
-        return self.output.take()
+        return self.output.drain()
 
     # What channels use (see arneb_amqp.session.context).
 

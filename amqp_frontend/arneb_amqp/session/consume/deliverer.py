@@ -202,7 +202,7 @@ class Deliverer:
                 return
         redelivered: bool | list[bool] = False
         if run.redelivered:
-            redelivered = [place in run.redelivered for place in positions]
+            redelivered = [position in run.redelivered for position in positions]
         first = self._tags(owner, positions, masks, no_ack=consumer.no_ack)
         chunks = consumer.encoder.encode_run(DeliveryTag(first), entries, redelivered)
         self._context.output.send_chunks(chunks)
@@ -220,7 +220,7 @@ class Deliverer:
         answered."""
         assert run.offsets is not None, "a stream's sink numbers what it passes on"
         first = dict(zip(run.positions, run.offsets, strict=True))
-        offsets = [first[place] for place in positions]
+        offsets = [first[position] for position in positions]
         for index, mask in masks.items():
             offsets[index] += mask.bit_length() - 1
         chosen = stream.chosen(entries, offsets)
@@ -228,11 +228,11 @@ class Deliverer:
             return positions, stream.stamp(entries, offsets), masks
         passed = Settled(owner, [])
         for index in set(range(len(positions))).difference(chosen):
-            place = positions[index]
+            position = positions[index]
             if index in masks:
-                passed.masks[place] = passed.masks.get(place, 0) | masks[index]
+                passed.masks[position] = passed.masks.get(position, 0) | masks[index]
             else:
-                passed.places.append(place)
+                passed.positions.append(position)
         if passed.messages:
             self._context.effects.acknowledge(passed)
         wanted = stream.stamp([entries[i] for i in chosen], [offsets[i] for i in chosen])
@@ -245,7 +245,7 @@ class Deliverer:
         if transaction is not None:
             self._settle(tags, transaction, Answer.ACKNOWLEDGE)
             return
-        groups, unknown = self.unacked.take(tags)
+        groups, unknown = self.unacked.pop(tags)
         for settled in groups:
             self._context.effects.acknowledge(settled)
         if self._orphans:
@@ -259,7 +259,7 @@ class Deliverer:
             self._settle(self._tags_through(tag), transaction, Answer.ACKNOWLEDGE)
             return
         part = self._part_through(tag)
-        groups, unknown = self.unacked.take_through(tag if part is None else part)
+        groups, unknown = self.unacked.pop_through(tag if part is None else part)
         if unknown is not None:
             raise unknown_tag(unknown)
         for settled in groups:
@@ -279,9 +279,9 @@ class Deliverer:
             return
         part = self._part_through(tag) if multiple else None
         if multiple:
-            groups, unknown = self.unacked.take_through(tag if part is None else part)
+            groups, unknown = self.unacked.pop_through(tag if part is None else part)
         else:
-            groups, unknown = self.unacked.take([tag])
+            groups, unknown = self.unacked.pop([tag])
         if unknown is not None:
             raise unknown_tag(unknown)
         self._check_no_stream(groups)
@@ -318,7 +318,7 @@ class Deliverer:
 
     def recover(self) -> None:
         """Give everything unanswered back."""
-        groups = self.unacked.take_all()
+        groups = self.unacked.pop_all()
         self._check_no_stream(groups)
         for settled in groups:
             self._context.effects.emit(Release(settled))
@@ -365,7 +365,7 @@ class Deliverer:
     def _settle(self, tags: Sequence[int], transaction: Transaction, answer: Answer) -> None:
         transaction.expect(len(tags))
         pending = self.unacked.snapshot(tags)
-        groups, unknown = self.unacked.take(tags)
+        groups, unknown = self.unacked.pop(tags)
         if unknown is not None:
             raise unknown_tag(unknown)
         if answer is not Answer.ACKNOWLEDGE:

@@ -21,55 +21,57 @@ from arneb_amqp.session.deliveries import (
 )
 from arneb_core.api.position import Position
 
-_NO_PLACE = Position(0)
+_NO_POSITION = Position(0)
 """No entry stands there, so it can mark a tag that is not there."""
 
 
 class Unacked:
     """Delivery tags handed out and not answered.
 
-    Invariant: every tag in ``_places`` is below ``next_tag``, and none is below ``_low``.
+    Invariant: every tag in ``_positions`` is below ``next_tag``, and none is below ``_low``.
     ``_owners`` is None while all of them belong to ``_owner``; else it has the same keys as
-    ``_places``. The keys of ``_masks`` are among those of ``_places``. The keys of ``_places``
-    ascend unless ``_undone``.
+    ``_positions``. The keys of ``_masks`` are among those of ``_positions``, which ascend unless
+    ``_undone``.
     """
 
-    __slots__ = ("_low", "_masks", "_owner", "_owners", "_places", "_undone", "next_tag")
+    __slots__ = ("_low", "_masks", "_owner", "_owners", "_positions", "_undone", "next_tag")
 
     def __init__(self) -> None:
         self.next_tag = 1
         self._low = 1
-        self._places: dict[int, Position] = {}
+        self._positions: dict[int, Position] = {}
         self._owner = NOBODY
         self._owners: dict[int, ConsumerId] | None = None
         self._masks: dict[int, int] = {}
         self._undone = False
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     def __contains__(self, tag: int) -> bool:
-        return tag in self._places
+        return tag in self._positions
 
     @property
     def oldest(self) -> int | None:
         """A tag that is unanswered, the first that was given out unless answers were undone."""
-        return next(iter(self._places), None)
+        return next(iter(self._positions), None)
 
     def oldest_by_owner(self) -> dict[ConsumerId, int]:
         """The first tag of each consumer that has any, however often it was attached. Looks at all
         of them: not for hot paths."""
         if self._owners is None:
-            return {consumer_of(self._owner): next(iter(self._places))} if self._places else {}
+            return (
+                {consumer_of(self._owner): next(iter(self._positions))} if self._positions else {}
+            )
         found: dict[ConsumerId, int] = {}
-        for tag in self._places:
+        for tag in self._positions:
             found.setdefault(consumer_of(self._owners[tag]), tag)
         return found
 
     def count(self, owner: ConsumerId) -> int:
         """Deliveries of one consumer. Looks at each of the channel, if it has several."""
         if self._owners is None:
-            return len(self._places) if owner == self._owner else 0
+            return len(self._positions) if owner == self._owner else 0
         return countOf(self._owners.values(), owner)
 
     def skip(self, count: int) -> int:
@@ -78,136 +80,136 @@ class Unacked:
         self.next_tag = first + count
         return first
 
-    def add(self, owner: ConsumerId, places: Sequence[Position]) -> int:
+    def add(self, owner: ConsumerId, positions: Sequence[Position]) -> int:
         """Hand out tags for deliveries of whole entries; returns the first."""
         first = self.next_tag
-        self.next_tag = after = first + len(places)
+        self.next_tag = after = first + len(positions)
         if owner != self._owner or self._owners is not None:
             self._own(owner, first, after)
-        elif not self._places:
+        elif not self._positions:
             self._low = first
-        self._places.update(zip(range(first, after), places, strict=True))
+        self._positions.update(zip(range(first, after), positions, strict=True))
         return first
 
     def add_masked(
-        self, owner: ConsumerId, places: Sequence[Position], masks: Mapping[int, int]
+        self, owner: ConsumerId, positions: Sequence[Position], masks: Mapping[int, int]
     ) -> int:
         """As :meth:`add`; ``masks`` has the bit of each delivery that is one message of a
-        batch, by the delivery's index in ``places``."""
-        first = self.add(owner, places)
+        batch, by the delivery's index in ``positions``."""
+        first = self.add(owner, positions)
         self._masks.update({first + index: mask for index, mask in masks.items()})
         return first
 
-    def take(self, tags: Sequence[int]) -> tuple[list[Settled], int | None]:
+    def pop(self, tags: Sequence[int]) -> tuple[list[Settled], int | None]:
         """The deliveries that the client answered one by one, in order, up to the first tag
         that it must not answer, which is returned as well. Those after it are lost here:
         the channel is about to be closed, which gives everything back."""
-        places = list(map(self._places.pop, tags, repeat(_NO_PLACE)))
+        positions = list(map(self._positions.pop, tags, repeat(_NO_POSITION)))
         unknown = None
-        if not all(places):
-            count = places.index(_NO_PLACE)
+        if not all(positions):
+            count = positions.index(_NO_POSITION)
             unknown = tags[count]
-            places, tags = places[:count], tags[:count]
-        if not places:
+            positions, tags = positions[:count], tags[:count]
+        if not positions:
             return [], unknown
-        return self._grouped(tags, places), unknown
+        return self._grouped(tags, positions), unknown
 
-    def take_through(self, tag: int) -> tuple[list[Settled], int | None]:
+    def pop_through(self, tag: int) -> tuple[list[Settled], int | None]:
         """All up to and including ``tag``, which itself must be there; 0 takes everything."""
         if not tag:
-            return self.take_all(), None
-        if tag not in self._places:
+            return self.pop_all(), None
+        if tag not in self._positions:
             return [], tag
         tags: Sequence[int] = range(self._low, tag + 1)
         if self._owners is not None or self._masks:
             tags = self.tags_through(tag)
         self._low = tag + 1
         # Tags answered one by one leave gaps. Each is passed over here once and never again.
-        places = list(filter(None, map(self._places.pop, tags, repeat(_NO_PLACE))))
-        return self._grouped(tags, places), None
+        positions = list(filter(None, map(self._positions.pop, tags, repeat(_NO_POSITION))))
+        return self._grouped(tags, positions), None
 
-    def take_all(self) -> list[Settled]:
+    def pop_all(self) -> list[Settled]:
         """Everything."""
-        tags, places = list(self._places), list(self._places.values())
-        self._places.clear()
+        tags, positions = list(self._positions), list(self._positions.values())
+        self._positions.clear()
         self._low = self.next_tag
-        return self._grouped(tags, places) if places else []
+        return self._grouped(tags, positions) if positions else []
 
     def tags_through(self, tag: int) -> list[int]:
-        """The tags that :meth:`take_through` would take."""
+        """The tags that :meth:`pop_through` would take."""
         if not tag:
-            return sorted(self._places)
-        return [each for each in range(self._low, tag + 1) if each in self._places]
+            return sorted(self._positions)
+        return [each for each in range(self._low, tag + 1) if each in self._positions]
 
     def part_through(self, tag: int, limit: int) -> int | None:
         """A tag below ``tag`` up to which there are about ``limit``; None when no more than that
         are meant, or when answers were undone and the tags are in no order."""
-        if len(self._places) <= limit or self._undone:
+        if len(self._positions) <= limit or self._undone:
             return None
-        found = next(islice(self._places, limit, None))
+        found = next(islice(self._positions, limit, None))
         return found if found < tag else None
 
     @property
     def last(self) -> int:
         """The last tag that is unanswered; 0 when there is none, or the tags are in no order."""
-        return 0 if self._undone else next(reversed(self._places), 0)
+        return 0 if self._undone else next(reversed(self._positions), 0)
 
     def owners(self) -> set[ConsumerId]:
         """Whose deliveries there are."""
-        if not self._places:
+        if not self._positions:
             return set()
         return {self._owner} if self._owners is None else set(self._owners.values())
 
     def shed(self, count: int) -> bool:
         """Forget ``count`` of them, for good; True when none is left."""
-        for held in (self._masks, self._owners, self._places):
+        for held in (self._masks, self._owners, self._positions):
             if held:
                 for _ in range(min(count, len(held))):
                     held.popitem()
-        return not self._places
+        return not self._positions
 
     def snapshot(self, tags: Iterable[int]) -> list[Pending]:
-        """What :meth:`restore` needs to undo taking ``tags``; a tag not there ends it."""
+        """What :meth:`restore` needs to undo popping ``tags``; a tag not there ends it."""
         pending = []
         for tag in tags:
-            if tag not in self._places:
+            if tag not in self._positions:
                 break
             owner = self._owner if self._owners is None else self._owners[tag]
-            pending.append(Pending(tag, owner, self._places[tag], self._masks.get(tag, 0)))
+            pending.append(Pending(tag, owner, self._positions[tag], self._masks.get(tag, 0)))
         return pending
 
     def restore(self, pending: Iterable[Pending]) -> None:
-        """Put back what was taken (a transaction's acks, when it is rolled back)."""
+        """Put back what was popped (a transaction's acks, when it is rolled back)."""
         self._undone = True
         if self._owners is None:
-            self._owners = dict.fromkeys(self._places, self._owner)
+            self._owners = dict.fromkeys(self._positions, self._owner)
         for each in pending:
-            self._places[each.tag] = each.place
+            self._positions[each.tag] = each.position
             self._owners[each.tag] = each.owner
             if each.mask:
                 self._masks[each.tag] = each.mask
             self._low = min(self._low, each.tag)
 
     def _own(self, owner: ConsumerId, first: int, after: int) -> None:
-        if not self._places:
+        if not self._positions:
             self._low, self._owner, self._owners = first, owner, None
             return
         if self._owners is None:
-            self._owners = dict.fromkeys(self._places, self._owner)
+            self._owners = dict.fromkeys(self._positions, self._owner)
         self._owners.update(dict.fromkeys(range(first, after), owner))
 
-    def _grouped(self, tags: Sequence[int], places: list[Position]) -> list[Settled]:
+    def _grouped(self, tags: Sequence[int], positions: list[Position]) -> list[Settled]:
         if self._owners is None and not self._masks:
-            return [Settled(self._owner, places)]
+            return [Settled(self._owner, positions)]
         groups: dict[ConsumerId, Settled] = {}
-        for tag, place in zip(tags, places, strict=True):
+        for tag, position in zip(tags, positions, strict=True):
             owner = self._owners.pop(tag) if self._owners is not None else self._owner
             group = groups.get(owner)
             if group is None:
                 group = groups[owner] = Settled(owner, [])
             mask = self._masks.pop(tag, 0)
             if mask:
-                group.masks[place] = group.masks.get(place, 0) | mask
+                group.masks[position] = group.masks.get(position, 0) | mask
             else:
-                group.places.append(place)
+                group.positions.append(position)
         return list(groups.values())

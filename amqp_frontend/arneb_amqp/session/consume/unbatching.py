@@ -39,13 +39,13 @@ def unbatched(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes],
     entries: list[bytes] = []
     masks: dict[int, int] = {}
     wanted = run.masks or {}
-    for place, entry in zip(run.positions, run.entries, strict=True):
+    for position, entry in zip(run.positions, run.entries, strict=True):
         if entry[1] == Origin.AMQP:
-            positions.append(place)
+            positions.append(position)
             entries.append(entry)
             continue
         whole = messages_in(entry) == 1
-        mask = wanted.get(place, -1)
+        mask = wanted.get(position, -1)
         messages: Sequence[Message]
         try:
             is_large = messages_in(entry) > LARGE_BATCH
@@ -56,7 +56,7 @@ def unbatched(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes],
             if mask >> index & 1:
                 if not whole:
                     masks[len(positions)] = 1 << index
-                positions.append(place)
+                positions.append(position)
                 entries.append(encode_message(message, queue))
     return positions, entries, masks
 

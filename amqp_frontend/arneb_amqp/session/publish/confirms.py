@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Outcome(Enum):
+class RunState(Enum):
     """What has become of a run of publishes."""
 
     PENDING = "pending"
-    KEPT = "kept"
+    STORED = "stored"
     LOST = "lost"
 
 
@@ -25,54 +25,54 @@ class Confirm:
 
     tag: int
     multiple: bool
-    kept: bool
+    stored: bool
 
 
 class Confirms:
     """Counts the publishes of a channel in confirm mode.
 
     Invariant: the tags 1 to ``last_answered`` have been answered; every tag above it lies in
-    exactly one run of ``_outcomes``, which are in tag order and keyed by their last tag.
+    exactly one run of ``_runs``, which are in tag order and keyed by their last tag.
     """
 
-    __slots__ = ("_outcomes", "last_answered", "last_expected")
+    __slots__ = ("_runs", "last_answered", "last_expected")
 
     def __init__(self) -> None:
         self.last_expected = 0
         self.last_answered = 0
-        self._outcomes: dict[int, Outcome] = {}
+        self._runs: dict[int, RunState] = {}
 
     def expect(self, count: int) -> int:
         """Note a run of ``count`` publishes; its last tag is its name from now on."""
         self.last_expected += count
-        self._outcomes[self.last_expected] = Outcome.PENDING
+        self._runs[self.last_expected] = RunState.PENDING
         return self.last_expected
 
-    def complete(self, last_tag: int, *, kept: bool) -> None:
+    def complete(self, last_tag: int, *, stored: bool) -> None:
         """Note what became of the run that ends with ``last_tag``."""
-        assert self._outcomes[last_tag] is Outcome.PENDING, "a run is completed once"
-        self._outcomes[last_tag] = Outcome.KEPT if kept else Outcome.LOST
+        assert self._runs[last_tag] is RunState.PENDING, "a run is completed once"
+        self._runs[last_tag] = RunState.STORED if stored else RunState.LOST
 
-    def take(self) -> list[Confirm]:
+    def due(self) -> list[Confirm]:
         """The answers that can be sent now; they count as sent."""
-        ready: list[tuple[int, Outcome]] = []
-        for last_tag, outcome in self._outcomes.items():
-            if outcome is Outcome.PENDING:
+        ready: list[tuple[int, RunState]] = []
+        for last_tag, state in self._runs.items():
+            if state is RunState.PENDING:
                 break
-            ready.append((last_tag, outcome))
+            ready.append((last_tag, state))
         for last_tag, _ in ready:
-            del self._outcomes[last_tag]
+            del self._runs[last_tag]
         return self._merged(ready)
 
-    def _merged(self, ready: list[tuple[int, Outcome]]) -> list[Confirm]:
+    def _merged(self, ready: list[tuple[int, RunState]]) -> list[Confirm]:
         confirms = []
-        for index, (last_tag, outcome) in enumerate(ready):
-            if index + 1 < len(ready) and ready[index + 1][1] is outcome:
+        for index, (last_tag, state) in enumerate(ready):
+            if index + 1 < len(ready) and ready[index + 1][1] is state:
                 continue
             multiple = last_tag - self.last_answered > 1
-            confirms.append(Confirm(last_tag, multiple, outcome is Outcome.KEPT))
+            confirms.append(Confirm(last_tag, multiple, state is RunState.STORED))
             self.last_answered = last_tag
         return confirms
 
     def __repr__(self) -> str:
-        return f"<Confirms {self.last_answered}/{self.last_expected}, {len(self._outcomes)} runs>"
+        return f"<Confirms {self.last_answered}/{self.last_expected}, {len(self._runs)} runs>"

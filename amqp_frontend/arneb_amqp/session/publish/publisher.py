@@ -209,7 +209,7 @@ class Publisher:
         if self._closed:
             return
         if self.confirms is not None and last_tag:
-            self.confirms.complete(last_tag, kept=error is None and not refused)
+            self.confirms.complete(last_tag, stored=error is None and not refused)
             self._context.confirming(self)
         elif error is not None:
             # Without confirms there is no other way to say that messages were lost.
@@ -219,8 +219,8 @@ class Publisher:
         """Queue the confirms that are due."""
         if self.confirms is None or self._closed:
             return
-        for confirm in self.confirms.take():
-            encode = encode_ack if confirm.kept else encode_nack
+        for confirm in self.confirms.due():
+            encode = encode_ack if confirm.stored else encode_nack
             tag = DeliveryTag(confirm.tag)
             self._context.output.send_chunks((encode(self._channel, tag, confirm.multiple),))
 
@@ -255,7 +255,7 @@ class Publisher:
             self._expiring = expiring
         elif self.confirms is not None:
             self.end_run()
-            self.confirms.complete(self.confirms.expect(len(entries)), kept=True)
+            self.confirms.complete(self.confirms.expect(len(entries)), stored=True)
             self._context.confirming(self)
 
     def _put_delayed(self, exchanges: tuple[str, ...], entry: bytes, *, alone: bool) -> None:

@@ -43,8 +43,8 @@ def counted(run: Deliveries, *, always: bool = False) -> Deliveries:
     """``run`` with the header on what has a count, or, ``always``, on everything."""
     counts = run.redelivery_counts or {}
     entries = [
-        with_count(entry, counts.get(place, 0)) if always or place in counts else entry
-        for place, entry in zip(run.positions, run.entries, strict=True)
+        with_count(entry, counts.get(position, 0)) if always or position in counts else entry
+        for position, entry in zip(run.positions, run.entries, strict=True)
     ]
     return replace(run, entries=entries)
 

@@ -247,8 +247,8 @@ class Argument:
 
 
 def _at(*, classic: int = 0, quorum: int = 0, stream: int = 0) -> Mapping[QueueType, int]:
-    places = {QueueType.CLASSIC: classic, QueueType.QUORUM: quorum, QueueType.STREAM: stream}
-    return {kind: place for kind, place in places.items() if place}
+    ranks = {QueueType.CLASSIC: classic, QueueType.QUORUM: quorum, QueueType.STREAM: stream}
+    return {kind: rank for kind, rank in ranks.items() if rank}
 
 
 ARGUMENTS: Final = (

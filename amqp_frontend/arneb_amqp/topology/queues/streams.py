@@ -33,9 +33,9 @@ async def subscribe(
 
     Raises :class:`~arneb_core.api.errors.StoreFailed`, :class:`~arneb_core.api.errors.TopicFenced`.
     """
-    place = await _place(topic, starts_at)
+    position = await _first_position(topic, starts_at)
     subscription = await topic.subscribe(
-        f"amqp.stream-{new_name()}", durable=False, initial=InitialPosition.LATEST, start=place
+        f"amqp.stream-{new_name()}", durable=False, initial=InitialPosition.LATEST, start=position
     )
     first = Position(subscription.mark_delete + 1)
     return subscription, await topic.offset_of(first)
@@ -73,27 +73,27 @@ class StreamSink:
 
     def _number(self, run: Deliveries) -> list[int]:
         offsets: list[int] = []
-        for place, entry in zip(run.positions, run.entries, strict=True):
-            if place == self._next:
+        for position, entry in zip(run.positions, run.entries, strict=True):
+            if position == self._next:
                 offset = self._offset
-            elif place == before(self._next):
+            elif position == before(self._next):
                 # More of the batch of which something was delivered last.
                 offset = self._offset - messages_in(entry)
             else:
-                offset = self._jump(place)
+                offset = self._jump(position)
             offsets.append(offset)
-            self._next = Position(place + 1)
+            self._next = Position(position + 1)
             self._offset = offset + (1 if entry[_ORIGIN_AT] == Origin.AMQP else messages_in(entry))
         return offsets
 
-    def _jump(self, place: Position) -> int:
-        """``place`` is not what was expected: it begins another ledger, older ones being full
+    def _jump(self, position: Position) -> int:
+        """``position`` is not what was expected: it begins another ledger, older ones being full
         or gone."""
-        base = self._topic.first_offset(LedgerId(ledger_of(place)))
-        return self._offset if base is None else base + entry_of(place)
+        base = self._topic.first_offset(LedgerId(ledger_of(position)))
+        return self._offset if base is None else base + entry_of(position)
 
 
-async def _place(topic: Topic, starts_at: StartsAt) -> Position | None:
+async def _first_position(topic: Topic, starts_at: StartsAt) -> Position | None:
     """The first entry to deliver; None = what comes next."""
     match starts_at.start:
         case Start.FIRST:

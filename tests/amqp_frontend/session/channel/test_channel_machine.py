@@ -121,7 +121,7 @@ class ChannelMachine(RuleBasedStateMachine):
         got = []
         while play.effects:
             effect = play.effect(kind)
-            for place in effect.settled.places:
+            for place in effect.settled.positions:
                 got.append((effect.settled.consumer, place))
                 for window in self.windows[effect.settled.consumer]:
                     window.in_flight -= 1

@@ -29,7 +29,7 @@ def with_unanswered(count: int) -> Playbook:
     play >> RequestDone(None) << sent(Basic.ConsumeOk, consumer_tag="t")
     for first in range(0, count, 20_000):
         play.session.deliver(ConsumerId(1), run_of(first, min(20_000, count - first)))
-    play.session.output.take()
+    play.session.output.drain()
     return play
 
 
@@ -54,7 +54,7 @@ def test_many_are_answered_in_turns_and_in_order(method: object, kind: type[Rele
     answered: list[Position] = []
     for effect in play.effects:
         assert isinstance(effect, kind)
-        answered += effect.settled.places
+        answered += effect.settled.positions
     play.effects.clear()
     assert answered[: MANY - 1] == places(0, MANY - 1)
     # No part looks at the tags of the parts before it.
@@ -74,7 +74,7 @@ def test_few_are_answered_at_once() -> None:
     play = with_unanswered(ANSWERS_PER_TURN)
     play >> client(Basic.Ack, delivery_tag=0, multiple=True)
     assert play.pauses == 0
-    assert play.effect(Acknowledge).settled.places == places(0, ANSWERS_PER_TURN)
+    assert play.effect(Acknowledge).settled.positions == places(0, ANSWERS_PER_TURN)
 
 
 def test_a_channel_that_ends_looks_at_none_of_them() -> None:
@@ -95,7 +95,7 @@ def test_all_does_not_mean_what_comes_later(requeue: bool | None) -> None:
     session.deliver(ConsumerId(1), run_of(MANY, 10))
     while session.has_more:
         session.go_on(play.now, play.later_ms)
-    answered = sum(len(each.settled.places) for each in session.take_effects())  # type: ignore[union-attr]
+    answered = sum(len(each.settled.positions) for each in session.take_effects())  # type: ignore[union-attr]
     assert answered == MANY
 
 
@@ -106,8 +106,8 @@ def test_what_the_core_is_told_comes_in_pieces(kind: type[Release]) -> None:
     found = list(in_pieces(kind(Settled(ConsumerId(7), places(0, count), masks))))
     assert all(isinstance(each, kind) for each in found)
     assert {each.settled.consumer for each in found} == {7}
-    assert max(len(each.settled.places) for each in found) == POSITIONS_PER_TURN
-    assert [place for each in found for place in each.settled.places] == places(0, count)
+    assert max(len(each.settled.positions) for each in found) == POSITIONS_PER_TURN
+    assert [place for each in found for place in each.settled.positions] == places(0, count)
     assert found[-1].settled.masks == masks
 
 

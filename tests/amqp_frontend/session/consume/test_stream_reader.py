@@ -80,7 +80,7 @@ def test_what_was_not_asked_for_is_answered_at_once() -> None:
         play >> Delivered(1, run(0, "b", "a", None, "a"))
         play << sent(Basic.Deliver, delivery_tag=1) << sent(Basic.Deliver, delivery_tag=2)
         answered = play.effect(Acknowledge).settled
-        assert sorted(answered.places) == [position(1, 0), position(1, 2)]
+        assert sorted(answered.positions) == [position(1, 0), position(1, 2)]
         play >> client(Basic.Ack, delivery_tag=2, multiple=True)
         settled = Settled(ConsumerId(1), [position(1, 1), position(1, 3)])
         play << Acknowledge(settled)
@@ -90,7 +90,7 @@ def test_a_run_of_which_nothing_was_asked_for_sends_nothing() -> None:
     with opened() as play:
         reading(play, StreamFilter(WORDS, offset_min=7))
         play >> Delivered(1, run(0, "b", "a", offset=5))
-        assert len(play.effect(Acknowledge).settled.places) == 2
+        assert len(play.effect(Acknowledge).settled.positions) == 2
         play >> Delivered(1, run(2, "a", offset=7))
         play << sent(Basic.Deliver, delivery_tag=1)
 

@@ -12,7 +12,7 @@ consumers = st.integers(1, 3).map(ConsumerId)
 
 def flat(groups: list[Settled]) -> set[tuple[int, int, int]]:
     """Consumer, place, mask (0 = whole) of everything settled."""
-    whole = {(group.consumer, place, 0) for group in groups for place in group.places}
+    whole = {(group.consumer, place, 0) for group in groups for place in group.positions}
     parts = {
         (group.consumer, place, 1 << bit)
         for group in groups
@@ -34,13 +34,13 @@ class UnackedMachine(RuleBasedStateMachine):
         self.next_tag = 1
         self.next_entry = 0
 
-    def places(self, count: int) -> list[Position]:
+    def positions(self, count: int) -> list[Position]:
         first, self.next_entry = self.next_entry, self.next_entry + count
         return [position(1, entry) for entry in range(first, first + count)]
 
     @rule(owner=consumers, count=st.integers(1, 6))
     def add(self, owner: ConsumerId, count: int) -> None:
-        places = self.places(count)
+        places = self.positions(count)
         assert self.unacked.add(owner, places) == self.next_tag
         for tag, place in enumerate(places, self.next_tag):
             self.model[tag] = owner, place, 0
@@ -48,7 +48,7 @@ class UnackedMachine(RuleBasedStateMachine):
 
     @rule(owner=consumers, size=st.integers(1, 4))
     def add_batch(self, owner: ConsumerId, size: int) -> None:
-        places = self.places(1) * size
+        places = self.positions(1) * size
         masks = {index: 1 << index for index in range(size)}
         assert self.unacked.add_masked(owner, places, masks) == self.next_tag
         for index in range(size):
@@ -69,7 +69,7 @@ class UnackedMachine(RuleBasedStateMachine):
                 unknown = tag
                 break
             known.append(self.model.pop(tag))
-        groups, refused = self.unacked.take(tags)
+        groups, refused = self.unacked.pop(tags)
         assert (flat(groups), refused) == (set(known), unknown)
         if unknown is not None:  # the channel would be closed
             for tag in tags:
@@ -78,7 +78,7 @@ class UnackedMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def take_through(self, data: st.DataObject) -> None:
         tag = data.draw(st.integers(0, self.next_tag))
-        groups, refused = self.unacked.take_through(tag)
+        groups, refused = self.unacked.pop_through(tag)
         if tag and tag not in self.model:
             assert (groups, refused) == ([], tag)
             return
@@ -92,13 +92,13 @@ class UnackedMachine(RuleBasedStateMachine):
             return
         tags = data.draw(st.lists(st.sampled_from(sorted(self.model)), unique=True))
         pending = self.unacked.snapshot(tags)
-        groups, _ = self.unacked.take(tags)
+        groups, _ = self.unacked.pop(tags)
         assert flat(groups) == {self.model[tag] for tag in tags}
         self.unacked.restore(pending)
 
     @rule()
     def take_all(self) -> None:
-        assert flat(self.unacked.take_all()) == set(self.model.values())
+        assert flat(self.unacked.pop_all()) == set(self.model.values())
         self.model.clear()
 
     @invariant()
@@ -116,13 +116,13 @@ def test_delivery_tags_go_up_to_the_largest_number() -> None:
     unacked = Unacked()
     unacked.next_tag = (1 << 63) - 2
     assert unacked.add(ConsumerId(1), [position(1, 0), position(1, 1)]) == (1 << 63) - 2
-    groups, unknown = unacked.take([(1 << 63) - 1])
-    assert (groups[0].places, unknown) == ([position(1, 1)], None)
+    groups, unknown = unacked.pop([(1 << 63) - 1])
+    assert (groups[0].positions, unknown) == ([position(1, 1)], None)
 
 
 def test_one_consumer_costs_one_group_and_no_second_dict() -> None:
     unacked = Unacked()
     unacked.add(ConsumerId(1), [position(1, entry) for entry in range(1000)])
-    groups, _ = unacked.take_through(500)
-    assert [len(group.places) for group in groups] == [500]
+    groups, _ = unacked.pop_through(500)
+    assert [len(group.positions) for group in groups] == [500]
     assert unacked._owners is None

@@ -23,42 +23,42 @@ def test_every_publish_is_answered_once_in_order_and_rightly(
     names = [confirms.expect(count) for count, _ in runs]
     answers: list[Confirm] = []
     for step, index in enumerate(order):
-        confirms.complete(names[index], kept=runs[index][1])
+        confirms.complete(names[index], stored=runs[index][1])
         if step in takes:
-            answers += confirms.take()
-    answers += confirms.take()
+            answers += confirms.due()
+    answers += confirms.due()
 
-    kept = [outcome for count, outcome in runs for _ in range(count)]
+    stored = [state for count, state in runs for _ in range(count)]
     answered: list[bool] = []
     for answer in answers:
         first = len(answered) + 1 if answer.multiple else answer.tag
         assert first == len(answered) + 1, "an answer that is not multiple covers one tag"
-        answered += [answer.kept] * (answer.tag - len(answered))
-    assert answered == kept
+        answered += [answer.stored] * (answer.tag - len(answered))
+    assert answered == stored
 
 
 def test_a_run_is_not_answered_before_the_runs_in_front_of_it() -> None:
     confirms = Confirms()
     first, second = confirms.expect(10), confirms.expect(1)
-    confirms.complete(second, kept=True)
-    assert confirms.take() == []
-    confirms.complete(first, kept=True)
-    assert confirms.take() == [Confirm(11, multiple=True, kept=True)]
+    confirms.complete(second, stored=True)
+    assert confirms.due() == []
+    confirms.complete(first, stored=True)
+    assert confirms.due() == [Confirm(11, multiple=True, stored=True)]
 
 
 def test_a_single_message_is_answered_singly() -> None:
     confirms = Confirms()
-    confirms.complete(confirms.expect(1), kept=True)
-    assert confirms.take() == [Confirm(1, multiple=False, kept=True)]
+    confirms.complete(confirms.expect(1), stored=True)
+    assert confirms.due() == [Confirm(1, multiple=False, stored=True)]
 
 
 def test_neighbours_with_one_outcome_share_an_answer_and_others_do_not() -> None:
     confirms = Confirms()
     names = [confirms.expect(5) for _ in range(4)]
-    for name, kept in zip(names, (True, True, False, True), strict=True):
-        confirms.complete(name, kept=kept)
-    assert confirms.take() == [
-        Confirm(10, multiple=True, kept=True),
-        Confirm(15, multiple=True, kept=False),
-        Confirm(20, multiple=True, kept=True),
+    for name, stored in zip(names, (True, True, False, True), strict=True):
+        confirms.complete(name, stored=stored)
+    assert confirms.due() == [
+        Confirm(10, multiple=True, stored=True),
+        Confirm(15, multiple=True, stored=False),
+        Confirm(20, multiple=True, stored=True),
     ]

@@ -321,7 +321,7 @@ def test_a_rollback_forgets_publishes_and_takes_answers_back() -> None:
         play >> client(Tx.Commit)
         commit = play.effect(Commit)
         assert list(commit.appends) == []
-        assert [len(settled.places) for settled in commit.acknowledged] == [2]
+        assert [len(settled.positions) for settled in commit.acknowledged] == [2]
 
 
 def test_rejected_messages_go_back_when_the_transaction_is_committed() -> None:
