@@ -147,7 +147,7 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "the name to answer to outlives its consumer",
-        "amqp_frontend/arneb_amqp/session/reply_to.py",
+        "amqp_frontend/arneb_amqp/routing/reply_to.py",
         "        if tag == self.tag:\n",
         "        if False:\n",
         ("tests/amqp_frontend/session/test_reply_to.py",),

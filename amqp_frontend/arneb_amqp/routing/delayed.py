@@ -35,6 +35,9 @@ class DelayedMessage:
     def __init__(self, types: Mapping[str, ExchangeType]) -> None:
         self._types = types
 
+    def __repr__(self) -> str:
+        return f"<DelayedMessage over {len(self._types)} types>"
+
     def check(self, exchange: Exchange) -> None:
         """It must name another type, and that type's own checks hold."""
         named = exchange.arguments.get(DELAYED_TYPE)

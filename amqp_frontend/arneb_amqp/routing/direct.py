@@ -12,6 +12,9 @@ class DirectIndex:
     def __init__(self) -> None:
         self._by_key: dict[str, dict[Binding, None]] = {}
 
+    def __repr__(self) -> str:
+        return f"<DirectIndex of {len(self._by_key)} keys>"
+
     def add(self, binding: Binding) -> None:
         self._by_key.setdefault(binding.routing_key, {})[binding] = None
 

@@ -12,6 +12,9 @@ class FanoutIndex:
     def __init__(self) -> None:
         self._bindings: dict[Binding, None] = {}
 
+    def __repr__(self) -> str:
+        return f"<FanoutIndex of {len(self._bindings)} bindings>"
+
     def add(self, binding: Binding) -> None:
         self._bindings[binding] = None
 

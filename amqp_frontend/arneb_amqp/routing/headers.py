@@ -39,6 +39,9 @@ class _Pattern:
         self.keys: list[_Key] = []
         """Where it stands in the index."""
 
+    def __repr__(self) -> str:
+        return f"<_Pattern of {len(self.bindings)} bindings>"
+
 
 class HeadersIndex:
     """Patterns by what a message must have for them to be looked at.

@@ -67,6 +67,9 @@ class _Block:
         self.patterns: dict[int, Pattern] = {}
         """By the place where they end."""
 
+    def __repr__(self) -> str:
+        return f"<_Block {self.live_bits} of {self.used_bits} bits live>"
+
     def add(self, pattern: "Pattern") -> None:
         first = self.used_bits
         self.used_bits += pattern.bits
@@ -153,6 +156,9 @@ class Pattern:
         self.bindings: dict[Binding, None] = {}
         self.first = 0
         self.block: _Block | None = None
+
+    def __repr__(self) -> str:
+        return f"<Pattern {'.'.join(self.words)}, {len(self.bindings)} bindings>"
 
     @property
     def bits(self) -> int:

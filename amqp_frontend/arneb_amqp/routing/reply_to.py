@@ -1,12 +1,16 @@
 """Direct reply-to: the names through which a client gets answers to what it publishes.
 
-The rule: :data:`REPLY_TO` is the pseudo-queue that clients name; whoever consumes from it is given
-a name of its own, :data:`PREFIX` and something hard to guess, and is reached by that.
+The rule: consuming from :data:`REPLY_TO` gives a channel a name of its own, for as long as the
+consumer is there; it takes the pseudo-queue's place in ``reply_to`` of what the channel publishes,
+and whoever publishes to that name through the default exchange answers this channel. The name
+is hard to guess, and nobody else can consume from it, purge or delete it.
 
-Source: RabbitMQ's documentation of direct reply-to.
+Source: RabbitMQ's documentation of direct reply-to; ``rabbit_channel`` for the errors.
 """
 
 from typing import Final
+
+from arneb_amqp.errors import precondition_failed
 
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
 PREFIX: Final = REPLY_TO + "."
@@ -15,3 +19,41 @@ PREFIX: Final = REPLY_TO + "."
 def is_reply_queue(name: str) -> bool:
     """It is a name that some channel was given."""
     return name.startswith(PREFIX)
+
+
+class ReplyTo:
+    """The answers of one channel."""
+
+    __slots__ = ("name", "tag")
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        """What others publish to; None while nobody consumes."""
+        self.tag: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<ReplyTo {self.name or 'nobody'}>"
+
+    def check(self, *, no_ack: bool) -> None:
+        """Raise RabbitMQ's 406 unless a consumer may begin now."""
+        if self.name is not None:
+            raise precondition_failed("reply consumer already set")
+        if not no_ack:
+            raise precondition_failed("reply consumer cannot acknowledge")
+
+    def begin(self, token: str, tag: str) -> str:
+        """The name for the consumer ``tag``."""
+        self.name, self.tag = PREFIX + token, tag
+        return self.name
+
+    def ended(self, tag: str) -> None:
+        """A consumer of the channel is gone, perhaps this one."""
+        if tag == self.tag:
+            self.name = self.tag = None
+
+    @property
+    def current(self) -> str:
+        """The name to publish with. Raises RabbitMQ's 406 when there is none."""
+        if self.name is None:
+            raise precondition_failed("fast reply consumer does not exist")
+        return self.name

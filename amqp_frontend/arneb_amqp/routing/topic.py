@@ -37,6 +37,9 @@ class _Node:
         self.repeats = repeats
         """The word is ``#``: this node fits any further word as well."""
 
+    def __repr__(self) -> str:
+        return f"<_Node {len(self.children)} children, {len(self.bindings)} bindings>"
+
 
 class TopicIndex:
     """Bindings by pattern.
@@ -47,6 +50,9 @@ class TopicIndex:
     def __init__(self) -> None:
         self._root = _Node()
         self._packed = PackedPatterns()
+
+    def __repr__(self) -> str:
+        return f"<TopicIndex {self._root!r}, {self._packed!r}>"
 
     def add(self, binding: Binding) -> None:
         words = normal(words_of(binding.routing_key))

@@ -20,6 +20,9 @@ class Flusher:
         self._flushes: dict[Callable[[], None], None] = {}
         self._parked: trio.lowlevel.Task | None = None
 
+    def __repr__(self) -> str:
+        return f"<Flusher {len(self._flushes)} to flush>"
+
     def add(self, flush: Callable[[], None]) -> None:
         """Have ``flush`` called soon."""
         self._flushes[flush] = None

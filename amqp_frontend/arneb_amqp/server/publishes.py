@@ -140,7 +140,7 @@ def _admit_all(
     names: Iterable[str], entries: Sequence[bytes], queues: Queues, admission: Admission
 ) -> bool:
     """Let ``entries`` into the queues of these names, where there is room: whether there was. A
-    queue that was deleted has room for everything, unless it lost its topic by another door."""
+    queue that was deleted has room for everything, unless it lost its topic by another frontend."""
     admitted = True
     for name in names:
         overflow = queues.refusing.get(name)

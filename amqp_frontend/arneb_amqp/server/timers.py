@@ -46,6 +46,9 @@ class Timers:
         self._numbers = count()
         self._added = trio.Event()
 
+    def __repr__(self) -> str:
+        return f"<Timers of {len(self._due)}>"
+
     def __len__(self) -> int:
         return len(self._due)
 

@@ -36,6 +36,9 @@ class Unsecured(trio.abc.AsyncResource):
         self.transport = transport
         self.secure = secure
 
+    def __repr__(self) -> str:
+        return f"<Unsecured {self.transport!r}>"
+
     async def aclose(self) -> None:
         """Close the socket."""
         await self.transport.aclose()
@@ -47,6 +50,9 @@ class SecuredListener(trio.abc.Listener[Unsecured]):
     def __init__(self, transports: trio.abc.Listener[trio.SocketStream], secure: Secure) -> None:
         self._transports = transports
         self._secure = secure
+
+    def __repr__(self) -> str:
+        return f"<SecuredListener on {self._transports!r}>"
 
     async def accept(self) -> Unsecured:
         """The next client."""

@@ -1,6 +1,7 @@
 """Contexts: what a session is told about its broker, and what a channel sees of its connection.
 
-The rule: protocols and values only, so that nothing here knows who fulfils them.
+The rule: protocols and values only, so that nothing here knows who fulfils them; and the exception
+by which a channel says that the turn is over.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Protocol
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.routes import Routes
+from arneb_amqp.routing.search import Search
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.discarded import Discarded
 from arneb_amqp.session.effect_queue import EffectQueue, Publishing
@@ -17,6 +19,7 @@ from arneb_amqp.session.effects import Request
 from arneb_amqp.session.output import Output
 from arneb_amqp.session.transaction import TransactionBytes
 from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.items import Item
 from arneb_core.api.deliveries import Deliveries
 
 
@@ -119,3 +122,16 @@ class ChannelContext(Protocol):
     def failed(self, channel: ChannelId, error: AmqpError) -> None:
         """Close what an error that came late belongs to."""
         ...
+
+
+class Pause(Exception):
+    """The turn is over before an item is handled to its end. ``search``: what must be found first.
+
+    Whoever raises has done nothing for ``rest`` yet; it is handled again, as if it had come just
+    then. Without ``rest`` that is the whole item.
+    """
+
+    def __init__(self, rest: Item | None = None, search: Search | None = None) -> None:
+        super().__init__()
+        self.rest = rest
+        self.search = search

@@ -1,7 +1,7 @@
 """Names: how a vhost and a queue are called in the core, and back.
 
 The rule: a queue is the topic ``<vhost's namespace>/<queue>``. Only what a Pulsar topic name
-cannot hold is percent-encoded, so that ordinary names look the same through both doors.
+cannot hold is percent-encoded, so that ordinary names look the same through both frontends.
 
 ==============  =====================
 vhost           namespace

@@ -83,6 +83,9 @@ class Vhost:
         self.attachments = Attachments(self.queues)
         self.routes = Routes(self.router)
 
+    def __repr__(self) -> str:
+        return f"<Vhost {self.name}, {self.queues!r}>"
+
     def _delayed_topic(self, exchange: str) -> Topic | None:
         return self.delayed_exchanges.topic(exchange)
 
@@ -113,6 +116,9 @@ class Topology:
         self._locks = NameLocks()
         self._vhosts = {name: Vhost(name, core, name_maker) for name in vhosts}
         core.accompany_deletions(self._going_with)
+
+    def __repr__(self) -> str:
+        return f"<Topology of {len(self._vhosts)} vhosts>"
 
     @classmethod
     async def open(cls, core: Core, vhosts: Sequence[str]) -> Self:

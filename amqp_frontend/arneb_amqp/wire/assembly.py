@@ -64,6 +64,9 @@ class _Partial:
         self.body = bytearray()
         self.refused = False
 
+    def __repr__(self) -> str:
+        return f"<_Partial {len(self.body)} bytes, {self.missing} missing>"
+
     @property
     def held_bytes(self) -> int:
         return len(self.properties or b"") + len(self.body)
@@ -86,6 +89,9 @@ class Assembler:
         self._partial_bytes_max = partial_bytes_max
         self.waiting: dict[int, _Partial] = {}
         self.held_bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<Assembler {len(self.waiting)} partial messages, {self.held_bytes} bytes>"
 
     def take(self, frame: Frame) -> Item | None:
         """The item that ``frame`` completes, if any.

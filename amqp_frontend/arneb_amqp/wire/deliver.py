@@ -70,6 +70,9 @@ class DeliverEncoder:
         self._head = FRAME_END_OCTET + bytes((FRAME_HEADER,)) + channel.to_bytes(2, "big")
         self._prefixes: dict[bytes, tuple[bytes, int]] = {}
 
+    def __repr__(self) -> str:
+        return f"<DeliverEncoder of channel {self._channel}, {len(self._prefixes)} routes>"
+
     def encode_run(
         self,
         first_tag: DeliveryTag,

@@ -124,6 +124,9 @@ class FastReader:
         self.has_more = False
         """The last call stopped before its end: call :meth:`receive` again, with no data."""
 
+    def __repr__(self) -> str:
+        return f"<FastReader {len(self._tail)} bytes held, {self._assembler!r}>"
+
     @property
     def frame_bytes_max(self) -> int:
         """The limit in force, 0 when there is none but the largest message."""

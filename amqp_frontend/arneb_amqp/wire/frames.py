@@ -49,6 +49,9 @@ class ProtocolHeaderReader:
     def __init__(self) -> None:
         self._held = b""
 
+    def __repr__(self) -> str:
+        return f"<ProtocolHeaderReader {self._held!r}>"
+
     def receive(self, data: bytes | bytearray) -> bytes | None:
         """Take bytes: None while more are needed, then whatever follows the right header.
 

@@ -106,6 +106,9 @@ class PropertyJudge:
         self._credit = SKELETONS_MAX
         self._skeletons: dict[int, tuple[Callable[[bytes], object], object, int]] = {}
 
+    def __repr__(self) -> str:
+        return f"<PropertyJudge {len(self._skeletons)} skeletons>"
+
     def judge(self, data: bytes) -> int:
         """A combination of :data:`PERSISTENT` and :data:`SINGLE` for the property list ``data``.
 

@@ -72,6 +72,9 @@ class KnownPublish:
         """The fourth member of every right row."""
         self.layouts: dict[int, Layout] = {}
 
+    def __repr__(self) -> str:
+        return f"<KnownPublish on channel {self.channel}, {len(self.layouts)} layouts>"
+
     def layout(self, header_bytes: int) -> Layout:
         """The layout for a content header of that size."""
         layout = self.layouts.get(header_bytes)

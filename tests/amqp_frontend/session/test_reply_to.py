@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_amqp.errors import ChannelException
-from arneb_amqp.routing.reply_to import PREFIX, REPLY_TO, is_reply_queue
-from arneb_amqp.session.reply_to import ReplyTo
+from arneb_amqp.routing.reply_to import PREFIX, REPLY_TO, ReplyTo, is_reply_queue
 
 STEPS = st.lists(
     st.one_of(

@@ -20,18 +20,17 @@ from arneb_amqp.errors import (
     not_implemented,
     precondition_failed,
 )
+from arneb_amqp.routing.reply_to import ReplyTo
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.session.channel.declarer import Declarer
 from arneb_amqp.session.consume.deliverer import Deliverer
 from arneb_amqp.session.consume.stream_reader import StreamReader
-from arneb_amqp.session.context import ChannelContext, VhostContext
+from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Cancel, Get, Wake
 from arneb_amqp.session.events import Pulled
-from arneb_amqp.session.pauses import Pause
 from arneb_amqp.session.publish.confirms import Confirms
 from arneb_amqp.session.publish.publisher import Publisher
-from arneb_amqp.session.reply_to import ReplyTo
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.session.transitions import ChannelInput, ChannelState, next_channel_state
 from arneb_amqp.wire.access import Access

@@ -30,6 +30,9 @@ class Heartbeats:
         self._received = now
         self._sent = now
 
+    def __repr__(self) -> str:
+        return f"<Heartbeats every {self.interval_s} s>"
+
     def received(self, now: float) -> None:
         """Something came from the peer."""
         self._received = now
@@ -42,16 +45,16 @@ class Heartbeats:
         """When :meth:`check` has something to say at the earliest."""
         if not self.interval_s:
             return NEVER
-        return min(self._sent + self.interval_s / 2, self._received + self._patience_s)
+        return min(self._sent + self.interval_s / 2, self._received + self._timeout_s)
 
     def check(self, now: float) -> Beat:
         """What is due."""
         if not self.interval_s:
             return Beat.NOTHING
-        if now >= self._received + self._patience_s:
+        if now >= self._received + self._timeout_s:
             return Beat.GIVE_UP
         return Beat.SEND if now >= self._sent + self.interval_s / 2 else Beat.NOTHING
 
     @property
-    def _patience_s(self) -> float:
+    def _timeout_s(self) -> float:
         return self.interval_s * MISSED_MAX

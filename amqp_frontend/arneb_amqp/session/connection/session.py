@@ -29,8 +29,8 @@ from arneb_amqp.errors import (
 from arneb_amqp.routing.search import Search, StillSearching
 from arneb_amqp.session.channel.channel import Channel
 from arneb_amqp.session.connection.lifecycle import Lifecycle
-from arneb_amqp.session.consume.ack_timeouts import look_s
-from arneb_amqp.session.context import BrokerContext, RegisteredConsumer
+from arneb_amqp.session.consume.ack_timeouts import check_interval_s
+from arneb_amqp.session.context import BrokerContext, Pause, RegisteredConsumer
 from arneb_amqp.session.deliveries import ConsumerId, consumer_of
 from arneb_amqp.session.discarded import Discarded
 from arneb_amqp.session.effect_queue import EffectQueue, Publishing
@@ -44,7 +44,6 @@ from arneb_amqp.session.events import (
     ShortageChanged,
     Shutdown,
 )
-from arneb_amqp.session.pauses import Pause
 from arneb_amqp.session.transaction import TransactionBytes
 from arneb_amqp.session.transitions import ChannelState, ConnectionState
 from arneb_amqp.wire.constants import (
@@ -87,8 +86,8 @@ class ConnectionSession(Lifecycle):
         self._confirming: dict[Publishing, None] = {}
         self._timeout_s = broker.config.consumer_timeout_s
         self.transaction_bytes = TransactionBytes(broker.config.transaction_bytes_max)
-        self._look_s = look_s(self._timeout_s)
-        self._next_look = now + self._look_s
+        self._check_interval_s = check_interval_s(self._timeout_s)
+        self._next_check = now + self._check_interval_s
         self.discarded = Discarded()
         self.timer_nearer = False
         """:meth:`next_timer` says an earlier time than it did; cleared by who looks."""
@@ -171,18 +170,18 @@ class ConnectionSession(Lifecycle):
     def next_timer(self) -> float:
         """When :meth:`handle_timer` should be called at the latest."""
         due = super().next_timer()
-        return min(due, self._next_look) if self.state is ConnectionState.OPEN else due
+        return min(due, self._next_check) if self.state is ConnectionState.OPEN else due
 
     def handle_timer(self, now: float) -> None:
         """As the lifecycle's; and close channels whose clients do not answer."""
         super().handle_timer(now)
-        if now < self._next_look:
+        if now < self._next_check:
             return
-        self._next_look = now + self._look_s
+        self._next_check = now + self._check_interval_s
         for channel in list(self._channels.values()):
             try:
                 if channel.state is ChannelState.OPEN:
-                    channel.deliverer.check_answers(now, self._timeout_s)
+                    channel.deliverer.check_ack_timeouts(now, self._timeout_s)
             except AmqpError as error:
                 self.failed(channel.id, error)
 
@@ -207,9 +206,9 @@ class ConnectionSession(Lifecycle):
 
     def check_ack_timeouts_within(self, timeout_s: float) -> None:
         """Check unanswered deliveries as often as this timeout takes."""
-        if look_s(timeout_s) < self._look_s:
-            self._look_s = look_s(timeout_s)
-            self._next_look = min(self._next_look, self.now + self._look_s)
+        if check_interval_s(timeout_s) < self._check_interval_s:
+            self._check_interval_s = check_interval_s(timeout_s)
+            self._next_check = min(self._next_check, self.now + self._check_interval_s)
             self.timer_nearer = True
 
     def confirming(self, publisher: Publishing) -> None:

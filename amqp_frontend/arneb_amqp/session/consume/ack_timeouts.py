@@ -1,8 +1,8 @@
-"""Answers that are due: a client that never answers a delivery must not keep it for ever.
+"""Acknowledgement timeouts: a client that never answers a delivery must not keep it for ever.
 
 The rule: nothing is noted for a delivery. Now and then the next delivery tag is noted with the
 time, and whatever is still unanswered below an old note has been out for as long. So a channel
-is closed at most one look late, as in RabbitMQ, which looks once a minute.
+is closed at most one check late, as in RabbitMQ, which checks once a minute.
 """
 
 from collections import deque
@@ -14,17 +14,17 @@ from arneb_amqp.session.consume.unacked import Unacked
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.wire.constants import ChannelId
 
-LOOK_S_MAX: Final = 60.0
-LOOKS_MIN: Final = 4
-"""Looks within one timeout, should it be short."""
+CHECK_INTERVAL_S_MAX: Final = 60.0
+CHECKS_MIN: Final = 4
+"""Checks within one timeout, should it be short."""
 
 
-def look_s(timeout_s: float) -> float:
-    """The time between two looks; infinity when nothing times out."""
-    return min(LOOK_S_MAX, timeout_s / LOOKS_MIN) if timeout_s else float("inf")
+def check_interval_s(timeout_s: float) -> float:
+    """The time between two checks; infinity when nothing times out."""
+    return min(CHECK_INTERVAL_S_MAX, timeout_s / CHECKS_MIN) if timeout_s else float("inf")
 
 
-class Answers:
+class DeliveryTimes:
     """When the deliveries of one channel were out already."""
 
     __slots__ = ("_notes",)
@@ -33,7 +33,7 @@ class Answers:
         self._notes: deque[tuple[int, float]] = deque()
 
     def __repr__(self) -> str:
-        return f"<Answers {len(self._notes)} notes>"
+        return f"<DeliveryTimes {len(self._notes)} notes>"
 
     def overdue(self, oldest: int | None, next_tag: int, now: float, timeout_s: float) -> bool:
         """Whether the delivery ``oldest``, the first that is unanswered, has been out for
@@ -48,7 +48,7 @@ class Answers:
         return notes[0][1] + timeout_s <= now
 
 
-class Patience:
+class AckTimeouts:
     """How long the deliveries of one channel may wait for their answers. ``timeout_s`` is what
     was exceeded when it was found to be over.
 
@@ -58,16 +58,16 @@ class Patience:
     __slots__ = ("_notes", "_own", "timeout_s")
 
     def __init__(self) -> None:
-        self._notes = Answers()
-        self._own: dict[ConsumerId, tuple[float, Answers]] = {}
+        self._notes = DeliveryTimes()
+        self._own: dict[ConsumerId, tuple[float, DeliveryTimes]] = {}
         self.timeout_s = 0.0
 
     def __repr__(self) -> str:
-        return f"<Patience {self._notes!r}, {len(self._own)} of their own>"
+        return f"<AckTimeouts {self._notes!r}, {len(self._own)} of their own>"
 
     def begin(self, owner: ConsumerId, timeout_s: float) -> None:
         """Deliveries to ``owner`` may wait so long; 0 = for ever."""
-        self._own[owner] = timeout_s or float("inf"), Answers()
+        self._own[owner] = timeout_s or float("inf"), DeliveryTimes()
 
     def is_over(
         self, unacked: Unacked, here: Collection[ConsumerId], now: float, timeout_s: float

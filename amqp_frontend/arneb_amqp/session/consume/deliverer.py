@@ -12,17 +12,15 @@ from operator import itemgetter
 from typing import Final
 
 from arneb_amqp.errors import not_allowed, not_implemented, precondition_failed
-from arneb_amqp.routing.reply_to import REPLY_TO
-from arneb_amqp.session.consume.ack_timeouts import Patience, timed_out
+from arneb_amqp.routing.reply_to import REPLY_TO, ReplyTo
+from arneb_amqp.session.consume.ack_timeouts import AckTimeouts, timed_out
 from arneb_amqp.session.consume.stream_reader import StreamReader
 from arneb_amqp.session.consume.unacked import Unacked
 from arneb_amqp.session.consume.unbatching import unbatched
-from arneb_amqp.session.context import ChannelContext, VhostContext
+from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
 from arneb_amqp.session.deliveries import ConsumerId, Settled, consumer_of
 from arneb_amqp.session.effects import Consume, Leave, Reject, Release, Wake
 from arneb_amqp.session.events import Pulled
-from arneb_amqp.session.pauses import Pause
-from arneb_amqp.session.reply_to import ReplyTo
 from arneb_amqp.session.transaction import Answer, Transaction
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
@@ -87,10 +85,10 @@ class Deliverer:
     """
 
     __slots__ = (
+        "_ack_timeouts",
         "_context",
         "_getters",
         "_orphans",
-        "_patience",
         "_streams",
         "_vhost",
         "channel",
@@ -114,8 +112,12 @@ class Deliverer:
         self._orphans: set[ConsumerId] = set()
         self.prefetch = 0
         self.unacked = Unacked()
-        self._patience = Patience()
+        self._ack_timeouts = AckTimeouts()
         self.window = Window()
+
+    def __repr__(self) -> str:
+        count = len(self.consumers)
+        return f"<Deliverer of channel {self.channel}, {count} consumers, {self.unacked!r}>"
 
     def begin(
         self, tag: str, queue: str, *, no_ack: bool, exclusive: bool, arguments: Table
@@ -303,17 +305,17 @@ class Deliverer:
             self._context.work_left = 0
         return part
 
-    def check_answers(self, now: float, timeout_s: float) -> None:
+    def check_ack_timeouts(self, now: float, timeout_s: float) -> None:
         """Raise 406 when a delivery has waited for its answer for too long."""
         here = {each.id for each in self.consumers.values()} | set(self._getters.values())
-        if self._patience.is_over(self.unacked, here, now, timeout_s):
-            raise timed_out(self.channel, self._patience.timeout_s)
+        if self._ack_timeouts.is_over(self.unacked, here, now, timeout_s):
+            raise timed_out(self.channel, self._ack_timeouts.timeout_s)
 
     def _time(self, owner: ConsumerId, queue: str) -> None:
         """Deliveries of ``queue`` to ``owner`` begin: see how long they may be unanswered."""
         timeout_s = self._vhost.ack_timeout_s(queue)
         if timeout_s is not None:
-            self._patience.begin(owner, timeout_s)
+            self._ack_timeouts.begin(owner, timeout_s)
             self._context.check_ack_timeouts_within(timeout_s)
 
     def recover(self) -> None:

@@ -45,6 +45,9 @@ class Unacked:
         self._masks: dict[int, int] = {}
         self._undone = False
 
+    def __repr__(self) -> str:
+        return f"<Unacked {len(self)} of {self.next_tag - 1}>"
+
     def __len__(self) -> int:
         return len(self._positions)
 

@@ -22,14 +22,12 @@ from arneb_amqp.routing.checks import carbon_copies, check_expiration, is_plain
 from arneb_amqp.routing.consistent_hash import seen_by_exchanges
 from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
-from arneb_amqp.routing.reply_to import REPLY_TO, is_reply_queue
+from arneb_amqp.routing.reply_to import REPLY_TO, ReplyTo, is_reply_queue
 from arneb_amqp.routing.router import RouteResult
 from arneb_amqp.routing.routes import CachedRoute
 from arneb_amqp.routing.search import Search, StillSearching
-from arneb_amqp.session.context import ChannelContext, VhostContext
-from arneb_amqp.session.pauses import Pause
+from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
 from arneb_amqp.session.publish.confirms import Confirms
-from arneb_amqp.session.reply_to import ReplyTo
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
 from arneb_amqp.wire.content import properties_of, with_properties
@@ -113,6 +111,9 @@ class Publisher:
         self._search: Search | None = None
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
+
+    def __repr__(self) -> str:
+        return f"<Publisher of channel {self._channel}, {len(self._entries)} entries collected>"
 
     def publish_run(self, run: PublishRun) -> None:
         """Messages that differ in content only."""

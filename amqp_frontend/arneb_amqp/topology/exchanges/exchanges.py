@@ -57,6 +57,9 @@ class Exchanges:
         self._queues = queues
         self._delayed_exchanges = delayed_exchanges
 
+    def __repr__(self) -> str:
+        return f"<Exchanges of {self.vhost}, {len(self._router.exchanges)}>"
+
     def find(self, name: str) -> Exchange:
         """The exchange of that name, for a passive declaration. Raises 403 and 404."""
         _refuse_default(name)

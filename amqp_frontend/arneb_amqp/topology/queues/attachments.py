@@ -81,6 +81,9 @@ class Attachments:
     def __init__(self, queues: Queues) -> None:
         self._queues = queues
 
+    def __repr__(self) -> str:
+        return f"<Attachments to {self._queues!r}>"
+
     async def attach(self, wanted: Consumption, owner: ConnectionId, sink: Sink) -> Attachment:
         """Begin to consume. Raises RabbitMQ's errors."""
         queue = await self._queues.access(wanted.queue, owner)

@@ -28,6 +28,9 @@ class CountingSink:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
+    def __repr__(self) -> str:
+        return f"<CountingSink before {self._sink!r}>"
+
     def deliver(self, run: Deliveries) -> None:
         """Pass the run on, with counts if there are any."""
         self._sink.deliver(counted(run) if run.redelivery_counts else run)

@@ -49,7 +49,7 @@ LOGGER: Final = logging.getLogger(__name__)
 RESERVED_PREFIX: Final = "amq."
 
 LOST_MAX: Final = 10_000
-"""Names of queues that went by another door. Needed for as long as a publish may wait behind
+"""Names of queues that went by another frontend. Needed for as long as a publish may wait behind
 another request of its connection, which is a commit or a few."""
 
 
@@ -78,11 +78,14 @@ class Queues:
         self.refusing: dict[str, Overflow] = {}
         """Those that refuse a publish when they are full."""
         self._lost_lately: dict[str, None] = {}
-        """Queues, and topics that could have been some, that went by another door."""
+        """Queues, and topics that could have been some, that went by another frontend."""
         self._lost: dict[str, None] = {}
         """While the broker starts: queues that something is left of, but no topic."""
         self.destinations = Destinations(self.topic, self.refusing.get, delayed_exchange)
         """What dead letters are addressed to."""
+
+    def __repr__(self) -> str:
+        return f"<Queues of {self.vhost}, {len(self._queues)}>"
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(list(self._queues.values()))
@@ -93,7 +96,7 @@ class Queues:
         return None if queue is None else queue.options
 
     def lost(self, name: str) -> bool:
-        """There is no such queue any more, because somebody deleted its topic by another door:
+        """There is no such queue any more, because somebody deleted its topic by another frontend:
         what was on its way to it was not deleted by anybody."""
         return name in self._lost_lately and self.topic(name) is None
 

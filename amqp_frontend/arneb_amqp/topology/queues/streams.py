@@ -61,6 +61,9 @@ class StreamSink:
         self._next = first
         self._offset = offset
 
+    def __repr__(self) -> str:
+        return f"<StreamSink at offset {self._offset} before {self._sink!r}>"
+
     def deliver(self, run: Deliveries) -> None:
         """Pass the run on with the offset of each entry's first message."""
         self._sink.deliver(replace(run, offsets=self._number(run)))

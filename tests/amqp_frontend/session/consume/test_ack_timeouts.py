@@ -1,4 +1,4 @@
-"""Answers that are due: against the time of each delivery, and closing the channel."""
+"""DeliveryTimes that are due: against the time of each delivery, and closing the channel."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,19 +16,23 @@ from tests.amqp_frontend.session.playbook import (
 )
 
 from arneb_amqp.config import AmqpConfig
-from arneb_amqp.session.consume.ack_timeouts import LOOK_S_MAX, Answers, look_s
+from arneb_amqp.session.consume.ack_timeouts import (
+    CHECK_INTERVAL_S_MAX,
+    DeliveryTimes,
+    check_interval_s,
+)
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Get, Leave
 from arneb_amqp.session.events import Pulled, RequestDone
 
 TIMEOUT_S = 100.0
-LOOK_S = look_s(TIMEOUT_S)
+INTERVAL_S = check_interval_s(TIMEOUT_S)
 
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("deliver"), st.integers(1, 3)),
         st.tuples(st.just("answer"), st.integers(0, 5)),
-        st.tuples(st.just("look"), st.floats(1, LOOK_S)),
+        st.tuples(st.just("check"), st.floats(1, INTERVAL_S)),
     ),
     max_size=60,
 )
@@ -38,7 +42,7 @@ STEPS = st.lists(
 def test_a_delivery_is_overdue_at_most_one_look_late_and_never_early(
     steps: list[tuple[str, float]],
 ) -> None:
-    answers, now, next_tag = Answers(), 0.0, 1
+    answers, now, next_tag = DeliveryTimes(), 0.0, 1
     out: dict[int, float] = {}
     for step, detail in steps:
         if step == "deliver":
@@ -54,13 +58,13 @@ def test_a_delivery_is_overdue_at_most_one_look_late_and_never_early(
             waited = now - min(out.values(), default=now)
             overdue = answers.overdue(oldest, next_tag, now, TIMEOUT_S)
             assert not (overdue and waited < TIMEOUT_S), "early"
-            assert overdue or waited <= TIMEOUT_S + LOOK_S, "late"
+            assert overdue or waited <= TIMEOUT_S + INTERVAL_S, "late"
 
 
 def test_how_often_is_looked() -> None:
-    assert look_s(0) == float("inf")
-    assert look_s(1.0) == 0.25
-    assert look_s(1800.0) == LOOK_S_MAX
+    assert check_interval_s(0) == float("inf")
+    assert check_interval_s(1.0) == 0.25
+    assert check_interval_s(1800.0) == CHECK_INTERVAL_S_MAX
 
 
 TEXT = (
