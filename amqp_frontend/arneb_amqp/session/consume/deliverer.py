@@ -6,14 +6,13 @@ redelivered) is done message by message.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
 from operator import itemgetter
 from typing import Final
 
 from arneb_amqp.errors import not_allowed, not_implemented, precondition_failed
 from arneb_amqp.routing.reply_to import REPLY_TO, ReplyTo
 from arneb_amqp.session.consume.ack_timeouts import AckTimeouts, timed_out
+from arneb_amqp.session.consume.consumer import ChannelConsumer, ConsumerState
 from arneb_amqp.session.consume.stream_reader import StreamReader
 from arneb_amqp.session.consume.unacked import Unacked
 from arneb_amqp.session.consume.unbatching import unbatched
@@ -35,46 +34,6 @@ ANSWERS_PER_TURN: Final = 40_000
 
 _ORIGIN: Final = itemgetter(1)
 _AMQP: Final = bytes((Origin.AMQP,))
-
-
-class ConsumerState(Enum):
-    """Where a consumer stands."""
-
-    ATTACHING = "attaching"
-    """``basic.consume`` is not answered yet; deliveries wait."""
-    ACTIVE = "active"
-    CANCELLED = "cancelled"
-    """It gets nothing more; what it has got can still be answered."""
-
-
-@dataclass(slots=True, eq=False)
-class ChannelConsumer:
-    """A consumer of a channel."""
-
-    id: ConsumerId
-    """That of its first attachment."""
-    deliverer: "Deliverer"
-    tag: str
-    queue: str
-    no_ack: bool
-    encoder: DeliverEncoder
-    state: ConsumerState
-    early: list[tuple[ConsumerId, Deliveries]]
-    """Came before the answer to ``basic.consume``."""
-    stream: StreamReader | None = None
-    """Its queue is a stream."""
-
-    @property
-    def channel(self) -> ChannelId:
-        """The channel that it belongs to."""
-        return self.deliverer.channel
-
-    def deliver(self, owner: ConsumerId, run: Deliveries) -> None:
-        """Send the run to the client. ``owner`` is the attachment that got it."""
-        if self.state is ConsumerState.ACTIVE:
-            self.deliverer.deliver(self, owner, run)
-        elif self.state is ConsumerState.ATTACHING:
-            self.early.append((owner, run))
 
 
 class Deliverer:
@@ -133,8 +92,8 @@ class Deliverer:
             # RabbitMQ has no queue there to which arguments could mean something.
             queue, arguments = self.reply_to.begin(self._context.new_name(), tag), {}
         consumer = ChannelConsumer(
-            self._context.next_consumer(), self, tag, queue, no_ack,
-            DeliverEncoder(self.channel, tag, self._context.frame_bytes_max),
+            self._context.next_consumer(), self.channel, tag, queue, no_ack,
+            DeliverEncoder(self.channel, tag, self._context.frame_bytes_max), self.deliver,
             ConsumerState.ATTACHING, [],
         )  # fmt: skip
         windows = (Window(self.prefetch), self.window)
