@@ -55,8 +55,8 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "a subscription that is being made gets what is delayed at once",
         CORE + "engine/topic.py",
-        "        subscription.expect_delays()\n        subscription.log_trimmed()\n",
-        "        subscription.log_trimmed()\n",
+        "        subscription.expect_delays()\n        subscription.machine.log_trimmed()\n",
+        "        subscription.machine.log_trimmed()\n",
         DELAYED_TESTS,
     ),
     Mutant(
@@ -69,15 +69,15 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "nobody wakes up when an entry comes due",
         CORE + "subscription/held_back.py",
-        "            self._subscription.topic.engine.wake_at(self._subscription, self._next_ms)\n",
+        "            self._state.outbox.put(WakeAt(self._next_ms))\n",
         "            pass\n",
         DELAYED_TESTS,
     ),
     Mutant(
         "what is due waits behind what is new",
-        CORE + "subscription/subscription.py",
-        "            due = self.held_back.source()\n",
-        "            due = self.held_back.source() if self._reader.peek() is None else None\n",
+        CORE + "subscription/ready.py",
+        "            due = held_back.source()\n",
+        "            due = held_back.source() if self._reader.peek() is None else None\n",
         DELAYED_TESTS,
     ),
     Mutant(

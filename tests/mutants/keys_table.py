@@ -73,7 +73,7 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "an acknowledged entry still holds its key",
-        CORE + "subscription/consumer.py",
+        CORE + "subscription/in_flight.py",
         "        if taken and self.keys is not None:\n",
         "        if False and self.keys is not None:\n",
         KEY_SHARED_TESTS,
@@ -129,9 +129,9 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "what a leaving consumer had unacknowledged counts for ever",
-        CORE + "subscription/consumer.py",
-        "        if messages:\n            self._freed(messages)\n        if taken",
-        "        if messages and self.attached:\n            self._freed(1)\n        if taken",
+        CORE + "subscription/in_flight.py",
+        "        if messages:\n            self.freed(messages)\n        if taken",
+        "        if messages and self.attached:\n            self.freed(1)\n        if taken",
         UNACKED_TESTS,
     ),
     Mutant(
@@ -143,7 +143,7 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "a half-acknowledged batch costs all its permits",
-        CORE + "subscription/handout.py",
+        CORE + "subscription/delivery.py",
         "                    masks[place], sizes[index] = free, free.bit_count()\n",
         "                    masks[place] = free\n",
         UNACKED_TESTS,

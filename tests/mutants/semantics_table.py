@@ -33,9 +33,10 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "a seek keeps what came back",
-        CORE + "subscription/subscription.py",
-        "            self._replay.clear()\n            self._handout.forget()\n",
-        "            self._handout.forget()\n",
+        CORE + "subscription/ready.py",
+        "        self._state.replay.clear()\n"
+        "        self._reader.rewind(self._state.acks.mark_delete)\n",
+        "        self._reader.rewind(self._state.acks.mark_delete)\n",
         ENGINE_TESTS,
     ),
     Mutant(
@@ -103,9 +104,9 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "a subscription goes with its last consumer",
-        CORE + "subscription/subscription.py",
-        "            if not (self.lasting or self.is_fenced):\n",
-        "            if not self.is_fenced:\n",
+        CORE + "engine/subscription.py",
+        "        if not (self.permanent or self.is_fenced):\n",
+        "        if not self.is_fenced:\n",
         ENGINE_TESTS,
     ),
     Mutant(
@@ -118,7 +119,7 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "what is left of a half-acknowledged batch is not said",
-        CORE + "subscription/handout.py",
+        CORE + "subscription/delivery.py",
         "entries[start:stop], sizes[start:stop], own or None)\n",
         "entries[start:stop], sizes[start:stop], None)\n",
         BATCH_TESTS,

@@ -28,9 +28,9 @@ SUPERVISION_MUTANTS: Final = (
     ),
     Mutant(
         "what a turn that failed had in hand is lost",
-        CORE + "subscription/starting_over.py",
-        "    settlement.returned(lost, count=False)\n",
-        "    settlement.returned([], count=False)\n",
+        CORE + "subscription/machine.py",
+        "        self.returns.returned(lost, count=False)\n",
+        "        self.returns.returned([], count=False)\n",
         STARTING_OVER_TESTS,
     ),
     Mutant(
@@ -50,9 +50,9 @@ SUPERVISION_MUTANTS: Final = (
     Mutant(
         "dead letters that could not be handed over are stranded",
         CORE + "subscription/dead_lettering.py",
-        "        self._subscription.topic.engine.try_again(self._subscription)\n"
-        "        self._read(reason, positions)\n",
-        "        self._subscription.topic.engine.try_again(self._subscription)\n",
+        "        self._state.outbox.put(TryAgain(is_read=False))\n"
+        "        self._read(depart.reason, positions)\n",
+        "        self._state.outbox.put(TryAgain(is_read=False))\n",
         STARTING_OVER_TESTS,
     ),
     Mutant(

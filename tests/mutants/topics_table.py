@@ -53,9 +53,9 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "skipping leaves what is in flight",
-        "core/arneb_core/subscription/admin.py",
-        "            consumer.acknowledge(out)\n",
-        "            consumer.acknowledge(out[:0])\n",
+        "core/arneb_core/subscription/machine.py",
+        "            consumer.acknowledge([each for each in consumer.places if each <= place])\n",
+        "            consumer.acknowledge([])\n",
         ADMIN_TESTS,
     ),
     Mutant(
@@ -148,16 +148,16 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "messages of non-persistent topics wait",
-        "core/arneb_core/subscription/admin.py",
-        "        if taken < entries_max and last is not None and last > self.acks.mark_delete:\n",
-        "        if taken > entries_max and last is not None and last > self.acks.mark_delete:\n",
+        "core/arneb_core/subscription/dispatch_loop.py",
+        "        if last is not None and last > self._state.acks.mark_delete:\n",
+        "        if False:\n",
         NON_PERSISTENT_TESTS,
     ),
     Mutant(
         "a burst on a non-persistent topic is cut short",
-        "core/arneb_core/subscription/admin.py",
-        "        if taken < entries_max and last",
-        "        if last",
+        "core/arneb_core/subscription/dispatch_loop.py",
+        "            if not state.limits.waits and taken < DISPATCH_ENTRIES_MAX:\n",
+        "            if not state.limits.waits:\n",
         NON_PERSISTENT_TESTS,
     ),
     Mutant(
@@ -192,8 +192,8 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "of batches everything stays",
-        "core/arneb_core/subscription/admin.py",
-        "            if place > self.acks.mark_delete and (size",
+        "core/arneb_core/engine/admin.py",
+        "            if place > self.mark_delete and (size",
         "            if False and (size",
         COMPACTION_TESTS,
     ),

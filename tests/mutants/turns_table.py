@@ -251,9 +251,9 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "a consumer that leaves gives millions back in one turn",
-        "core/arneb_core/subscription/giving_back.py",
-        "        await trio.lowlevel.checkpoint()\n",
-        "",
+        "core/arneb_core/engine/consumer.py",
+        "            await trio.lowlevel.checkpoint()\n            piece =",
+        "            piece =",
         ("tests/core/engine/test_giving_back.py",),
     ),
     Mutant(

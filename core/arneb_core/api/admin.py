@@ -2,7 +2,7 @@
 
 The rule: nothing here is on the way of a message. The protocols are parts of
 :class:`arneb_core.api.topics.Topic` and ``Subscription``;
-:mod:`arneb_core.subscription.admin` fills them.
+:mod:`arneb_core.engine.admin` fills them.
 """
 
 from collections.abc import Mapping, Sequence

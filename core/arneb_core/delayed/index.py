@@ -6,14 +6,16 @@ holds back is past it both in time and in the log.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER, Position
 from arneb_core.api.settings import DelayedSettings
 from arneb_core.delayed.due_cache import DueCache
 from arneb_core.delayed.tracker import NEVER_MS, DelayedDeliveryTracker, Reading, Told
+from arneb_core.log.log import Log, PlannedRun
+from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.due_key import (
     AFTER_ALL_TIME,
     BEFORE_ALL_TIME,
@@ -22,11 +24,38 @@ from arneb_core.store.due_key import (
     places_in,
     time_of,
 )
-from arneb_core.subscription.held_back import HeldBack
 
-if TYPE_CHECKING:
-    from arneb_core.engine.topic import LogTopic
-    from arneb_core.log.log import PlannedRun
+
+class IndexReader(Protocol):
+    """What an index has to know of a subscription that reads it."""
+
+    @property
+    def is_wanting(self) -> bool:
+        """It needs something of the index, now or later."""
+        ...
+
+    @property
+    def has_due(self) -> bool:
+        """Something came due and was not handed out yet."""
+        ...
+
+    @property
+    def place(self) -> DueKey:
+        """Up to here nothing of the index is wanted any more."""
+        ...
+
+    @property
+    def after(self) -> Position:
+        """Up to here in the log nothing has to be passed over any more."""
+        ...
+
+    def added(self, count: int, soonest_ms: int) -> None:
+        """The index took in so many entries, the first of which comes due then."""
+        ...
+
+    def set_back(self) -> None:
+        """The clock was set back."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +84,37 @@ class DelayedIndex:
     """The delayed entries of one topic."""
 
     def __init__(
-        self, topic: "LogTopic", tracker: DelayedDeliveryTracker, settings: DelayedSettings
+        self,
+        name: str,
+        log: Log,
+        tracker: DelayedDeliveryTracker,
+        settings: DelayedSettings,
+        budget: CacheBudget,
+        readers: Callable[[], Iterable[IndexReader]],
+        now_ms: int,
     ) -> None:
-        self._topic = topic
+        """``readers``: the topic's subscriptions that read it."""
+        self._name = name
+        self._readers = readers
         self.tracker = tracker
         self.settings = settings
-        self.cache = DueCache(topic.log, topic.engine.budget)
+        self.cache = DueCache(log, budget)
         self._last: _Read | None = None
         self._sorted: tuple[Reading, list[Position]] | None = None
         self._passed = BEFORE_ALL_TIME
         """Up to here keys may be out of the tracker, and are the readers' again after a seek."""
-        self._clock_ms = topic.engine.now_ms()
+        self._clock_ms = now_ms
         """What the clock showed when it was looked at last."""
         # An earlier process may have had a clock that was ahead of ours.
-        self.opened_ms = max(self._clock_ms, topic.log.stamped_ms)
+        self.opened_ms = max(now_ms, log.stamped_ms)
         """Nobody was given anything that comes due later, before this."""
-        self.since = topic.last or BEFORE_ALL
+        self.since = log.last or BEFORE_ALL
         """What stands up to here is either delayed by an earlier process's word, or not at all."""
 
     def __repr__(self) -> str:
-        return f"<DelayedIndex of {self._topic.name}, {self.tracker!r}>"
+        return f"<DelayedIndex of {self._name}, {self.tracker!r}>"
 
-    def confirm(self, run: "PlannedRun") -> None:
+    def confirm(self, run: PlannedRun, now_ms: int) -> None:
         """``run`` is in the log now."""
         keys = keys_in(run.first, run.entries)
         rolled = run.opens and run.ledger.id > FIRST_LEDGER
@@ -84,13 +122,12 @@ class DelayedIndex:
             return
         self._last = None
         count = len(self.tracker.members)
-        now_ms = self._topic.engine.now_ms()
         self.look_at_clock(now_ms)
         keys = [key for key in keys if time_of(key) > now_ms]
         soonest_ms = self.tracker.add(keys, run.last, rolled=rolled)
         if soonest_ms < NEVER_MS:
             count = len(self.tracker.members) - count
-            for each in self._held_back():
+            for each in self._readers():
                 each.added(count, soonest_ms)
 
     def look_at_clock(self, now_ms: int) -> None:
@@ -99,7 +136,7 @@ class DelayedIndex:
         if now_ms < self._clock_ms:
             self._last = self._sorted = None
             self.tracker.set_back()
-            for each in self._held_back():
+            for each in self._readers():
                 each.set_back()
         self._clock_ms = now_ms
 
@@ -128,7 +165,7 @@ class DelayedIndex:
     def passed(self) -> None:
         """A subscription moved on: what nobody wants any more can go."""
         place, after = AFTER_ALL_TIME, AFTER_ALL
-        for each in self._held_back():
+        for each in self._readers():
             if each.is_wanting:
                 place, after = min(place, each.place), min(after, each.after)
         if place < AFTER_ALL_TIME:
@@ -137,11 +174,6 @@ class DelayedIndex:
 
     def rest(self) -> None:
         """A subscription has nothing due now; when none has, nothing need be kept for it."""
-        if (self.cache or self._last) and not any(each.has_due for each in self._held_back()):
+        if (self.cache or self._last) and not any(each.has_due for each in self._readers()):
             self.cache.clear()
             self._last = self._sorted = None
-
-    def _held_back(self) -> Iterator[HeldBack]:
-        for each in self._topic.subscriptions.values():
-            if isinstance(each.held_back, HeldBack):
-                yield each.held_back

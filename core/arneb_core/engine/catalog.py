@@ -22,6 +22,7 @@ from arneb_core.cursor.cursor import Cursor
 from arneb_core.engine.delayed_indexes import first_row, new_index, restore_index
 from arneb_core.engine.recovery import recover
 from arneb_core.engine.request import Request
+from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.log import LEDGER_BYTES_MAX, DurableLog, MemoryLog
@@ -37,7 +38,6 @@ from arneb_core.store.schema import (
     topic_key,
     topic_prefix,
 )
-from arneb_core.subscription.subscription import LogSubscription
 
 if TYPE_CHECKING:
     from arneb_core.engine.engine import Engine

@@ -23,8 +23,8 @@ from arneb_core.store.changes import CommitReport
 from arneb_core.store.commit.commit_log import CommitLog, Ending
 
 if TYPE_CHECKING:
+    from arneb_core.engine.subscription import LogSubscription
     from arneb_core.engine.topic import LogTopic
-    from arneb_core.subscription.subscription import LogSubscription
 
 COMMIT_ENTRIES_MAX: Final = 4_000
 """Past this a larger commit is no cheaper per entry, it only makes everybody wait longer."""

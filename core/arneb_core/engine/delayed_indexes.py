@@ -64,7 +64,15 @@ def new_index(topic: LogTopic, settings: DelayedSettings) -> DelayedIndex:
         )
     else:
         tracker = InMemoryDelayedDeliveryTracker()
-    return DelayedIndex(topic, tracker, settings)
+    return _index_of(topic, tracker, settings)
+
+
+def _index_of(
+    topic: "LogTopic", tracker: DelayedDeliveryTracker, settings: DelayedSettings
+) -> DelayedIndex:
+    engine, readers = topic.engine, topic.index_readers
+    now_ms = engine.now_ms()
+    return DelayedIndex(topic.name, topic.log, tracker, settings, engine.budget, readers, now_ms)
 
 
 def first_row(topic: LogTopic) -> Put:
@@ -84,7 +92,7 @@ async def restore_index(
         tracker = InMemoryDelayedDeliveryTracker(keys)
     else:
         tracker = await _restore_buckets(topic, store, settings, commit)
-    return DelayedIndex(topic, tracker, settings)
+    return _index_of(topic, tracker, settings)
 
 
 async def _restore_buckets(

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Final, ParamSpec
 
 import trio
 
@@ -48,6 +48,7 @@ from arneb_core.engine.loop_calls import LoopCalls
 from arneb_core.engine.maintenance import Upkeep
 from arneb_core.engine.pump import Pump
 from arneb_core.engine.request import Finish, Request
+from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.units import is_refused, request_of
 from arneb_core.log.log import MemoryLog
@@ -64,7 +65,6 @@ from arneb_core.store.schema import (
 )
 from arneb_core.subscription.dispatch_loop import DISPATCH_ENTRIES_MAX
 from arneb_core.subscription.sources.backlog import AheadBudget
-from arneb_core.subscription.subscription import LogSubscription
 
 STEP_ENTRIES_MAX: Final = 4 * DISPATCH_ENTRIES_MAX
 """What all subscriptions together dispatch before connections get their turn."""
@@ -77,6 +77,8 @@ MakeLog = Callable[[CommittingStore, InLoop], CommitLog]
 """Makes the commit log of a store, given how to call into the event loop."""
 
 logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
 
 
 class Engine:
@@ -280,7 +282,7 @@ class Engine:
 
     def has_work(self, subscription: LogSubscription) -> None:
         """Have ``subscription`` dispatch at the next step."""
-        if subscription.is_resting:
+        if subscription.machine.state.is_resting:
             return
         self._ready[subscription] = None
         self._pump.wake()
@@ -300,6 +302,11 @@ class Engine:
     def tell(self, done: Done, error: CommitFailed | None) -> None:
         """Call ``done`` soon, for what needs no commit."""
         self._completed.append(lambda: done(error))
+        self._pump.wake()
+
+    def complete(self, back: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Have ``back`` called in the next step."""
+        self._completed.append(partial(back, *args, **kwargs))
         self._pump.wake()
 
     def wake_at(self, subscription: LogSubscription, when_ms: int) -> None:
@@ -322,8 +329,7 @@ class Engine:
         """A defect of ours showed in a turn of ``subscription``. It starts over a little later;
         the others go on."""
         logger.error("error in %r; it is rebuilt from the store", subscription, exc_info=error)
-        subscription.is_resting = True
-        call(subscription.start_over)
+        call(subscription.machine.start_over)
         self._ready.pop(subscription, None)
         self.try_again(subscription)
 
@@ -338,7 +344,7 @@ class Engine:
 
     def forget(self, subscription: LogSubscription) -> None:
         """The subscription is gone: nothing of it is to be written or dispatched any more."""
-        subscription.gone = True
+        subscription.machine.removed()
         self._upkeep.alarms.forget(subscription)
         self._committer.forget_cursor(subscription)
         self._ready.pop(subscription, None)
@@ -369,7 +375,7 @@ class Engine:
         for topic in self.catalog.topics.values():
             topic.fenced, topic.takes_along = True, False
             for subscription in list(topic.subscriptions.values()):
-                subscription.put_out("leadership lost")
+                subscription.machine.put_out("leadership lost")
 
     def _append_in_memory(
         self, topic: LogTopic, entries: list[bytes], messages: int | None
@@ -419,7 +425,7 @@ class Engine:
                 break
             subscription, _none = self._ready.popitem(last=False)
             try:
-                taken = subscription.dispatch()
+                taken = subscription.turn()
             except Exception as error:
                 self.turn_failed(subscription, error)
                 taken = 0
@@ -465,7 +471,7 @@ class Engine:
         for topic in self.catalog.topics.values():
             topic.fenced = True
             for subscription in list(topic.subscriptions.values()):
-                subscription.put_out("shutdown")  # some go with their last consumer
+                subscription.machine.put_out("shutdown")  # some go with their last consumer
                 if subscription.durable:
                     self._committer.cursor_changed(subscription, None)
         await self._committer.idle()

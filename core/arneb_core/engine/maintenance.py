@@ -17,11 +17,11 @@ from arneb_core.api.consumers import ACK_DURABLE_WITHIN_MS
 from arneb_core.api.errors import describe
 from arneb_core.api.supervision import supervise
 from arneb_core.engine.committer import Committer
+from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.wakeups import Alarms
 from arneb_core.store.environment import Store
 from arneb_core.store.readers import ReaderWatch
-from arneb_core.subscription.subscription import LogSubscription
 
 CURSOR_FLUSH_S: Final = ACK_DURABLE_WITHIN_MS / 2 / 1000
 """Half the promise, so that the flush itself may take as long again."""
@@ -141,7 +141,7 @@ class Upkeep:
         # Not in the loop: its frame would hold them while it waits, though they are removed.
         unreadable, self._unreadable = self._unreadable, {}
         for subscription in unreadable:
-            call(subscription.retry)
+            call(subscription.machine.retry)
 
     async def watch_readers(self, readers: ReaderWatch) -> NoReturn:
         """Notice whoever keeps the store's pages from being used again, and say who it is."""
@@ -171,7 +171,7 @@ class Upkeep:
             self._earlier = trio.Event()
             now_ms = self._now_ms()
             for subscription in self.alarms.ring(now_ms):
-                call(subscription.wake)
+                call(subscription.machine.tick)
             soonest_ms = self.alarms.soonest_ms
             wait_s = float("inf")
             if soonest_ms is not None:

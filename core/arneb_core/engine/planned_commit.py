@@ -17,10 +17,10 @@ from arneb_core.store.changes import Changes
 
 if TYPE_CHECKING:
     from arneb_core.cursor.cursor import CursorChanges
+    from arneb_core.engine.consumer import LogConsumer
+    from arneb_core.engine.subscription import LogSubscription
     from arneb_core.engine.topic import LogTopic, PlannedTrim
-    from arneb_core.subscription.acknowledgements import Taken
-    from arneb_core.subscription.consumer import LogConsumer
-    from arneb_core.subscription.subscription import LogSubscription
+    from arneb_core.subscription.returns import Taken
 
 
 class PlannedCommit:

@@ -17,9 +17,9 @@ from arneb_core.store.changes import Trim
 from arneb_core.store.schema import Table
 
 if TYPE_CHECKING:
+    from arneb_core.engine.consumer import LogConsumer
+    from arneb_core.engine.subscription import LogSubscription
     from arneb_core.engine.topic import LogTopic
-    from arneb_core.subscription.consumer import LogConsumer
-    from arneb_core.subscription.subscription import LogSubscription
 
 Append = tuple["LogTopic", list[bytes], int | None]
 """A topic, the entries for it, and how many messages they are, if that is known."""

@@ -29,6 +29,9 @@ from arneb_core.api.statistics import TopicStatistics
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor
+from arneb_core.delayed.index import DelayedIndex, IndexReader
+from arneb_core.engine.admin import TopicAdmin
+from arneb_core.engine.subscription import LogSubscription
 from arneb_core.log.log import DurableLog, Log, PlannedRun
 from arneb_core.log.retention import droppable_through, last_ledger_ends
 from arneb_core.store.changes import Changes
@@ -40,11 +43,8 @@ from arneb_core.store.schema import (
     cursor_prefix,
     subscription_key,
 )
-from arneb_core.subscription.admin import TopicSurvey
-from arneb_core.subscription.subscription import LogSubscription
 
 if TYPE_CHECKING:
-    from arneb_core.delayed.index import DelayedIndex
     from arneb_core.engine.engine import Engine
 
 SWEEP_RUNS_MIN: Final = 64
@@ -62,7 +62,7 @@ class PlannedTrim:
     now_ms: int
 
 
-class LogTopic(TopicSurvey):
+class LogTopic(TopicAdmin):
     """One topic (:class:`arneb_core.api.topics.Topic`)."""
 
     def __init__(
@@ -132,8 +132,8 @@ class LogTopic(TopicSurvey):
             if self.fenced:
                 raise TopicFenced(f"{self!r} is being deleted")
             if found is not None:
-                if found.lasting is not durable:
-                    kind = "Durable" if found.lasting else "NonDurable"
+                if found.permanent is not durable:
+                    kind = "Durable" if found.permanent else "NonDurable"
                     raise NotAllowed(f"{kind} subscription with the same name already exists.")
                 return found
             made, rows = self.new_subscription(
@@ -158,7 +158,9 @@ class LogTopic(TopicSurvey):
         cursor = Cursor(self.log, AckState(self.log.ledgers, self._start(initial, start)))
         cursor.skip_missing()
         if not (durable and self.durable):
-            made = LogSubscription(self, name, None, cursor, lasting=durable, properties=properties)
+            made = LogSubscription(
+                self, name, None, cursor, permanent=durable, properties=properties
+            )
             return made, []
         subscription_id = SubscriptionId(self._next_subscription_id)
         self._next_subscription_id += 1
@@ -194,7 +196,7 @@ class LogTopic(TopicSurvey):
                 )
             except BaseException:
                 if self._subscriptions.get(name) is subscription:
-                    subscription.unfence()
+                    subscription.machine.unfence()
                 raise
 
     def forget(self, subscription: LogSubscription) -> None:
@@ -207,7 +209,7 @@ class LogTopic(TopicSurvey):
         """Let subscriptions go that were to go with their last consumer and have had none since
         the last time: a seek put it out, or it never came."""
         for each in list(self._subscriptions.values()):
-            if each.lasting or each.is_fenced or each.consumers_attached:
+            if each.permanent or each.is_fenced or each.consumers_attached:
                 continue
             if each.unused:
                 self.forget(each)
@@ -237,18 +239,18 @@ class LogTopic(TopicSurvey):
         """``run`` is durable (or its topic is not): let the consumers have it."""
         keeps_up = self.log.ledgers.after
         cache = bool(self.log.tail) or any(
-            each.consumers_attached and keeps_up(each.ahead) is None
+            each.consumers_attached and keeps_up(each.machine.state.reader.ahead) is None
             for each in self._subscriptions.values()
         )
         self.log.confirm(run, cache=cache)
         self.appended_messages_total += run.messages
         if self.delayed is not None:
-            self.delayed.confirm(run)
+            self.delayed.confirm(run, self.engine.now_ms())
         if run.opens:
             self.engine.ledger_closed(self)
         for subscription in list(self._subscriptions.values()):
             try:
-                subscription.came(run.first, run.entries)
+                subscription.machine.appended(run.first, run.entries)
             except Exception as error:
                 self.engine.turn_failed(subscription, error)
 
@@ -266,11 +268,7 @@ class LogTopic(TopicSurvey):
         """The deletion failed."""
         self.fenced, self.takes_along = False, True
         for subscription in self._subscriptions.values():
-            subscription.unfence()
-
-    def has_work(self, subscription: LogSubscription) -> None:
-        """``subscription`` may have something to dispatch."""
-        self.engine.has_work(subscription)
+            subscription.machine.unfence()
 
     def dispatched(self) -> None:
         """Consumers moved on: what all of them have had need not stay in memory."""
@@ -278,7 +276,7 @@ class LogTopic(TopicSurvey):
         if isinstance(self.log, DurableLog) and tail:
             readers = [each for each in self._subscriptions.values() if each.consumers_attached]
             if readers:
-                tail.drop_through(min(each.read_after for each in readers))
+                tail.drop_through(min(each.machine.ready.read_after for each in readers))
             else:
                 tail.clear()
 
@@ -296,7 +294,7 @@ class LogTopic(TopicSurvey):
             log.drop_through(last_full)
             self.trimmed()
         if marks and len(log.tail) > self._sweep_at:
-            states = [each.acks for each in self._subscriptions.values()]
+            states = [each.machine.state.acks for each in self._subscriptions.values()]
             log.drop_acknowledged(
                 lambda first, last: all(_has(each, first, last) for each in states)
             )
@@ -371,14 +369,19 @@ class LogTopic(TopicSurvey):
         if self.delayed is not None:
             self.delayed.log_trimmed(self.log.ledgers.floor)
         for subscription in self._subscriptions.values():
-            subscription.log_trimmed()
+            subscription.machine.log_trimmed()
 
     def come(self, subscription: LogSubscription) -> None:
         """A subscription is durable; ledgers may have gone, and delayed entries come, while it
         became so."""
         self.adopt(subscription)
         subscription.expect_delays()
-        subscription.log_trimmed()
+        subscription.machine.log_trimmed()
+
+    def index_readers(self) -> list[IndexReader]:
+        """What of its subscriptions reads the index of delayed entries."""
+        found = [each.index_reader for each in self._subscriptions.values()]
+        return [each for each in found if each is not None]
 
     def _start(self, initial: InitialPosition, start: Position | None) -> Position:
         """The mark-delete position of a new cursor."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from arneb_core.api.core import Unit
 from arneb_core.engine.catalog import metadata_puts
+from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.request import Append, Finish, Request
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log.log import MemoryLog
-from arneb_core.subscription.consumer import LogConsumer
 
 if TYPE_CHECKING:
     from arneb_core.api.position import Position

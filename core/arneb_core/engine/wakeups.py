@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from arneb_core.subscription.subscription import LogSubscription
+    from arneb_core.engine.subscription import LogSubscription
 
 STALE_MAX: Final = 64
 """Alarms that are valid no more are thrown out when they are more than this and than the others."""

@@ -1,35 +1,31 @@
-"""Weights: how many bytes of a subscription are ready, to the byte.
+"""A byte counter: how many bytes of a subscription are ready, to the byte.
 
-The rule: an entry is weighed when it comes, when somebody has it at hand or when the log is read
+The rule: an entry is measured when it comes, when somebody has it at hand or when the log is read
 for it, and remembered only while it is in flight; so what is ready costs one number, however
 much that is. Only subscriptions with a limit on bytes pay for it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from arneb_core.api.limits import Limits
 from arneb_core.api.position import BEFORE_ALL, Position
 from arneb_core.cursor.acks import AckState
 from arneb_core.log.log import Log, Runs
 from arneb_core.subscription.sources.fetch import Fetch
-
-if TYPE_CHECKING:
-    from arneb_core.subscription.subscription import LogSubscription
 
 SizeOf = Callable[[bytes], int]
 """What an entry counts."""
 
 COUNT_RUN_MAX: Final = 1_024
 COUNT_READ_BYTES: Final = 1024 * 1024
-"""One read of what was not weighed when it came: after a start, mostly."""
+"""One read of what was not measured when it came: after a start, mostly."""
 
 
-class Weights:
-    """The weights of one subscription's entries.
+class ByteCounter:
+    """Counts the ready bytes of one subscription.
 
-    Invariant: ``_ready`` is the weight of what is ready up to ``_through``; what lies behind is
-    still to be weighed. ``_away`` holds everything in flight that has been weighed.
+    Invariant: ``_ready`` is the size of what is ready up to ``_through``; what lies behind is
+    still to be measured. ``_away`` holds everything in flight that has been measured.
     """
 
     def __init__(
@@ -48,17 +44,17 @@ class Weights:
         self._ready = 0
         self._through: Position = BEFORE_ALL
         self._away: dict[Position, int] = {}
-        self._unweighed: set[Position] = set()
-        """In flight, and gone out before anybody weighed them."""
+        self._unmeasured: set[Position] = set()
+        """In flight, and gone out before anybody measured them."""
         self._lost_count = True
 
     def __repr__(self) -> str:
-        return f"<Weights {self._ready} bytes ready, {len(self._away)} entries in flight>"
+        return f"<ByteCounter {self._ready} bytes ready, {len(self._away)} entries in flight>"
 
     @property
     def ready(self) -> int:
         """Bytes ready now. While the log is being read for it, those found so far."""
-        self.weigh_on()
+        self.count_on()
         return self._ready
 
     @property
@@ -69,12 +65,12 @@ class Weights:
     def came(self, first: Position, entries: list[bytes]) -> None:
         """A run was appended to the log."""
         if self._lost_count:
-            self.weigh_on()
+            self.count_on()
         elif self._log.after(self._low) == first:
-            self._weigh(first, entries)
+            self._measure(first, entries)
 
-    def weigh_on(self) -> None:
-        """Weigh what has not been weighed yet, or ask for it to be read."""
+    def count_on(self) -> None:
+        """Measure what has not been measured yet, or ask for it to be read."""
         if self._lost_count:
             self._begin_again()
         while self.fetch.is_free:
@@ -85,32 +81,32 @@ class Weights:
             if hot is None:
                 self.fetch.ask(following, COUNT_READ_BYTES, self._read)
             else:
-                self._weigh(*hot)
+                self._measure(*hot)
 
     def left(self, positions: Sequence[Position], entries: Sequence[bytes]) -> None:
         """These are ready no more: somebody gets them."""
         away = self._away
         for place, entry in zip(positions, entries, strict=True):
             if place not in away:
-                away[place] = weight = self.size_of(entry)
+                away[place] = size = self.size_of(entry)
                 if place <= self._through:
-                    self._ready -= weight
+                    self._ready -= size
 
     def returned(self, positions: Iterable[Position]) -> None:
         """These are ready again."""
         for place in positions:
-            weight = self._away.pop(place, None)
-            if weight is None:
-                self._unweighed.discard(place)
+            size = self._away.pop(place, None)
+            if size is None:
+                self._unmeasured.discard(place)
                 self._lost_count = self._lost_count or place <= self._through
             elif place <= self._through:
-                self._ready += weight
+                self._ready += size
 
     def settled(self, positions: Iterable[Position]) -> None:
-        """These are acknowledged. Of what was ready until now nobody knows the weight."""
+        """These are acknowledged. Of what was ready until now nobody knows the size."""
         for place in positions:
             if self._away.pop(place, None) is None:
-                self._unweighed.discard(place)
+                self._unmeasured.discard(place)
                 self._lost_count = self._lost_count or place <= self._through
 
     def emptied(self) -> None:
@@ -125,7 +121,7 @@ class Weights:
     def forget(self) -> None:
         """A seek: nothing is in flight any more."""
         self._away.clear()
-        self._unweighed.clear()
+        self._unmeasured.clear()
         self._lost_count = True
 
     @property
@@ -136,11 +132,11 @@ class Weights:
         self.fetch.forget()
         in_flight = set(self._in_flight())
         self._away = {place: self._away[place] for place in in_flight & self._away.keys()}
-        self._unweighed = in_flight - self._away.keys()
+        self._unmeasured = in_flight - self._away.keys()
         self._ready, self._through, self._lost_count = 0, self._acks.mark_delete, False
 
     def _following(self) -> Position | None:
-        """The next entry to weigh. Long stretches of acknowledged entries are not read."""
+        """The next entry to measure. Long stretches of acknowledged entries are not read."""
         following = self._log.after(self._low)
         acks, last = self._acks, self._log.ledgers.last
         if following is None or last is None or not acks.is_acknowledged(following):
@@ -153,28 +149,17 @@ class Weights:
 
     def _read(self, runs: Runs) -> None:
         for first, entries in runs:
-            self._weigh(first, entries)
+            self._measure(first, entries)
 
-    def _weigh(self, first: Position, entries: list[bytes]) -> None:
+    def _measure(self, first: Position, entries: list[bytes]) -> None:
         acks, low = self._acks, self._low
         for offset, entry in enumerate(entries):
             place = Position(first + offset)
             if place <= low or acks.is_acknowledged(place):
                 continue
-            if place in self._unweighed:
-                self._unweighed.discard(place)
+            if place in self._unmeasured:
+                self._unmeasured.discard(place)
                 self._away[place] = self.size_of(entry)
             elif place not in self._away:
                 self._ready += self.size_of(entry)
         self._through = max(low, Position(first + len(entries) - 1))
-
-
-def weights_of(subscription: "LogSubscription", limits: Limits) -> Weights | None:
-    """What weighs the entries of ``subscription``, if ``limits`` need it."""
-    if limits.size_of is None and limits.ready_bytes_max is None:
-        return None
-    log, size_of = subscription.topic.log, limits.size_of or len
-    fetch = Fetch(log, subscription.wake, subscription.unreadable_by)
-    made = Weights(log, subscription.acks, fetch, size_of, subscription.tally.places_in_flight)
-    made.weigh_on()
-    return made

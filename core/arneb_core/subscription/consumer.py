@@ -1,75 +1,70 @@
-"""A consumer: what one peer of a subscription has in flight, and what it may do with it.
+"""A consumer: what one peer of a subscription may do with what it has in flight.
 
 The rule: an entry is in flight at one consumer at most, or, when its batch was divided,
-message by message at several; and whatever leaves this state (ack, release, detach)
-is counted back into the windows exactly once.
+message by message at several. A consumer from before a seek acknowledges nothing: what it has had
+may be meant to come again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
 
-from arneb_core.api.callbacks import Done, call
-from arneb_core.api.consumers import ConsumerSpec, Sink
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.callbacks import Done
+from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.errors import NotAllowed
 from arneb_core.api.limits import Departure
 from arneb_core.api.position import Position
-from arneb_core.api.windows import UnackedWindow, consumer_window
-from arneb_core.dispatch import Receiver
-from arneb_core.subscription.acknowledgements import Held, Taken
-from arneb_core.subscription.giving_back import give_back
-
-if TYPE_CHECKING:
-    from arneb_core.subscription.subscription import LogSubscription
-
-
-class Watching(Protocol):
-    """Keeps count of what is in flight where."""
-
-    def left(self, positions: Iterable[Position]) -> None:
-        """These, if they were in flight, are so no more."""
-        ...
-
+from arneb_core.api.windows import UnackedWindow
+from arneb_core.subscription.acknowledgements import Acknowledgements
+from arneb_core.subscription.dead_lettering import DeadLettering
+from arneb_core.subscription.effects import Closed
+from arneb_core.subscription.in_flight import Held, InFlight
+from arneb_core.subscription.returns import Returns, Taken
+from arneb_core.subscription.state import SubscriptionState
 
 NO_PARTS: Final[Mapping[Position, int]] = {}
 
 
-class LogConsumer:
-    """One attached consumer (:class:`arneb_core.api.consumers.Consumer`)."""
+class Members(Protocol):
+    """Knows who is attached."""
+
+    def detached(self, consumer: "AttachedConsumer") -> None:
+        """``consumer`` left; what it held is back already."""
+        ...
+
+    def retired(self, consumer: "AttachedConsumer") -> None:
+        """``consumer`` is to get nothing any more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """What of a subscription takes a consumer's answers."""
+
+    state: SubscriptionState
+    members: Members
+    acknowledgements: Acknowledgements
+    returns: Returns
+    dead_lettering: DeadLettering
+
+
+class AttachedConsumer(InFlight):
+    """One attached consumer."""
 
     def __init__(
-        self,
-        subscription: "LogSubscription",
-        spec: ConsumerSpec,
-        sink: Sink,
-        shared: UnackedWindow | None = None,
+        self, answering: Answering, spec: ConsumerSpec, shared: UnackedWindow | None = None
     ) -> None:
-        self.name = spec.name
-        self.spec = spec
-        self.sink = sink
-        self.subscription = subscription
-        unacked = () if shared is None else (shared,)
-        self._unacked = consumer_window(spec.unacked_max) if spec.unacked_max else None
-        if self._unacked is not None:
-            unacked = (self._unacked, *unacked)
-        self.receiver = Receiver(spec, unacked)
-        self._windows = (*spec.windows, *unacked)
-        self.keys: Watching | None = None
-        """Who must know what is no longer in flight here, if anybody must."""
-        self.attached = True
-        self._era = subscription.settlement.era
-        self.whole: set[Position] = set()
-        """Entries in flight here that were delivered whole."""
-        self.sizes: dict[Position, int] = {}
-        """Messages delivered, for those of ``whole`` where that is not one."""
-        self.masks: dict[Position, int] = {}
-        """Divided batches: bit *i* set = message *i* is in flight here."""
-        for window in self._windows:
-            window.sharers[self] = None
+        super().__init__(spec, shared)
+        self._state = answering.state
+        self._members = answering.members
+        self._acknowledgements = answering.acknowledgements
+        self._returns = answering.returns
+        self._dead_lettering = answering.dead_lettering
+        self._era = answering.state.era
 
     def __repr__(self) -> str:
         state = f"{self.in_flight} in flight" if self.attached else "detached"
-        return f"<Consumer {self.subscription.name}/{self.name}, {state}>"
+        return f"<Consumer {self._state.label}/{self.name}, {state}>"
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -87,73 +82,42 @@ class LogConsumer:
     def permits(self) -> int:
         return self.receiver.permits
 
-    @property
-    def is_shut_off(self) -> bool:
-        return self._unacked is not None and self._unacked.is_shut
-
-    @property
-    def in_flight(self) -> int:
-        """Messages delivered here and neither acknowledged nor released."""
-        batches = sum(self.sizes.values()) - len(self.sizes)
-        return len(self.whole) + batches + sum(map(int.bit_count, self.masks.values()))
-
-    @property
-    def entries_in_flight(self) -> int:
-        """Entries of which something is in flight here."""
-        return len(self.whole) + len(self.masks)
-
     def flow(self, permits: int) -> None:
         """Add permits."""
         self.receiver.permits += permits
-        self.wake()
+        self._state.wake()
 
     def wake(self) -> None:
         """Have the subscription look for work again."""
-        self.subscription.wake()
-
-    def took(
-        self, run: Deliveries, messages: int, sizes: Sequence[int] | None, *, is_divided: bool
-    ) -> None:
-        """``run`` is on its way here; windows and permits are counted already."""
-        if not self.spec.acks:
-            self._freed(messages)
-        elif is_divided and run.masks is not None:
-            for place, mask in run.masks.items():
-                self.masks[place] = self.masks.get(place, 0) | mask
-        else:
-            self.whole.update(run.positions)
-            if sizes is not None:
-                held = zip(run.positions, sizes, strict=True)
-                self.sizes.update((place, size) for place, size in held if size != 1)
+        self._state.wake()
 
     def acknowledge(self, positions: Sequence[Position], done: Done | None = None) -> None:
         """Acknowledge whole entries; of a divided batch, the messages that are here."""
-        settlement = self.subscription.settlement
         if self._is_outdated:
             positions = []
-        divided = settlement.divided
+        divided = self._state.divided
         if divided:
             parts = {each for each in positions if each in divided}
             positions = [each for each in positions if each not in parts]
             for place in parts:
                 self._acknowledge_part(place)
-        taken = self._take(positions)
-        settlement.acknowledge(positions, done, elsewhere=taken < len(positions))
+        removed = self.remove(positions)
+        self._acknowledgements.acknowledge(positions, done, elsewhere=removed < len(positions))
 
     def acknowledge_messages(self, place: Position, mask: int, done: Done | None = None) -> None:
         """Acknowledge the messages ``mask`` of the batch at ``place``."""
-        settlement = self.subscription.settlement
+        acknowledgements = self._acknowledgements
         size, elsewhere = None, False
         if self._is_outdated:
-            settlement.receipt(done)
+            acknowledgements.receipt(done)
             return
         if place in self.masks:
-            self._take_mask(place, mask)
+            self.remove_messages(place, mask)
         elif place in self.whole:
-            size = self._shrink(place, mask)
+            size = self.shrink(place, mask, self._state.acks)
         else:
             elsewhere = True
-        settlement.acknowledge_messages(place, mask, size, done, elsewhere=elsewhere)
+        acknowledgements.acknowledge_messages(place, mask, size, done, elsewhere=elsewhere)
 
     def acknowledge_parts(self, masks: Mapping[Position, int]) -> None:
         """Acknowledge of batches what is in ``masks`` and in flight here."""
@@ -167,21 +131,20 @@ class LogConsumer:
         self, place: Position, mask: int | None = None, done: Done | None = None
     ) -> None:
         """Acknowledge everything up to ``place``; with ``mask``, those messages of the last."""
-        kind = self.subscription.type
+        kind = self._state.type
         if kind is None or not kind.traits.cumulative_acks_allowed:
             raise NotAllowed(
                 f"expected an exclusive or failover subscription for a cumulative ack, "
-                f"got {self.subscription!r}"
+                f"got {self._state!r}"
             )
         through = place if mask is None else Position(place - 1)
-        settlement = self.subscription.settlement
         if not self._is_outdated:
-            self._take([each for each in self.whole if each <= through])
+            self.remove([each for each in self.whole if each <= through])
             for each in [each for each in self.masks if each <= through]:
-                self._take_mask(each, self.masks[each])
-            settlement.acknowledge_until(through)
+                self.remove_messages(each, self.masks[each])
+            self._acknowledgements.acknowledge_until(through)
         if mask is None:
-            settlement.receipt(done)
+            self._acknowledgements.receipt(done)
         else:
             self.acknowledge_messages(place, mask, done)
 
@@ -193,87 +156,63 @@ class LogConsumer:
         masks: Mapping[Position, int] | None = None,
     ) -> None:
         """Give entries (with ``masks`` messages of divided batches) back to their places."""
-        settlement = self.subscription.settlement
-        # What comes back finds its own queue first, before others that share a full window.
-        self.wake()
-        back: list[Position] = []
-        whole: list[Position] = []
-        for place in positions:
-            if place in self.masks:
-                held = self.masks[place]
-                wanted = held if masks is None else held & masks.get(place, held)
-                if self._take_mask(place, wanted):
-                    if count and settlement.exceeds_limit(place, wanted):
-                        continue
-                    settlement.undivide(place, wanted)
-                    back.append(place)
-            elif place in self.whole:
-                whole.append(place)
-        self._take(whole)
-        settlement.returned(back + whole, count=count)
+        self._returns.release(self, positions, count=count, masks=masks)
 
     def reject(
         self, positions: Sequence[Position], masks: Mapping[Position, int] | None = None
     ) -> None:
         """Have entries in flight here depart; see the interface."""
-        departures = self.subscription.departures
-        if departures.heir is None or self._is_outdated:
+        dead_lettering = self._dead_lettering
+        if not dead_lettering.has_target or self._is_outdated:
             self.acknowledge(positions)
             for place, mask in (masks or {}).items():
                 self.acknowledge_messages(place, mask)
             return
         mine = [each for each in positions if each in self.whole]
         sizes = {each: self.sizes[each] for each in mine if each in self.sizes}
-        self._take(mine)
-        departures.reject(Departure.REJECTED, mine, sizes)
+        self.remove(mine)
+        dead_lettering.reject(Departure.REJECTED, mine, sizes)
         for place, mask in (masks or {}).items():
             held = self.masks.get(place, 0) & mask
             if held:
-                self._take_mask(place, held)
-                departures.reject_messages(Departure.REJECTED, place, held)
-
-    async def give_back(self, *, count: bool) -> None:
-        """Give back in turns; see the interface."""
-        await give_back(self, count=count)
+                self.remove_messages(place, held)
+                dead_lettering.reject_messages(Departure.REJECTED, place, held)
 
     def release_all(self, *, count: bool) -> None:
         """Give everything in flight back."""
         self.release([*self.whole, *self.masks], count=count)
 
-    async def pull(self) -> Deliveries | None:
-        """One message outside permits and windows; see the interface."""
-        return await self.subscription.pull(self)
-
     def retire(self) -> None:
         """Get nothing any more; see the interface."""
         if self.attached:
-            self.subscription.retired(self)
+            self._members.retired(self)
 
     def detach(self) -> None:
         """Leave; what is in flight goes back without raising redelivery counts."""
         if self.attached:
             self.attached = False
             self.release_all(count=False)
-            for window in self._windows:
-                window.sharers.pop(self, None)
-            self.subscription.detached(self)
+            self.leave_windows()
+            self._members.detached(self)
 
     def put_out(self, reason: str) -> None:
         """The core ends the attachment."""
         if self.attached:
             self.detach()
-            call(self.sink.closed_by_core, reason)
+            self._state.outbox.call(Closed(self, reason))
+            self._state.outbox.flush()
+
+    # Units
 
     def take_for_unit(
         self, positions: Sequence[Position], parts: Mapping[Position, int] = NO_PARTS
     ) -> Taken:
         """Acknowledge as part of a commit that is about to start; how to undo that."""
-        settlement = self.subscription.settlement
         if parts:
             positions = [*positions, *(each for each in parts if each in self.whole)]
             parts = {each: mask for each, mask in parts.items() if self.masks.get(each, 0) & mask}
         wanted = [*positions, *parts] if parts else positions
-        unacked = [] if self._is_outdated else settlement.acks.only_unacked(wanted)
+        unacked = [] if self._is_outdated else self._state.acks.only_unacked(wanted)
         held = Held(
             {each: self.sizes.get(each, 1) for each in unacked if each in self.whole},
             {
@@ -282,7 +221,7 @@ class LogConsumer:
                 if each in self.masks
             },
         )
-        taken = settlement.about_to_take(unacked, held)
+        taken = self._returns.about_to_take(unacked, held)
         self.acknowledge(positions)
         self.acknowledge_parts(parts)
         return taken
@@ -290,94 +229,23 @@ class LogConsumer:
     def back_from_unit(self, taken: Taken) -> None:
         """That commit failed: in flight here again, or ready if it was not or the consumer
         left."""
-        settlement = self.subscription.settlement
-        if taken.era != settlement.era:
+        if taken.era != self._state.era:
             return  # a seek in between has decided what becomes of them
         held = taken.held if self.attached else Held({}, {})
-        settlement.untake(taken, held)
-        self.whole.update(held.whole)
-        self.sizes.update((place, size) for place, size in held.whole.items() if size != 1)
-        for place, mask in held.masks.items():
-            self.masks[place] = self.masks.get(place, 0) | mask
-        for window in self.receiver.windows:
-            window.in_flight += held.messages
+        self._returns.untake(taken, held)
+        self.restored(held)
 
-    def discard(self, positions: Sequence[Position]) -> None:
-        """Somebody else acknowledged these for us (a consumer that came back as another)."""
-        self._take([each for each in positions if each in self.whole])
-        for place in [each for each in positions if each in self.masks]:
-            self._take_mask(place, self.masks[place])
+    # Inside
 
     @property
     def _is_outdated(self) -> bool:
         """A seek came after this consumer: what it acknowledges may be meant to come again."""
-        return self._era != self.subscription.settlement.era
+        return self._era != self._state.era
 
     def _acknowledge_part(self, place: Position) -> None:
         """Acknowledge what is here of a divided batch; if nothing is, what nobody holds."""
-        settlement = self.subscription.settlement
         if place in self.masks:
             self.acknowledge_messages(place, self.masks[place])
         else:
-            unheld = ~settlement.divided[place]
-            settlement.acknowledge_messages(place, unheld, None, None, elsewhere=True)
-
-    def _take(self, positions: Sequence[Position]) -> int:
-        """Out of ``whole``; how many entries of it that were."""
-        whole = self.whole
-        before = len(whole)
-        whole.difference_update(positions)
-        messages = taken = before - len(whole)
-        if self.sizes and taken:
-            for place in positions:
-                size = self.sizes.pop(place, None)
-                if size is not None:
-                    messages += size - 1
-        if messages:
-            self._freed(messages)
-        if taken and self.keys is not None:
-            self.keys.left(positions)
-        return taken
-
-    def _take_mask(self, place: Position, mask: int) -> int:
-        """Out of ``masks``; the messages that were in flight here."""
-        held = self.masks[place]
-        taken = held & mask
-        if taken == held:
-            del self.masks[place]
-            if self.keys is not None:
-                self.keys.left([place])
-        else:
-            self.masks[place] = held & ~taken
-        self._freed(taken.bit_count())
-        return taken
-
-    def _shrink(self, place: Position, mask: int) -> int | None:
-        """Some messages of a whole batch in flight here are done; the batch's size if known."""
-        held = self.sizes.get(place, 1)
-        unacked = self.subscription.settlement.acks.unacked_mask(place)
-        size = None
-        if unacked is None:  # nothing of it was acknowledged before: it was delivered full
-            size = held
-            unacked = (1 << held) - 1
-        left = (unacked & ~mask).bit_count()
-        if left:
-            self.sizes[place] = left
-            self._freed(held - left)
-        else:
-            self._take([place])
-        return size
-
-    def _freed(self, messages: int) -> None:
-        """``messages`` are no longer in flight here. Who shares a window that was full may go
-        on, on whatever subscription that is; this one last, so that none is left behind."""
-        full = [each for each in self.receiver.windows if 0 < each.limit <= each.in_flight]
-        self.receiver.freed(messages)
-        for window in full:
-            sharers = window.sharers
-            if len(sharers) > 1:
-                if self in sharers:
-                    del sharers[self]
-                    sharers[self] = None
-                for other in sharers:
-                    other.wake()
+            unheld = ~self._state.divided[place]
+            self._acknowledgements.acknowledge_messages(place, unheld, None, None, elsewhere=True)

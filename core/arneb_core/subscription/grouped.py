@@ -1,4 +1,4 @@
-"""The grouped hand-out: entries that mean nothing without one another go to one consumer.
+"""Delivery by group: entries that mean nothing without one another go to one consumer.
 
 The rule: as long as something of a group is in flight at a consumer, the rest of it goes there and
 nowhere else, and in order; what cannot go there now waits in the replay set and is set aside
@@ -9,25 +9,21 @@ one consumer anyway.
 Source: Pulsar ``SharedConsumerAssignor``, which keeps chunks of a message together.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from arneb_core.api.entry import FLAGS_OFFSET, HINT, HINT_OFFSET, EntryFlag
 from arneb_core.api.expiry import NEVER, expires_ms
 from arneb_core.api.position import Position
 from arneb_core.dispatch import Receiver
 from arneb_core.dispatch.held_keys import HeldKeys
-from arneb_core.subscription.dead_lettering import Departures
-from arneb_core.subscription.handout import HandOut
+from arneb_core.subscription.dead_lettering import DeadLettering
+from arneb_core.subscription.delivery import Delivery
+from arneb_core.subscription.effects import WakeAt
+from arneb_core.subscription.ready import Ready, Source
 from arneb_core.subscription.sources.priorities import PrioritySource
 from arneb_core.subscription.sources.replay import ReplaySet
-
-if TYPE_CHECKING:
-    from arneb_core.subscription.sources.backlog import BacklogReader
-    from arneb_core.subscription.sources.due import DueSource
-    from arneb_core.subscription.subscription import LogSubscription
-
-    Source = ReplaySet | PrioritySource | DueSource | BacklogReader
+from arneb_core.subscription.state import SubscriptionState
 
 LOOK_AHEAD_MAX: Final = 2_000
 """Entries that may wait for their group's consumer before nothing new is read."""
@@ -43,20 +39,20 @@ def groups_of(entries: Iterable[bytes]) -> list[int]:
     ]
 
 
-class GroupedHandOut:
+class GroupedDelivery:
     """Hands out what a Shared subscription has while some of it is grouped."""
 
     def __init__(
         self,
-        subscription: "LogSubscription",
-        handout: HandOut,
-        departures: Departures,
-        next_new: "Callable[[], Source]",
+        state: SubscriptionState,
+        ready: Ready,
+        delivery: Delivery,
+        dead_lettering: DeadLettering,
     ) -> None:
-        self._subscription = subscription
-        self._handout = handout
-        self._departures = departures
-        self._next_new = next_new
+        self._state = state
+        self._ready = ready
+        self._delivery = delivery
+        self._dead_lettering = dead_lettering
         self._held = HeldKeys()
         self._aside: dict[int, list[Position]] = {}
         """By group, what was set aside because its consumer had no room."""
@@ -66,14 +62,14 @@ class GroupedHandOut:
         """Some group is in flight, or may be at hand."""
 
     def __repr__(self) -> str:
-        return f"<GroupedHandOut {'active' if self.is_active else 'idle'}, {self._held!r}>"
+        return f"<GroupedDelivery {'active' if self.is_active else 'idle'}, {self._held!r}>"
 
     def begin_if_needed(self, entries: Sequence[bytes]) -> bool:
         """Some of ``entries``, which are about to be handed out, are grouped."""
         if not any(groups_of(entries)):
             return False
         self.is_active = True
-        for consumer in self._handout.consumers.values():
+        for consumer in self._state.consumers.values():
             consumer.keys = self
         return True
 
@@ -83,14 +79,14 @@ class GroupedHandOut:
 
     def hand_out(self) -> int:
         """Do one thing that can be done now; how many entries it was about, 0 = nothing."""
-        replay = self._subscription.settlement.replay
+        replay = self._state.replay
         self._bring_back(replay)
         taken = self._hand_out_of(replay) if replay else 0
         held_up = isinstance(replay, ReplaySet) and not replay.has_ready
         if taken is None and not held_up:
             return 0  # what goes first is being read
         if not taken and isinstance(replay, ReplaySet) and replay.aside < LOOK_AHEAD_MAX:
-            taken = self._hand_out_of(self._next_new())
+            taken = self._hand_out_of(self._ready.behind_replays())
         taken = taken or 0
         if not taken and not self._held.holders:
             self._end()
@@ -98,7 +94,7 @@ class GroupedHandOut:
 
     def end(self) -> None:
         """The last consumer left, or something expired: nothing is set aside any more."""
-        replay = self._subscription.settlement.replay
+        replay = self._state.replay
         for positions in self._aside.values():
             replay.bring_back(positions)
         self._aside.clear()
@@ -107,10 +103,7 @@ class GroupedHandOut:
     def _bring_back(self, replay: ReplaySet | PrioritySource) -> None:
         """What was set aside may go if its group is nowhere any more, or where there is room. To
         try the others as well would be to do the same again and again."""
-        if (
-            self._expires_ms < NEVER
-            and self._expires_ms <= self._subscription.topic.engine.now_ms()
-        ):
+        if self._expires_ms < NEVER and self._expires_ms <= self._state.now_ms():
             self.end()
         holders = self._held.holders
         for group in list(self._aside):
@@ -121,10 +114,10 @@ class GroupedHandOut:
     def _end(self) -> None:
         self.end()
         self.is_active = False
-        for consumer in self._handout.consumers.values():
+        for consumer in self._state.consumers.values():
             consumer.keys = None
 
-    def _hand_out_of(self, source: "Source") -> int | None:
+    def _hand_out_of(self, source: Source) -> int | None:
         """Hand out of ``source`` what can be handed out; None when nothing of it is at hand."""
         if isinstance(source, PrioritySource) and source.aside >= LOOK_AHEAD_MAX:
             return 0
@@ -132,17 +125,17 @@ class GroupedHandOut:
         if at_hand is None:
             return None
         positions, entries = at_hand
-        if self._subscription.is_expiring:
+        if self._state.is_expiring:
             is_replay = isinstance(source, ReplaySet)
-            positions, entries = self._departures.living(
+            positions, entries = self._dead_lettering.living(
                 positions, entries, may_be_new=not is_replay
             )
             if not positions:
-                return self._departures.take_expired(source) or 0
+                return self._dead_lettering.take_expired(source) or 0
         looked_at, held_up = self._share(positions, entries)
         for place, group in held_up.items():
             self._aside.setdefault(group, []).append(place)
-        if held_up and self._subscription.is_expiring:
+        if held_up and self._state.is_expiring:
             self._expect_expiry(
                 [e for p, e in zip(positions, entries, strict=True) if p in held_up]
             )
@@ -153,7 +146,7 @@ class GroupedHandOut:
             source.set_aside(held_up)
         elif looked_at:
             source.take(positions[:looked_at])
-            replay = self._subscription.settlement.replay
+            replay = self._state.replay
             if isinstance(replay, ReplaySet):
                 replay.add(held_up)
             replay.set_aside(held_up)
@@ -161,11 +154,11 @@ class GroupedHandOut:
 
     def _expect_expiry(self, entries: list[bytes]) -> None:
         """These are set aside, and are looked at again when the first of them expires."""
-        ttl_ms = self._departures.limits.message_ttl_ms
+        ttl_ms = self._state.limits.message_ttl_ms
         soonest_ms = min(expires_ms(entry, ttl_ms) for entry in entries)
         if soonest_ms < self._expires_ms:
             self._expires_ms = soonest_ms
-            self._subscription.topic.engine.wake_at(self._subscription, soonest_ms)
+            self._state.outbox.put(WakeAt(soonest_ms))
 
     def _share(
         self, positions: list[Position], entries: list[bytes]
@@ -187,8 +180,8 @@ class GroupedHandOut:
             stop = at + 1
             while stop < len(positions) and not groups[stop]:
                 stop += 1
-            batches = self._subscription.topic.log.has_batches
-            taken = self._handout.hand_out(positions[at:stop], entries[at:stop], batches=batches)
+            batches = self._state.log.has_batches
+            taken = self._delivery.hand_out(positions[at:stop], entries[at:stop], batches=batches)
             at += taken
             if at < stop:
                 break
@@ -198,7 +191,7 @@ class GroupedHandOut:
         """Deliver one entry of a group; False if its consumer has no room, None if nobody has."""
         receiver: Receiver | None = self._held.holders.get(group)
         if receiver is None:
-            receiver = self._handout.choose()
+            receiver = self._delivery.choose()
             if receiver is None:
                 return None
         elif receiver.room > 0:
@@ -206,5 +199,5 @@ class GroupedHandOut:
         else:
             return False
         self._held.took(receiver, [place], [group])
-        self._handout.deliver(self._handout.consumers[receiver], [place], [entry])
+        self._delivery.deliver(self._state.consumers[receiver], [place], [entry])
         return True

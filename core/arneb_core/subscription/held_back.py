@@ -11,13 +11,14 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyroaring import BitMap64
 
 from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.delayed.index import DelayedIndex
 from arneb_core.delayed.tracker import NEVER_MS, Reading
 from arneb_core.store.due_key import (
     AFTER_ALL_TIME,
@@ -27,14 +28,11 @@ from arneb_core.store.due_key import (
     places_in,
     time_of,
 )
+from arneb_core.subscription.delivery import Delivery
+from arneb_core.subscription.effects import GoOn, TryAgain, WakeAt
 from arneb_core.subscription.sources.due import DueSource
 from arneb_core.subscription.sources.replay import ReplaySet
-
-if TYPE_CHECKING:
-    from arneb_core.delayed.index import DelayedIndex
-    from arneb_core.subscription.handout import HandOut
-    from arneb_core.subscription.sources.backlog import BacklogReader
-    from arneb_core.subscription.subscription import LogSubscription
+from arneb_core.subscription.state import SubscriptionState
 
 RELEASE_MAX: Final = 8_192
 """Keys asked for at a time, when times count: as many as are gathered from the log at once."""
@@ -55,24 +53,17 @@ class HeldBack:
     """The delayed entries of one subscription.
 
     Invariant while it holds back: of the index, what is unacknowledged and lies behind ``_place``
-    is nowhere else (but for what the estate has); all else unacknowledged is in flight, in the
+    is nowhere else (but for what departs); all else unacknowledged is in flight, in the
     replay set or in the due source.
     """
 
-    def __init__(
-        self,
-        subscription: "LogSubscription",
-        reader: "BacklogReader",
-        handout: "HandOut",
-        index: "DelayedIndex",
-    ) -> None:
-        self._subscription = subscription
-        self._reader = reader
-        self._handout = handout
+    def __init__(self, state: SubscriptionState, delivery: Delivery, index: DelayedIndex) -> None:
+        self._state = state
+        self._reader = reader = state.reader
+        self._delivery = delivery
         self._index = index
         self._tracker = index.tracker
-        log = subscription.topic.log
-        self._due = DueSource(log, index.cache, subscription.wake, subscription.unreadable_by)
+        self._due = DueSource(state.log, index.cache, state.wake, state.read_failed)
         self._place: DueKey = BEFORE_ALL_TIME
         self._next_ms = 0
         """Nothing comes due before."""
@@ -88,7 +79,7 @@ class HeldBack:
         self._failed = False
         self._held = 0
         self._counted_from = BEFORE_ALL
-        kind = subscription.type
+        kind = state.type
         self.is_holding = kind is None or kind.traits.holds_back_delayed
         if self.is_holding:
             reader.skip = self._tracker.members
@@ -102,7 +93,7 @@ class HeldBack:
     def goes_first(self) -> bool:
         """It must be asked before the replay set: what was held back is being put there, and
         nothing goes out meanwhile; or what looks for the most urgent must see what is due."""
-        return self.is_freeing or not isinstance(self._subscription.settlement.replay, ReplaySet)
+        return self.is_freeing or not isinstance(self._state.replay, ReplaySet)
 
     @property
     def is_freeing(self) -> bool:
@@ -134,7 +125,7 @@ class HeldBack:
         """About how many entries are not due yet."""
         if not self.is_holding:
             return 0
-        due = self._tracker.count_due(self._place, self._now_ms()) if self._held else 0
+        due = self._tracker.count_due(self._place, self._state.now_ms()) if self._held else 0
         return max(0, self._held - due)
 
     # Coming
@@ -155,7 +146,7 @@ class HeldBack:
         if holds:
             # Whatever became of them meanwhile: what is in the index comes at its time.
             self.is_holding, self._freed = True, None
-            replay = self._subscription.settlement.replay
+            replay = self._state.replay
             replay.discard([Position(each) for each in replay.places & self._tracker.members])
             self._place, self._next_ms = BEFORE_ALL_TIME, 0
             self._reader.skip = self._tracker.members
@@ -163,9 +154,9 @@ class HeldBack:
         else:
             self.is_holding = False
             self._free_through = self._reader.after
-            self._freed = self._subscription.mark_delete
+            self._freed = self._state.acks.mark_delete
             # What is due may be out of the index, and the reader is past it.
-            self._subscription.settlement.replay.add(self._due.places_through(self._free_through))
+            self._state.replay.add(self._due.places_through(self._free_through))
             self._due.clear()
             # What the index gave out although the reader was not there yet must not come twice.
             self._reader.skip = BitMap64(
@@ -184,7 +175,7 @@ class HeldBack:
             return self._later() if self._free() else None
         if not self.is_holding:
             return None
-        now_ms = self._now_ms()
+        now_ms = self._state.now_ms()
         self._index.look_at_clock(now_ms)
         if now_ms >= self._next_ms and not self._failed:
             self._release(now_ms)
@@ -195,7 +186,7 @@ class HeldBack:
             self._index.passed()
         self._index.rest()
         if self._next_ms < NEVER_MS and not self._failed:
-            self._subscription.topic.engine.wake_at(self._subscription, self._next_ms)
+            self._state.outbox.put(WakeAt(self._next_ms))
         return None
 
     def returning(self, positions: Sequence[Position], after: Position) -> list[Position]:
@@ -236,7 +227,7 @@ class HeldBack:
         self._count_anew()
 
     def start_over(self) -> None:
-        """A turn failed half-way: everything is judged anew, but for what the heir has."""
+        """A turn failed half-way: everything is judged anew, but for what departs."""
         self.reset()
         self._out_through = AFTER_ALL_TIME
 
@@ -248,7 +239,7 @@ class HeldBack:
         self._out_through = max(self._out_through, self._place)
         self._place, self._next_ms, self._released_ms = BEFORE_ALL_TIME, 0, 0
         self._count_anew()
-        self._subscription.wake()
+        self._state.wake()
 
     def retry(self) -> None:
         """Try once more to read what could not be read."""
@@ -261,9 +252,6 @@ class HeldBack:
         return self._due.fetch.failed_at
 
     # Inside
-
-    def _now_ms(self) -> int:
-        return self._subscription.topic.engine.now_ms()
 
     def _release(self, now_ms: int) -> None:
         """Take what came due out of the index."""
@@ -290,10 +278,14 @@ class HeldBack:
         self._later()
 
     def _later(self) -> DueSource:
-        """Others get their turn before more is looked through."""
+        """Others get their turn before more is looked through; :meth:`go_on`."""
         self._due.is_sorting = True
-        self._subscription.topic.engine.tell(lambda error: self._told(None), None)
+        self._state.outbox.put(GoOn())
         return self._due
+
+    def go_on(self) -> None:
+        """Others had their turn."""
+        self._told(None)
 
     def _told(self, error: StoreFailed | None) -> None:
         """The index has read on, or could not."""
@@ -301,10 +293,10 @@ class HeldBack:
         if error is not None:
             self._failed = True
             logger.error(
-                "%r cannot read its delayed entries and will retry: %s", self._subscription, error
+                "%s cannot read its delayed entries and will retry: %s", self._state.label, error
             )
-            self._subscription.topic.engine.unreadable(self._subscription)
-        self._subscription.wake()
+            self._state.outbox.put(TryAgain(is_read=True))
+        self._state.wake()
 
     def _put(self, reading: Reading) -> None:
         """What of it is wanted is due."""
@@ -326,24 +318,23 @@ class HeldBack:
     def _put_run(self, places: Sequence[Position], first: DueKey, *, is_vouched: bool) -> None:
         """What of ``places``, which ascend, is wanted is due next; ``first`` is the key that comes
         due the earliest."""
-        subscription = self._subscription
+        state = self._state
         self._held -= len(places) - bisect_right(places, self._counted_from)
-        run = subscription.acks.unacked_of(places)
+        run = state.acks.unacked_of(places)
         if first <= self._out_through:
             out = self._out()
             run = [each for each in run if each not in out]
         if not run:
             return
         if is_vouched:
-            self._handout.vouch(run)
-        replay = subscription.settlement.replay
-        kind = subscription.type
-        by_key = kind is not None and kind.traits.by_key
+            self._delivery.vouch(run)
+        replay = state.replay
+        by_key = state.type is not None and state.type.traits.by_key
         if isinstance(replay, ReplaySet) and not by_key:
             self._due.add(array("Q", run))
         else:
             replay.add(run)  # priorities and keys look at these as at what came back
-            subscription.topic.has_work(subscription)
+            state.wake()
 
     def _free(self) -> bool:
         """Put more of what was held back, and the reader is past, into the replay set. True when
@@ -354,21 +345,18 @@ class HeldBack:
         held = [each for each in found if each <= self._free_through]
         self._freed = held[-1] if len(held) == FREE_MAX else None
         if held:
-            out = self._estate()
-            unacked = self._subscription.acks.only_unacked(held)
-            self._subscription.settlement.replay.add(each for each in unacked if each not in out)
+            out = self._state.holder.places
+            unacked = self._state.acks.only_unacked(held)
+            self._state.replay.add(each for each in unacked if each not in out)
         return self._freed is not None
 
     def _out(self) -> BitMap64:
         """What is unacknowledged, yet neither held back nor the reader's."""
-        out = BitMap64(self._subscription.tally.places_in_flight()) | BitMap64(self._estate())
-        return out | self._subscription.settlement.replay.places | self._due.places
-
-    def _estate(self) -> set[Position]:
-        estate = self._subscription.departures.estate
-        return {*estate.whole, *estate.masks}
+        state = self._state
+        out = BitMap64(state.places_in_flight()) | BitMap64(state.holder.places)
+        return out | state.replay.places | self._due.places
 
     def _count_anew(self) -> None:
         members = self._tracker.members
-        self._counted_from = self._subscription.mark_delete
+        self._counted_from = self._state.acks.mark_delete
         self._held = len(members) - members.rank(max(self._counted_from, 0))

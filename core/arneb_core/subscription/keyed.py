@@ -1,28 +1,23 @@
-"""The keyed hand-out: how a Key_Shared subscription finds what it may deliver.
+"""Delivery by key: how a Key_Shared subscription finds what it may deliver.
 
 The rule: what waits for its key's turn is in the replay set, as everything else that is ready and
 was read; beside it, the dispatcher knows the slots of what waits. So nobody else has to know of
 keys, and an entry that leaves the replay set (acknowledged, departed, purged) waits no more.
 """
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from arneb_core.api.entry import messages_in
 from arneb_core.api.position import Position
 from arneb_core.dispatch import KeySharedDispatcher, Receiver
 from arneb_core.dispatch.selector import key_hashes
-from arneb_core.subscription.handout import HandOut
+from arneb_core.subscription.dead_lettering import DeadLettering
+from arneb_core.subscription.delivery import Delivery
+from arneb_core.subscription.in_flight import InFlight
+from arneb_core.subscription.ready import Ready, Source
 from arneb_core.subscription.sources.replay import ReplaySet
-
-if TYPE_CHECKING:
-    from arneb_core.subscription.consumer import LogConsumer
-    from arneb_core.subscription.sources.backlog import BacklogReader
-    from arneb_core.subscription.sources.due import DueSource
-    from arneb_core.subscription.sources.priorities import PrioritySource
-    from arneb_core.subscription.subscription import LogSubscription
-
-    Source = ReplaySet | PrioritySource | DueSource | BacklogReader
+from arneb_core.subscription.state import SubscriptionState
 
 LOOK_ENTRIES_MAX: Final = 256
 """Replays of which nothing is known, looked at in one go."""
@@ -63,28 +58,29 @@ class Portion:
         self.slots.append(slot)
 
 
-class KeyedHandOut:
+class KeyedDelivery:
     """Hands out what a Key_Shared subscription has."""
 
     def __init__(
         self,
-        subscription: "LogSubscription",
-        handout: HandOut,
+        state: SubscriptionState,
+        ready: Ready,
+        delivery: Delivery,
+        dead_lettering: DeadLettering,
         replay: ReplaySet,
-        next_new: "Callable[[], Source]",
         dispatcher: KeySharedDispatcher,
     ) -> None:
-        self._subscription = subscription
-        self._handout = handout
+        self._state = state
+        self._ready = ready
+        self._delivery = delivery
+        self._dead_lettering = dead_lettering
         self._replay = replay
-        self._next_new = next_new
-        """Says where what was never handed out comes from."""
         self.dispatcher = dispatcher
         self._held: dict[Position, bytes] = {}
         self._held_bytes = 0
 
     def __repr__(self) -> str:
-        return f"<KeyedHandOut {self.dispatcher!r}, {len(self._held)} held>"
+        return f"<KeyedDelivery {self.dispatcher!r}, {len(self._held)} held>"
 
     def hand_out(self) -> int:
         """Do one thing that can be done now; how many entries it was about, 0 = nothing."""
@@ -145,10 +141,10 @@ class KeyedHandOut:
                     break  # it is being read
                 dispatcher.take_due(receiver)  # the log had it no more
                 continue
-            if self._subscription.is_expiring and not self._may_be_delivered(place, entry):
+            if self._state.is_expiring and not self._may_be_delivered(place, entry):
                 single = Single(self._replay, place, entry)
-                if not self._subscription.departures.take_expired(single):
-                    break  # the heir has its hands full
+                if not self._dead_lettering.take_expired(single):
+                    break  # the target has its hands full
                 dispatcher.take_due(receiver)
                 gone += 1
                 continue
@@ -162,9 +158,9 @@ class KeyedHandOut:
         return gone + len(portion.positions)
 
     def _may_be_delivered(self, place: Position, entry: bytes) -> bool:
-        departures = self._subscription.departures
-        is_new = place > departures.judged_through
-        return bool(departures.count_alive([entry], is_new=is_new))
+        dead_lettering = self._dead_lettering
+        is_new = place > dead_lettering.judged_through
+        return bool(dead_lettering.count_alive([entry], is_new=is_new))
 
     # What is new
 
@@ -172,23 +168,23 @@ class KeyedHandOut:
         dispatcher = self.dispatcher
         if not dispatcher.may_look_ahead:
             return 0
-        source = self._next_new()
+        source = self._ready.behind_replays()
         at_hand = source.peek()
         if at_hand is None:
             return 0
         positions, entries = at_hand
-        if self._subscription.is_expiring:
-            departures = self._subscription.departures
-            positions, entries = departures.living(positions, entries, may_be_new=True)
+        if self._state.is_expiring:
+            dead_lettering = self._dead_lettering
+            positions, entries = dead_lettering.living(positions, entries, may_be_new=True)
             if not positions:
-                return departures.take_expired(source) or 0
+                return dead_lettering.take_expired(source) or 0
         return self._share(source, positions, entries)
 
-    def _share(self, source: "Source", positions: list[Position], entries: list[bytes]) -> int:
+    def _share(self, source: Source, positions: list[Position], entries: list[bytes]) -> int:
         dispatcher = self.dispatcher
         slots = dispatcher.slots(key_hashes(positions, entries))
         costs = None
-        if self._subscription.topic.log.has_batches:
+        if self._state.log.has_batches:
             costs = list(map(self._cost, positions, entries))
         decision = dispatcher.share(slots, costs)
         if not decision.looked_at:
@@ -208,48 +204,46 @@ class KeyedHandOut:
         return decision.looked_at
 
     def _give(self, receiver: Receiver, portion: Portion, *, is_counted: bool) -> None:
-        consumer = self._handout.consumers[receiver]
+        consumer = self._state.consumers[receiver]
         if consumer.spec.acks:
             self.dispatcher.took(receiver, portion.positions, portion.slots)
-        has_batches = self._subscription.topic.log.has_batches
+        has_batches = self._state.log.has_batches
         if not is_counted:
             costs = map(self._cost, portion.positions, portion.entries)
             receiver.given(sum(costs) if has_batches else len(portion.positions))
         sizes = list(map(messages_in, portion.entries)) if has_batches else []
         if max(sizes, default=1) == 1:
-            self._handout.deliver(consumer, portion.positions, portion.entries)
-        elif self._handout.divided:
+            self._delivery.deliver(consumer, portion.positions, portion.entries)
+        elif self._state.divided:
             for place, entry, size in zip(portion.positions, portion.entries, sizes, strict=True):
                 self._deliver_rest(consumer, place, entry, size)
         else:
-            masks = self._handout.weigh(portion.positions, sizes)
-            self._handout.deliver(
+            masks = self._delivery.weigh(portion.positions, sizes)
+            self._delivery.deliver(
                 consumer, portion.positions, portion.entries, sizes, masks or None
             )
 
-    def _deliver_rest(
-        self, consumer: "LogConsumer", place: Position, entry: bytes, size: int
-    ) -> None:
+    def _deliver_rest(self, consumer: InFlight, place: Position, entry: bytes, size: int) -> None:
         """Deliver what is free of an entry; some batches were divided before keys counted, and
         parts of them may be on their way elsewhere."""
-        handout = self._handout
-        free = handout.free(place, size) if size > 1 else 1
+        delivery = self._delivery
+        free = delivery.free(place, size) if size > 1 else 1
         if size == 1:
-            handout.deliver(consumer, [place], [entry])
+            delivery.deliver(consumer, [place], [entry])
         elif free:
-            handout.divide(place, free, size)
+            delivery.divide(place, free, size)
             count = free.bit_count()
-            handout.deliver(consumer, [place], [entry], [count], {place: free}, is_divided=True)
+            delivery.deliver(consumer, [place], [entry], [count], {place: free}, is_divided=True)
 
     def _cost(self, place: Position, entry: bytes) -> int:
         """How many messages of the entry are neither acknowledged nor in flight."""
         size = messages_in(entry)
-        return 1 if size == 1 else self._handout.free(place, size).bit_count()
+        return 1 if size == 1 else self._delivery.free(place, size).bit_count()
 
     # Entries in memory
 
     def _hold(self, place: Position, entry: bytes) -> None:
-        is_spent = self._subscription.topic.engine.ahead.is_spent
+        is_spent = self._state.ahead.is_spent
         if self._held_bytes + len(entry) <= HELD_BYTES_MAX and not is_spent:
             self._held[place] = entry
             self._count(len(entry))
@@ -266,4 +260,4 @@ class KeyedHandOut:
 
     def _count(self, size: int) -> None:
         self._held_bytes += size
-        self._subscription.topic.engine.ahead.bytes += size
+        self._state.ahead.bytes += size

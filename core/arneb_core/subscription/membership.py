@@ -4,39 +4,40 @@ The rule: the first consumer sets the type, and it is free again when the last o
 Pulsar ``PersistentSubscription.addConsumer`` and ``AbstractDispatcherSingleActiveConsumer``.
 """
 
-from typing import TYPE_CHECKING
-
-from arneb_core.api.callbacks import call
 from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.errors import ConsumerBusy, NotAllowed, SubscriptionTypeMismatch
 from arneb_core.api.key_sharing import KeySharing, KeySharingMode
 from arneb_core.dispatch.sticky_ranges import check_ranges
+from arneb_core.subscription.delivery import Delivery
+from arneb_core.subscription.effects import ActiveChanged
+from arneb_core.subscription.in_flight import InFlight
+from arneb_core.subscription.ready import Ready
+from arneb_core.subscription.returns import Returns
+from arneb_core.subscription.state import SubscriptionState
 
-if TYPE_CHECKING:
-    from arneb_core.subscription.consumer import LogConsumer
-    from arneb_core.subscription.subscription import LogSubscription
 
-
-def check_type(subscription: "LogSubscription", spec: ConsumerSpec) -> None:
+def check_type(state: SubscriptionState, ready: Ready, spec: ConsumerSpec) -> None:
     """Raise the reason why a consumer with ``spec`` cannot attach now."""
     if spec.type.traits.by_key:
-        _check_sharing(subscription, spec.sharing)
-    if not subscription.consumers_attached:
+        if ready.is_prioritised:
+            raise NotAllowed("expected a subscription without priorities for Key_Shared")
+        _check_sharing(state, spec.sharing)
+    if not state.consumers:
         return
-    if spec.type is not subscription.type:
-        present = "another type" if subscription.type is None else subscription.type.value
+    if spec.type is not state.type:
+        present = "another type" if state.type is None else state.type.value
         raise SubscriptionTypeMismatch(
-            f"expected {present} on {subscription.name!r}, got {spec.type.value}"
+            f"expected {present} on {state.name!r}, got {spec.type.value}"
         )
     if spec.type.traits.one_consumer:
-        raise ConsumerBusy(f"expected no other consumer on {subscription.name!r}")
+        raise ConsumerBusy(f"expected no other consumer on {state.name!r}")
 
 
-def _check_sharing(subscription: "LogSubscription", wanted: KeySharing) -> None:
+def _check_sharing(state: SubscriptionState, wanted: KeySharing) -> None:
     """Raise the reason why keys cannot be shared out so."""
-    if subscription.is_prioritised:
-        raise NotAllowed("expected a subscription without priorities for Key_Shared")
-    present = [each.spec.sharing for each in subscription.consumers if each.spec.type.traits.by_key]
+    present = [
+        each.spec.sharing for each in state.consumers.values() if each.spec.type.traits.by_key
+    ]
     for each in present[:1]:
         if each.mode is not wanted.mode:
             raise SubscriptionTypeMismatch(
@@ -52,17 +53,20 @@ def _check_sharing(subscription: "LogSubscription", wanted: KeySharing) -> None:
 
 
 def tell_active(
-    subscription: "LogSubscription", before: "LogConsumer | None", new: "LogConsumer | None"
+    state: SubscriptionState,
+    delivery: Delivery,
+    returns: Returns,
+    before: InFlight | None,
+    new: InFlight | None,
 ) -> None:
     """Of failover consumers another one may be active than ``before``; ``new`` has just come and
     must be told in any case."""
-    active = subscription.active
-    kind = subscription.type
+    active, kind = delivery.active, state.type
     if kind is None or not kind.traits.one_active or (active is before and new is None):
         return
     if active is not before and before is not None and not before.spec.first_come:
-        before.release_all(count=False)
-    told = subscription.consumers if active is not before else [new]
+        returns.release(before, [*before.whole, *before.masks], count=False)
+    told = [*state.consumers.values()] if active is not before else [new]
     for each in told:
         if each is not None:
-            call(each.sink.active_changed, each is active)
+            state.outbox.call(ActiveChanged(each, each is active))

@@ -46,5 +46,7 @@ class NothingHeld:
 
     def retry(self) -> None: ...
 
+    def go_on(self) -> None: ...
+
 
 NOTHING_HELD: Final = NothingHeld()

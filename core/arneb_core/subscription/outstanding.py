@@ -6,12 +6,10 @@ bound is met.
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from arneb_core.api.position import Position
-
-if TYPE_CHECKING:
-    from arneb_core.subscription.consumer import LogConsumer
+from arneb_core.subscription.in_flight import InFlight
 
 OUTSTANDING_MAX: Final = 1_024
 """Entries; a commit holds a few thousand at the most, so more would only wait."""
@@ -48,7 +46,7 @@ class Outstanding:
         """Nothing is."""
         self._sizes.clear()
 
-    def fitting(self, entries: Sequence[bytes], holder: "LogConsumer") -> int:
+    def fitting(self, entries: Sequence[bytes], holder: InFlight) -> int:
         """How many of ``entries``, from the first on, may be handed over now. What ``holder`` has
         in flight no more is outstanding no more."""
         left = OUTSTANDING_BYTES_MAX - sum(self._sizes.values())

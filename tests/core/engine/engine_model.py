@@ -12,9 +12,9 @@ from typing import Final
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import BEFORE_ALL, LedgerId, Position, ledger_of
 from arneb_core.api.windows import Window
+from arneb_core.engine.consumer import LogConsumer
+from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
-from arneb_core.subscription.consumer import LogConsumer
-from arneb_core.subscription.subscription import LogSubscription
 from arneb_core.testing.engine_kit import make_entry
 from arneb_core.testing.invariants import check_ack_state, check_ledgers
 
@@ -178,16 +178,16 @@ class SubscriptionModel:
 
     def _check_inside(self, subscription: LogSubscription) -> None:
         """Nothing is remembered of entries that nobody will ask about again."""
-        check_ack_state(subscription.acks)
+        check_ack_state(subscription.machine.state.acks)
         unsettled = {place for place, _ in self.unsettled}
-        handout, replay = subscription._handout, subscription._replay
+        state, delivery = subscription.machine.state, subscription.machine.delivery
         parts = {place for consumer in self.consumers.values() for place in consumer.masks}
-        assert handout.divided.keys() == handout.sizes.keys() == parts
-        assert set(handout._returned) <= unsettled
-        assert handout._counts.items() == self.counts
-        assert set(replay._places) <= {place for place, _ in self.ready}
-        assert not handout.broken
-        assert not (subscription._reader.fetch.failure or replay.fetch.failure)
+        assert state.divided.keys() == state.sizes.keys() == parts
+        assert set(delivery._returned) <= unsettled
+        assert delivery._counts.items() == self.counts
+        assert set(state.replay.places) <= {place for place, _ in self.ready}
+        assert not state.outbox.calls
+        assert not (state.reader.fetch.failure or state.replay.fetch.failure)
 
 
 class ModelSink:

@@ -12,7 +12,7 @@ from arneb_core.api.key_sharing import KeySharing
 from arneb_core.api.position import Position
 from arneb_core.dispatch import SELECTORS, Receiver
 from arneb_core.dispatch.selector import Selector, key_hashes
-from arneb_core.subscription.consumer import LogConsumer
+from arneb_core.engine.consumer import LogConsumer
 
 
 @dataclass

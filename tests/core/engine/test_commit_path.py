@@ -12,6 +12,7 @@ from arneb_core.api.limits import Limits
 from arneb_core.api.position import Position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.maintenance import READ_RETRY_S
 from arneb_core.engine.planned_commit import PlannedCommit
@@ -19,9 +20,8 @@ from arneb_core.engine.topic import LogTopic
 from arneb_core.log.log import DurableLog
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import META_CLEAN, Table
-from arneb_core.subscription.acknowledgements import Settlement
-from arneb_core.subscription.byte_counter import Weights
-from arneb_core.subscription.consumer import LogConsumer
+from arneb_core.subscription.acknowledgements import Acknowledgements
+from arneb_core.subscription.byte_counter import ByteCounter
 from arneb_core.subscription.sources.fetch import Fetch
 from arneb_core.testing.engine_kit import (
     Outcome,
@@ -178,7 +178,7 @@ async def test_a_receipt_is_told_when_the_entry_that_was_read_for_it_makes_no_se
         first = await append(engine, "t", [make_entry(b"x", messages=3)])
         await quiet(engine)
         consumer, _ = attach(subscription)
-        once(monkeypatch, Settlement, "_settle_messages")
+        once(monkeypatch, Acknowledgements, "_settle_messages")
         told = Outcome()
         consumer.acknowledge_messages(Position(first), 1, told)  # type: ignore[attr-defined]
         assert isinstance(await told.wait(), StoreFailed)
@@ -195,7 +195,7 @@ async def test_an_entry_that_cannot_be_weighed_stops_no_commit(
         subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)
         subscription.limit(Limits(ready_bytes_max=10_000), None)
         await publish(engine, "t", [b"one"])
-        once(monkeypatch, Weights, "came")
+        once(monkeypatch, ByteCounter, "came")
         await publish(engine, "t", [b"two"])
         _, sink = attach(subscription, permits=10)
         await pass_time(engine, READ_RETRY_S + 1)

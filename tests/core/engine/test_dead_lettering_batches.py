@@ -22,11 +22,11 @@ from arneb_core.api.limits import Departure, Limits
 from arneb_core.api.position import Position
 from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.api.windows import Window
+from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
 from arneb_core.subscription import outstanding
-from arneb_core.subscription.consumer import LogConsumer
 from arneb_core.testing.engine_kit import RecordingSink, append, body_of, quiet
 from arneb_core.testing.faults import FaultyStore
 

@@ -17,6 +17,7 @@ from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.delayed.bucket import sealed
 from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log import log
 from arneb_core.store.changes import Changes
@@ -35,7 +36,6 @@ from arneb_core.store.schema import (
     segment_key,
     through_key,
 )
-from arneb_core.subscription.subscription import LogSubscription
 from arneb_core.testing.engine_kit import append, attach, quiet
 
 START_MS: Final = 1_000_000

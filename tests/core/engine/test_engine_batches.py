@@ -106,7 +106,7 @@ async def test_what_is_left_of_a_divided_batch_is_in_flight_only_once(data_dir: 
         one.acknowledge([place])
         two.acknowledge([place])
         assert subscription.mark_delete == place
-        assert not subscription.settlement.divided
+        assert not subscription.machine.state.divided
 
 
 async def test_nothing_is_delivered_of_a_batch_of_which_nothing_is_free(data_dir: Path) -> None:

@@ -33,9 +33,9 @@ from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.windows import Window
 from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.subscription import LogSubscription
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
-from arneb_core.subscription.subscription import LogSubscription
 from arneb_core.testing.engine_kit import Outcome, make_entry, quiet
 from arneb_core.testing.faults import FaultyStore
 
@@ -111,7 +111,7 @@ class Machine:
         ]
         assert self.window.in_flight == sum(sharing)
         assert len(self.window.sharers) == len(sharing)
-        readers = [self.subscription(key)._reader for key in self.models]
+        readers = [self.subscription(key).machine.state.reader for key in self.models]
         assert self.engine.ahead.bytes == sum(each._bytes for each in readers)
         tails = [topic.log.tail for topic in self.engine.topics.values() if topic.durable]
         assert len(self.engine.budget) == sum(map(len, tails))
@@ -290,7 +290,7 @@ async def acknowledge_anything(
     chosen = [place for i, place in enumerate(places) if mask >> i % 8 & 1]
     for place in chosen:
         messages = model.topic.of([place])
-        if place in subscription.settlement.divided:
+        if place in subscription.machine.state.divided:
             own = model.peers[number].messages & messages
             others = {each for peer in model.peers.values() for each in peer.messages}
             messages = own or messages - others

@@ -211,7 +211,7 @@ async def test_a_purge_during_a_read_wakes_who_pulls(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pull)
             await trio.testing.wait_all_tasks_blocked()
-            assert subscription._reader.fetch.is_under_way
+            assert subscription.machine.state.reader.fetch.is_under_way
             with trio.fail_after(5):
                 await subscription.purge()
         assert pulled == [None]

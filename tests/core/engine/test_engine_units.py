@@ -16,10 +16,10 @@ from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.windows import Window
 from arneb_core.engine import engine as engine_module
 from arneb_core.engine import maintenance
+from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import log as log_module
 from arneb_core.store.environment import Store
-from arneb_core.subscription.consumer import LogConsumer
 from arneb_core.testing.engine_kit import (
     Outcome,
     RecordingSink,
@@ -85,7 +85,7 @@ async def test_a_failed_unit_gives_every_entry_back_to_where_it_was(data_dir: Pa
 
         await fail(engine, faulty, (consumer, [batch, a, b, c]))
         assert engine.metadata("never") == {}
-        assert subscription.acks.unacked_mask(batch) == 0b1110
+        assert subscription.machine.state.acks.unacked_mask(batch) == 0b1110
         assert consumer.masks == {batch: 0b1100} and consumer.whole == {a, b}
         assert window.in_flight == 4, "what was the other's is ready again, and went there"
         assert subscription.statistics().backlog_entries == 4

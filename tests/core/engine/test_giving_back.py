@@ -8,8 +8,8 @@ import trio
 from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.engine.consumer import PLACES_PER_TURN
 from arneb_core.engine.engine import open_engine
-from arneb_core.subscription.giving_back import PLACES_PER_TURN
 from arneb_core.testing.engine_kit import RecordingSink, append, make_entry, quiet
 
 pytestmark = pytest.mark.real_time

@@ -18,11 +18,11 @@ from arneb_core.api.position import Position
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.subscription import LogSubscription
 from arneb_core.subscription.grouped import groups_of
 from arneb_core.subscription.sources.fetch import Fetch
 from arneb_core.subscription.sources.priorities import PrioritySource
 from arneb_core.subscription.sources.replay import ReplaySet
-from arneb_core.subscription.subscription import LogSubscription
 from arneb_core.testing.engine_kit import RecordingSink, append, attach, make_entry, quiet
 
 
@@ -120,7 +120,7 @@ async def test_what_came_back_does_not_wait_behind_a_group_that_waits(
         consumers[1].flow(25)
         with trio.fail_after(10):
             await quiet(engine)
-        assert subscription.dispatch() == 0, "there is nothing to do"
+        assert subscription.turn() == 0, "there is nothing to do"
         assert sinks[1].bodies == [*others, *others]
         consumers[0].flow(2)
         await quiet(engine)
@@ -146,7 +146,7 @@ async def test_what_waits_for_its_group_expires_in_time(data_dir: Path) -> None:
         await quiet(engine)
         assert bodies(sinks) == [[b"a0"], []] and subscription.ready_messages == 11
         now_ms += 1_000
-        subscription.wake()
+        subscription.machine.tick()
         with trio.fail_after(10):
             await quiet(engine)
         assert subscription.ready_messages == 0
@@ -165,7 +165,7 @@ async def test_a_group_that_waits_does_not_keep_a_queue_with_priorities_busy(
         await append(engine, "t", [*entries, make_entry(b"2")])
         with trio.fail_after(10):
             await quiet(engine)
-        assert subscription.dispatch() == 0, "there is nothing to do"
+        assert subscription.turn() == 0, "there is nothing to do"
         assert bodies(sinks) == [[b"a1"], [b"1", b"2"]]
         assert subscription.ready_messages == 2
         urgent = EntryHeader(Origin.PULSAR, priority=5).pack() + b"urgent"
@@ -208,7 +208,7 @@ async def test_a_replay_that_the_log_has_no_more_takes_no_lower_one_along(data_d
     async with open_engine(data_dir) as engine:
         topic = await engine.create_topic("t")
         first = await append(engine, "t", [make_entry(b"a")])
-        fetch = Fetch(topic.log, lambda: None, lambda fetch: None)
+        fetch = Fetch(topic.log, topic.log.read_cold, lambda: None, lambda fetch: None)
         replay = ReplaySet(topic.log, fetch)
         missing = Position(first + 5)
         replay.add([first, missing])
@@ -269,7 +269,7 @@ class Machine:
         assert not self.wrong, self.wrong
         free = {n for n, each in self.consumers.items() if each.receiver.room > 0}  # type: ignore[attr-defined]
         out = {p for each in self.held.values() for p in each}
-        replay = self.subscription._replay
+        replay = self.subscription.machine.state.replay
         # What came back is looked at in any case, what is new only if few wait for their consumers.
         looked_at = self.unacked - out
         if not isinstance(replay, PrioritySource) and replay.aside >= 4:

@@ -24,7 +24,7 @@ from arneb_core.dispatch.auto_split import AutoSplitSelector
 from arneb_core.dispatch.key_shared import KeySharedDispatcher
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.subscription.subscription import LogSubscription
+from arneb_core.engine.subscription import LogSubscription
 from arneb_core.testing.engine_kit import (
     RecordingSink,
     append,
@@ -93,10 +93,10 @@ class Machine:
         assert not model.wrong, model.wrong
         for number, consumer in model.consumers.items():
             assert consumer.whole == model.held[number]
-        dispatcher = self.subscription.keys
+        dispatcher = self.subscription.machine.keys
         if dispatcher is None:
             return
-        replays = set(map(Position, self.subscription._replay.places))
+        replays = set(map(Position, self.subscription.machine.state.replay.places))
         waits = set(map(Position, dispatcher.waiting.places)) & replays
         assert replays <= set(model.ready)
         assert waits == replays or not dispatcher.has_room
@@ -254,7 +254,7 @@ def keys_of(sinks: Sequence[RecordingSink]) -> list[list[bytes]]:
 def two_keys(*consumers: object) -> tuple[bytes, bytes]:
     """A key of each of two consumers."""
     found: dict[str, bytes] = {}
-    dispatcher = consumers[0].subscription.keys  # type: ignore[attr-defined]
+    dispatcher = consumers[0].subscription.machine.keys  # type: ignore[attr-defined]
     assert isinstance(dispatcher, KeySharedDispatcher)
     for number in range(1000):
         key = b"%d" % number
@@ -362,7 +362,7 @@ async def test_what_waits_is_bounded_and_nobody_starves(data_dir: Path) -> None:
             await quiet(engine)
             assert one_sink.bodies == []
             assert two_sink.bodies == bodies[:limit]
-            assert len(subscription.keys.waiting) == limit
+            assert len(subscription.machine.keys.waiting) == limit
             one.flow(10)
             await quiet(engine)
             assert one_sink.bodies == bodies[:10]
@@ -417,7 +417,7 @@ async def test_nothing_new_overtakes_what_is_being_read_again(data_dir: Path) ->
             two.flow(1)
             await append(engine, "t", [*keyed(key, b"1", b"2"), *keyed(other, b"0")])
             await quiet(engine)
-            assert len(subscription.keys.waiting) == 2
+            assert len(subscription.machine.keys.waiting) == 2
             subscription.topic.log.tail.clear()
             one.flow(10)
             await append(engine, "t", keyed(key, b"3"))

@@ -118,7 +118,7 @@ async def test_little_of_what_was_looked_at_is_kept(data_dir: Path) -> None:
         for n in range(60):
             await append(engine, "q", [entry(n % 4, body)])
         await getter.pull()  # type: ignore[attr-defined]
-        sets = subscription._replay._sets.values()  # type: ignore[attr-defined]
+        sets = subscription.machine.state.replay._sets.values()  # type: ignore[attr-defined]
         assert 0 < sum(each.kept_bytes for each in sets) <= priorities.KEPT_BYTES_MAX
 
 
@@ -138,7 +138,7 @@ async def test_many_priorities_do_not_hold_many_reads(
         while len(sink.positions) < 512:
             consumer.flow(15)  # type: ignore[attr-defined]
             await quiet(engine)
-            source = subscription._replay  # type: ignore[attr-defined]
+            source = subscription.machine.state.replay  # type: ignore[attr-defined]
             holding = [each for each in source._sets.values() if each._fetched]
             assert len(holding) <= priorities.HOLDING_MAX
         assert [each & 0xFF for each in sink.positions] == [

@@ -18,11 +18,11 @@ from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.maintenance import READ_RETRY_S
-from arneb_core.subscription.dispatch_loop import Turns
-from arneb_core.subscription.handout import HandOut
+from arneb_core.engine.subscription import LogSubscription
+from arneb_core.subscription.delivery import Delivery
+from arneb_core.subscription.dispatch_loop import DispatchLoop
 from arneb_core.subscription.sources.backlog import BacklogReader
 from arneb_core.subscription.sources.replay import ReplaySet
-from arneb_core.subscription.subscription import LogSubscription
 from arneb_core.testing.engine_kit import RecordingSink, attach, pass_time, publish, quiet
 
 PIECES: list[tuple[type, str]] = [
@@ -30,9 +30,9 @@ PIECES: list[tuple[type, str]] = [
     (BacklogReader, "peek"),
     (ReplaySet, "take"),
     (ReplaySet, "peek"),
-    (HandOut, "_run"),
-    (HandOut, "hand_out"),
-    (Turns, "take"),
+    (Delivery, "_run"),
+    (Delivery, "hand_out"),
+    (DispatchLoop, "turn"),
 ]
 """Parts of a turn that may fail."""
 
@@ -42,7 +42,8 @@ def failing(piece: tuple[type, str], of: LogSubscription, *, after: bool) -> Ite
     """Have one part of a turn of ``of`` fail, once, before or after it has done its work."""
     kind, name = piece
     original, left = getattr(kind, name), [1]
-    parts = {of._reader, of.settlement.replay, of._handout, of._turns}
+    state = of.machine.state
+    parts = {state.reader, state.replay, of.machine.delivery, of.machine.loop}
 
     def broken(self: Any, *args: Any, **kwargs: Any) -> Any:
         hit = self in parts and left[0] > 0
@@ -102,7 +103,7 @@ async def test_nothing_is_lost_and_nothing_acknowledged_comes_back(
             await quiet(engine)
             assert others.bodies == [b"served"], "another subscription was not served"
             if left[0]:  # that part has no part in such turns
-                assert piece[0] is ReplaySet or piece == (HandOut, "hand_out")
+                assert piece[0] is ReplaySet or piece == (Delivery, "hand_out")
                 return
         assert sink.closed == ["failed"]
         consumer, anew = attach(subscription, type=kind, permits=1_000)
@@ -115,7 +116,7 @@ async def test_nothing_is_lost_and_nothing_acknowledged_comes_back(
         assert unacknowledged & set(sink.positions) <= anew.redelivered
         consumer.acknowledge(anew.positions)  # type: ignore[attr-defined]
         await quiet(engine)
-        assert subscription.acks.backlog == 0
+        assert subscription.machine.state.acks.backlog == 0
 
 
 class Heir:
@@ -173,14 +174,14 @@ async def test_what_could_not_be_handed_over_is_handed_over_later(
         assert await dead_of(engine) == [b"%d" % number for number in range(gone)]
         assert len(heir.reasons) == gone
         assert len(set(heir.reasons)) == 1
-        assert subscription.acks.backlog == 10 - gone
+        assert subscription.machine.state.acks.backlog == 10 - gone
         consumer.flow(100)  # type: ignore[attr-defined]
         await quiet(engine)
         rest = [b"%d" % number for number in range(gone, 10)]
         assert sink.bodies[-len(rest) :] == rest if rest else True
 
 
-@pytest.mark.parametrize("piece", [(BacklogReader, "take"), (Turns, "take")])
+@pytest.mark.parametrize("piece", [(BacklogReader, "take"), (DispatchLoop, "turn")])
 async def test_what_is_with_the_heir_stays_there(tmp_path: Path, piece: tuple[type, str]) -> None:
     async with open_engine(tmp_path / "data") as engine:
         topic = await engine.create_topic("t")
@@ -234,7 +235,7 @@ async def test_what_is_delayed_comes_at_its_time_and_once(tmp_path: Path) -> Non
         await pass_time(engine, READ_RETRY_S + 1)
         assert sorted(anew.bodies, key=int) == [b"%d" % number for number in range(0, 20, 2)]
         now[0] += 61_000
-        subscription.wake()
+        subscription.machine.tick()
         await pass_time(engine, READ_RETRY_S + 1)
         assert sorted(map(int, anew.bodies)) == list(range(20))
 
@@ -244,7 +245,7 @@ async def test_a_subscription_that_fails_again_and_again_costs_a_turn_now_and_th
 ) -> None:
     turns = 0
 
-    def broken(self: Turns) -> int:
+    def broken(self: DispatchLoop) -> int:
         nonlocal turns
         turns += 1
         raise KeyError("a defect")
@@ -255,7 +256,7 @@ async def test_a_subscription_that_fails_again_and_again_costs_a_turn_now_and_th
         subscription.limit(Limits(ready_messages_max=4), None)  # so that it has turns by itself
         await quiet(engine)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Turns, "take", broken)
+            patch.setattr(DispatchLoop, "turn", broken)
             began = trio.current_time()
             for _ in range(50):
                 await publish(engine, "t", [b"x"])

@@ -5,8 +5,8 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.wakeups import STALE_MAX, Alarms
-from arneb_core.subscription.subscription import LogSubscription
 
 NAMES = st.sampled_from("abc")
 

@@ -118,7 +118,7 @@ async def test_messages_live_as_long_as_the_nearest_policy_says(open_broker: Ope
         admin = Admin(running)
         await admin("PUT", "/t/subscription/s")
         topic = topic_of(running)
-        limits = lambda name: topic.subscriptions[name].departures.limits.message_ttl_ms  # type: ignore[attr-defined]  # noqa: E731
+        limits = lambda name: topic.subscriptions[name].machine.state.limits.message_ttl_ms  # type: ignore[attr-defined]  # noqa: E731
         assert limits("s") is None
         await admin("POST", f"{NAMESPACE}/messageTTL", 9)
         assert limits("s") == 9000

@@ -46,7 +46,7 @@ class DueFetch(Fetch):
     def __init__(
         self, source: "DueSource", told: Callable[[], None], failed: Callable[[Fetch], None]
     ) -> None:
-        super().__init__(source, told, failed)
+        super().__init__(source, source.read, told, failed)
         self._source = source
 
     def _believable(self, place: Position, found: Runs) -> Runs | None:
@@ -171,7 +171,7 @@ class DueSource:
         index = bisect_right(run, place)
         return Position(run[index]) if index < len(run) else None
 
-    def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
+    def read(self, place: Position, bytes_max: int, then: Read) -> None:
         """Read what is wanted from ``place`` on."""
         run = self._runs[0]
         if len(self._runs) > 1 and run[0] == place:

@@ -21,18 +21,34 @@ class Readable(Protocol):
 
     def after(self, place: Position) -> Position | None: ...
 
-    def read_cold(self, place: Position, bytes_max: int, then: Read) -> None: ...
+
+AskRead = Callable[[Position, int, Read], None]
+"""Has entries read from a place on, about so many bytes, at least one entry."""
 
 
 class Fetch:
     """Reads for one reader of a log."""
 
-    __slots__ = ("_failed", "_generation", "_log", "_told", "failed_at", "failure", "is_under_way")
+    __slots__ = (
+        "_failed",
+        "_generation",
+        "_log",
+        "_read",
+        "_told",
+        "failed_at",
+        "failure",
+        "is_under_way",
+    )
 
     def __init__(
-        self, log: Readable, told: Callable[[], None], failed: Callable[["Fetch"], None]
+        self,
+        log: Readable,
+        read: AskRead,
+        told: Callable[[], None],
+        failed: Callable[["Fetch"], None],
     ) -> None:
         self._log = log
+        self._read = read
         self._told = told
         self._failed = failed
         self._generation = 0
@@ -95,7 +111,7 @@ class Fetch:
             else:
                 self._fail(place, StoreFailed(f"expected an entry at {render(place)}, got none"))
 
-        self._log.read_cold(place, bytes_max, answered)
+        self._read(place, bytes_max, answered)
 
     def _fail(self, place: Position, error: StoreFailed) -> None:
         self.failure, self.failed_at = error, place

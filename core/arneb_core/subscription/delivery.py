@@ -1,23 +1,20 @@
-"""The hand-out: a subscription's consumers, and the delivery of runs to them.
+"""Delivery: which runs go to which of a subscription's consumers.
 
-The rule: what the dispatcher shares out is counted, put in flight and delivered in the
-same call, so that no entry is ever between two places. A run of plain entries costs a
-handful of calls whatever its length; only logs that hold batches are looked at entry
+The rule: what the dispatcher shares out is counted, put in flight and put out for
+delivery in the same call, so that no entry is ever between two places. A run of plain entries
+costs a handful of calls whatever its length; only logs that hold batches are looked at entry
 by entry.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
-from arneb_core.api.callbacks import call
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import messages_in
 from arneb_core.api.position import BEFORE_ALL, Position
 from arneb_core.api.windows import Window
-from arneb_core.cursor.acks import AckState
 from arneb_core.dispatch import (
     Dispatcher,
     FailoverDispatcher,
@@ -26,11 +23,10 @@ from arneb_core.dispatch import (
     Receiver,
     SharedDispatcher,
 )
+from arneb_core.subscription.effects import Deliver
+from arneb_core.subscription.in_flight import InFlight
 from arneb_core.subscription.redeliveries import RedeliveryCounts
-
-if TYPE_CHECKING:
-    from arneb_core.subscription.byte_counter import Weights
-    from arneb_core.subscription.consumer import LogConsumer
+from arneb_core.subscription.state import SubscriptionState
 
 Settle = Callable[[Sequence[Position], dict[Position, int] | None], None]
 """Takes what was delivered to a consumer that does not acknowledge; of the batches in the
@@ -45,37 +41,34 @@ class Past:
     counts: Mapping[Position, int]
 
 
-class HandOut:
+class Delivery:
     """Delivers entries, in the order in which they come, to the consumers of a subscription."""
 
-    def __init__(self, acks: AckState, suspect_until: Position, settle: Settle) -> None:
-        self._acks = acks
-        self._settle = settle
+    settle: Settle
+    """Who acknowledges what is done with as soon as it is delivered."""
+
+    def __init__(self, state: SubscriptionState, suspect_until: Position) -> None:
+        self._state = state
+        self._acks = state.acks
+        self._outbox = state.outbox
         self._dispatcher: Dispatcher = SharedDispatcher()
         self._members: Members = self._dispatcher
-        self.consumers: dict[Receiver, LogConsumer] = {}
+        self.consumers = state.consumers
         self._suspect_until = suspect_until
         self._returned = BitMap64()
         self._unseen = BitMap64()
         self._counts = RedeliveryCounts()
-        self.divided: dict[Position, int] = {}
-        """Batches that went out message by message: the messages in flight anywhere."""
-        self.sizes: dict[Position, int] = {}
-        """How many messages each of :attr:`divided` holds."""
+        self.divided, self.sizes = state.divided, state.sizes
         self.furthest = BEFORE_ALL
         """No consumer was given anything behind this."""
-        self.weights: Weights | None = None
-        """For those who have to know how many bytes are ready."""
-        self.broken: list[LogConsumer] = []
-        """Consumers whose sink failed; whoever hands out puts them out."""
         self.delivered_total = 0
         self.redelivered_total = 0
 
     def __repr__(self) -> str:
-        return f"<HandOut to {len(self.consumers)} consumers, {len(self._returned)} seen before>"
+        return f"<Delivery to {len(self.consumers)} consumers, {len(self._returned)} seen before>"
 
     @property
-    def active(self) -> "LogConsumer | None":
+    def active(self) -> InFlight | None:
         """Of failover consumers, the one that gets everything."""
         if isinstance(self._dispatcher, FailoverDispatcher) and self._dispatcher.active:
             return self.consumers[self._dispatcher.active]
@@ -88,17 +81,17 @@ class HandOut:
         if not isinstance(dispatcher, KeySharedDispatcher):
             self._dispatcher = dispatcher
 
-    def retire(self, consumer: "LogConsumer") -> None:
+    def retire(self, consumer: InFlight) -> None:
         """``consumer`` gets nothing any more, but is there."""
         self._members.remove(consumer.receiver)
 
-    def add(self, consumer: "LogConsumer") -> None:
+    def add(self, consumer: InFlight) -> None:
         """Let ``consumer`` have its share from now on."""
         self.consumers[consumer.receiver] = consumer
         if not consumer.spec.pulls:
             self._members.add(consumer.receiver)
 
-    def remove(self, consumer: "LogConsumer") -> None:
+    def remove(self, consumer: InFlight) -> None:
         """``consumer`` gets nothing any more."""
         if self.consumers.pop(consumer.receiver, None) is not None:
             self._members.remove(consumer.receiver)
@@ -149,8 +142,8 @@ class HandOut:
 
     def settled(self, positions: Sequence[Position]) -> None:
         """These are acknowledged: what was remembered of their deliveries can go."""
-        if self.weights is not None:
-            self.weights.settled(positions)
+        if self._state.byte_counter is not None:
+            self._state.byte_counter.settled(positions)
         if self._counts:
             self._counts.forget(positions)
         if self._returned:
@@ -162,8 +155,8 @@ class HandOut:
 
     def settled_through(self, place: Position) -> None:
         """As :meth:`settled`, for everything up to ``place``; before it is acknowledged."""
-        if self.weights is not None and place > self._acks.mark_delete:
-            self.weights.lose_count()
+        if self._state.byte_counter is not None and place > self._acks.mark_delete:
+            self._state.byte_counter.lose_count()
         if self._returned:
             self._returned.remove_range(0, place + 1)
         if self._counts:
@@ -177,8 +170,8 @@ class HandOut:
         self._returned = past.returned
         self._counts.clear()
         self._counts.update(past.counts)
-        if self.weights is not None:
-            self.weights.emptied()
+        if self._state.byte_counter is not None:
+            self._state.byte_counter.emptied()
         for place in self.divided.keys() - set(positions):
             del self.divided[place], self.sizes[place]
 
@@ -189,15 +182,15 @@ class HandOut:
 
     def remember(self, past: Past) -> None:
         """Undo :meth:`settled`: the acknowledgement did not hold."""
-        if self.weights is not None:
-            self.weights.lose_count()
+        if self._state.byte_counter is not None:
+            self._state.byte_counter.lose_count()
         self._returned |= past.returned
         self._counts.update(past.counts)
 
     def forget(self) -> None:
         """A seek: nothing counts as seen."""
-        if self.weights is not None:
-            self.weights.forget()
+        if self._state.byte_counter is not None:
+            self._state.byte_counter.forget()
         self._returned.clear()
         self._unseen.clear()
         self._counts.clear()
@@ -233,7 +226,7 @@ class HandOut:
             return self._hand_out_messages(positions, entries, sizes)
         return self._hand_out_batches(positions, entries, sizes)
 
-    def pull(self, consumer: "LogConsumer", place: Position, entry: bytes) -> Deliveries | None:
+    def pull(self, consumer: InFlight, place: Position, entry: bytes) -> Deliveries | None:
         """Give one message to ``consumer`` whatever its permits say; :meth:`is_done_with` tells
         whether the entry has more. None: no message of it is free."""
         size = messages_in(entry)
@@ -343,7 +336,7 @@ class HandOut:
 
     def deliver(
         self,
-        consumer: "LogConsumer",
+        consumer: InFlight,
         positions: list[Position],
         entries: list[bytes],
         sizes: list[int] | None = None,
@@ -351,15 +344,13 @@ class HandOut:
         *,
         is_divided: bool = False,
     ) -> None:
-        """Deliver what was counted already."""
+        """Have delivered what was counted already."""
         run = self._run(consumer, positions, entries, sizes, masks, is_divided=is_divided)
-        if not call(consumer.sink.deliver, run):
-            # To put it out here would give entries back that are still being handed out.
-            self.broken.append(consumer)
+        self._outbox.call(Deliver(consumer, run))
 
     def _run(
         self,
-        consumer: "LogConsumer",
+        consumer: InFlight,
         positions: list[Position],
         entries: list[bytes],
         sizes: list[int] | None,
@@ -373,8 +364,8 @@ class HandOut:
         counts = None
         if self._counts:
             counts = self._counts.of(positions)
-        if self.weights is not None:
-            self.weights.left(positions, entries)
+        if self._state.byte_counter is not None:
+            self._state.byte_counter.left(positions, entries)
         run = Deliveries(positions, entries, redelivered, counts or None, masks)
         self.delivered_total += messages
         self.furthest = max(self.furthest, positions[-1])
@@ -382,7 +373,7 @@ class HandOut:
             self.redelivered_total += len(redelivered)
         consumer.took(run, messages, sizes, is_divided=is_divided)
         if not consumer.spec.acks:
-            self._settle(positions, masks if is_divided else None)
+            self.settle(positions, masks if is_divided else None)
         return run
 
     def _seen_before(self, positions: list[Position]) -> set[Position] | None:

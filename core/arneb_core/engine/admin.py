@@ -1,4 +1,4 @@
-"""Surveys: how topics and subscriptions answer an administrator.
+"""Admin: how topics and subscriptions answer an administrator.
 
 The rule: mixins, so that what no message ever passes stands apart from what every one does.
 """
@@ -10,25 +10,18 @@ from typing import TYPE_CHECKING, cast
 import trio
 
 from arneb_core.api.admin import InspectedSubscription, LedgerStatistics
-from arneb_core.api.callbacks import Done
-from arneb_core.api.errors import SubscriptionFenced
 from arneb_core.api.position import Position, before, position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.waiting import durable
 from arneb_core.log.reading import TopicReading
+from arneb_core.subscription.machine import SubscriptionMachine
 
 if TYPE_CHECKING:
-    from arneb_core.cursor.acks import AckState
-    from arneb_core.cursor.cursor import Cursor
     from arneb_core.engine.engine import Engine
     from arneb_core.engine.topic import LogTopic
-    from arneb_core.subscription.acknowledgements import Settlement
-    from arneb_core.subscription.consumer import LogConsumer
-    from arneb_core.subscription.handout import HandOut
-    from arneb_core.subscription.sources.backlog import BacklogReader
 
 
-class TopicSurvey(TopicReading):
+class TopicAdmin(TopicReading):
     """Fills :class:`arneb_core.api.admin.InspectedTopic`."""
 
     engine: "Engine"
@@ -62,45 +55,26 @@ class TopicSurvey(TopicReading):
         return runs[0][1][0] if runs and runs[0][0] == place else None
 
 
-class SubscriptionSurvey:
+class SubscriptionAdmin:
     """Fills :class:`arneb_core.api.admin.InspectedSubscription`."""
 
-    topic: "LogTopic"
-    settlement: "Settlement"
-    cursor: "Cursor"
-    _reader: "BacklogReader"
-    _handout: "HandOut"
-    acks: "AckState"
-
-    @property
-    def active(self) -> "LogConsumer | None":
-        raise NotImplementedError
-
-    @property
-    def consumers(self) -> "Sequence[LogConsumer]":
-        raise NotImplementedError
-
-    @property
-    def is_fenced(self) -> bool:
-        raise NotImplementedError
-
-    def receipt(self, done: Done | None) -> None:
-        raise NotImplementedError
+    topic: "TopicReading"
+    machine: SubscriptionMachine
 
     @property
     def active_name(self) -> str | None:
         """See :attr:`InspectedSubscription.active_name`."""
-        active = self.active
+        active = self.machine.delivery.active
         return None if active is None else active.name
 
     @property
     def mark_delete(self) -> Position:
-        return self.acks.mark_delete
+        return self.machine.state.acks.mark_delete
 
     @property
     def backlog_bytes(self) -> int:
         """See :attr:`InspectedSubscription.backlog_bytes`."""
-        ledgers, after = self.topic.log.ledgers, self.acks.mark_delete
+        ledgers, after = self.topic.log.ledgers, self.mark_delete
         total = 0
         for info in ledgers:
             left = ledgers.count_between(max(before(position(info.id, 0)), after), info.last)
@@ -110,7 +84,7 @@ class SubscriptionSurvey:
 
     def unacknowledged(self, limit: int, after: Position | None = None) -> Sequence[Position]:
         """See :meth:`InspectedSubscription.unacknowledged`."""
-        last, acks = self.topic.last, self.acks
+        last, acks = self.topic.last, self.machine.state.acks
         low = acks.mark_delete if after is None else after
         return [] if last is None else acks.unacknowledged(low, last, limit)
 
@@ -119,7 +93,7 @@ class SubscriptionSurvey:
         """See :attr:`InspectedSubscription.last_unacknowledged`."""
         for info in reversed(list(self.topic.log.ledgers)):
             low = before(position(info.id, 0))
-            left = self.acks.unacknowledged(low, info.last, info.entries)
+            left = self.machine.state.acks.unacknowledged(low, info.last, info.entries)
             if left:
                 return left[-1]
         return None
@@ -127,43 +101,29 @@ class SubscriptionSurvey:
     @property
     def masks(self) -> Mapping[Position, int]:
         """See :attr:`InspectedSubscription.masks`."""
-        return self.acks.masks
+        return self.machine.state.acks.masks
 
     def forget_counts(self) -> None:
         """See :meth:`InspectedSubscription.forget_counts`."""
-        self._handout.forget_counts()
+        self.machine.delivery.forget_counts()
 
     async def overlook(self, other: InspectedSubscription) -> None:
         """See :meth:`InspectedSubscription.overlook`."""
-        ledgers, cursor = self.topic.log.ledgers, self.cursor
+        ledgers, cursor = self.topic.log.ledgers, self.machine.state.cursor
         for info in list(ledgers):
-            low = max(before(position(info.id, 0)), self.acks.mark_delete)
+            low = max(before(position(info.id, 0)), self.mark_delete)
             for first, last in ledgers.runs(low, info.last):
                 left = set(other.unacknowledged(info.entries, before(first)))
                 every = map(Position, range(first, last + 1))
                 cursor.settle([place for place in every if place not in left])
             await trio.lowlevel.checkpoint()
         for place, mask in list(other.masks.items()):
-            if place > self.acks.mark_delete and (size := await self.topic.size_at(place)):
+            if place > self.mark_delete and (size := await self.topic.size_at(place)):
                 cursor.settle_messages(place, (1 << size) - 1 & ~mask, size)
-        self._reader.let_go()
-        self.receipt(None)
+        self.machine.state.reader.let_go()
+        self.machine.state.cursor_changed()
 
     async def skip_through(self, place: Position) -> None:
         """See :meth:`InspectedSubscription.skip_through`."""
-        if self.is_fenced:
-            raise SubscriptionFenced(f"{self!r} is being reset or removed")
-        for consumer in self.consumers:
-            out = [each for each in (*consumer.whole, *consumer.masks) if each <= place]
-            consumer.acknowledge(out)
-        self.settlement.acknowledge_until(place)
-        await durable(self.receipt)
-
-    def let_fall(self, taken: int, entries_max: int) -> int:
-        """So many entries were handed out; if they were not as many as may be at once, nobody
-        could take what is left, and it is gone."""
-        last = self.topic.last
-        if taken < entries_max and last is not None and last > self.acks.mark_delete:
-            self.settlement.acknowledge_until(last)
-            self.receipt(None)
-        return taken
+        self.machine.skip_through(place)
+        await durable(self.machine.state.cursor_changed)

@@ -1,0 +1,188 @@
+"""In flight: what one consumer of a subscription has and has not answered.
+
+The rule: whatever leaves this state (answered, given back, answered by somebody else) is counted
+back into the windows exactly once. Whose it is, and what becomes of it, others know.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.position import Position
+from arneb_core.api.windows import UnackedWindow, consumer_window
+from arneb_core.cursor.acks import AckState
+from arneb_core.dispatch import Receiver
+
+
+class Watching(Protocol):
+    """Keeps count of what is in flight where."""
+
+    def left(self, positions: Iterable[Position]) -> None:
+        """These, if they were in flight, are so no more."""
+        ...
+
+
+class InFlight:
+    """What is in flight at one consumer, and how much more it may get."""
+
+    def __init__(self, spec: ConsumerSpec, shared: UnackedWindow | None = None) -> None:
+        """``shared``: what all consumers of the subscription together may leave unanswered."""
+        self.name = spec.name
+        self.spec = spec
+        unacked = () if shared is None else (shared,)
+        self._unacked = consumer_window(spec.unacked_max) if spec.unacked_max else None
+        if self._unacked is not None:
+            unacked = (self._unacked, *unacked)
+        self.receiver = Receiver(spec, unacked)
+        self._windows = (*spec.windows, *unacked)
+        self.keys: Watching | None = None
+        """Who must know what is no longer in flight here, if anybody must."""
+        self.attached = True
+        self.whole: set[Position] = set()
+        """Entries in flight here that were delivered whole."""
+        self.sizes: dict[Position, int] = {}
+        """Messages delivered, for those of ``whole`` where that is not one."""
+        self.masks: dict[Position, int] = {}
+        """Divided batches: bit *i* set = message *i* is in flight here."""
+        for window in self._windows:
+            window.sharers[self] = None
+
+    def __repr__(self) -> str:
+        state = f"{self.in_flight} in flight" if self.attached else "detached"
+        return f"<InFlight at {self.name}, {state}>"
+
+    def wake(self) -> None:
+        """A window that was full has room again."""
+
+    @property
+    def is_shut_off(self) -> bool:
+        """It has as many messages unanswered as it may, or had them and has answered too few."""
+        return self._unacked is not None and self._unacked.is_shut
+
+    @property
+    def in_flight(self) -> int:
+        """Messages delivered here and neither acknowledged nor released."""
+        batches = sum(self.sizes.values()) - len(self.sizes)
+        return len(self.whole) + batches + sum(map(int.bit_count, self.masks.values()))
+
+    @property
+    def entries_in_flight(self) -> int:
+        """Entries of which something is in flight here."""
+        return len(self.whole) + len(self.masks)
+
+    @property
+    def places(self) -> set[Position]:
+        """Entries of which something is in flight here."""
+        return {*self.whole, *self.masks}
+
+    def took(
+        self, run: Deliveries, messages: int, sizes: Sequence[int] | None, *, is_divided: bool
+    ) -> None:
+        """``run`` is on its way here; windows and permits are counted already."""
+        if not self.spec.acks:
+            self.freed(messages)
+        elif is_divided and run.masks is not None:
+            for place, mask in run.masks.items():
+                self.masks[place] = self.masks.get(place, 0) | mask
+        else:
+            self.whole.update(run.positions)
+            if sizes is not None:
+                held = zip(run.positions, sizes, strict=True)
+                self.sizes.update((place, size) for place, size in held if size != 1)
+
+    def discard(self, positions: Sequence[Position]) -> None:
+        """Somebody else acknowledged these for us (a consumer that came back as another)."""
+        self.remove([each for each in positions if each in self.whole])
+        for place in [each for each in positions if each in self.masks]:
+            self.remove_messages(place, self.masks[place])
+
+    def remove(self, positions: Sequence[Position]) -> int:
+        """Out of ``whole``; how many entries of it that were."""
+        whole = self.whole
+        before = len(whole)
+        whole.difference_update(positions)
+        messages = taken = before - len(whole)
+        if self.sizes and taken:
+            for place in positions:
+                size = self.sizes.pop(place, None)
+                if size is not None:
+                    messages += size - 1
+        if messages:
+            self.freed(messages)
+        if taken and self.keys is not None:
+            self.keys.left(positions)
+        return taken
+
+    def remove_messages(self, place: Position, mask: int) -> int:
+        """Out of ``masks``; the messages that were in flight here."""
+        held = self.masks[place]
+        taken = held & mask
+        if taken == held:
+            del self.masks[place]
+            if self.keys is not None:
+                self.keys.left([place])
+        else:
+            self.masks[place] = held & ~taken
+        self.freed(taken.bit_count())
+        return taken
+
+    def shrink(self, place: Position, mask: int, acks: AckState) -> int | None:
+        """Some messages of a whole batch in flight here are done; the batch's size if known."""
+        held = self.sizes.get(place, 1)
+        unacked = acks.unacked_mask(place)
+        size = None
+        if unacked is None:  # nothing of it was acknowledged before: it was delivered full
+            size = held
+            unacked = (1 << held) - 1
+        left = (unacked & ~mask).bit_count()
+        if left:
+            self.sizes[place] = left
+            self.freed(held - left)
+        else:
+            self.remove([place])
+        return size
+
+    def restored(self, held: "Held") -> None:
+        """``held`` is in flight here again: what was to end it failed."""
+        self.whole.update(held.whole)
+        self.sizes.update((place, size) for place, size in held.whole.items() if size != 1)
+        for place, mask in held.masks.items():
+            self.masks[place] = self.masks.get(place, 0) | mask
+        for window in self.receiver.windows:
+            window.in_flight += held.messages
+
+    def freed(self, messages: int) -> None:
+        """``messages`` are no longer in flight here. Who shares a window that was full may go
+        on, on whatever subscription that is; this one last, so that none is left behind."""
+        full = [each for each in self.receiver.windows if 0 < each.limit <= each.in_flight]
+        self.receiver.freed(messages)
+        for window in full:
+            sharers = window.sharers
+            if len(sharers) > 1:
+                if self in sharers:
+                    del sharers[self]
+                    sharers[self] = None
+                for other in sharers:
+                    other.wake()
+
+    def leave_windows(self) -> None:
+        """It takes part in no window any more."""
+        for window in self._windows:
+            window.sharers.pop(self, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Entries in flight at one consumer, as they were when a unit took them."""
+
+    whole: dict[Position, int]
+    """With the messages that were delivered."""
+    masks: dict[Position, int]
+    """Of divided batches: the messages."""
+
+    @property
+    def messages(self) -> int:
+        """Messages in flight."""
+        return sum(self.whole.values()) + sum(map(int.bit_count, self.masks.values()))

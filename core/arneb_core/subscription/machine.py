@@ -1,0 +1,335 @@
+"""A subscription as a machine: it is told what happened, and says what is to be done.
+
+The rule: every entry behind the mark-delete position is in exactly one of four places:
+acknowledged, in flight, ready again, or not yet read. The machine knows no topic, no engine and no
+store, never waits and does nothing itself: what happened are calls (:mod:`.inputs` has them as
+values), and what is to be done goes into its outbox (:mod:`.effects`).
+"""
+
+from typing import Protocol, cast
+
+from arneb_core.api.callbacks import call
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.errors import SubscriptionFenced
+from arneb_core.api.limits import Limits
+from arneb_core.api.position import BEFORE_ALL, Position, before, render
+from arneb_core.api.statistics import SubscriptionStatistics
+from arneb_core.api.windows import UnackedWindow, subscription_window
+from arneb_core.delayed.index import DelayedIndex
+from arneb_core.dispatch import KeySharedDispatcher, dispatcher_for
+from arneb_core.subscription.acknowledgements import Acknowledgements
+from arneb_core.subscription.byte_counter import ByteCounter
+from arneb_core.subscription.consumer import Answering, AttachedConsumer
+from arneb_core.subscription.counters import Counters
+from arneb_core.subscription.dead_lettering import DeadLettering
+from arneb_core.subscription.delivery import Delivery
+from arneb_core.subscription.dispatch_loop import DispatchLoop
+from arneb_core.subscription.effects import Depart, Found, NoConsumers
+from arneb_core.subscription.held_back import HeldBack
+from arneb_core.subscription.membership import check_type, tell_active
+from arneb_core.subscription.nothing_held import NOTHING_HELD
+from arneb_core.subscription.pulls import Pulls, Unanswered
+from arneb_core.subscription.ready import Ready
+from arneb_core.subscription.returns import Returns
+from arneb_core.subscription.state import HOLDER, SubscriptionState
+
+
+class MakeConsumer(Protocol):
+    """Makes a consumer of whoever runs the machine."""
+
+    def __call__(
+        self, answering: Answering, spec: ConsumerSpec, shared: UnackedWindow | None = None
+    ) -> AttachedConsumer: ...
+
+
+class SubscriptionMachine:
+    """One subscription."""
+
+    def __init__(
+        self,
+        state: SubscriptionState,
+        *,
+        suspect_until: Position = BEFORE_ALL,
+        make_consumer: MakeConsumer = AttachedConsumer,
+    ) -> None:
+        """``suspect_until``: up to here somebody may have seen entries, in an earlier process."""
+        self.state = state
+        self._outbox = state.outbox
+        self.ready = ready = Ready(state)
+        self.delivery = delivery = Delivery(state, suspect_until)
+        self.acknowledgements = Acknowledgements(state, ready, delivery)
+        delivery.settle = self.acknowledgements.settle_delivered
+        self.counters = Counters(state, ready, delivery)
+        self.dead_lettering = DeadLettering(
+            state,
+            ready,
+            self.acknowledgements,
+            self.counters,
+            lambda: make_consumer(self.answering, HOLDER),
+        )
+        self.returns = Returns(state, ready, delivery, self.acknowledgements, self.dead_lettering)
+        self.loop = DispatchLoop(state, ready, delivery, self.acknowledgements, self.dead_lettering)
+        self._pulls = Pulls(state, ready, delivery, self.dead_lettering)
+        self.answering = Answering(
+            state, self, self.acknowledgements, self.returns, self.dead_lettering
+        )
+        state.holder = make_consumer(self.answering, HOLDER)
+        self._unacked: UnackedWindow | None = None
+        """What all consumers together may have unanswered."""
+
+    def __repr__(self) -> str:
+        state, acks = self.state, self.state.acks
+        kind = state.type.value if state.type else "unused"
+        place = f"at {render(acks.mark_delete)}, {acks.holes} holes"
+        return f"<Subscription {state.label} {place}, {kind}>"
+
+    @property
+    def attached(self) -> list[AttachedConsumer]:
+        """Those who are there, in the order of their coming."""
+        # Only attach() puts somebody there.
+        return cast(list[AttachedConsumer], list(self.state.consumers.values()))
+
+    @property
+    def keys(self) -> KeySharedDispatcher | None:
+        """Who decides by key, on a Key_Shared subscription."""
+        keyed = self.loop.keyed
+        return None if keyed is None else keyed.dispatcher
+
+    # Consumers
+
+    def attach(self, spec: ConsumerSpec, make: MakeConsumer = AttachedConsumer) -> AttachedConsumer:
+        """A consumer comes. Raises the reason why it cannot."""
+        state, delivery = self.state, self.delivery
+        if state.is_fenced:
+            raise SubscriptionFenced(f"{self!r} is being reset or removed")
+        check_type(state, self.ready, spec)
+        if not state.consumers:
+            self._begin(spec)
+        consumer = make(self.answering, spec, self._unacked)
+        consumer.keys = self.loop.watching
+        active = delivery.active
+        delivery.add(consumer)
+        tell_active(state, delivery, self.returns, active, consumer)
+        state.wake()
+        self._outbox.flush()
+        return consumer
+
+    def _begin(self, spec: ConsumerSpec) -> None:
+        """The first consumer is about to come, and sets the type."""
+        self.state.type = spec.type
+        self.ready.held_back.begin(spec)
+        most = spec.subscription_unacked_max
+        self._unacked = subscription_window(most) if most else None
+        dispatcher = dispatcher_for(spec, self.state.topic)
+        self.delivery.begin(dispatcher)
+        self.loop.begin(spec, dispatcher)
+
+    def detached(self, consumer: AttachedConsumer) -> None:
+        """``consumer`` left; what it held is back already."""
+        state, delivery = self.state, self.delivery
+        active = delivery.active
+        delivery.remove(consumer)
+        tell_active(state, delivery, self.returns, active, None)
+        if not state.consumers:
+            state.type = None
+            self.loop.end()
+            self.ready.let_go()
+            self._outbox.put(NoConsumers())
+        state.wake()
+        self._outbox.flush()
+
+    def retired(self, consumer: AttachedConsumer) -> None:
+        """``consumer`` gets nothing any more, but keeps what it has."""
+        active = self.delivery.active
+        self.delivery.retire(consumer)
+        tell_active(self.state, self.delivery, self.returns, active, None)
+        self.state.wake()
+        self._outbox.flush()
+
+    def put_out(self, reason: str) -> None:
+        """Detach all consumers and tell them why."""
+        for consumer in self.attached:
+            consumer.put_out(reason)
+
+    def pull(self, consumer: AttachedConsumer) -> Deliveries | Unanswered:
+        """One message for ``consumer``, outside permits."""
+        try:
+            return self._pulls.pull(consumer)
+        finally:
+            self._outbox.flush()
+
+    # What happens to the log
+
+    def appended(self, first: Position, entries: list[bytes]) -> None:
+        """A run was appended."""
+        if counter := self.state.byte_counter:
+            counter.came(first, entries)
+        self.state.wake()
+
+    def log_trimmed(self) -> None:
+        """Ledgers were dropped from the front of the log."""
+        ledgers = self.state.log.ledgers
+        floor = before(ledgers.first or ledgers.next_append)
+        self.delivery.settled_through(floor)
+        self.state.acks.log_trimmed()
+        self.ready.answered_through(floor)
+        self.state.wake()  # a read that was under way may not be answered any more
+
+    def read_done(self, number: int, found: Found) -> None:
+        """The answer to a read."""
+        self._outbox.read_done(number, found)
+
+    # Turns
+
+    def turn(self) -> int:
+        """Hand out what can be handed out now; see :meth:`.DispatchLoop.turn`."""
+        return self.loop.turn()
+
+    def tick(self) -> None:
+        """The time has come that was asked for."""
+        self.state.wake()
+
+    def go_on(self) -> None:
+        """Others had their turn while something was looked through."""
+        self.ready.held_back.go_on()
+
+    def retry(self) -> None:
+        """Try once more to read what could not be read, or what failed."""
+        self.state.rested()
+        self.ready.retry()
+        self.dead_lettering.retry()
+        self.state.wake()
+
+    def not_taken(self, depart: Depart) -> None:
+        """Whoever gets the dead letters could not take these."""
+        self.dead_lettering.not_taken(depart)
+
+    def start_over(self) -> None:
+        """A turn failed half-way, and nobody can say any more where what it had in hand is.
+
+        So nothing that is in memory is believed but what is acknowledged, and what is with whoever
+        gets the dead letters. Consumers are put out; everything else is read again and given out
+        as what may have been seen. Nothing is skipped, and nothing that was acknowledged comes
+        back. No turn comes before :meth:`retry`.
+        """
+        state, acks, reader = self.state, self.state.acks, self.state.reader
+        state.rest()
+        self._outbox.drop_calls()
+        for consumer in self.attached:
+            call(consumer.put_out, "failed")
+        handed = self.dead_lettering.start_over()
+        for place in [each for each in state.divided if each not in handed]:
+            self.delivery.undivide(place, -1)
+        self.ready.start_over()
+        through, skip = reader.after, reader.skip or ()
+        lost: list[Position] = []
+        if through > acks.mark_delete:
+            unacked = acks.unacknowledged(acks.mark_delete, through, acks.backlog)
+            lost = [each for each in unacked if each not in handed and each not in skip]
+        self.returns.returned(lost, count=False)
+        if state.byte_counter is not None:
+            state.byte_counter.lose_count()
+
+    # What holds
+
+    def limit(self, limits: Limits, *, has_target: bool) -> None:
+        """From now on ``limits`` hold, and what departs is dead-lettered or just goes."""
+        state = self.state
+        self.dead_lettering.limit(limits, has_target=has_target)
+        state.byte_counter = None
+        if limits.size_of is not None or limits.ready_bytes_max is not None:
+            state.byte_counter = ByteCounter(
+                state.log,
+                state.acks,
+                state.fetch(),
+                limits.size_of or len,
+                state.places_in_flight,
+            )
+            state.byte_counter.count_on()
+        state.wake()
+
+    def prioritise(self, highest: int) -> None:
+        """From now on a higher priority, up to ``highest``, goes first."""
+        if highest and not self.ready.is_prioritised:
+            if self.loop.keyed is not None:
+                self.put_out("removed")  # keys and priorities do not go together
+            self.ready.prioritise(highest)
+            self.state.wake()
+
+    def hold_back(self, index: DelayedIndex) -> None:
+        """Hold back from now on what is not due by ``index``."""
+        if self.ready.held_back is NOTHING_HELD:
+            self.ready.held_back = HeldBack(self.state, self.delivery, index)
+
+    # Moving
+
+    def purge(self) -> int:
+        """Acknowledge everything that is ready; how many messages that is."""
+        state, delivery = self.state, self.delivery
+        purged = self.ready_messages
+        out = state.places_in_flight()
+        state.cursor.settle_all_but(out, state.divided, state.sizes)
+        delivery.settled_all_but(out)
+        self.ready.clear(max(state.reader.after, state.log.ledgers.last or BEFORE_ALL))
+        state.wake()
+        return purged
+
+    def seek_begins(self) -> None:
+        """Nobody attaches until :meth:`seek_ends`."""
+        if self.state.is_fenced:
+            raise SubscriptionFenced(f"{self!r} is being reset or removed already")
+        self.state.is_seeking = True
+
+    def seek(self, place: Position, mask: int | None) -> None:
+        """Make ``place`` the next entry; ``mask``: its messages still unacknowledged."""
+        self.put_out("seek")
+        self.state.era += 1
+        self.state.cursor.reset(place, mask)
+        self.delivery.forget()
+        self.dead_lettering.forget()
+        self.ready.reset()
+
+    def seek_ends(self) -> None:
+        """Consumers may come again."""
+        self.state.is_seeking = False
+
+    def skip_through(self, place: Position) -> None:
+        """Acknowledge everything up to ``place``, in flight or not."""
+        if self.state.is_fenced:
+            raise SubscriptionFenced(f"{self!r} is being reset or removed")
+        for consumer in self.attached:
+            consumer.acknowledge([each for each in consumer.places if each <= place])
+        self.acknowledgements.acknowledge_until(place)
+
+    def fence(self) -> None:
+        """The subscription is being removed."""
+        self.state.is_leaving = True
+        self.put_out("removed")
+
+    def unfence(self) -> None:
+        """It was not removed after all."""
+        self.state.is_leaving = False
+        self.state.cursor_forgotten()
+
+    def removed(self) -> None:
+        """It is gone."""
+        self.state.gone = True
+
+    # Telling
+
+    @property
+    def furthest(self) -> Position:
+        """Nothing behind this was handed out."""
+        if self.ready.is_prioritised:
+            return self.delivery.furthest  # the reader goes ahead to find what is urgent
+        return max(self.state.reader.after, self.delivery.furthest)
+
+    @property
+    def ready_messages(self) -> int:
+        """Messages neither acknowledged nor in flight."""
+        return self.dead_lettering.staying(self.counters.ready_messages)
+
+    def statistics(self) -> SubscriptionStatistics:
+        """The subscription at this instant."""
+        return self.counters.statistics(self.state.name)

@@ -1,0 +1,83 @@
+"""Pulls: single messages for those who ask for one, outside permits.
+
+The rule: the answer "nothing is ready" is given only when that is known; until then a pull is told
+to ask again, and it has taken nothing.
+"""
+
+from enum import Enum
+
+from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.position import Position
+from arneb_core.subscription.dead_lettering import DeadLettering
+from arneb_core.subscription.delivery import Delivery
+from arneb_core.subscription.in_flight import InFlight
+from arneb_core.subscription.ready import Ready, Source
+from arneb_core.subscription.state import SubscriptionState
+
+
+class Unanswered(Enum):
+    """Why a pull brought no message."""
+
+    EMPTY = "nothing is ready"
+    AGAIN = "more is being looked through: ask when others had their turn"
+    LATER = "something is under way: ask behind the subscription's next turn"
+
+
+class Pulls:
+    """Answers the pulls of one subscription."""
+
+    def __init__(
+        self,
+        state: SubscriptionState,
+        ready: Ready,
+        delivery: Delivery,
+        dead_lettering: DeadLettering,
+    ) -> None:
+        self._state = state
+        self._ready = ready
+        self._delivery = delivery
+        self._dead_lettering = dead_lettering
+
+    def __repr__(self) -> str:
+        return f"<Pulls from {self._ready!r}>"
+
+    def pull(self, consumer: InFlight) -> Deliveries | Unanswered:
+        """One message for ``consumer``. Raises :class:`.StoreFailed` when the next cannot be
+        read."""
+        dead_lettering = self._dead_lettering
+        while consumer.attached and not self._state.is_fenced:
+            source = self._ready.first()
+            at_hand = source.peek()
+            if at_hand is not None:
+                if dead_lettering.must_go(at_hand[1]):
+                    if not dead_lettering.let_go():
+                        return Unanswered.LATER  # the target has its hands full
+                    continue
+                run = self._take(consumer, source, *at_hand)
+                if run is not None:
+                    if self._state.is_expiring and not self._delivery.has_room:
+                        # Who pulls is told what is left, and what has expired is not.
+                        dead_lettering.let_go()
+                    return run
+            elif not source:
+                continue  # the log had none of them any more
+            elif source.is_sorting:
+                return Unanswered.AGAIN
+            elif source.fetch.failure is not None:
+                raise source.fetch.failure
+            elif source.fetch.is_under_way:
+                return Unanswered.LATER
+            else:
+                break
+        return Unanswered.EMPTY
+
+    def _take(
+        self, consumer: InFlight, source: Source, positions: list[Position], entries: list[bytes]
+    ) -> Deliveries | None:
+        place, entry = positions[0], entries[0]
+        run = self._delivery.pull(consumer, place, entry)
+        if self._delivery.is_done_with(place, entry):
+            source.take([place])
+        if self._state.ahead.is_spent:
+            self._state.reader.let_go()
+        return run

@@ -1,0 +1,152 @@
+"""Returns: entries that come back unanswered, or whose acknowledgement did not hold.
+
+The rule: what comes back is ready again in its old place, unless it came back once too often and
+departs; and a unit that fails leaves everything as if it had never been.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from arneb_core.api.limits import Departure
+from arneb_core.api.position import Position
+from arneb_core.subscription.acknowledgements import Acknowledgements
+from arneb_core.subscription.dead_lettering import DeadLettering
+from arneb_core.subscription.delivery import Delivery, Past
+from arneb_core.subscription.in_flight import Held, InFlight
+from arneb_core.subscription.ready import Ready
+from arneb_core.subscription.state import SubscriptionState
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a unit acknowledged, with all that is needed to undo it."""
+
+    era: int
+    positions: list[Position]
+    held: Held
+    parts: Mapping[Position, int]
+    """Divided batches: the messages that the unit acknowledged."""
+    masks: Mapping[Position, int]
+    """Of the other half-acknowledged batches: the messages that were unacknowledged."""
+    sizes: Mapping[Position, int]
+    """Of the divided batches."""
+    past: Past
+
+
+class Returns:
+    """Takes what comes back to one subscription."""
+
+    def __init__(
+        self,
+        state: SubscriptionState,
+        ready: Ready,
+        delivery: Delivery,
+        acknowledgements: Acknowledgements,
+        dead_lettering: DeadLettering,
+    ) -> None:
+        self._state = state
+        self._ready = ready
+        self._delivery = delivery
+        self._acknowledgements = acknowledgements
+        self._dead_lettering = dead_lettering
+
+    def __repr__(self) -> str:
+        return f"<Returns to {self._ready!r}>"
+
+    def release(
+        self,
+        holder: InFlight,
+        positions: Sequence[Position],
+        *,
+        count: bool,
+        masks: Mapping[Position, int] | None = None,
+    ) -> None:
+        """Take entries (with ``masks`` messages of divided batches) back from ``holder``."""
+        # What comes back finds its own queue first, before others that share a full window.
+        self._state.wake()
+        back: list[Position] = []
+        whole: list[Position] = []
+        for place in positions:
+            if place in holder.masks:
+                held = holder.masks[place]
+                wanted = held if masks is None else held & masks.get(place, held)
+                if holder.remove_messages(place, wanted):
+                    if count and self._exceeds_limit(place, wanted):
+                        continue
+                    self._delivery.undivide(place, wanted)
+                    back.append(place)
+            elif place in holder.whole:
+                whole.append(place)
+        holder.remove(whole)
+        self.returned(back + whole, count=count)
+
+    def returned(self, positions: Sequence[Position], *, count: bool) -> None:
+        """Entries came back from a consumer: they are due again, in their places."""
+        if positions:
+            waiting = self._state.acks.only_unacked(positions)
+            self._delivery.returned(waiting, count=count)
+            if count:
+                waiting = self._within_limit(waiting)
+            if self._state.byte_counter is not None:
+                self._state.byte_counter.returned(waiting)
+            self._dead_lettering.returned()
+            self._ready.returned(waiting)
+        self._state.wake()
+
+    def _within_limit(self, positions: list[Position]) -> list[Position]:
+        """Those that may be delivered once more; the others depart."""
+        limit = self._state.limits.delivery_limit
+        if limit is None:
+            return positions
+        over = [each for each in positions if self._delivery.redelivery_count(each) > limit]
+        if over:
+            self._dead_lettering.reject(Departure.DELIVERY_LIMIT, over)
+            gone = set(over)
+            positions = [each for each in positions if each not in gone]
+        return positions
+
+    def _exceeds_limit(self, place: Position, mask: int) -> bool:
+        """Messages of a divided batch come back once too often, and depart."""
+        limit = self._state.limits.delivery_limit
+        if limit is None or self._delivery.redelivery_count(place) < limit:
+            return False
+        self._dead_lettering.reject_messages(Departure.DELIVERY_LIMIT, place, mask)
+        return True
+
+    # Units
+
+    def about_to_take(self, positions: list[Position], held: Held) -> Taken:
+        """A unit is about to acknowledge ``positions``, none of which is, for a consumer that
+        has ``held`` of them in flight."""
+        state, unacked = self._state, self._acknowledgements.unacked
+        parts: dict[Position, int] = {}
+        sizes: dict[Position, int] = {}
+        for place in positions:
+            if place in state.divided:
+                sizes[place] = state.sizes[place]
+                unheld = unacked(place, sizes[place]) & ~state.divided[place]
+                parts[place] = held.masks.get(place, unheld)
+        masks = state.acks.masks_of([place for place in positions if place not in parts])
+        past = self._delivery.past(positions)
+        return Taken(state.era, positions, held, parts, masks, sizes, past)
+
+    def untake(self, taken: Taken, held: Held) -> None:
+        """The unit failed: nothing of it is acknowledged any more, and ``held`` is in flight
+        again; the rest is ready."""
+        masks = dict(taken.masks)
+        for place, part in taken.parts.items():
+            is_whole = self._state.acks.is_acknowledged(place)
+            left = 0 if is_whole else self._acknowledgements.unacked(place, taken.sizes[place])
+            masks[place] = left | part
+        self._state.cursor.restore(taken.positions, masks)
+        self._delivery.remember(taken.past)
+        for place, mask in held.masks.items():
+            self._delivery.divide(place, mask, taken.sizes[place])
+        ready = [
+            place
+            for place in taken.positions
+            if place not in held.whole and place not in held.masks
+        ]
+        if ready:
+            self._state.reader.reread(ready)
+            self.returned(ready, count=False)

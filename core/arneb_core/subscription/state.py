@@ -1,0 +1,173 @@
+"""A subscription's state that all of its parts look at: who is there, what time it is, what holds.
+
+The rule: values and what stands below a subscription (a log, a cursor, the outbox), and nothing
+that decides. Parts share this instead of knowing one another, or the subscription.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from arneb_core.api.callbacks import Done
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.limits import Limits
+from arneb_core.api.position import Position
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.cursor.cursor import Cursor
+from arneb_core.dispatch import Receiver
+from arneb_core.log.log import Log
+from arneb_core.subscription.byte_counter import ByteCounter
+from arneb_core.subscription.effects import CURSOR_CHANGED, HAS_WORK, Outbox, TryAgain, WriteCursor
+from arneb_core.subscription.in_flight import InFlight
+from arneb_core.subscription.sources.backlog import AheadBudget, BacklogReader
+from arneb_core.subscription.sources.fetch import Fetch
+from arneb_core.subscription.sources.priorities import PrioritySource
+from arneb_core.subscription.sources.replay import ReplaySet
+
+NO_LIMITS: Final = Limits()
+
+HOLDER: Final = ConsumerSpec(name="dead letters")
+
+logger = logging.getLogger(__name__)
+
+
+class SubscriptionState:
+    """What the parts of one subscription share."""
+
+    def __init__(
+        self,
+        topic: str,
+        name: str,
+        log: Log,
+        cursor: Cursor,
+        outbox: Outbox,
+        now_ms: Callable[[], int],
+        ahead: AheadBudget,
+        *,
+        durable: bool,
+    ) -> None:
+        self.topic, self.name = topic, name
+        self.label = f"{topic}/{name}"
+        """What people call it."""
+        self.log = log
+        self.cursor = cursor
+        self.acks = cursor.acks
+        self.outbox = outbox
+        self.ahead = ahead
+        self.durable = durable
+        """Its cursor outlives the process."""
+        self.now_ms = now_ms
+        self.type: SubscriptionType | None = None
+        self.limits = NO_LIMITS
+        self.consumers: dict[Receiver, InFlight] = {}
+        self.holder = InFlight(HOLDER)
+        """What departs is in flight here until it has found its place."""
+        self.divided: dict[Position, int] = {}
+        """Batches that went out message by message: the messages in flight anywhere."""
+        self.sizes: dict[Position, int] = {}
+        """How many messages each of :attr:`divided` holds."""
+        self.byte_counter: ByteCounter | None = None
+        """For those who have to know how many bytes are ready."""
+        self.replay: ReplaySet | PrioritySource = self.replays()
+        self.reader = BacklogReader(log, self.acks, self.acks.mark_delete, self.fetch(), ahead)
+        self.era = 0
+        """Counts seeks: an answer from before the last one is about another reading."""
+        self.is_departing = False
+        """Something is being read for whoever gets the dead letters."""
+        self.is_resting = False
+        """A turn of it failed: it gets none until it is tried again."""
+        self.is_seeking = False
+        self.is_leaving = False
+        self.gone = False
+        """It was removed: nothing of it is to be written or dispatched any more."""
+        self._turn_wanted = False
+        """The engine was told that there is work, and the turn has not come."""
+        self._cursor_told = False
+        """The engine was told that the cursor changed, and has not taken the changes."""
+        self._unreadable_at: Position | None = None
+
+    def __repr__(self) -> str:
+        kind = self.type.value if self.type else "unused"
+        return f"<SubscriptionState of {self.label}, {kind}, {len(self.consumers)} consumers>"
+
+    @property
+    def is_fenced(self) -> bool:
+        """It is being reset or removed, or is gone."""
+        return self.is_seeking or self.is_leaving or self.gone
+
+    @property
+    def is_expiring(self) -> bool:
+        """Something here may expire."""
+        return self.log.has_expiring or self.limits.message_ttl_ms is not None
+
+    @property
+    def may_depart(self) -> bool:
+        """Something may have to depart though nobody consumes."""
+        return self.limits is not NO_LIMITS or self.is_departing
+
+    def places_in_flight(self) -> list[Position]:
+        """Entries of which something is in flight, in no order."""
+        holders = [*self.consumers.values(), self.holder]
+        out = [place for holder in holders for place in holder.whole]
+        return [*out, *self.divided]
+
+    # What is said to the engine
+
+    def wake(self) -> None:
+        """There may be something to dispatch."""
+        if self._turn_wanted or self.is_resting:
+            return
+        if self.consumers or self.may_depart or self.log.has_expiring:
+            self._turn_wanted = True
+            self.outbox.put(HAS_WORK)
+
+    def turn_begins(self) -> None:
+        """The turn that was wanted is here."""
+        self._turn_wanted = False
+
+    def rest(self) -> None:
+        """No turn before it is tried again."""
+        self.is_resting = True
+
+    def rested(self) -> None:
+        """It may have turns again."""
+        self.is_resting = self._turn_wanted = False
+
+    def cursor_changed(self, done: Done | None = None) -> None:
+        """The cursor may have changed; ``done`` is told when that is on disk."""
+        if done is not None:
+            self.outbox.put(WriteCursor(done))
+        elif not self._cursor_told:
+            self._cursor_told = self.durable  # of others the log is looked at again each time
+            self.outbox.put(CURSOR_CHANGED)
+
+    def cursor_taken(self) -> None:
+        """The changes are on their way to disk; others have to be told."""
+        self._cursor_told = False
+
+    def cursor_kept(self) -> None:
+        """They did not get there, and are known."""
+        self._cursor_told = True
+
+    def cursor_forgotten(self) -> None:
+        """The engine was told, and may have thought that nothing was to be written any more."""
+        if self._cursor_told:
+            self._cursor_told = False
+            self.cursor_changed()
+
+    # What reads
+
+    def fetch(self) -> Fetch:
+        """A fetch of this subscription's log."""
+        return Fetch(self.log, self.outbox.read, self.wake, self.read_failed)
+
+    def replays(self) -> ReplaySet:
+        """A replay set over this subscription's log."""
+        return ReplaySet(self.log, self.fetch())
+
+    def read_failed(self, fetch: Fetch) -> None:
+        """A read failed: stay where we are, say so once, and have it tried again later."""
+        if fetch.failed_at != self._unreadable_at:
+            self._unreadable_at = fetch.failed_at
+            logger.error("%s is paused and will be retried: %s", self.label, fetch.failure)
+        self.outbox.put(TryAgain(is_read=True))
