@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from arneb.http.limits import HttpLimits
 from arneb.log_lines import LogFormat, LogLevel
 from arneb.settings import ConfigInvalid, Reader, read_settings
+from arneb.tls import NO_FILE, TlsConfig, read_tls
 from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks
 from arneb_amqp.config import AmqpConfig
 from arneb_core.api.settings import (
@@ -25,7 +26,7 @@ from arneb_core.api.settings import (
     TrackerKind,
 )
 from arneb_core.api.statistics import READER_LIMIT_S
-from arneb_pulsar.config import NO_FILE, PulsarConfig, TlsConfig
+from arneb_pulsar.config import PulsarConfig
 
 __all__ = ["Address", "Config", "ConfigInvalid", "Listen", "load_config", "parse_listen"]
 
@@ -265,7 +266,7 @@ def _check_files(config: Config) -> None:
     wanted = {where: tls for where, tls in tables.items() if tls.listen is not None}
     if not wanted and not config.pulsar.authentication.methods:
         return
-    from arneb_pulsar.authentication.files import read_proofs, read_tls
+    from arneb_pulsar.authentication.files import read_proofs
 
     where = "pulsar.authentication"
     try:

@@ -173,8 +173,8 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     listeners: list[trio.abc.Listener[Any]] = [*by_door.get("amqp", ())]
     if secured := by_door.get("amqp-tls"):
         from arneb.handshakes import Handshakes
+        from arneb.tls import read_tls
         from arneb_amqp.server.tls import SecuredListener
-        from arneb_pulsar.authentication.files import read_tls
 
         handshakes = Handshakes(read_tls(shared.config.amqp.tls))
         listeners += [SecuredListener(each, handshakes.secure) for each in secured]
@@ -204,7 +204,7 @@ async def _serve_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) ->
 
 async def _serve_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
     from arneb.handshakes import Handshakes
-    from arneb_pulsar.authentication.files import read_tls
+    from arneb.tls import read_tls
 
     listeners = shared.listeners.by_door["pulsar-tls"]
     urls, (address, *_) = shared.pulsar.context.urls, shared.listeners.addresses("pulsar-tls")

@@ -56,28 +56,6 @@ class AuthenticationConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class TlsConfig:
-    """A TLS listener's files, in PEM."""
-
-    certificate: Path = NO_FILE
-    """The file with the certificate and the chain behind it."""
-
-    key: Path = NO_FILE
-    """The file with the private key, if that is not in the certificate's file."""
-
-    client_ca: Path = NO_FILE
-    """The file with the authorities that sign clients' certificates. If it is set, clients are
-    asked for theirs."""
-
-    require_client_certificate: bool = False
-    """Refuse clients without a certificate; needs ``client_ca``."""
-
-    def __post_init__(self) -> None:
-        if self.require_client_certificate and self.client_ca == NO_FILE:
-            raise ValueError("expected client_ca beside require_client_certificate")
-
-
-@dataclass(frozen=True, slots=True)
 class PulsarConfig:
     """Each field is a key of the configuration table.
 

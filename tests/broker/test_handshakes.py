@@ -14,8 +14,7 @@ import trio
 from conformance.brokers.certificates import make_certificate
 
 from arneb.handshakes import THREADS, Handshakes
-from arneb_pulsar.authentication.files import read_tls
-from arneb_pulsar.config import TlsConfig
+from arneb.tls import TlsConfig, read_tls
 
 pytestmark = pytest.mark.real_time
 

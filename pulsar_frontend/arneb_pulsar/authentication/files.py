@@ -3,7 +3,6 @@
 The rule: read and checked once; what is wrong is a :class:`ValueError` that names the setting.
 """
 
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TypeVar
 
 from arneb_pulsar.authentication.passwords import Passwords
 from arneb_pulsar.authentication.tokens import TokenKey, public_key, secret_key
-from arneb_pulsar.config import NO_FILE, AuthenticationConfig, TlsConfig
+from arneb_pulsar.config import NO_FILE, AuthenticationConfig
 
 Value = TypeVar("Value")
 
@@ -41,24 +40,6 @@ def read_proofs(config: AuthenticationConfig) -> Proofs:
     if "basic" in config.methods:
         passwords = _read("basic_file", config.basic_file, Passwords)
     return Proofs(token, passwords, "tls" in config.methods)
-
-
-def read_tls(config: TlsConfig) -> ssl.SSLContext:
-    """The context of a TLS listener. Raises :class:`ValueError`."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    key = config.key if config.key != NO_FILE else None
-    try:
-        context.load_cert_chain(config.certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        raise ValueError(f"certificate and key: {error}") from error
-    if config.client_ca != NO_FILE:
-        try:
-            context.load_verify_locations(config.client_ca)
-        except (OSError, ssl.SSLError) as error:
-            raise ValueError(f"client_ca: {error}") from error
-        required = config.require_client_certificate
-        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
-    return context
 
 
 def _read(setting: str, file: Path, parse: Callable[[bytes], Value]) -> Value:

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from passlib.hash import apr_md5_crypt, bcrypt
 
-from arneb_pulsar.authentication.files import read_proofs, read_tls
+from arneb_pulsar.authentication.files import read_proofs
 from arneb_pulsar.authentication.grants import Grant, Unauthentic, grant_certificate
 from arneb_pulsar.authentication.passwords import Passwords
 from arneb_pulsar.authentication.tokens import TOKEN_BYTES_MAX, grant_token, public_key, secret_key
-from arneb_pulsar.config import AuthenticationConfig, TlsConfig
+from arneb_pulsar.config import AuthenticationConfig
 
 NOW = 1_700_000_000.0
 SECRET = bytes(range(32))
@@ -191,8 +191,6 @@ def test_files_are_read_where_methods_ask_for_them(tmp_path: Path) -> None:
         read_proofs(missing)
     with pytest.raises(ValueError, match="token_public_key: .*expected a public key"):
         read_proofs(AuthenticationConfig(("token",), token_public_key=secret))
-    with pytest.raises(ValueError, match="certificate and key"):
-        read_tls(TlsConfig(certificate=secret))
 
 
 @pytest.mark.parametrize(
@@ -207,5 +205,3 @@ def test_files_are_read_where_methods_ask_for_them(tmp_path: Path) -> None:
 def test_settings_that_cannot_be_are_refused(settings: Any) -> None:
     with pytest.raises(ValueError, match="expected"):
         AuthenticationConfig(**settings)
-    with pytest.raises(ValueError, match="client_ca"):
-        TlsConfig(require_client_certificate=True)

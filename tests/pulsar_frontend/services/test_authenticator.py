@@ -26,8 +26,8 @@ from tests.pulsar_frontend.client import Closed, RawClient
 from tests.pulsar_frontend.conftest import OpenBroker
 
 from arneb.handshakes import Handshakes
-from arneb_pulsar.authentication.files import read_tls
-from arneb_pulsar.config import AuthenticationConfig, TlsConfig
+from arneb.tls import TlsConfig, read_tls
+from arneb_pulsar.config import AuthenticationConfig
 from arneb_pulsar.server.listener import PulsarServer, serve_connection
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

@@ -1,0 +1,52 @@
+"""TLS: the files of a listener, for whichever protocol it is.
+
+The rule: read and checked once; what is wrong is a :class:`ValueError` that names the setting.
+"""
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+NO_FILE: Final = Path()
+"""A file that is not named."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsConfig:
+    """A TLS listener's files, in PEM."""
+
+    certificate: Path = NO_FILE
+    """The file with the certificate and the chain behind it."""
+
+    key: Path = NO_FILE
+    """The file with the private key, if that is not in the certificate's file."""
+
+    client_ca: Path = NO_FILE
+    """The file with the authorities that sign clients' certificates. If it is set, clients are
+    asked for theirs."""
+
+    require_client_certificate: bool = False
+    """Refuse clients without a certificate; needs ``client_ca``."""
+
+    def __post_init__(self) -> None:
+        if self.require_client_certificate and self.client_ca == NO_FILE:
+            raise ValueError("expected client_ca beside require_client_certificate")
+
+
+def read_tls(config: TlsConfig) -> ssl.SSLContext:
+    """The context of a TLS listener. Raises :class:`ValueError`."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    key = config.key if config.key != NO_FILE else None
+    try:
+        context.load_cert_chain(config.certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ValueError(f"certificate and key: {error}") from error
+    if config.client_ca != NO_FILE:
+        try:
+            context.load_verify_locations(config.client_ca)
+        except (OSError, ssl.SSLError) as error:
+            raise ValueError(f"client_ca: {error}") from error
+        required = config.require_client_certificate
+        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+    return context
