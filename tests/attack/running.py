@@ -38,10 +38,6 @@ CANARY_P99_S: Final = 0.25
 CANARY_WORST_S: Final = 1.0
 TURN_P999_MS: Final = 10.0
 TURN_WORST_MS: Final = 50.0
-COLLECTION_WORST_MS: Final = 500.0
-"""A full garbage collection, which is one piece by nature: with so many queues it takes 40 to 260
-ms on the machines we have, the more the busier they are. As many turns of an attack may be so long
-as there were of those."""
 
 OTHERS_SHARE_MAX: Final = 0.2
 """Of the machine's processors, for other programs. A canary that is late beside more than that says
@@ -187,7 +183,7 @@ class Findings:
             found.append("memory")
         if self.turn_p999_ms > TURN_P999_MS:
             found.append("turns p99.9")
-        if self.long_turns > self.collections or self.turn_worst_ms > COLLECTION_WORST_MS:
+        if self.turn_worst_ms > TURN_WORST_MS:
             found.append("worst turn")
         return found + self.late
 

@@ -221,6 +221,20 @@ TURNS_MUTANTS: Final = (
         ("tests/amqp_frontend/session/consume/test_many_answers.py",),
     ),
     Mutant(
+        "a batch of any size is divided in one turn",
+        "core/arneb_core/subscription/delivery.py",
+        "                self.parts_left -= 1\n",
+        "",
+        ("tests/core/engine/test_engine_batches.py",),
+    ),
+    Mutant(
+        "all consumers of a connection leave in one turn",
+        "pulsar_frontend/arneb_pulsar/server/connection.py",
+        "            await self._effects.release_in_turns()\n",
+        "",
+        ("tests/pulsar_frontend/server/test_given_up.py",),
+    ),
+    Mutant(
         "every full collection looks at everything",
         "broker/arneb/garbage.py",
         "            gc.freeze()\n            self._frozen_since = True\n",

@@ -54,4 +54,5 @@ class Pending:
     tag: int
     owner: ConsumerId
     position: Position
-    mask: int
+    part: int
+    """Which message of its batch; negative for a whole entry."""

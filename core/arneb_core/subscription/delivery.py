@@ -8,6 +8,7 @@ by entry.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyroaring import BitMap64
 
@@ -27,6 +28,10 @@ from arneb_core.subscription.effects import Deliver
 from arneb_core.subscription.in_flight import InFlight
 from arneb_core.subscription.redeliveries import RedeliveryCounts
 from arneb_core.subscription.state import SubscriptionState
+
+PARTS_PER_TURN: Final = 512
+"""Messages of batches that are handed out one by one in a turn: to take a batch apart costs a
+consumer's session some 10 µs each, and there may be 65,536 in one."""
 
 Settle = Callable[[Sequence[Position], dict[Position, int] | None], None]
 """Takes what was delivered to a consumer that does not acknowledge; of the batches in the
@@ -54,6 +59,8 @@ class Delivery:
         self._dispatcher: Dispatcher = SharedDispatcher()
         self._members: Members = self._dispatcher
         self.consumers = state.consumers
+        self.parts_left = PARTS_PER_TURN
+        """How many messages of batches may still be handed out in this turn."""
         self._suspect_until = suspect_until
         self._returned = BitMap64()
         self._unseen = BitMap64()
@@ -290,12 +297,13 @@ class Delivery:
         """Divide batches message by message among consumers that want it so.
 
         A batch that is divided only in part is not done with: it stays at the front, and
-        :attr:`divided` keeps what of it is out.
+        :attr:`divided` keeps what of it is out. So it is when there was enough for one turn.
         """
         for index, (place, entry, size) in enumerate(zip(positions, entries, sizes, strict=True)):
             free = self.free(place, size) if size > 1 else 1
             given: dict[Receiver, int] = {}
-            while free:
+            while free and self.parts_left > 0:
+                self.parts_left -= 1
                 shares = self._dispatcher.share(1)
                 if not shares:
                     break

@@ -11,7 +11,7 @@ from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.dispatch import Dispatcher, KeySharedDispatcher
 from arneb_core.subscription.acknowledgements import Acknowledgements
 from arneb_core.subscription.dead_lettering import DeadLettering
-from arneb_core.subscription.delivery import Delivery
+from arneb_core.subscription.delivery import PARTS_PER_TURN, Delivery
 from arneb_core.subscription.grouped import GroupedDelivery
 from arneb_core.subscription.keyed import KeyedDelivery
 from arneb_core.subscription.ready import Ready
@@ -97,6 +97,7 @@ class DispatchLoop:
     def _hand_out(self) -> int:
         taken_total = 0
         state, delivery, outbox = self._state, self._delivery, self._outbox
+        delivery.parts_left = PARTS_PER_TURN
         while taken_total < DISPATCH_ENTRIES_MAX and not state.is_fenced:
             if not delivery.has_room:
                 if state.ahead.is_spent:
@@ -109,6 +110,9 @@ class DispatchLoop:
             if taken == 0:
                 break
             taken_total += taken or 0
+        if delivery.parts_left <= 0:
+            state.wake()  # the rest of a batch, in the next turn
+            outbox.flush()
         return taken_total
 
     @property

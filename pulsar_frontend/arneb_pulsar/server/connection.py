@@ -93,6 +93,8 @@ class Connection:
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client is gone, which is its right
         finally:
+            self._closing = True
+            await self._effects.release_in_turns()
             self._leave()
             with trio.move_on_after(FAREWELL_S, shield=True):
                 await self._writer.farewell()

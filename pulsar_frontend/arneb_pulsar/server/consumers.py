@@ -5,6 +5,7 @@ connection ends; what comes for one that is not here is dropped.
 """
 
 from collections.abc import Callable
+from itertools import islice
 
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import CommitFailed, CoreError
@@ -61,9 +62,14 @@ class ConnectionConsumers:
 
     def detach_all(self) -> None:
         """The connection ends."""
-        for key, attached in list(self._by_key.items()):
+        self.detach_some(len(self._by_key))
+
+    def detach_some(self, count: int) -> bool:
+        """So many leave their subscriptions; True when none is left."""
+        for key, attached in list(islice(self._by_key.items(), count)):
             attached.consumer.detach()
             self._forget(key)
+        return not self._by_key
 
     def closed(self, key: ConsumerKey) -> None:
         """The consumer was detached: its client may subscribe again."""

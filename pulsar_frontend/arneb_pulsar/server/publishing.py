@@ -5,6 +5,7 @@ whose topic is gone, is never stored.
 """
 
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import trio
@@ -90,8 +91,13 @@ class Publishing:
 
     def leave_all(self) -> None:
         """The connection ends."""
-        for key in list(self._opened):
+        self.leave_some(len(self._opened))
+
+    def leave_some(self, count: int) -> bool:
+        """So many give their names back; True when none is left."""
+        for key in list(islice(self._opened, count)):
             self.leave(effects.LeaveProducer(key))
+        return not self._opened
 
     def expel(self, key: ProducerKey) -> None:
         """Close a producer; it may come again."""

@@ -1,8 +1,10 @@
 """Batches, divided and whole: who holds which message, and what becomes of it."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import trio
 
 from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.position import Position
@@ -10,6 +12,7 @@ from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.windows import Window
 from arneb_core.engine.engine import open_engine
+from arneb_core.subscription.delivery import PARTS_PER_TURN
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, append, make_entry, publish, quiet
 
 pytestmark = pytest.mark.real_time
@@ -238,3 +241,34 @@ async def test_a_seek_into_a_batch_takes_only_bits_that_it_has(data_dir: Path) -
                 assert sink.bodies == [b"a"]
                 assert seen(sink) == [{place: left} if left else None]
             consumer.detach()
+
+
+@pytest.mark.parametrize("sizes", [[3 * PARTS_PER_TURN], [PARTS_PER_TURN // 2 + 1] * 6])
+async def test_a_large_batch_is_divided_in_turns(data_dir: Path, sizes: list[int]) -> None:
+    """Who takes it apart has to do so for each message, and there may be 65,536."""
+    async with open_engine(data_dir) as engine:
+        subscription = await make_queue(engine)
+        sink = RecordingSink()
+        subscription.attach(amqp(), sink)
+        steps = Steps(sink)
+        trio.lowlevel.add_instrument(steps)
+        await append(engine, "q", [make_entry(b"b", size) for size in sizes])
+        await quiet(engine)
+        trio.lowlevel.remove_instrument(steps)
+        assert messages_of(sink) == sum(sizes)
+        assert max(two - one for one, two in pairwise(steps.totals)) <= PARTS_PER_TURN
+
+
+def messages_of(sink: RecordingSink) -> int:
+    return sum(mask.bit_count() for masks in seen(sink) for mask in (masks or {}).values())
+
+
+class Steps(trio.abc.Instrument):
+    """How many messages there were after each turn of any task."""
+
+    def __init__(self, sink: RecordingSink) -> None:
+        self._sink = sink
+        self.totals = [0]
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.totals.append(messages_of(self._sink))

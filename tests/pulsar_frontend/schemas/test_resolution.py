@@ -2,7 +2,6 @@
 
 import io
 import json
-from contextlib import suppress
 from typing import Any
 
 import fastavro
@@ -57,17 +56,27 @@ def test_everything_reads_itself(schema: Any) -> None:
     assert can_read(avro(schema), avro(schema))
 
 
+def readable(value: Any) -> Any:
+    """The value with bytes that are text. Bytes may be read as a string, by the rules and by the
+    schemas alone; that random ones are no UTF-8 is a matter of the data, for who reads them."""
+    match value:
+        case bytes():
+            return value.hex().encode()
+        case dict():
+            return {key: readable(each) for key, each in value.items()}
+        case list():
+            return [readable(each) for each in value]
+    return value
+
+
 @given(reader=SCHEMAS, writer=SCHEMAS)
 def test_what_is_said_to_be_readable_is_read(reader: Any, writer: Any) -> None:
     if not can_read(avro(reader), avro(writer)):
         return
     written = io.BytesIO()
-    fastavro.schemaless_writer(written, writer, generate_one(writer))
+    fastavro.schemaless_writer(written, writer, readable(generate_one(writer)))
     written.seek(0)
-    # Bytes may be read as text if they are text; these are random, and where fastavro promotes them
-    # it takes no heed of how errors are to be handled.
-    with suppress(UnicodeDecodeError):
-        fastavro.schemaless_reader(written, writer, reader, handle_unicode_errors="replace")
+    fastavro.schemaless_reader(written, writer, reader)
 
 
 def record(*fields: dict[str, Any], name: str = "R") -> Any:

@@ -6,15 +6,18 @@ cycles, and everybody has to wait for that.
 
 import gc
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
+import trio
 import trio.testing
 from tests.pulsar_frontend.client import connected
 from tests.pulsar_frontend.conftest import OpenBroker
 
+from arneb_core.api.subscriptions import Subscription
 from arneb_pulsar.server.connection import Connection
-from arneb_pulsar.server.effects import EffectRunner
+from arneb_pulsar.server.effects import RELEASED_PER_TURN, EffectRunner
 from arneb_pulsar.server.publishing import Publishing
 from arneb_pulsar.server.writer import Writer
 from arneb_pulsar.session.connection import ConnectionSession
@@ -65,3 +68,30 @@ async def test_a_connection_that_ends_before_its_messages_are_on_disk_is_given_u
         await running.core.create_topic("another")
         await trio.testing.wait_all_tasks_blocked()
         assert parts() == []
+
+
+class Steps(trio.abc.Instrument):
+    """How many consumers of a subscription there were after each turn of any task."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self.left = [len(subscription.consumers)]
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.left.append(len(self._subscription.consumers))
+
+
+async def test_thousands_of_consumers_leave_a_few_in_each_turn(open_broker: OpenBroker) -> None:
+    count = 5 * RELEASED_PER_TURN
+    async with open_broker() as running, connected(running.context) as (one,):
+        for number in range(count):
+            await one.subscribe(consumer_id=number)
+            await one.producer(producer_id=number)
+        topic = running.core.topics["persistent://public/default/t"]
+        steps = Steps(topic.subscriptions["s"])
+        trio.lowlevel.add_instrument(steps)
+        await one.stream.aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        trio.lowlevel.remove_instrument(steps)
+        assert (steps.left[0], steps.left[-1]) == (count, 0)
+        assert max(one - two for one, two in pairwise(steps.left)) <= RELEASED_PER_TURN

@@ -152,19 +152,19 @@ class Deliverer:
     def deliver(self, consumer: ChannelConsumer, owner: ConsumerId, run: Deliveries) -> None:
         """Send a run of deliveries, which ``owner`` has in flight."""
         positions, entries = run.positions, run.entries
-        masks: dict[int, int] = {}
+        parts: dict[int, int] = {}
         if bytes(map(_ORIGIN, entries)).strip(_AMQP):
-            positions, entries, masks = unbatched(run, consumer.queue)
+            positions, entries, parts = unbatched(run, consumer.queue)
         if consumer.stream is not None:
-            positions, entries, masks = self._of_stream(
-                owner, consumer.stream, run, positions, entries, masks
+            positions, entries, parts = self._of_stream(
+                owner, consumer.stream, run, positions, entries, parts
             )
             if not entries:
                 return
         redelivered: bool | list[bool] = False
         if run.redelivered:
             redelivered = [position in run.redelivered for position in positions]
-        first = self._tags(owner, positions, masks, no_ack=consumer.no_ack)
+        first = self._tags(owner, positions, parts, no_ack=consumer.no_ack)
         chunks = consumer.encoder.encode_run(DeliveryTag(first), entries, redelivered)
         self._context.output.send_chunks(chunks)
 
@@ -175,29 +175,29 @@ class Deliverer:
         run: Deliveries,
         positions: list[Position],
         entries: list[bytes],
-        masks: dict[int, int],
+        parts: dict[int, int],
     ) -> tuple[list[Position], list[bytes], dict[int, int]]:
         """Of the run's messages those that the consumer wants, with their offsets; the others are
         answered."""
         assert run.offsets is not None, "a stream's sink numbers what it passes on"
         first = dict(zip(run.positions, run.offsets, strict=True))
         offsets = [first[position] for position in positions]
-        for index, mask in masks.items():
-            offsets[index] += mask.bit_length() - 1
+        for index, part in parts.items():
+            offsets[index] += part
         chosen = stream.chosen(entries, offsets)
         if chosen is None:
-            return positions, stream.stamp(entries, offsets), masks
+            return positions, stream.stamp(entries, offsets), parts
         passed = Settled(owner, [])
         for index in set(range(len(positions))).difference(chosen):
             position = positions[index]
-            if index in masks:
-                passed.masks[position] = passed.masks.get(position, 0) | masks[index]
+            if index in parts:
+                passed.masks[position] = passed.masks.get(position, 0) | 1 << parts[index]
             else:
                 passed.positions.append(position)
         if passed.messages:
             self._context.effects.acknowledge(passed)
         wanted = stream.stamp([entries[i] for i in chosen], [offsets[i] for i in chosen])
-        left = {new: masks[old] for new, old in enumerate(chosen) if old in masks}
+        left = {new: parts[old] for new, old in enumerate(chosen) if old in parts}
         return [positions[i] for i in chosen], wanted, left
 
     def acknowledge(self, tags: Sequence[int], transaction: Transaction | None) -> None:
@@ -297,12 +297,12 @@ class Deliverer:
         """Send ``basic.get-ok`` with the one message that was pulled."""
         run = pulled.run
         positions, entries = run.positions, run.entries
-        masks: dict[int, int] = {}
+        parts: dict[int, int] = {}
         if entries[0][1] != Origin.AMQP:
-            positions, entries, masks = unbatched(run, queue)
+            positions, entries, parts = unbatched(run, queue)
         assert len(entries) == 1, "basic.get pulls one message"
         redelivered = run.redelivered is not None and positions[0] in run.redelivered
-        first = self._tags(pulled.owner, positions, masks, no_ack=no_ack)
+        first = self._tags(pulled.owner, positions, parts, no_ack=no_ack)
         chunks = encode_get_ok(
             self.channel, DeliveryTag(first), redelivered, entries[0], pulled.message_count,
             self._context.frame_bytes_max,
@@ -310,12 +310,12 @@ class Deliverer:
         self._context.output.send_chunks(chunks)
 
     def _tags(
-        self, owner: ConsumerId, positions: list[Position], masks: dict[int, int], *, no_ack: bool
+        self, owner: ConsumerId, positions: list[Position], parts: dict[int, int], *, no_ack: bool
     ) -> int:
         if no_ack:
             return self.unacked.skip(len(positions))
-        if masks:
-            return self.unacked.add_masked(owner, positions, masks)
+        if parts:
+            return self.unacked.add_parts(owner, positions, parts)
         return self.unacked.add(owner, positions)
 
     def _tags_through(self, tag: int) -> list[int]:

@@ -11,6 +11,7 @@ single message inside a batch.
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, repeat
 from operator import countOf
+from typing import Final
 
 from arneb_amqp.session.deliveries import (
     NOBODY,
@@ -25,16 +26,29 @@ _NO_POSITION = Position(0)
 """No entry stands there, so it can mark a tag that is not there."""
 
 
+WHOLE: Final = -1
+"""Instead of the number of a message in its batch: the delivery is a whole entry."""
+
+
+def mask_of(parts: Sequence[int]) -> int:
+    """Bit *i* for message *i*. Put together in one go: a number of thousands of bits for each of
+    thousands of messages would be hundreds of MiB."""
+    bits = bytearray(max(parts) // 8 + 1)
+    for part in parts:
+        bits[part >> 3] |= 1 << (part & 7)
+    return int.from_bytes(bits, "little")
+
+
 class Unacked:
     """Delivery tags handed out and not answered.
 
     Invariant: every tag in ``_positions`` is below ``next_tag``, and none is below ``_low``.
     ``_owners`` is None while all of them belong to ``_owner``; else it has the same keys as
-    ``_positions``. The keys of ``_masks`` are among those of ``_positions``, which ascend unless
-    ``_undone``.
+    ``_positions``. The keys of ``_parts`` are among those of ``_positions``. The keys of
+    ``_positions`` ascend unless ``_undone``.
     """
 
-    __slots__ = ("_low", "_masks", "_owner", "_owners", "_positions", "_undone", "next_tag")
+    __slots__ = ("_low", "_owner", "_owners", "_parts", "_positions", "_undone", "next_tag")
 
     def __init__(self) -> None:
         self.next_tag = 1
@@ -42,7 +56,7 @@ class Unacked:
         self._positions: dict[int, Position] = {}
         self._owner = NOBODY
         self._owners: dict[int, ConsumerId] | None = None
-        self._masks: dict[int, int] = {}
+        self._parts: dict[int, int] = {}
         self._undone = False
 
     def __repr__(self) -> str:
@@ -94,13 +108,13 @@ class Unacked:
         self._positions.update(zip(range(first, after), positions, strict=True))
         return first
 
-    def add_masked(
-        self, owner: ConsumerId, positions: Sequence[Position], masks: Mapping[int, int]
+    def add_parts(
+        self, owner: ConsumerId, positions: Sequence[Position], parts: Mapping[int, int]
     ) -> int:
-        """As :meth:`add`; ``masks`` has the bit of each delivery that is one message of a
-        batch, by the delivery's index in ``positions``."""
+        """As :meth:`add`; ``parts`` has which message of its batch a delivery is, by the
+        delivery's index in ``positions``, for those that are not a whole entry."""
         first = self.add(owner, positions)
-        self._masks.update({first + index: mask for index, mask in masks.items()})
+        self._parts.update({first + index: part for index, part in parts.items()})
         return first
 
     def pop(self, tags: Sequence[int]) -> tuple[list[Settled], int | None]:
@@ -124,7 +138,7 @@ class Unacked:
         if tag not in self._positions:
             return [], tag
         tags: Sequence[int] = range(self._low, tag + 1)
-        if self._owners is not None or self._masks:
+        if self._owners is not None or self._parts:
             tags = self.tags_through(tag)
         self._low = tag + 1
         # Tags answered one by one leave gaps. Each is passed over here once and never again.
@@ -165,7 +179,7 @@ class Unacked:
 
     def shed(self, count: int) -> bool:
         """Forget ``count`` of them, for good; True when none is left."""
-        for held in (self._masks, self._owners, self._positions):
+        for held in (self._parts, self._owners, self._positions):
             if held:
                 for _ in range(min(count, len(held))):
                     held.popitem()
@@ -178,7 +192,7 @@ class Unacked:
             if tag not in self._positions:
                 break
             owner = self._owner if self._owners is None else self._owners[tag]
-            pending.append(Pending(tag, owner, self._positions[tag], self._masks.get(tag, 0)))
+            pending.append(Pending(tag, owner, self._positions[tag], self._parts.get(tag, WHOLE)))
         return pending
 
     def restore(self, pending: Iterable[Pending]) -> None:
@@ -189,8 +203,8 @@ class Unacked:
         for each in pending:
             self._positions[each.tag] = each.position
             self._owners[each.tag] = each.owner
-            if each.mask:
-                self._masks[each.tag] = each.mask
+            if each.part != WHOLE:
+                self._parts[each.tag] = each.part
             self._low = min(self._low, each.tag)
 
     def _own(self, owner: ConsumerId, first: int, after: int) -> None:
@@ -202,17 +216,20 @@ class Unacked:
         self._owners.update(dict.fromkeys(range(first, after), owner))
 
     def _grouped(self, tags: Sequence[int], positions: list[Position]) -> list[Settled]:
-        if self._owners is None and not self._masks:
+        if self._owners is None and not self._parts:
             return [Settled(self._owner, positions)]
         groups: dict[ConsumerId, Settled] = {}
+        parts: dict[tuple[ConsumerId, Position], list[int]] = {}
         for tag, position in zip(tags, positions, strict=True):
             owner = self._owners.pop(tag) if self._owners is not None else self._owner
             group = groups.get(owner)
             if group is None:
                 group = groups[owner] = Settled(owner, [])
-            mask = self._masks.pop(tag, 0)
-            if mask:
-                group.masks[position] = group.masks.get(position, 0) | mask
-            else:
+            part = self._parts.pop(tag, WHOLE)
+            if part == WHOLE:
                 group.positions.append(position)
+            else:
+                parts.setdefault((owner, position), []).append(part)
+        for (owner, position), found in parts.items():
+            groups[owner].masks[position] = mask_of(found)
         return list(groups.values())

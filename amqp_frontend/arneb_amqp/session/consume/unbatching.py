@@ -3,8 +3,9 @@
 The rule: what cannot be read goes out as it was kept, and says so in a header.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import Final
 
 from arneb_amqp.codec import encode_message
@@ -32,12 +33,12 @@ def _opened(entry: bytes) -> Sequence[Message]:
 def unbatched(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes], dict[int, int]]:
     """The run as AMQP messages: entries of another origin translated, batches opened.
 
-    Positions and entries by message, and the mask bit of each that is only a part of its
-    entry. Message by message, because every one of them must be decoded and encoded anyway.
+    Positions and entries by message, and for each that is only a part of its entry which one of
+    the batch it is. Message by message, because every one of them must be encoded anyway.
     """
     positions: list[Position] = []
     entries: list[bytes] = []
-    masks: dict[int, int] = {}
+    parts: dict[int, int] = {}
     wanted = run.masks or {}
     for position, entry in zip(run.positions, run.entries, strict=True):
         if entry[1] == Origin.AMQP:
@@ -52,13 +53,25 @@ def unbatched(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes],
             messages = _opened(entry) if is_large else codecs()[Origin(entry[1])].decode(entry)
         except ValueError:
             messages, whole, mask = [_unreadable(entry)], True, -1
-        for index, message in enumerate(messages):
-            if mask >> index & 1:
-                if not whole:
-                    masks[len(positions)] = 1 << index
-                positions.append(position)
-                entries.append(encode_message(message, queue))
-    return positions, entries, masks
+        for index in _wanted(mask, len(messages)):
+            if not whole:
+                parts[len(positions)] = index
+            positions.append(position)
+            entries.append(encode_message(messages[index], queue))
+    return positions, entries, parts
+
+
+def _wanted(mask: int, count: int) -> Iterable[int]:
+    """Which of ``count`` messages; a negative mask has them all. One of thousands of bits is looked
+    through in one go: to shift it for each message would take milliseconds each time."""
+    return range(count) if mask < 0 else takewhile(count.__gt__, _ones(bin(mask)[:1:-1]))
+
+
+def _ones(bits: str) -> Iterator[int]:
+    at = bits.find("1")
+    while at >= 0:
+        yield at
+        at = bits.find("1", at + 1)
 
 
 def _unreadable(entry: bytes) -> Message:

@@ -48,11 +48,11 @@ class UnackedMachine(RuleBasedStateMachine):
 
     @rule(owner=consumers, size=st.integers(1, 4))
     def add_batch(self, owner: ConsumerId, size: int) -> None:
-        places = self.positions(1) * size
-        masks = {index: 1 << index for index in range(size)}
-        assert self.unacked.add_masked(owner, places, masks) == self.next_tag
+        positions = self.positions(1) * size
+        parts = {index: index for index in range(size)}
+        assert self.unacked.add_parts(owner, positions, parts) == self.next_tag
         for index in range(size):
-            self.model[self.next_tag + index] = owner, places[0], 1 << index
+            self.model[self.next_tag + index] = owner, positions[0], 1 << index
         self.next_tag += size
 
     @rule(count=st.integers(1, 3))

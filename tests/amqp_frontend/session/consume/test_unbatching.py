@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from arneb_amqp.session.consume import unbatching
 from arneb_amqp.session.consume.unbatching import LARGE_BATCH, OPENED_MAX, unbatched
@@ -46,8 +48,8 @@ def test_a_large_batch_is_opened_once_for_whoever_gets_it_message_by_message(
     for number in range(count):
         # Another object each time, as it may be read again.
         run = Deliveries([place], [bytes(bytearray(batch(count)))], masks={place: 1 << number})
-        places, entries, masks = unbatched(run, "q")
-        assert (places, masks) == ([place], {0: 1 << number})
+        places, entries, parts = unbatched(run, "q")
+        assert (places, parts) == ([place], {0: number})
         assert entries[0].endswith(b"%d\xce" % number)
     assert codec.opened == 1
 
@@ -57,3 +59,12 @@ def test_only_few_are_remembered(codec: CountingCodec) -> None:
         for more in range(1, OPENED_MAX + 2):
             unbatched(Deliveries([position(1, more)], [batch(LARGE_BATCH + more)]), "q")
     assert codec.opened == 2 * (OPENED_MAX + 1)
+
+
+@given(st.data(), st.integers(2, 200))
+def test_of_a_batch_those_go_out_that_are_wanted(data: st.DataObject, count: int) -> None:
+    chosen = data.draw(st.sets(st.integers(0, count - 1), min_size=1))
+    beyond = data.draw(st.sampled_from([0, 1 << count, 5 << count + 70]))
+    mask = sum(1 << each for each in chosen) | beyond
+    assert list(unbatching._wanted(mask, count)) == sorted(chosen)
+    assert list(unbatching._wanted(-1, count)) == list(range(count))
