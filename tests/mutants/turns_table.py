@@ -277,4 +277,28 @@ TURNS_MUTANTS: Final = (
         "            self.forget([each for each in self.items() if each <= place])\n",
         ("tests/core/subscription/test_redeliveries.py",),
     ),
+    Mutant(
+        "a batch is cut in two, each with its commit",
+        "amqp_frontend/arneb_amqp/server/connection.py",
+        "                if size == FIRST_READ_BYTES:",
+        "                if size > RECEIVE_BYTES_MAX:",
+        ("tests/amqp_frontend/server/test_back_pressure.py",),
+    ),
+    Mutant(
+        "rejections are given to the core one by one",
+        SESSION + "effect_queue.py",
+        "before is None or before.consumer != settled.consumer",
+        "before is None or before.consumer == settled.consumer",
+        ("tests/amqp_frontend/session/consume/test_deliverer.py",),
+    ),
+    Mutant(
+        "what a failed call leaves waits for the next ring",
+        "core/arneb_core/engine/loop_calls.py",
+        "            self._make()\n            await trio.lowlevel.wait_readable(self._reader)\n"
+        "            os.read(self._reader, RING_BYTES)\n            self._rung = False\n",
+        "            await trio.lowlevel.wait_readable(self._reader)\n"
+        "            os.read(self._reader, RING_BYTES)\n            self._rung = False\n"
+        "            self._make()\n",
+        ("tests/core/engine/test_io_threads.py",),
+    ),
 )

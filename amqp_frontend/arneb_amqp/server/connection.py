@@ -317,6 +317,9 @@ class Connection:
             size = len(data)
             if piece == FIRST_READ_BYTES and size > SHORT_READ_BYTES:
                 await long_turns.begin()
+                if size == FIRST_READ_BYTES:  # a batch cut in two would be two commits, and stay so
+                    data += link.receive_now(RECEIVE_BYTES_MAX - size)
+                    size = len(data)
             if size >= FIRST_READ_BYTES:
                 piece = RECEIVE_BYTES_MAX
             elif size <= SHORT_READ_BYTES:

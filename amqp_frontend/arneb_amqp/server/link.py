@@ -65,6 +65,13 @@ class Link:
             except (OSError, trio.ClosedResourceError):
                 return b""
 
+    def receive_now(self, size: int) -> bytes:
+        """What has come already, at most ``size`` bytes. The end is left to :meth:`receive`."""
+        try:
+            return self._socket.recv(size)
+        except OSError:
+            return b""
+
     def acknowledge_now(self) -> None:
         """Tell the peer's kernel at once what has come, this time."""
         acknowledge_now(self._socket)

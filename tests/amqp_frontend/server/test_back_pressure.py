@@ -1,12 +1,15 @@
 """Back-pressure: who is too fast waits for himself, who is too slow delays nobody."""
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pika
+import pytest
 import trio
-from pamqp.commands import Basic, Channel, Queue
+from pamqp.commands import Basic, Channel, Confirm, Queue
 from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
 from tests.amqp_frontend.session.playbook import publishes
@@ -15,6 +18,9 @@ from arneb_amqp.server.connection import UNKEPT_BYTES
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX
 from arneb_amqp.topology.names import topic_of
 from arneb_core.api.errors import StoreFull
+from arneb_core.api.long_turns import FIRST_READ_BYTES
+from arneb_core.api.topics import Topic
+from arneb_core.engine.engine import Engine
 
 BODY = bytes(1000)
 CHUNK = publishes(*[BODY] * 100, key="flood").data
@@ -32,6 +38,36 @@ def flood(client: RawClient, chunk: bytes = CHUNK, most: int = 1 << 30) -> int:
     except TimeoutError:
         return sent
     raise AssertionError("the broker reads whatever comes")
+
+
+def test_a_batch_that_came_as_one_is_committed_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = publishes(*[bytes(400)] * 100, key="q").data
+    assert FIRST_READ_BYTES < len(batch) <= RECEIVE_BYTES_MAX
+    runs: list[int] = []
+    append = Engine.append
+
+    def noted(self: Engine, topic: Topic, entries: list[bytes], *rest: Any, **more: Any) -> None:
+        runs.append(len(entries))
+        append(self, topic, entries, *rest, **more)
+
+    for broker in serve_in_thread(tmp_path):
+        with RawClient(broker.port) as client:
+            client.open()
+            client.send(Queue.Declare, 1, queue="q", durable=True)
+            client.expect(Queue.DeclareOk)
+            client.send(Confirm.Select, 1)
+            client.expect(Confirm.SelectOk)
+            monkeypatch.setattr(Engine, "append", noted)
+
+            async def send_while_nobody_reads(sock: socket.socket) -> None:
+                sock.sendall(batch)
+
+            for _ in range(3):  # whatever the read before was
+                broker.call(send_while_nobody_reads, client.socket)
+                assert client.expect(Basic.Ack).delivery_tag % 100 == 0
+        assert runs == [100] * 3
 
 
 def waiting_bytes(broker: Broker) -> int:

@@ -49,6 +49,18 @@ async def test_bytes_go_both_ways() -> None:
         assert await pair.link.receive() == b""
 
 
+async def test_what_has_come_is_had_without_waiting() -> None:
+    async with pair_of_sockets() as pair:
+        assert pair.link.receive_now(10) == b""
+        await pair.peer.send_all(b"0123456789ab")
+        assert await pair.link.receive(4) == b"0123"
+        assert pair.link.receive_now(6) == b"456789"
+        assert pair.link.receive_now(6) == b"ab"
+        await pair.peer.aclose()
+        assert pair.link.receive_now(6) == b""
+        assert await pair.link.receive() == b""
+
+
 async def test_what_the_kernel_does_not_take_waits_in_order() -> None:
     data = bytes(range(256)) * 16 * 1024
     async with pair_of_sockets() as pair:
