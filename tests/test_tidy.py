@@ -230,7 +230,6 @@ NOT_YET: Final = (
     "conformance/",
     "core/",
     "docs/internals/departures.md",
-    "pulsar_frontend/",
     "spark_connector/pyspark_arneb/batch.py",
     "spark_connector/pyspark_arneb/extents.py",
     "tests/amqp_frontend/",
@@ -241,7 +240,6 @@ NOT_YET: Final = (
     "tests/damage/",
     "tests/docs/",
     "tests/mutants/",
-    "tests/pulsar_frontend/",
 )
 """Files and folders that still have words of which the glossary says that they are not used."""
 

@@ -99,14 +99,14 @@ class Publishing:
             self.leave(effects.LeaveProducer(key))
         return not self._opened
 
-    def expel(self, key: ProducerKey) -> None:
+    def disconnect(self, key: ProducerKey) -> None:
         """Close a producer; it may come again."""
-        self._connection.tell(events.ProducerExpelled(key))
+        self._connection.tell(events.ProducerDisconnected(key))
 
-    def expel_from(self, topic: Topic) -> None:
+    def disconnect_all(self, topic: Topic) -> None:
         """The same with all producers of a topic."""
         for key in [key for key, (each, _) in self._opened.items() if each is topic]:
-            self.expel(key)
+            self.disconnect(key)
 
     # What they send
 
@@ -151,7 +151,7 @@ class Publishing:
         """The topic is being deleted under its producers, or has gone."""
         opened = self._opened.get(run.key)
         if opened is not None:
-            self.expel_from(opened[0])
+            self.disconnect_all(opened[0])
         # Others in the run opened a new topic of the same name; they send it all again.
         gone = TopicNotFound("The topic was deleted")
         self._connection.tell(events.Appended(run, gone, Position(0)))

@@ -1,4 +1,8 @@
-"""The writing half of a connection: one flush for each wake-up, and what is full."""
+"""The writing half of a connection: one flush for each wake-up, and what is full.
+
+The rule: a task writes, for a flush may wait for a long turn in its middle. Why AMQP's connections
+write otherwise is told in docs/decisions/0013-two-ways-of-writing-to-a-socket.md.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -52,7 +52,7 @@ class ProducerOwner(Protocol):
         """Another has the topic for itself now, or this one never got it."""
         ...
 
-    def expel(self, key: ProducerKey) -> None:
+    def disconnect(self, key: ProducerKey) -> None:
         """Close a producer; it may come again."""
         ...
 

@@ -41,7 +41,7 @@ async def terminate(context: BrokerContext, topic: Topic) -> None:
 def disconnect_producers(context: BrokerContext, topic: Topic) -> None:
     """Have the producers of a topic come again."""
     for claim in context.producers.of(topic):
-        claim.holder.owner.expel(claim.holder.key)
+        claim.holder.owner.disconnect(claim.holder.key)
 
 
 def disconnect(context: BrokerContext, topic: Topic) -> None:

@@ -305,8 +305,8 @@ class ConnectionSession:
                 producers.refused(event)
             case events.ProducerLost():
                 producers.lost(event)
-            case events.ProducerExpelled():
-                producers.expelled(event)
+            case events.ProducerDisconnected():
+                producers.disconnected(event)
             case events.ConsumerAttached():
                 consumers.attached(event)
             case events.ConsumerRefused():

@@ -53,7 +53,7 @@ class ProducerLost:
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerExpelled:
+class ProducerDisconnected:
     """Unasked: the producer's topic is gone."""
 
     key: ProducerKey
@@ -239,7 +239,7 @@ Event = (
     | ProducerQueued
     | ProducerRefused
     | ProducerLost
-    | ProducerExpelled
+    | ProducerDisconnected
     | Appended
     | ConsumerAttached
     | ConsumerRefused

@@ -80,7 +80,7 @@ class Output:
                 break
             else:
                 before = first.waiting_bytes
-                translated, units = first.take(units)
+                translated, units = first.translate_some(units)
                 self.waiting_bytes -= before - first.waiting_bytes
                 frames.append(translated)
                 if first.has_more:

@@ -27,7 +27,7 @@ from arneb_pulsar.session.errors import (
 )
 from arneb_pulsar.session.events import (
     Appended,
-    ProducerExpelled,
+    ProducerDisconnected,
     ProducerLost,
     ProducerOpened,
     ProducerQueued,
@@ -97,7 +97,7 @@ class Producers:
         self._ready: dict[int, Producer] = {}
         self._opened: dict[ProducerKey, ProducerOpened] = {}
         self._runs: dict[str, AppendRun] = {}
-        self._expelled: dict[int, float] = {}
+        self._disconnected: dict[int, float] = {}
         self._next_key = 1
 
     def __repr__(self) -> str:
@@ -225,7 +225,7 @@ class Producers:
         producer.move(ProducerInput.OPENED)
         self._ready[producer.producer_id] = producer
         self._opened[producer.key] = event
-        self._expelled.pop(producer.producer_id, None)
+        self._disconnected.pop(producer.producer_id, None)
         self._say_opened(producer.request_id, event)
 
     def queued(self, event: ProducerQueued) -> None:
@@ -263,19 +263,19 @@ class Producers:
         elif was is not ProducerState.READY:
             self._output.send(commands.error(producer.request_id, failure.code, failure.text))
 
-    def expelled(self, event: ProducerExpelled) -> None:
+    def disconnected(self, event: ProducerDisconnected) -> None:
         """The topic is gone: the client is told to come again, and sends all of it again."""
         producer = self._by_key.get(event.key)
         if producer is None or producer.state is ProducerState.OPENING:
             return  # one that is being opened hears of it when it sends
         was = producer.state
-        producer.move(ProducerInput.EXPELLED)
+        producer.move(ProducerInput.DISCONNECTED)
         self._forget(producer)
         self._output.do(LeaveProducer(producer.key))
         if was is ProducerState.CLOSING:
             self._output.send(commands.success(producer.close_request))
         elif was is ProducerState.READY:
-            self._expelled[producer.producer_id] = self._output.now + IGNORE_SENDS_S
+            self._disconnected[producer.producer_id] = self._output.now + IGNORE_SENDS_S
             self._output.send(commands.close_producer(producer.producer_id))
         else:
             failure = UNAVAILABLE
@@ -329,7 +329,7 @@ class Producers:
     def _send_of_nobody(self, producer_id: int) -> None:
         """A SEND without a producer ends the connection, as the Java broker does it, unless
         the broker closed the producer a moment ago."""
-        until = self._expelled.get(producer_id)
+        until = self._disconnected.get(producer_id)
         if until is None or until < self._output.now:
             raise RemoteProtocolError(f"expected an open producer, got SEND of {producer_id}")
 

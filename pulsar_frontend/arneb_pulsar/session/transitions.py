@@ -84,7 +84,7 @@ class ProducerInput(Enum):
     SEND = auto()
     CLOSE = auto()
     DRAINED = auto()
-    EXPELLED = auto()
+    DISCONNECTED = auto()
 
 
 PRODUCER_MOVES: Final[Mapping[tuple[ProducerState, ProducerInput], ProducerState]] = {
@@ -96,15 +96,15 @@ PRODUCER_MOVES: Final[Mapping[tuple[ProducerState, ProducerInput], ProducerState
     (ProducerState.WAITING, ProducerInput.OPENED): ProducerState.READY,
     (ProducerState.WAITING, ProducerInput.LOST): ProducerState.CLOSED,
     (ProducerState.WAITING, ProducerInput.CLOSE): ProducerState.CLOSED,
-    (ProducerState.WAITING, ProducerInput.EXPELLED): ProducerState.CLOSED,
-    (ProducerState.OPENING, ProducerInput.EXPELLED): ProducerState.CLOSED,
+    (ProducerState.WAITING, ProducerInput.DISCONNECTED): ProducerState.CLOSED,
+    (ProducerState.OPENING, ProducerInput.DISCONNECTED): ProducerState.CLOSED,
     (ProducerState.READY, ProducerInput.LOST): ProducerState.CLOSED,
     (ProducerState.CLOSING, ProducerInput.LOST): ProducerState.CLOSED,
     (ProducerState.READY, ProducerInput.SEND): ProducerState.READY,
     (ProducerState.READY, ProducerInput.CLOSE): ProducerState.CLOSING,
-    (ProducerState.READY, ProducerInput.EXPELLED): ProducerState.CLOSED,
+    (ProducerState.READY, ProducerInput.DISCONNECTED): ProducerState.CLOSED,
     (ProducerState.CLOSING, ProducerInput.DRAINED): ProducerState.CLOSED,
-    (ProducerState.CLOSING, ProducerInput.EXPELLED): ProducerState.CLOSED,
+    (ProducerState.CLOSING, ProducerInput.DISCONNECTED): ProducerState.CLOSED,
 }
 
 

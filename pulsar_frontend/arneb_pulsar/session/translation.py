@@ -61,7 +61,7 @@ class TranslatedRun:
         """Something is not translated yet."""
         return self._at < len(self._run.entries)
 
-    def take(self, units: int) -> tuple[bytes, int]:
+    def translate_some(self, units: int) -> tuple[bytes, int]:
         """The next frames, one at least, and what is left of ``units``."""
         run, start = self._run, self._at
         entries: list[bytes] = []

@@ -493,7 +493,7 @@ async def test_a_client_that_does_not_read_is_sent_no_more_and_disturbs_nobody(
         (attached,) = running.context.consumers.of(running.core.topic(NAME))
         connection = attached.connection
         assert isinstance(connection, Connection)
-        gate = Gate(connection)
+        blockade = Blockade(connection)
         await slow.flow(1000)
         await sender.producer()
         for number in range(60):
@@ -512,14 +512,14 @@ async def test_a_client_that_does_not_read_is_sent_no_more_and_disturbs_nobody(
         assert left > 10
         await other.take(left)
         assert await other.silent()
-        gate.open()
+        blockade.open()
         await slow.take(60 - left)
         await other.send(pb.CommandCloseConsumer(consumer_id=1, request_id=9))
         await other.expect(pb.CommandSuccess)
         await slow.take(left)
 
 
-class Gate:
+class Blockade:
     """Lets nothing through to a connection until it is opened."""
 
     def __init__(self, connection: Connection) -> None:

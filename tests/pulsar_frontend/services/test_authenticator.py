@@ -84,7 +84,7 @@ def connect(method: str, proof: bytes, *, refreshes: bool = True) -> pb.CommandC
         ("", b"", False),
     ],
 )
-async def test_only_a_good_proof_opens_the_door(
+async def test_only_a_good_proof_opens_a_connection(
     open_broker: OpenBroker,
     authentication: AuthenticationConfig,
     method: str,

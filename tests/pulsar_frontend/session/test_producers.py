@@ -14,7 +14,7 @@ from arneb_pulsar.session.effects import AppendRun, Close, LeaveProducer, OpenPr
 from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.session.events import (
     Appended,
-    ProducerExpelled,
+    ProducerDisconnected,
     ProducerLost,
     ProducerOpened,
     ProducerQueued,
@@ -160,7 +160,7 @@ def test_a_producer_that_waits_may_leave_or_lose_its_place() -> None:
 
 def test_a_producer_that_waits_is_sent_away_with_its_topic() -> None:
     play, key = queued_producer()
-    play >> ProducerExpelled(key)
+    play >> ProducerDisconnected(key)
     text = "Topic is temporarily unavailable"
     play << LeaveProducer(key)
     play << said(pb.CommandError(request_id=5, error=pb.ServiceNotReady, message=text))
@@ -382,7 +382,7 @@ def test_a_producer_whose_topic_is_gone_is_told_to_come_again() -> None:
     key = open_producer(play)
     play >> sends((1, 0, body()))
     run = play.take(AppendRun)
-    play >> ProducerExpelled(key) << LeaveProducer(key)
+    play >> ProducerDisconnected(key) << LeaveProducer(key)
     play << said(pb.CommandCloseProducer(producer_id=1, request_id=(1 << 64) - 1))
     play >> Appended(run, StoreFailed("gone"), position(0, 0))
     play >> sends((1, 1, body()))
@@ -394,7 +394,7 @@ def test_a_producer_whose_topic_is_gone_is_told_to_come_again() -> None:
 
 def test_sends_of_an_expelled_producer_are_ignored_for_a_while_only() -> None:
     play = Playbook()
-    play >> ProducerExpelled(open_producer(play))
+    play >> ProducerDisconnected(open_producer(play))
     play.heard()
     play.take(LeaveProducer)
     play.now += 29
