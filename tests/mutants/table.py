@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 CORE: Final = "core/arneb_core/"
+LEADERSHIP_TESTS: Final = ("tests/core/engine/test_leadership.py",)
+PLANNING_TESTS: Final = ("tests/core/engine/test_planned_commit.py",)
 ENGINE_TESTS: Final = ("tests/core/engine/test_engine.py",)
 MODEL_TESTS: Final = ("tests/core/engine/test_engine_model.py",)
 BATCH_TESTS: Final = ("tests/core/engine/test_engine_batches.py",)
@@ -70,6 +72,64 @@ MUTANTS: Final = (
         "                request.fail(error)\n",
         "                request.succeed([Position(1 << 32)])\n",
         ENGINE_TESTS,
+    ),
+    Mutant(
+        "a commit is planned on what is stored, though others are under way",
+        CORE + "log/log.py",
+        "            planned[-1] if planned else self.ledgers.newest,\n",
+        "            self.ledgers.newest,\n",
+        PLANNING_TESTS,
+    ),
+    Mutant(
+        "what stood behind a refused commit counts as stored",
+        CORE + "engine/committer.py",
+        "        for commit in reversed(commits[1:]):\n",
+        "        for commit in commits[1:]:\n"
+        "            commit.stored()\n"
+        "        for commit in ():\n",
+        PLANNING_TESTS,
+    ),
+    Mutant(
+        "the ending of a commit is told to the newest under way",
+        CORE + "engine/committer.py",
+        "        commit = self._under_way.popleft()\n",
+        "        commit = self._under_way.pop()\n",
+        PLANNING_TESTS,
+    ),
+    Mutant(
+        "what a refused commit planned stays planned",
+        CORE + "engine/planned_commit.py",
+        "            topic.log.planned.pop()\n",
+        "            pass\n",
+        PLANNING_TESTS,
+    ),
+    Mutant(
+        "what stood behind a refused commit comes back in the wrong order",
+        CORE + "engine/committer.py",
+        "        for commit in reversed(commits[1:]):\n",
+        "        for commit in commits[1:]:\n",
+        PLANNING_TESTS,
+    ),
+    Mutant(
+        "who wait when leadership is lost are told nothing",
+        CORE + "engine/committer.py",
+        "        for request in waiting:\n            self.waiting_bytes -= request.size\n",
+        "        for request in ():\n            self.waiting_bytes -= request.size\n",
+        PLANNING_TESTS,
+    ),
+    Mutant(
+        "consumers stay when leadership is lost",
+        CORE + "engine/engine.py",
+        '                subscription.machine.put_out("leadership lost")\n',
+        "                pass\n",
+        LEADERSHIP_TESTS,
+    ),
+    Mutant(
+        "who lost leadership takes in what is kept in memory only",
+        CORE + "engine/engine.py",
+        "            topic.fenced, topic.takes_along = True, False\n            for",
+        "            for",
+        LEADERSHIP_TESTS,
     ),
     Mutant(
         "dispatch before the commit is on disk",

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+import trio
+
 from arneb_core.api.errors import CommitFailed, LeadershipLost
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import CommitLog, Ended, Ending
@@ -65,7 +67,6 @@ class MemoryCommitLog:
         self.records = records or Records()
         self.records.leader = self
         self._taking_over: CommitLog = LocalCommitLog(store, in_loop)
-        self._in_loop = in_loop
         self._delays = delays
         self._under_way: deque[tuple[Changes, Ended]] = deque()
         self._lost_at: int | None = None
@@ -114,7 +115,7 @@ class MemoryCommitLog:
 
     def _wait(self, turns: int, step: Callable[[], object]) -> None:
         if turns:
-            self._in_loop(self._wait, turns - 1, step)
+            trio.lowlevel.current_trio_token().run_sync_soon(self._wait, turns - 1, step)
         else:
             step()
 

@@ -1,0 +1,385 @@
+"""Planning at any depth: the committer and the topics' logs against a small model.
+
+The log that it submits to is a script: commits end when the machine says so, in order, and one that
+is refused, or comes when leadership is lost, ends all behind it.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
+
+import pytest
+from hypothesis import note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from arneb_core.api.errors import CommitFailed, LeadershipLost, StoreFailed, StoreFull
+from arneb_core.api.position import BEFORE_ALL, Position, ledger_of
+from arneb_core.api.settings import NOTHING_KEPT, TopicSettings
+from arneb_core.cursor.cursor import CursorChanges
+from arneb_core.engine.committer import Committer
+from arneb_core.engine.engine import Engine
+from arneb_core.engine.request import Request
+from arneb_core.engine.subscription import LogSubscription
+from arneb_core.engine.topic import LogTopic
+from arneb_core.log.ledgers import LedgerIndex
+from arneb_core.log.log import ColdReader, DurableLog
+from arneb_core.log.tail_cache import CacheBudget
+from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.commit.commit_log import Ended
+from arneb_core.store.records import LedgerRecord
+from arneb_core.store.schema import SubscriptionId, Table, TopicId, parse_ledger_key
+from arneb_core.testing.engine_kit import body_of, make_entry
+from arneb_core.testing.invariants import check_ledgers
+
+TOPICS = (1, 2)
+LEDGER_ENTRIES_MAX = 4
+DEPTH_MAX = 8
+
+
+class ScriptedLog:
+    """A commit log that holds every commit until it is told what becomes of the oldest."""
+
+    is_unsettled = False
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.under_way: deque[tuple[Changes, Ended]] = deque()
+        self.entries: dict[tuple[TopicId, Position], bytes] = {}
+        """What is stored, and was not trimmed."""
+        self.rows: dict[tuple[Table, bytes], bytes] = {}
+        self.at_once = False
+        """Commits are stored on the spot while none is under way."""
+        self.is_lost = False
+
+    def prepare(self) -> None:
+        raise AssertionError("nobody asks for it here")
+
+    def close(self) -> None:
+        raise AssertionError("nobody asks for it here")
+
+    def submit(
+        self, changes: Changes, ended: Ended, *, requests: int = 0, settle: bool = False
+    ) -> CommitReport | None:
+        assert not self.is_lost, "something is submitted after leadership was lost"
+        if self.at_once and not self.under_way:
+            return self._apply(changes)
+        self.under_way.append((changes, ended))
+        assert len(self.under_way) <= self.depth
+        return None
+
+    def store(self) -> None:
+        """The oldest commit is stored."""
+        changes, ended = self.under_way.popleft()
+        ended(self._apply(changes))
+
+    def refuse(self, error: CommitFailed) -> None:
+        """The oldest commit is not stored, and so none is."""
+        _, ended = self.under_way.popleft()
+        self.under_way.clear()
+        self.is_lost = isinstance(error, LeadershipLost)
+        ended(error)
+
+    def _apply(self, changes: Changes) -> CommitReport:
+        for table, key, value in changes.puts:
+            if value is None:
+                self.rows.pop((table, key), None)
+            else:
+                self.rows[table, key] = value
+        for topic_id, first, entries in changes.blocks:
+            for index, entry in enumerate(entries):
+                place = topic_id, Position(first + index)
+                assert place not in self.entries, f"{place} is given out twice"
+                self.entries[place] = entry
+        for topic_id, first, last in changes.trims:
+            for place in [each for each in self.entries if each[0] == topic_id]:
+                if first <= place[1] <= last:
+                    del self.entries[place]
+        return CommitReport(len(changes.blocks), 0, 0, 0)
+
+
+class Reader:
+    """A subscription, as far as topics and the committer know one: it takes what it is given, and
+    has acknowledged what it is told to have."""
+
+    durable = consumers_attached = True
+    gone = False
+    name = "s"
+    id = SubscriptionId(1)
+
+    def __init__(self, topic: LogTopic, log: ScriptedLog) -> None:
+        self.topic = topic
+        self.given: list[tuple[Position, bytes]] = []
+        self.mark_delete: Position = BEFORE_ALL
+        self.unsaved = False
+        self._log = log
+
+    @property
+    def ahead(self) -> Position:
+        return self.given[-1][0] if self.given else BEFORE_ALL
+
+    @property
+    def machine(self) -> Any:
+        """What the topic asks of it."""
+        state = SimpleNamespace(reader=self)
+        return SimpleNamespace(
+            state=state, appended=self.appended, log_trimmed=lambda: None, consumers_attached=True
+        )
+
+    def appended(self, first: Position, entries: list[bytes]) -> None:
+        for index, entry in enumerate(entries):
+            place = Position(first + index)
+            assert self._log.entries[self.topic.id, place] == entry, "given before it was stored"
+            assert place > self.ahead, "given out of order"
+            self.given.append((place, entry))
+
+    @property
+    def key(self) -> tuple[Table, bytes]:
+        return Table.CURSORS, b"%d" % self.topic.id
+
+    def take_changes(self) -> CursorChanges:
+        self.unsaved = False
+        return CursorChanges([], [(*self.key, b"%d" % self.mark_delete)])
+
+    def changes_failed(self, changes: CursorChanges) -> None:
+        self.unsaved = True
+
+
+@dataclass
+class Asked:
+    """A request: what it appends, and what it was told."""
+
+    bodies: dict[int, list[bytes]]
+    told: list[CommitFailed | None] = field(default_factory=list)
+    firsts: list[Position] = field(default_factory=list)
+
+
+class PlanningMachine(RuleBasedStateMachine):
+    """Any order of requests, commits that end well, and commits that do not."""
+
+    @initialize(depth=st.integers(1, DEPTH_MAX))
+    def begin(self, depth: int) -> None:
+        self.log = ScriptedLog(depth)
+        self.now_ms = 1_000_000
+        self.committer = Committer(self.log, lambda: self.now_ms, self.leadership_lost)
+        engine = SimpleNamespace(
+            retention=NOTHING_KEPT,
+            ledger_closed=self.committer.trim_due,
+            now_ms=lambda: self.now_ms,
+        )
+        self.topics: dict[int, LogTopic] = {}
+        self.readers: dict[int, Reader] = {}
+        for number in TOPICS:
+            durable = DurableLog(
+                TopicId(number), LedgerIndex(), cast(ColdReader, None), CacheBudget()
+            )
+            topic = LogTopic(
+                cast(Engine, engine), TopicId(number), f"t{number}", TopicSettings(), durable
+            )
+            self.topics[number] = topic
+            reader = self.readers[number] = Reader(topic, self.log)
+            topic._subscriptions["s"] = cast(LogSubscription, reader)
+        self.asked: list[Asked] = []
+        self.made = 0
+        self.lost = False
+        self.answered = 0
+
+    def leadership_lost(self) -> None:
+        self.lost = True
+
+    def ask(self, sizes: dict[int, int]) -> Asked:
+        """A request of so many entries for each topic, and perhaps of a row."""
+        asked = Asked({})
+        for number, size in sizes.items():
+            bodies = [b"%d" % (self.made + index) for index in range(size)]
+            self.made += size
+            asked.bodies[number] = bodies
+
+        def told(error: CommitFailed | None, firsts: list[Position]) -> None:
+            asked.told.append(error)
+            asked.firsts = firsts
+            if error is None:
+                self.check_stored(asked)
+
+        appends = [
+            (
+                self.topics[number],
+                [make_entry(body, publish_time_ms=self.now_ms) for body in bodies],
+                len(bodies),
+            )
+            for number, bodies in asked.bodies.items()
+        ]
+        request = Request(told, appends)
+        request.puts = [(Table.META, b"row%d" % len(self.asked), b"")]
+        request.entries = sum(sizes.values())
+        request.size = 100 * request.entries
+        self.asked.append(asked)
+        self.committer.add(request)
+        return asked
+
+    def check_stored(self, asked: Asked) -> None:
+        """All of it is stored where it is said to stand, and everybody was given it."""
+        for (number, bodies), first in zip(asked.bodies.items(), asked.firsts, strict=True):
+            given = dict(self.readers[number].given)
+            for index, body in enumerate(bodies):
+                place = Position(first + index)
+                assert body_of(given[place]) == body
+                assert ledger_of(place) == ledger_of(first)
+
+    @rule(
+        runs=st.lists(
+            st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 3), min_size=1),
+            min_size=1,
+            max_size=DEPTH_MAX,
+        ),
+        together=st.booleans(),
+    )
+    def publish(self, runs: list[dict[int, int]], together: bool) -> None:
+        """Some requests, in one commit or each in its own if the log takes so many."""
+        for sizes in runs:
+            self.ask(sizes)
+            if not together:
+                self.committer.start()
+
+    @rule()
+    def start(self) -> None:
+        self.committer.start()
+
+    @rule(ms=st.sampled_from([-500, 1, 100]))
+    def pass_time(self, ms: int) -> None:
+        self.now_ms += ms
+
+    @rule(at_once=st.booleans())
+    def end_at_once(self, at_once: bool) -> None:
+        self.log.at_once = at_once
+
+    @rule(number=st.sampled_from(TOPICS), share=st.integers(1, 4), wait=st.booleans())
+    def acknowledge(self, number: int, share: int, wait: bool) -> None:
+        """Some more of what was given out, in order; perhaps somebody waits for the receipt."""
+        reader = self.readers[number]
+        ahead = [place for place, _ in reader.given if place > reader.mark_delete]
+        if not ahead or self.lost:
+            return
+        reader.mark_delete = ahead[-(-len(ahead) * share // 4) - 1]
+        reader.unsaved = True
+        mark = reader.mark_delete
+
+        def told(error: CommitFailed | None) -> None:
+            if error is None:
+                assert int(self.log.rows[reader.key]) >= mark, "told before it was stored"
+
+        self.committer.cursor_changed(cast(LogSubscription, reader), told if wait else None)
+
+    @rule(number=st.sampled_from(TOPICS), at_once=st.booleans())
+    def look_for_trims(self, number: int, at_once: bool) -> None:
+        self.committer.trim_due(self.topics[number], at_once=at_once)
+
+    @precondition(lambda self: self.log.under_way)
+    @rule(commits=st.integers(1, DEPTH_MAX))
+    def store(self, commits: int) -> None:
+        for _ in range(min(commits, len(self.log.under_way))):
+            self.log.store()
+
+    @precondition(lambda self: self.log.under_way)
+    @rule(error=st.sampled_from([StoreFailed("told to"), StoreFull("told to")]))
+    def refuse(self, error: CommitFailed) -> None:
+        before = [each for each in self.asked if each.told]
+        self.log.refuse(error)
+        refused = [each for each in self.asked if each.told and each not in before]
+        assert all(each.told == [error] for each in refused if each.told != [None])
+
+    @precondition(lambda self: self.log.under_way)
+    @rule(likely=st.integers(0, 9))
+    def lose_leadership(self, likely: int) -> None:
+        if likely:
+            return
+        self.log.refuse(LeadershipLost("told to"))
+        assert self.lost
+        assert all(each.told for each in self.asked), "somebody was told nothing"
+
+    @invariant()
+    def memory_is_what_is_stored(self) -> None:
+        assert self.committer.breakage.error is None or self.lost
+        for number, topic in self.topics.items():
+            check_ledgers(topic.log.ledgers)
+            stored = sorted(place for id_, place in self.log.entries if id_ == number)
+            known = [
+                Position(place)
+                for first, last in topic.log.ledgers.runs(BEFORE_ALL, Position((1 << 62) - 1))
+                for place in range(first, last + 1)
+            ]
+            assert stored == known, "an entry is in memory and not stored, or the reverse"
+            rows = {
+                parse_ledger_key(key)[1]: LedgerRecord.unpack(value)
+                for (table, key), value in self.log.rows.items()
+                if table is Table.LEDGERS and parse_ledger_key(key)[0] == number
+            }
+            assert rows.keys() == {info.id for info in topic.log.ledgers}
+            for info in topic.log.ledgers:
+                row = rows[info.id]
+                assert (row.created_ms, row.messages_before, row.closed_ms) == (
+                    info.created_ms, info.messages_before, info.closed_ms,
+                )  # fmt: skip
+                if info.closed_ms:
+                    assert row.entries == info.entries
+
+    @invariant()
+    def each_is_told_once_and_in_order(self) -> None:
+        assert all(len(each.told) <= 1 for each in self.asked)
+        last = dict.fromkeys(TOPICS, BEFORE_ALL)
+        for each in self.asked:
+            if each.told == [None]:
+                for number, first in zip(each.bodies, each.firsts, strict=True):
+                    assert first > last[number], "publishers' messages changed their order"
+                    last[number] = Position(first + len(each.bodies[number]) - 1)
+        unanswered = [each for each in self.asked if not each.told]
+        if not self.lost and unanswered:
+            # What waits or is under way is what came last.
+            assert unanswered == self.asked[-len(unanswered) :]
+
+    def teardown(self) -> None:
+        """Everything ends, and then nothing is planned and nothing is missing."""
+        if not hasattr(self, "log"):
+            return
+        self.log.at_once = False
+        for _ in range(1_000):
+            self.committer.flush_cursors()
+            self.committer.start()
+            if not self.log.under_way:
+                break
+            self.log.store()
+        self.memory_is_what_is_stored()
+        self.each_is_told_once_and_in_order()
+        assert self.committer.is_idle
+        assert self.committer.waiting_bytes == 0
+        assert all(each.told for each in self.asked)
+        for number, topic in self.topics.items():
+            assert isinstance(topic.log, DurableLog)
+            assert not topic.log.planned
+            assert not topic.log.planned_drops
+            reader = self.readers[number]
+            if not self.lost and reader.mark_delete > BEFORE_ALL:
+                assert int(self.log.rows[reader.key]) == reader.mark_delete
+        note(f"{self.committer!r}")
+
+
+@pytest.mark.parametrize("ended_bytes_min", [1, 1 << 20])
+def test_positions_are_given_out_once_and_everything_comes_after_stored_in_order(
+    ended_bytes_min: int,
+) -> None:
+    with (
+        patch("arneb_core.log.log.LEDGER_ENTRIES_MAX", LEDGER_ENTRIES_MAX),
+        patch("arneb_core.log.retention.ENDED_BYTES_MIN", ended_bytes_min),
+    ):
+        run_state_machine_as_test(  # type: ignore[no-untyped-call]
+            PlanningMachine, settings=settings(max_examples=100, stateful_step_count=60)
+        )
