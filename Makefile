@@ -32,7 +32,7 @@ help:
 	@echo "make soak-journal   kill a broker, damage its journal, start it again"
 	@echo "make soak-damage    damage a store in one way after the other: no command may die of it"
 	@echo "make soak-room      fill, drain and fill again a broker on 64 MiB of tmpfs and of ext4 (as root)"
-	@echo "make soak-attack    hostile peers at every door: memory, turns, answers to others"
+	@echo "make soak-attack    hostile clients at every port: memory, turns, answers to others"
 
 run: $(VENV)/.base
 	$(BIN)/arneb serve
@@ -104,7 +104,7 @@ soak-damage: $(VENV)/.dev
 soak-room: $(VENV)/.dev
 	$(SUDO) $(BIN)/python -m tests.crash.room_soak $(ARGS)
 
-# Seconds a door, a seed and doors by choice: ARGS="60 --seed 7 --door amqp".
+# Seconds a listener, a seed and listeners by choice: ARGS="60 --seed 7 --listener amqp".
 soak-attack: $(VENV)/.dev
 	$(BIN)/python -m tests.attack $(ARGS)
 

@@ -1,4 +1,4 @@
-"""Measures the Pulsar door beside Apache Pulsar standalone, with the official client.
+"""Measures the Pulsar frontend beside Apache Pulsar standalone, with the official client.
 
 ``python -m bench.pulsar`` starts both on empty directories, both flushing to disk before they
 send a receipt, and lets them take turns, round by round and row by row. Client and broker share

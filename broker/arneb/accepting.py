@@ -62,7 +62,7 @@ class RefusalLog:
 
 
 class CarefulListener(trio.abc.Listener[trio.SocketStream]):
-    """A listener of a door."""
+    """A listener of a server."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Access: who may come in by which door, in words for whoever starts the broker.
+"""Access: who may use which port, in words for whoever starts the broker.
 
-The rule: what is said follows from the settings by which the doors themselves go, so that nobody
-believes a door to be shut that is open.
+The rule: what is said follows from the settings by which the frontends themselves go, so that
+nobody believes a port to be shut that is open.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ EVERYBODY = "open to everybody who can reach it"
 
 
 def access(config: Config) -> Iterator[str]:
-    """One line for each door that is on."""
+    """One line for each port that is on."""
     methods = config.pulsar.authentication.methods
     if _on(config.amqp.listen, config.amqp.tls.listen):
         yield f"amqp: open to {_named(config.amqp.users)}"

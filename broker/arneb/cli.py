@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="arneb")
 def arneb() -> None:
-    """One durable log with three doors: RabbitMQ clients, Apache Pulsar clients and Spark."""
+    """One durable log for RabbitMQ clients, Apache Pulsar clients and Spark."""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Listeners: the sockets of the broker's doors, bound before anything else is touched.
+"""Listeners: the sockets of the broker's servers, bound before anything else is touched.
 
 The rule: every port is taken before the data directory is opened, so a port in use is
 refused with nothing changed, and clients that connect while the store opens simply wait.
@@ -43,38 +43,38 @@ class BindFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """The bound sockets by the name of their door; a door that is off has none."""
+    """The bound sockets by the name of their listener; a listener that is off has none."""
 
-    by_door: Mapping[str, Sequence[CarefulListener]] = field(default_factory=dict)
+    by_name: Mapping[str, Sequence[CarefulListener]] = field(default_factory=dict)
 
     @classmethod
     async def bind(cls, wanted: Mapping[str, Listen]) -> Self:
-        """Bind every door that is on. Raises :class:`BindFailed`, and then holds none."""
+        """Bind every port that is on. Raises :class:`BindFailed`, and then holds none."""
         bound: dict[str, Sequence[CarefulListener]] = {}
         log = RefusalLog()
         try:
-            for door, address in wanted.items():
+            for name, address in wanted.items():
                 if address is not None:
-                    bound[door] = await _bind(door, address, log)
+                    bound[name] = await _bind(name, address, log)
         except BaseException:
             await cls(bound).close()
             raise
         return cls(bound)
 
-    def addresses(self, door: str) -> list[Address]:
-        """Where the door really listens, port 0 resolved."""
-        names = [listener.socket.getsockname() for listener in self.by_door[door]]
+    def addresses(self, name: str) -> list[Address]:
+        """Where the listener really listens, port 0 resolved."""
+        names = [listener.socket.getsockname() for listener in self.by_name[name]]
         return [Address(host, port) for host, port, *_ in names]
 
     async def close(self) -> None:
         """Close all of them. Idempotent."""
         with trio.CancelScope(shield=True):
-            for listeners in self.by_door.values():
+            for listeners in self.by_name.values():
                 for listener in listeners:
                     await listener.aclose()
 
 
-async def _bind(door: str, address: Address, log: RefusalLog) -> list[CarefulListener]:
+async def _bind(name: str, address: Address, log: RefusalLog) -> list[CarefulListener]:
     """One listener for each address that ``address`` stands for, all at one port."""
     try:
         places = await _places(address.host)
@@ -85,7 +85,7 @@ async def _bind(door: str, address: Address, log: RefusalLog) -> list[CarefulLis
                 continue  # the port was free at the first address only
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     except OSError as error:
-        raise BindFailed(f"cannot listen for {door} on {address}: {_reason(error)}") from error
+        raise BindFailed(f"cannot listen for {name} on {address}: {_reason(error)}") from error
 
 
 async def _places(host: str) -> list[Place]:

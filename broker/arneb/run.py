@@ -1,7 +1,7 @@
-"""One running broker: the engine, its doors, and an orderly end.
+"""One running broker: the engine, its servers, and an orderly end.
 
 The order is the whole point. Starting: every port is bound, then the store is opened, then
-the doors open. Stopping: the doors close, so nothing new comes in and what is in flight
+the servers start. Stopping: the servers close, so nothing new comes in and what is in flight
 goes back, and only then the engine writes what it still holds and closes the store.
 """
 
@@ -99,7 +99,7 @@ async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) ->
                     reader_limit_s=config.store.reader_limit_s,
                 ) as core:
                     say(f"arneb {__version__}, data in {config.data_dir.absolute()}")
-                    await _serve_doors(core, config, listeners, say)
+                    await _serve_all(core, config, listeners, say)
         finally:
             await listeners.close()
         say("stopped")
@@ -107,7 +107,7 @@ async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) ->
 
 
 class Shared:
-    """What the doors of one broker have in common."""
+    """What the servers of one broker have in common."""
 
     def __init__(self, core: Engine, config: Config, listeners: Listeners) -> None:
         self.core = core
@@ -134,7 +134,7 @@ class Shared:
         return PulsarServer(make_context(self.core, self.config.pulsar))
 
 
-async def _serve_doors(core: Engine, config: Config, listeners: Listeners, say: Say) -> None:
+async def _serve_all(core: Engine, config: Config, listeners: Listeners, say: Say) -> None:
     shared = Shared(core, config, listeners)
     for line in access(config):
         say(line)
@@ -145,18 +145,18 @@ async def _serve_doors(core: Engine, config: Config, listeners: Listeners, say: 
         await shared.alarms.look()
         nursery.start_soon(_end_if_broken, shared.core, say)
         nursery.start_soon(supervise, "the memory and disk alarms", shared.alarms.watch)
-        for door in listeners.by_door:
-            addresses = listeners.addresses(door)  # a door may take its sockets over
+        for name in listeners.by_name:
+            addresses = listeners.addresses(name)  # a server may take its sockets over
             try:
-                await nursery.start(partial(_DOORS[door], shared))
+                await nursery.start(partial(_SERVERS[name], shared))
             except (OSError, StoreUnusable):
                 raise
             except Exception as error:
-                # A door reads what it keeps in the store, and damaged rows can say anything.
-                where = f"what is stored in {shared.config.data_dir} for {door}"
+                # A frontend reads what it keeps in the store, and damaged rows can say anything.
+                where = f"what is stored in {shared.config.data_dir} for {name}"
                 raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
             for address in addresses:
-                say(f"{door} ready on {address}")
+                say(f"{name} ready on {address}")
         # What start-up does is nobody's turn: there is nobody yet.
         with nullcontext() if shared.watchdog is None else shared.watchdog.watching():
             await GarbageSchedule(partial(_living, shared.core)).run()
@@ -169,9 +169,9 @@ def _living(core: Engine) -> Living:
 async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
     from arneb_amqp.server import serve_amqp
 
-    by_door = shared.listeners.by_door
-    listeners: list[trio.abc.Listener[Any]] = [*by_door.get("amqp", ())]
-    if secured := by_door.get("amqp-tls"):
+    by_name = shared.listeners.by_name
+    listeners: list[trio.abc.Listener[Any]] = [*by_name.get("amqp", ())]
+    if secured := by_name.get("amqp-tls"):
         from arneb.handshakes import Handshakes
         from arneb.tls import read_tls
         from arneb_amqp.server.tls import SecuredListener
@@ -188,15 +188,15 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
 
 
 async def _serve_amqp_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
-    """One server has the clients of both doors."""
-    if "amqp" in shared.listeners.by_door:
+    """One server has the clients of both listeners."""
+    if "amqp" in shared.listeners.by_name:
         task_status.started()
     else:
         await _serve_amqp(shared, task_status=task_status)
 
 
 async def _serve_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
-    listeners = shared.listeners.by_door["pulsar"]
+    listeners = shared.listeners.by_name["pulsar"]
     urls, (address, *_) = shared.pulsar.context.urls, shared.listeners.addresses("pulsar")
     urls.plain = urls.plain or f"pulsar://{address}"
     await shared.pulsar.serve(listeners, task_status=task_status)
@@ -206,7 +206,7 @@ async def _serve_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]
     from arneb.handshakes import Handshakes
     from arneb.tls import read_tls
 
-    listeners = shared.listeners.by_door["pulsar-tls"]
+    listeners = shared.listeners.by_name["pulsar-tls"]
     urls, (address, *_) = shared.pulsar.context.urls, shared.listeners.addresses("pulsar-tls")
     urls.tls = urls.tls or f"pulsar+ssl://{address}"
     handshakes = Handshakes(read_tls(shared.config.pulsar.tls))
@@ -225,7 +225,7 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
 
         opened = (HEALTH, METRICS) if table.open_metrics else (HEALTH,)
         app = Guarded(app, Authenticator(shared.proofs), opened, users)
-    listeners = shared.listeners.by_door["http"]
+    listeners = shared.listeners.by_name["http"]
     await serve_http(app, listeners, table, task_status=task_status)
 
 
@@ -237,12 +237,12 @@ async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any
     app = pulsar_admin_app(
         shared.pulsar.context, shared.core, shared.alarms, open_metrics=table.open_metrics
     )
-    listeners = shared.listeners.by_door["http-pulsar"]
+    listeners = shared.listeners.by_name["http-pulsar"]
     await serve_http(app, listeners, table, task_status=task_status)
 
 
-# Imported only when the door is on: start-up time and memory are for what is used.
-_DOORS: Final = {
+# Imported only when the listener is on: start-up time and memory are for what is used.
+_SERVERS: Final = {
     "amqp": _serve_amqp,
     "amqp-tls": _serve_amqp_tls,
     "pulsar": _serve_pulsar,

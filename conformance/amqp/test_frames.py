@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conformance.amqp.wire import LOGIN, Peer
+from conformance.amqp.wire import LOGIN, WireClient
 from conformance.conftest import Target
 from pamqp import commands, frame
 
@@ -57,34 +57,34 @@ def body(data: bytes) -> bytes:
 
 
 @pytest.fixture
-def peer(broker: Target) -> Iterator[Peer]:
+def raw(broker: Target) -> Iterator[WireClient]:
     """A connection with one channel, and a queue that goes with it."""
-    with Peer(broker) as made:
+    with WireClient(broker) as made:
         made.tune()
         made.open_channel()
         yield made
 
 
 @pytest.fixture
-def own(peer: Peer) -> str:
-    """A queue that goes with the peer."""
-    peer.send(commands.Queue.Declare(exclusive=True), 1)
-    answer = peer.read()
+def own(raw: WireClient) -> str:
+    """A queue that goes with the raw."""
+    raw.send(commands.Queue.Declare(exclusive=True), 1)
+    answer = raw.read()
     assert isinstance(answer, commands.Queue.DeclareOk)
     return answer.queue or ""
 
 
-def got(peer: Peer, queue: str) -> tuple[bytes, bytes]:
+def got(raw: WireClient, queue: str) -> tuple[bytes, bytes]:
     """The property list and the octets of the next message."""
-    peer.send(commands.Basic.Get(queue=queue, no_ack=True), 1)
-    kind, method = peer.read_head()
+    raw.send(commands.Basic.Get(queue=queue, no_ack=True), 1)
+    kind, method = raw.read_head()
     assert (kind, method[:4]) == (METHOD, b"\x00\x3c\x00\x47"), method
-    kind, start = peer.read_head()
+    kind, start = raw.read_head()
     assert kind == CONTENT_HEADER
     (size,) = struct.unpack_from(">Q", start, 4)
     data = b""
     while len(data) < size:
-        kind, part = peer.read_head()
+        kind, part = raw.read_head()
         assert kind == BODY
         data += part
     return start[12:], data
@@ -97,133 +97,135 @@ def ended(answer: Any) -> tuple[int, str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_a_header_of_any_type_comes_back_octet_by_octet(peer: Peer, own: str, name: str) -> None:
+def test_a_header_of_any_type_comes_back_octet_by_octet(
+    raw: WireClient, own: str, name: str
+) -> None:
     fields = text(name) + FIELDS[name]
     properties = b"\x20\x00" + struct.pack(">I", len(fields)) + fields
-    peer.socket.sendall(publish(own) + header(0, properties))
-    assert got(peer, own) == (properties, b"")
+    raw.socket.sendall(publish(own) + header(0, properties))
+    assert got(raw, own) == (properties, b"")
 
 
-def test_flags_of_no_property_are_passed_on(peer: Peer, own: str) -> None:
+def test_flags_of_no_property_are_passed_on(raw: WireClient, own: str) -> None:
     for properties in (b"\x00\x01", b"\x00\x02", b"\x80\x02\x01t"):
-        peer.socket.sendall(publish(own) + header(1, properties) + body(b"x"))
-        assert got(peer, own) == (properties, b"x")
+        raw.socket.sendall(publish(own) + header(1, properties) + body(b"x"))
+        assert got(raw, own) == (properties, b"x")
 
 
-def test_a_body_may_be_cut_anywhere(peer: Peer, own: str) -> None:
+def test_a_body_may_be_cut_anywhere(raw: WireClient, own: str) -> None:
     pieces = (b"", b"a", b"", b"bcdef", b"g")
-    peer.socket.sendall(publish(own) + header(7) + b"".join(map(body, pieces)))
-    assert got(peer, own) == (b"\x00\x00", b"abcdefg")
+    raw.socket.sendall(publish(own) + header(7) + b"".join(map(body, pieces)))
+    assert got(raw, own) == (b"\x00\x00", b"abcdefg")
 
 
-def test_an_empty_message_has_no_body_frame(peer: Peer, own: str) -> None:
-    peer.socket.sendall(publish(own) + header(0) + body(b""))
+def test_an_empty_message_has_no_body_frame(raw: WireClient, own: str) -> None:
+    raw.socket.sendall(publish(own) + header(0) + body(b""))
     words = "UNEXPECTED_FRAME - expected method frame, got non method frame instead"
-    assert ended(peer.read()) == (505, words, NOBODY)
+    assert ended(raw.read()) == (505, words, NOBODY)
 
 
 @pytest.mark.parametrize("pieces", [(b"abcd",), (b"ab", b"cd")])
-def test_more_body_than_announced(peer: Peer, own: str, pieces: tuple[bytes, ...]) -> None:
-    peer.socket.sendall(publish(own) + header(3) + b"".join(map(body, pieces)))
+def test_more_body_than_announced(raw: WireClient, own: str, pieces: tuple[bytes, ...]) -> None:
+    raw.socket.sendall(publish(own) + header(3) + b"".join(map(body, pieces)))
     # RabbitMQ notices when something else comes.
-    peer.send(commands.Basic.Qos(), 1)
+    raw.send(commands.Basic.Qos(), 1)
     words = "UNEXPECTED_FRAME - expected content body, got non content body frame instead"
-    assert ended(peer.read()) == (505, words, PUBLISH)
+    assert ended(raw.read()) == (505, words, PUBLISH)
 
 
-def test_contents_of_two_channels_may_alternate(peer: Peer, own: str) -> None:
-    peer.open_channel(2)
+def test_contents_of_two_channels_may_alternate(raw: WireClient, own: str) -> None:
+    raw.open_channel(2)
     first = [publish(own), header(2), body(b"a"), body(b"b")]
     second = [each[:1] + b"\x00\x02" + each[3:] for each in first]
     mixed = zip(first, second, strict=True)
-    peer.socket.sendall(b"".join(part for pair in mixed for part in pair))
-    peer.send(commands.Basic.Qos(), 2)
-    assert isinstance(peer.read(), commands.Basic.QosOk)
-    assert [got(peer, own)[1] for _ in range(2)] == [b"ab", b"ab"]
+    raw.socket.sendall(b"".join(part for pair in mixed for part in pair))
+    raw.send(commands.Basic.Qos(), 2)
+    assert isinstance(raw.read(), commands.Basic.QosOk)
+    assert [got(raw, own)[1] for _ in range(2)] == [b"ab", b"ab"]
 
 
-def test_the_old_access_class_gets_a_ticket(peer: Peer) -> None:
-    peer.socket.sendall(framed(METHOD, b"\x00\x1e\x00\x0a" + text("/data") + b"\x1e"))
-    assert peer.read_head() == (METHOD, b"\x00\x1e\x00\x0b\x00\x01")
+def test_the_old_access_class_gets_a_ticket(raw: WireClient) -> None:
+    raw.socket.sendall(framed(METHOD, b"\x00\x1e\x00\x0a" + text("/data") + b"\x1e"))
+    assert raw.read_head() == (METHOD, b"\x00\x1e\x00\x0b\x00\x01")
 
 
-def test_any_ticket_and_unknown_bits_do(peer: Peer) -> None:
+def test_any_ticket_and_unknown_bits_do(raw: WireClient) -> None:
     declare = b"\x00\x32\x00\x0a\xff\xff\x00\xe4\x00\x00\x00\x00"
-    peer.socket.sendall(framed(METHOD, declare))
-    assert isinstance(peer.read(), commands.Queue.DeclareOk)
+    raw.socket.sendall(framed(METHOD, declare))
+    assert isinstance(raw.read(), commands.Queue.DeclareOk)
 
 
-def test_only_brokers_answer_channel_flow(peer: Peer) -> None:
-    peer.send(commands.Channel.FlowOk(True), 1)
-    assert ended(peer.read()) == (503, "COMMAND_INVALID - unimplemented method", (20, 21))
+def test_only_brokers_answer_channel_flow(raw: WireClient) -> None:
+    raw.send(commands.Channel.FlowOk(True), 1)
+    assert ended(raw.read()) == (503, "COMMAND_INVALID - unimplemented method", (20, 21))
 
 
-def test_a_closing_channel_cannot_be_opened(peer: Peer) -> None:
-    peer.send(commands.Queue.Declare(queue="nope", passive=True), 1)
-    assert isinstance(peer.read(), commands.Channel.Close)
+def test_a_closing_channel_cannot_be_opened(raw: WireClient) -> None:
+    raw.send(commands.Queue.Declare(queue="nope", passive=True), 1)
+    assert isinstance(raw.read(), commands.Channel.Close)
     words = "CHANNEL_ERROR - second 'channel.open' seen"
-    assert ended(peer.open_channel()) == (504, words, (20, 10))
+    assert ended(raw.open_channel()) == (504, words, (20, 10))
 
 
-def test_what_a_closing_channel_is_sent_is_thrown_away(peer: Peer, own: str) -> None:
-    peer.send(commands.Queue.Declare(queue="nope", passive=True), 1)
-    assert isinstance(peer.read(), commands.Channel.Close)
-    peer.socket.sendall(publish(own) + header(1) + body(b"x"))
-    peer.send(commands.Queue.Purge(queue="nope"), 1)
-    peer.send(commands.Channel.CloseOk(), 1)
-    assert isinstance(peer.open_channel(), commands.Channel.OpenOk)
-    peer.send(commands.Basic.Get(queue=own), 1)
-    assert isinstance(peer.read(), commands.Basic.GetEmpty)
+def test_what_a_closing_channel_is_sent_is_thrown_away(raw: WireClient, own: str) -> None:
+    raw.send(commands.Queue.Declare(queue="nope", passive=True), 1)
+    assert isinstance(raw.read(), commands.Channel.Close)
+    raw.socket.sendall(publish(own) + header(1) + body(b"x"))
+    raw.send(commands.Queue.Purge(queue="nope"), 1)
+    raw.send(commands.Channel.CloseOk(), 1)
+    assert isinstance(raw.open_channel(), commands.Channel.OpenOk)
+    raw.send(commands.Basic.Get(queue=own), 1)
+    assert isinstance(raw.read(), commands.Basic.GetEmpty)
 
 
 def test_nobody_is_blamed_for_a_failed_login(broker: Target) -> None:
     can_be_told = {"capabilities": {"authentication_failure_close": True}}
-    with Peer(broker) as peer:
-        code, words, blamed = ended(peer.start(response="\0guest\0wrong", **can_be_told))
+    with WireClient(broker) as raw:
+        code, words, blamed = ended(raw.start(response="\0guest\0wrong", **can_be_told))
     assert (code, blamed) == (403, NOBODY)
     assert words.startswith("ACCESS_REFUSED - Login was refused")
 
 
 def test_nobody_is_blamed_for_a_channel_too_many(broker: Target) -> None:
-    with Peer(broker) as peer:
-        peer.tune(channel_max=1)
-        peer.open_channel()
+    with WireClient(broker) as raw:
+        raw.tune(channel_max=1)
+        raw.open_channel()
         words = "number of channels opened (1) has reached the negotiated channel_max (1)"
-        assert ended(peer.open_channel(2)) == (530, f"NOT_ALLOWED - {words}", NOBODY)
+        assert ended(raw.open_channel(2)) == (530, f"NOT_ALLOWED - {words}", NOBODY)
 
 
-def test_nobody_is_blamed_for_a_name_that_is_no_text(peer: Peer) -> None:
-    peer.socket.sendall(framed(METHOD, b"\x00\x32\x00\x0a\x00\x00\x01\xff\x00\x00\x00\x00\x00"))
+def test_nobody_is_blamed_for_a_name_that_is_no_text(raw: WireClient) -> None:
+    raw.socket.sendall(framed(METHOD, b"\x00\x32\x00\x0a\x00\x00\x01\xff\x00\x00\x00\x00\x00"))
     words = "FRAME_ERROR - Malformed UTF-8 in shortstr"
-    assert ended(peer.read()) == (501, words, NOBODY)
+    assert ended(raw.read()) == (501, words, NOBODY)
 
 
 def test_channels_come_after_the_virtual_host(broker: Target) -> None:
-    with Peer(broker) as peer:
-        assert isinstance(peer.start(response=LOGIN), commands.Connection.Tune)
-        peer.send(commands.Connection.TuneOk(10, 131_072, 0))
-        peer.send(commands.Channel.Open(), 1)
+    with WireClient(broker) as raw:
+        assert isinstance(raw.start(response=LOGIN), commands.Connection.Tune)
+        raw.send(commands.Connection.TuneOk(10, 131_072, 0))
+        raw.send(commands.Channel.Open(), 1)
         words = "UNEXPECTED_FRAME - type 1, all octets = <<0,20,0,10,1,48>>"
-        assert ended(peer.read()) == (505, words, NOBODY)
+        assert ended(raw.read()) == (505, words, NOBODY)
 
 
 @pytest.mark.parametrize("tag", [0, 1, (1 << 63) - 1, (1 << 64) - 1])
-def test_a_tag_of_any_size_is_unknown(peer: Peer, tag: int) -> None:
+def test_a_tag_of_any_size_is_unknown(raw: WireClient, tag: int) -> None:
     nack = b"\x00\x3c\x00\x78" + struct.pack(">Q", tag) + b"\x02"
-    peer.socket.sendall(framed(METHOD, nack))
-    answer = peer.read()
+    raw.socket.sendall(framed(METHOD, nack))
+    answer = raw.read()
     assert isinstance(answer, commands.Channel.Close)
     assert answer.reply_text == f"PRECONDITION_FAILED - unknown delivery tag {tag}"
 
 
-def test_answers_come_once_whatever_the_tag_and_the_arguments(peer: Peer) -> None:
+def test_answers_come_once_whatever_the_tag_and_the_arguments(raw: WireClient) -> None:
     consume = commands.Basic.Consume(
         queue="amq.rabbitmq.reply-to", consumer_tag="c", no_ack=True, arguments={"x-priority": "x"}
     )
-    peer.send(consume, 1)
-    assert isinstance(peer.read(), commands.Basic.ConsumeOk)
-    peer.send(consume, 1)
-    answer = peer.read()
+    raw.send(consume, 1)
+    assert isinstance(raw.read(), commands.Basic.ConsumeOk)
+    raw.send(consume, 1)
+    answer = raw.read()
     assert isinstance(answer, commands.Channel.Close)
     assert answer.reply_text == "PRECONDITION_FAILED - reply consumer already set"
 

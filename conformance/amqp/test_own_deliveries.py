@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 from conformance.amqp.conftest import Named
-from conformance.amqp.wire import Peer
+from conformance.amqp.wire import WireClient
 from conformance.conftest import Target
 from pamqp import base, body, commands, frame, header
 
@@ -29,16 +29,16 @@ def test_a_message_comes_before_the_answer_to_its_publish(
     """Who hears that it is kept has it already, so nobody waits for it whose connection is cut
     between the two. Mostly they come in one piece; how often depends on RabbitMQ's load."""
     queue = name("own")
-    with Peer(broker) as peer:
-        peer.open()
-        assert isinstance(peer.open_channel(), commands.Channel.OpenOk)
-        peer.send(commands.Queue.Declare(queue=queue, durable=True), 1)
-        assert isinstance(peer.read(), commands.Queue.DeclareOk)
-        peer.send(mode, 1)
-        peer.read()
-        peer.send(commands.Basic.Consume(queue=queue, consumer_tag="c", no_ack=True), 1)
-        assert isinstance(peer.read(), commands.Basic.ConsumeOk)
-        heard = Counter(_heard(peer, queue, commit, answer) for _ in range(TIMES))
+    with WireClient(broker) as raw:
+        raw.open()
+        assert isinstance(raw.open_channel(), commands.Channel.OpenOk)
+        raw.send(commands.Queue.Declare(queue=queue, durable=True), 1)
+        assert isinstance(raw.read(), commands.Queue.DeclareOk)
+        raw.send(mode, 1)
+        raw.read()
+        raw.send(commands.Basic.Consume(queue=queue, consumer_tag="c", no_ack=True), 1)
+        assert isinstance(raw.read(), commands.Basic.ConsumeOk)
+        heard = Counter(_heard(raw, queue, commit, answer) for _ in range(TIMES))
     whole = (("Basic.Deliver", answer),)
     in_order = heard[whole] + heard[("Basic.Deliver",), (answer,)]
     assert in_order >= MOST * TIMES, heard
@@ -46,7 +46,9 @@ def test_a_message_comes_before_the_answer_to_its_publish(
         assert heard[whole] >= MOST * TIMES, heard
 
 
-def _heard(peer: Peer, queue: str, commit: base.Frame | None, answer: str) -> tuple[Piece, ...]:
+def _heard(
+    raw: WireClient, queue: str, commit: base.Frame | None, answer: str
+) -> tuple[Piece, ...]:
     """Publish one message; the methods that come, piece by piece."""
     properties = commands.Basic.Properties(delivery_mode=2)
     frames = [
@@ -56,11 +58,11 @@ def _heard(peer: Peer, queue: str, commit: base.Frame | None, answer: str) -> tu
     ]
     if commit is not None:
         frames.append(frame.marshal(commit, 1))
-    peer.socket.sendall(b"".join(frames))
+    raw.socket.sendall(b"".join(frames))
     pieces: list[Piece] = []
     missing = {"Basic.Deliver", answer}
     while missing:
-        data = peer.socket.recv(65536)
+        data = raw.socket.recv(65536)
         assert data, f"the connection was closed with {missing} missing"
         methods = []
         while data:

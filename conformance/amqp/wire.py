@@ -61,7 +61,7 @@ class Wire:
         return data
 
 
-class Peer(Wire):
+class WireClient(Wire):
     """A client that does as it likes."""
 
     def start(self, mechanism: str = "PLAIN", response: str = LOGIN, **properties: Any) -> Any:

@@ -169,7 +169,7 @@ def worker_killed() -> None:
             note.apply_async((name, 0.05), countdown=1 if name.endswith("7") else None)
         wait_until(lambda: len(diary.names("killed-")) >= 10, "the first tasks")
         victim.kill()
-    with Worker(app, "heir", LOG):
+    with Worker(app, "successor", LOG):
         wait_until(lambda: wanted <= set(diary.names("killed-")), "all tasks")
 
 
@@ -199,7 +199,7 @@ def begin() -> None:
 def finish() -> None:
     """Everything that was left is done."""
     wanted = {f"left-{n}" for n in range(120)}
-    with Worker(app, "heir", LOG):
+    with Worker(app, "successor", LOG):
         wait_until(lambda: wanted <= set(diary.names("left-")), "all tasks")
 
 

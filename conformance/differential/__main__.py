@@ -11,7 +11,7 @@ from typing import Final
 
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.rabbitmq import RabbitMQ
-from conformance.differential.duel import Report, Verdict
+from conformance.differential.compare import Report, Verdict
 from conformance.differential.program import Kind
 from conformance.differential.run import MIXED, Different, Verdicts, run, stop
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from conformance.brokers.process import Address
-from conformance.differential.duel import Report, Verdict, duel
+from conformance.differential.compare import Report, Verdict, compare
 from conformance.differential.program import Kind, Program, programs
 from conformance.differential.shrink import shrunk
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -60,12 +60,12 @@ def run(
     def play(program: Program) -> None:
         # Hypothesis asks for a program that ended the run once more, to see it end it again.
         if not ended:
-            report = duel(program, addresses)
+            report = compare(program, addresses)
             verdicts[report.verdict] += 1
             after_each(verdicts)
             if report.verdict is Verdict.DIFFERENT:
                 try:
-                    when_different(shrunk(report, lambda shorter: duel(shorter, addresses)))
+                    when_different(shrunk(report, lambda shorter: compare(shorter, addresses)))
                 except Different as different:
                     ended.append(different)
         if ended:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from conformance.differential.duel import Report, Verdict
+from conformance.differential.compare import Report, Verdict
 from conformance.differential.program import Program
 
 WITHIN_S: Final = 120.0

@@ -1,8 +1,8 @@
 """Programs on which the two brokers differed once. Each is as short as it was found."""
 
 import pytest
+from conformance.differential.compare import Verdict, compare
 from conformance.differential.conftest import Both
-from conformance.differential.duel import Verdict, duel
 from conformance.differential.program import Program, Step
 
 REPLY_TO = "amq.rabbitmq.reply-to"
@@ -216,5 +216,5 @@ FOUND: dict[str, Program] = {
 
 @pytest.mark.parametrize("name", FOUND)
 def test_is_answered_alike(name: str, both: Both) -> None:
-    report = duel(FOUND[name], both)
+    report = compare(FOUND[name], both)
     assert report.verdict is Verdict.EQUAL, str(report)

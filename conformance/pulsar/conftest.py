@@ -2,7 +2,7 @@
 
 ``--pulsar`` says against what they run: ``arneb``, ``pulsar`` (Apache Pulsar standalone), or
 both. A broker that runs elsewhere is named by ``ARNEB_PULSAR_URL`` (``ARNEB_AMQP_URL`` and
-``ARNEB_ADMIN_URL`` for the scenarios that need its other doors); otherwise one is started for
+``ARNEB_ADMIN_URL`` for the scenarios that need its other ports); otherwise one is started for
 the session, on free loopback ports and throw-away data.
 """
 
@@ -35,7 +35,7 @@ Mortal = Callable[..., Arneb]
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class BrokerUrls:
     """Where one broker is reached; ``amqp`` is empty and ``admin`` empty when that is not known."""
 
     pulsar: str
@@ -56,13 +56,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def _leave_out(request: pytest.FixtureRequest) -> None:
-    marked = request.node.get_closest_marker("arneb_only") and "doors" in request.fixturenames
-    if marked and request.getfixturevalue("doors").is_pulsar:
+    marked = request.node.get_closest_marker("arneb_only") and "broker_urls" in request.fixturenames
+    if marked and request.getfixturevalue("broker_urls").is_pulsar:
         pytest.skip("Apache Pulsar differs: see DIFFERENCES.md")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    for fixture in ("doors", "guarded"):
+    for fixture in ("broker_urls", "guarded"):
         if fixture in metafunc.fixturenames:
             names = metafunc.config.getoption("pulsar") or ["pulsar", "arneb"]
             if "ARNEB_PULSAR_URL" in os.environ:
@@ -71,9 +71,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def doors(
+def broker_urls(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Doors]:
+) -> Iterator[BrokerUrls]:
     """The broker."""
     if request.param == "pulsar":
         if not PulsarStandalone.installed():
@@ -86,13 +86,13 @@ def doors(
         )
         try:
             apache.start()
-            yield Doors(apache.pulsar_url, "", apache.http_url, is_pulsar=True)
+            yield BrokerUrls(apache.pulsar_url, "", apache.http_url, is_pulsar=True)
         finally:
             apache.stop()
         return
     if url := os.environ.get("ARNEB_PULSAR_URL"):
         amqp, admin = os.environ.get("ARNEB_AMQP_URL", ""), os.environ.get("ARNEB_ADMIN_URL", "")
-        yield Doors(url, amqp, admin)
+        yield BrokerUrls(url, amqp, admin)
         return
     broker = Arneb(
         tmp_path_factory.mktemp("arneb"),
@@ -101,36 +101,36 @@ def doors(
     )
     try:
         broker.start()
-        yield Doors(broker.pulsar_url, broker.url, broker.admin_url)
+        yield BrokerUrls(broker.pulsar_url, broker.url, broker.admin_url)
     finally:
         broker.stop()
 
 
 @pytest.fixture(scope="session")
-def pulsar_url(doors: Doors) -> str:
+def pulsar_url(broker_urls: BrokerUrls) -> str:
     """Where the broker speaks Pulsar."""
-    return doors.pulsar
+    return broker_urls.pulsar
 
 
 @pytest.fixture
-def channel(doors: Doors) -> Iterator[BlockingChannel]:
+def channel(broker_urls: BrokerUrls) -> Iterator[BlockingChannel]:
     """A confirming AMQP channel of the same broker."""
-    if doors.is_pulsar:
+    if broker_urls.is_pulsar:
         pytest.skip("Apache Pulsar does not speak AMQP")
-    if not doors.amqp:
+    if not broker_urls.amqp:
         pytest.skip("ARNEB_AMQP_URL is not set")
-    with pika.BlockingConnection(pika.URLParameters(doors.amqp)) as connection:
+    with pika.BlockingConnection(pika.URLParameters(broker_urls.amqp)) as connection:
         opened = connection.channel()
         opened.confirm_delivery()
         yield opened
 
 
 @pytest.fixture
-def admin(doors: Doors) -> Admin:
+def admin(broker_urls: BrokerUrls) -> Admin:
     """Pulsar's admin API of the broker."""
-    if not doors.admin:
+    if not broker_urls.admin:
         pytest.skip("ARNEB_ADMIN_URL is not set")
-    return Admin(doors.admin)
+    return Admin(broker_urls.admin)
 
 
 @pytest.fixture
@@ -142,8 +142,8 @@ def mortal(tmp_path: Path) -> Iterator[Mortal]:
     def start(settings: str = "") -> Arneb:
         directory = tmp_path / f"broker{len(started)}"
         ports = {"pulsar": free_port()}
-        doors = ["pulsar", "http-pulsar"]
-        broker = Arneb(directory, listeners=doors, ports=ports, settings=settings)
+        listeners = ["pulsar", "http-pulsar"]
+        broker = Arneb(directory, listeners=listeners, ports=ports, settings=settings)
         started.append(broker)
         return broker.start()
 

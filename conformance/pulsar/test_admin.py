@@ -83,15 +83,15 @@ def test_a_topic_comes_and_goes(client: pulsar.Client, admin: Admin, topic: str)
     admin.delete(local(topic), force="true")
 
 
-def test_lookups_are_answered(doors: Any, admin: Admin, topic: str) -> None:
+def test_lookups_are_answered(broker_urls: Any, admin: Admin, topic: str) -> None:
     found = admin.get(f"/lookup/v2/topic/persistent/public/default/{local(topic)}")
-    assert found["brokerUrl"] == doors.pulsar
+    assert found["brokerUrl"] == broker_urls.pulsar
     assert found["httpUrl"].startswith("http://")
 
 
-def test_a_client_may_find_its_broker_over_http(doors: Any, topic: str) -> None:
+def test_a_client_may_find_its_broker_over_http(broker_urls: Any, topic: str) -> None:
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(doors.admin, operation_timeout_seconds=30, logger=quiet)
+    client = pulsar.Client(broker_urls.admin, operation_timeout_seconds=30, logger=quiet)
     consumer = client.subscribe(topic, "s")
     send(client.create_producer(topic), numbers(3))
     assert payloads(take(consumer, 3)) == numbers(3)

@@ -1,4 +1,4 @@
-"""AMQP by TLS, at the same broker whose Pulsar door is guarded; the certificates are the same."""
+"""AMQP by TLS, at the same broker whose Pulsar port is guarded; the certificates are the same."""
 
 import ssl
 from pathlib import Path

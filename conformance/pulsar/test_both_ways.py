@@ -1,4 +1,4 @@
-"""One log, two doors: an AMQP queue is a Pulsar topic with the subscription ``amqp``."""
+"""One log, two protocols: an AMQP queue is a Pulsar topic with the subscription ``amqp``."""
 
 import pika
 import pulsar

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pulsar
 import pytest
-from conformance.pulsar.conftest import Doors
+from conformance.pulsar.conftest import BrokerUrls
 from conformance.pulsar.helpers import payloads, take
 
 WHOLE, DAMAGED = b"come-whole", b"come-holed"
@@ -58,8 +58,8 @@ class BadWire:
 
 
 @pytest.fixture
-def bad_wire(doors: Doors) -> Iterator[BadWire]:
-    port = urlsplit(doors.pulsar).port
+def bad_wire(broker_urls: BrokerUrls) -> Iterator[BadWire]:
+    port = urlsplit(broker_urls.pulsar).port
     assert port is not None
     wire = BadWire(port)
     yield wire

@@ -126,18 +126,18 @@ def assert_works(client: pulsar.Client, topic: str) -> None:
     client.close()
 
 
-def test_a_token_opens_the_door(guarded: Guarded) -> None:
+def test_a_token_is_let_in(guarded: Guarded) -> None:
     authentication = pulsar.AuthenticationToken(token())
     assert_works(guarded.connect(authentication=authentication), "by-token")
     assert_works(guarded.connect(tls=True, authentication=authentication), "by-token-and-tls")
 
 
-def test_a_password_opens_the_door(guarded: Guarded) -> None:
+def test_a_password_is_let_in(guarded: Guarded) -> None:
     authentication = pulsar.AuthenticationBasic("me", "right")
     assert_works(guarded.connect(authentication=authentication), "by-password")
 
 
-def test_a_certificate_opens_the_door(guarded: Guarded) -> None:
+def test_a_certificate_is_let_in(guarded: Guarded) -> None:
     files = guarded.files
     mine = pulsar.AuthenticationTLS(str(files / "me.crt"), str(files / "me.key"))
     assert_works(guarded.connect(tls=True, authentication=mine), "by-certificate")

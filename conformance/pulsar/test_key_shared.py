@@ -278,11 +278,11 @@ def test_the_type_holds_until_the_last_consumer_leaves(
 
 
 def test_order_must_be_wanted_by_all_or_none(connect: Connect, topic: str) -> None:
-    loose = pulsar.ConsumerKeySharedPolicy(allow_out_of_order_delivery=True)
-    subscribe(connect(), topic, key_shared_policy=loose)
+    out_of_order = pulsar.ConsumerKeySharedPolicy(allow_out_of_order_delivery=True)
+    subscribe(connect(), topic, key_shared_policy=out_of_order)
     with pytest.raises(pulsar.ConsumerBusy):
         subscribe(connect(), topic)
-    subscribe(connect(), topic, key_shared_policy=loose)
+    subscribe(connect(), topic, key_shared_policy=out_of_order)
 
 
 def test_cumulative_acks_are_refused(connect: Connect, topic: str) -> None:

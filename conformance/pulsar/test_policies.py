@@ -156,7 +156,7 @@ def test_permissions_are_kept(admin: Admin, namespace: str) -> None:
 
 
 def test_the_end_of_a_topic_disturbs_nobody(
-    client: pulsar.Client, admin: Admin, doors: Any, topic: str
+    client: pulsar.Client, admin: Admin, broker_urls: Any, topic: str
 ) -> None:
     """A client that is told what it does not know closes its connection and comes again."""
     consumer = client.subscribe(topic, "s")
@@ -171,7 +171,7 @@ def test_the_end_of_a_topic_disturbs_nobody(
     (before,) = seen()
     admin.post(f"{local(topic)}/terminate")
     time.sleep(1)
-    if doors.is_pulsar:
+    if broker_urls.is_pulsar:
         assert seen() != [before]  # known difference: it tells everybody
     else:
         assert seen() == [before]

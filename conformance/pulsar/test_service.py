@@ -8,7 +8,7 @@ import pulsar
 import pytest
 from conformance.brokers.process import free_port
 from conformance.pulsar.admin import Admin, local
-from conformance.pulsar.conftest import Doors
+from conformance.pulsar.conftest import BrokerUrls
 from conformance.pulsar.helpers import WITHIN_MS, numbers, payloads, send, take
 
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
@@ -28,10 +28,10 @@ def assert_works(client: pulsar.Client, topic: str) -> None:
     consumer.unsubscribe()
 
 
-def test_lookups_may_go_by_http(doors: Doors, admin: Admin, topic: str) -> None:
-    assert doors.admin
-    client = pulsar.Client(doors.admin, operation_timeout_seconds=30, logger=QUIET)
-    assert client.get_service_info().service_url == doors.admin
+def test_lookups_may_go_by_http(broker_urls: BrokerUrls, admin: Admin, topic: str) -> None:
+    assert broker_urls.admin
+    client = pulsar.Client(broker_urls.admin, operation_timeout_seconds=30, logger=QUIET)
+    assert client.get_service_info().service_url == broker_urls.admin
     assert_works(client, topic)
     admin.put(f"{local(topic)}-parted/partitions", 3)
     assert len(client.get_topic_partitions(f"{topic}-parted")) == 3

@@ -212,7 +212,7 @@ def test_a_short_name_is_a_topic_of_the_default_namespace(
     ("address", "error"),
     [
         ("persistent://public/no-such-namespace/t", pulsar.TopicNotFound),
-        # Apache Pulsar's door still knows the names of version 1, with a cluster in them.
+        # Apache Pulsar still knows the names of version 1, with a cluster in them.
         arneb_only("persistent://public/cluster/default/t", pulsar.TopicNotFound),
     ],
 )

@@ -52,10 +52,10 @@ def plan_read(options: ReadOptions) -> Plan:
     :class:`arneb_core.api.errors.StoreUnusable`.
     """
     from pyspark_arneb.environment import environment
-    from pyspark_arneb.extents import survey
+    from pyspark_arneb.extents import find_extents
 
     with environment(options.path).snapshot() as snapshot:
-        extents = survey(snapshot, options.topics)
+        extents = find_extents(snapshot, options.topics)
     spans, losses = select(extents, options)
     return Plan(tuple(spans), tuple(losses))
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NAMES_SHOWN_MAX: Final = 10
 
 
-def survey(snapshot: "Snapshot", selection: TopicSelection) -> list[Extent]:
+def find_extents(snapshot: "Snapshot", selection: TopicSelection) -> list[Extent]:
     """The selected topics as of ``snapshot``.
 
     Raises :class:`OptionError` when a topic that was named is not there.

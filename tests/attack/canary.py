@@ -1,7 +1,7 @@
-"""A canary: one honest client at each door that asks little and waits for its answer.
+"""A canary: one honest client at each port that asks little and waits for its answer.
 
 ``python -m tests.attack.canary PORTS SECONDS`` prints how long each answer took, as JSON.
-``PORTS`` is JSON as well: the port of every door.
+``PORTS`` is JSON as well: the port of every listener.
 """
 
 import json
@@ -73,7 +73,7 @@ def http(path: str) -> Callable[[int], Ask]:
     return of
 
 
-DOORS: Final = {
+LISTENERS: Final = {
     "amqp": amqp,
     "pulsar": pulsar,
     "http": http("/healthz"),
@@ -81,9 +81,9 @@ DOORS: Final = {
 }
 
 
-def watch(door: str, port: int, until: float, found: dict[str, list[float]]) -> None:
-    ask = DOORS[door](port)
-    times = found[door] = []
+def watch(listener: str, port: int, until: float, found: dict[str, list[float]]) -> None:
+    ask = LISTENERS[listener](port)
+    times = found[listener] = []
     while (began := time.monotonic()) < until:
         ask()
         times.append(time.monotonic() - began)
@@ -95,8 +95,8 @@ def main() -> None:
     found: dict[str, list[float]] = {}
     until = time.monotonic() + seconds
     threads = [
-        threading.Thread(target=watch, args=(door, port, until, found))
-        for door, port in ports.items()
+        threading.Thread(target=watch, args=(listener, port, until, found))
+        for listener, port in ports.items()
     ]
     for thread in threads:
         thread.start()

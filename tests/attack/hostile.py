@@ -1,6 +1,6 @@
-"""A hostile peer: ten connections to one door that send all they can and read nothing.
+"""A hostile client: ten connections to one listener that send all they can and read nothing.
 
-``python -m tests.attack.hostile DOOR PORT SECONDS SEED [THEME]``
+``python -m tests.attack.hostile LISTENER PORT SECONDS SEED [THEME]``
 
 The rule: what it sends follows from the seed. When the broker ends a connection, as it may, another
 begins with the next theme.
@@ -25,7 +25,7 @@ STALLED_S: Final = 5.0
 
 Theme = Callable[[random.Random], bytes]
 
-DOORS: Final[Mapping[str, tuple[Callable[[], bytes], Mapping[str, Theme]]]] = {
+LISTENERS: Final[Mapping[str, tuple[Callable[[], bytes], Mapping[str, Theme]]]] = {
     "amqp": (amqp.opening, amqp.THEMES),
     "pulsar": (pulsar.opening, pulsar.THEMES),
     "http": (http.opening, http.THEMES),
@@ -60,10 +60,10 @@ class Flood:
         return True
 
 
-def flood(door: str, port: int, seconds: float, seed: int, only: str = "") -> tuple[int, int]:
+def flood(listener: str, port: int, seconds: float, seed: int, only: str = "") -> tuple[int, int]:
     """How many connections there were, and how many bytes they sent."""
     chance = random.Random(seed)
-    opening, themes = DOORS[door]
+    opening, themes = LISTENERS[listener]
     names = [only] if only else list(themes)
     ready: selectors.BaseSelector = selectors.DefaultSelector()
     connections = 0
@@ -90,9 +90,9 @@ def flood(door: str, port: int, seconds: float, seed: int, only: str = "") -> tu
 
 def main() -> None:
     os.nice(5)  # the broker is attacked, not the machine
-    door, port, seconds, seed, *only = sys.argv[1:]
-    connections, sent = flood(door, int(port), float(seconds), int(seed), *only)
-    print(f"{door}: {connections} connections sent {sent / 1e6:.1f} MB")
+    listener, port, seconds, seed, *only = sys.argv[1:]
+    connections, sent = flood(listener, int(port), float(seconds), int(seed), *only)
+    print(f"{listener}: {connections} connections sent {sent / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""An attack: a broker, its canaries, the hostile peers of one door, and what was measured.
+"""An attack: a broker, its canaries, the hostile clients of one listener, and what was measured.
 
 The rule: what is measured is compared with bounds that have a name, and printed whether it holds
 or not.
@@ -55,16 +55,16 @@ BOUNDS_MIB: Final[Mapping[str, float]] = {
     "http": DEFAULT_LIMITS.held_bytes_max / MIB + 2 * PAGES_MAX * PAGE_MIB,
     "http-pulsar": DEFAULT_LIMITS.held_bytes_max / MIB + PAGES_MAX * PAGE_MIB,
 }
-"""What the settings of a door name for so many connections."""
+"""What the settings of a listener name for so many connections."""
 
-DOORS: Final = tuple(BOUNDS_MIB)
+LISTENERS: Final = tuple(BOUNDS_MIB)
 
 
 class AttackedBroker:
-    """A broker process with all doors open, whose turns are measured."""
+    """A broker process with all ports open, whose turns are measured."""
 
     def __init__(self, data_dir: Path) -> None:
-        options = [f"--{door}=127.0.0.1:0" for door in DOORS]
+        options = [f"--{listener}=127.0.0.1:0" for listener in LISTENERS]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "arneb", "serve", f"--data-dir={data_dir}", "--watch-turns",
              *options],
@@ -72,7 +72,7 @@ class AttackedBroker:
         )  # fmt: skip
         self.ports: dict[str, int] = {}
         assert self._process.stdout is not None
-        while len(self.ports) < len(DOORS):
+        while len(self.ports) < len(LISTENERS):
             line = self._process.stdout.readline()
             assert line, "the broker ended before it was ready"
             if match := READY.match(line):
@@ -138,7 +138,7 @@ class AttackedBroker:
 class Findings:
     """What one attack has shown."""
 
-    door: str
+    listener: str
     theme: str
     seconds: float
     idle_mib: float
@@ -156,20 +156,20 @@ class Findings:
 
     @property
     def memory_bound_mib(self) -> float:
-        return self.idle_mib + MEMORY_MIB + BOUNDS_MIB[self.door]
+        return self.idle_mib + MEMORY_MIB + BOUNDS_MIB[self.listener]
 
     def report(self) -> str:
         lines = [
-            f"{self.door} {self.theme} for {self.seconds:g} s",
+            f"{self.listener} {self.theme} for {self.seconds:g} s",
             f"other programs took {self.others_share:.0%} of the machine",
             f"memory: {self.idle_mib:.0f} MiB idle, {_shown(self.peak_mib, self.memory_bound_mib)}",
             f"turns: p99.9 {_shown(self.turn_p999_ms, TURN_P999_MS)} ms",
             f"turns: worst {_shown(self.turn_worst_ms, TURN_WORST_MS)} ms",
             f"turns beyond that: {self.long_turns}, full garbage collections: {self.collections}",
         ]
-        for door, times in self.canary.items():
+        for listener, times in self.canary.items():
             lines.append(
-                f"canary {door}: {len(times)} answers, p99 "
+                f"canary {listener}: {len(times)} answers, p99 "
                 f"{_shown(1000 * p99(times), 1000 * CANARY_P99_S)} ms, worst "
                 f"{_shown(1000 * max(times), 1000 * CANARY_WORST_S)} ms"
             )
@@ -191,11 +191,11 @@ class Findings:
     def late(self) -> list[str]:
         """The canaries that had to wait for too long."""
         found = []
-        for door, times in self.canary.items():
+        for listener, times in self.canary.items():
             if p99(times) > CANARY_P99_S:
-                found.append(f"p99 of the canary at {door}")
+                found.append(f"p99 of the canary at {listener}")
             if max(times) > CANARY_WORST_S:
-                found.append(f"worst answer to the canary at {door}")
+                found.append(f"worst answer to the canary at {listener}")
         return found
 
     @property
@@ -214,14 +214,14 @@ def p99(times: Sequence[float]) -> float:
 
 
 def attack(
-    broker: AttackedBroker, door: str, seconds: float, seed: int, theme: str = ""
+    broker: AttackedBroker, listener: str, seconds: float, seed: int, theme: str = ""
 ) -> Findings:
-    """Attack one door beside the canaries of all."""
-    found = Findings(door, theme, seconds, broker.memory_mib())
+    """Attack one listener beside the canaries of all."""
+    found = Findings(listener, theme, seconds, broker.memory_mib())
     before, busy = broker.turns(), _busy_s() - _ours_s(broker)
     began = time.monotonic()
     watching = [sys.executable, "-m", "tests.attack.canary", json.dumps(broker.ports), str(seconds)]
-    hostile = [sys.executable, "-m", "tests.attack.hostile", door, str(broker.ports[door]),
+    hostile = [sys.executable, "-m", "tests.attack.hostile", listener, str(broker.ports[listener]),
                str(seconds), str(seed), *([theme] if theme else [])]  # fmt: skip
     with _sampling(broker, found):
         canary = subprocess.Popen(watching, stdout=subprocess.PIPE, text=True)
@@ -246,7 +246,7 @@ def _busy_s() -> float:
 
 
 def _ours_s(broker: AttackedBroker) -> float:
-    """What of it the broker, the canaries and the hostile peers have taken, and we."""
+    """What of it the broker, the canaries and the hostile clients have taken, and we."""
     children, own = (getrusage(who) for who in (RUSAGE_CHILDREN, RUSAGE_SELF))
     return broker.cpu_s() + sum(each.ru_utime + each.ru_stime for each in (children, own))
 

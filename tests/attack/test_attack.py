@@ -1,4 +1,4 @@
-"""Hostile peers at every door, for a few seconds: others have their turn, and memory its bound.
+"""Hostile clients at every port, for a few seconds: others have their turn, and memory its bound.
 
 ``make soak-attack`` does the same for minutes, with other seeds.
 """
@@ -6,7 +6,7 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.attack.running import DOORS, AttackedBroker, attack, settle
+from tests.attack.running import LISTENERS, AttackedBroker, attack, settle
 
 SECONDS = 12.0
 """In which each of ten connections has sent what it can, and for some another theme follows."""
@@ -24,11 +24,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedBroker]
         yield one
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_hostile_peers_take_their_share_and_no_more(broker: AttackedBroker, door: str) -> None:
+@pytest.mark.parametrize("listener", LISTENERS)
+def test_hostile_clients_take_their_share_and_no_more(
+    broker: AttackedBroker, listener: str
+) -> None:
     for _ in range(ATTEMPTS):
         settle(broker)
-        found = attack(broker, door, SECONDS, SEED)
+        found = attack(broker, listener, SECONDS, SEED)
         print(found.report())
         if not found.says_nothing:
             break

@@ -1,4 +1,4 @@
-"""Fakes of what the HTTP door reads."""
+"""Fakes of what the HTTP port reads."""
 
 from dataclasses import dataclass, field
 

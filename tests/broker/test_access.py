@@ -1,4 +1,4 @@
-"""Who may come in by which door: said at the start, and so it is."""
+"""Who may use which port: said at the start, and so it is."""
 
 import re
 import subprocess

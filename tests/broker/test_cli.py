@@ -54,7 +54,7 @@ def broker(data: Path) -> Iterator[BrokerProcess]:
         yield process
 
 
-def test_every_door_is_announced_with_its_real_port(broker: BrokerProcess) -> None:
+def test_every_listener_is_announced_with_its_real_port(broker: BrokerProcess) -> None:
     assert set(broker.addresses) == {"amqp", "pulsar", "http"}
     for address in broker.addresses.values():
         socket.create_connection((address.host, address.port)).close()
@@ -62,8 +62,8 @@ def test_every_door_is_announced_with_its_real_port(broker: BrokerProcess) -> No
         assert json.load(answer)["status"] == "ok"
 
 
-def test_a_door_that_is_off_is_not_announced(data: Path) -> None:
-    with BrokerProcess(data, doors=("http",)) as broker:
+def test_a_listener_that_is_off_is_not_announced(data: Path) -> None:
+    with BrokerProcess(data, listeners=("http",)) as broker:
         assert set(broker.addresses) == {"http"}
 
 
@@ -107,7 +107,7 @@ def test_a_foreign_directory_is_refused_with_nothing_touched(data: Path) -> None
 
 
 def test_another_format_is_refused_with_nothing_touched(data: Path) -> None:
-    with BrokerProcess(data, doors=()):
+    with BrokerProcess(data, listeners=()):
         pass
     with lmdb.open(str(data), max_dbs=10, lib_version=0) as env:
         meta = env.open_db(b"meta", create=False)
@@ -156,7 +156,7 @@ def test_topics_of_nobody_is_refused() -> None:
 
 
 def test_check_names_each_finding(data: Path) -> None:
-    with BrokerProcess(data, doors=()):
+    with BrokerProcess(data, listeners=()):
         pass
     with lmdb.open(str(data), max_dbs=10, lib_version=0) as env:
         cursors = env.open_db(b"cursors", create=False)
@@ -179,9 +179,9 @@ def test_version_and_help_need_no_broker() -> None:
 
 
 def test_a_killed_broker_lets_the_next_one_in(data: Path) -> None:
-    with BrokerProcess(data, doors=()) as broker:
+    with BrokerProcess(data, listeners=()) as broker:
         broker.kill()
-    with BrokerProcess(data, doors=("http",)) as broker:
+    with BrokerProcess(data, listeners=("http",)) as broker:
         assert broker.returncode is None
     assert arneb("check", data).returncode == 0
 

@@ -161,7 +161,7 @@ def test_a_negative_retention_is_refused(tmp_path: Path) -> None:
         ('[pulsar]\nadvertised_tls_url = "pulsar://x:1"', "advertised_tls_url"),
     ],
 )
-def test_doors_that_cannot_be_guarded_so_are_refused(tmp_path: Path, table: str, why: str) -> None:
+def test_ports_that_cannot_be_guarded_so_are_refused(tmp_path: Path, table: str, why: str) -> None:
     file = tmp_path / "arneb.toml"
     file.write_text(table)
     with pytest.raises(ConfigInvalid, match=why):

@@ -40,7 +40,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return Certificates(tmp_path_factory.mktemp("tls"))
 
 
-class Door:
+class TlsServer:
     """A listener whose clients are greeted when they have shaken hands."""
 
     def __init__(self, handshakes: Handshakes) -> None:
@@ -71,12 +71,12 @@ class Door:
 
 
 @asynccontextmanager
-async def opened(context: ssl.SSLContext) -> AsyncIterator[Door]:
+async def opened(context: ssl.SSLContext) -> AsyncIterator[TlsServer]:
     async with trio.open_nursery() as nursery:
-        door = Door(Handshakes(context))
-        await nursery.start(door.serve)
+        listener = TlsServer(Handshakes(context))
+        await nursery.start(listener.serve)
         with trio.fail_after(20):
-            yield door
+            yield listener
         nursery.cancel_scope.cancel()
 
 
@@ -98,14 +98,14 @@ async def test_a_client_that_comes_again_goes_on_with_its_session(
     client = certificates.known if mutual else certificates.client
     context = read_tls(certificates.mutual if mutual else certificates.server)
     context.minimum_version = context.maximum_version = version
-    async with opened(context) as door:
-        reused, session = await trio.to_thread.run_sync(connect, door.port, client)
+    async with opened(context) as listener:
+        reused, session = await trio.to_thread.run_sync(connect, listener.port, client)
         assert not reused
         for _ in range(3):
-            reused, session = await trio.to_thread.run_sync(connect, door.port, client, session)
+            reused, session = await trio.to_thread.run_sync(connect, listener.port, client, session)
             assert reused
-    assert len(door.seen) == 4
-    assert all(bool(each) is mutual for each in door.seen), "who it is is known all the same"
+    assert len(listener.seen) == 4
+    assert all(bool(each) is mutual for each in listener.seen), "who it is is known all the same"
 
 
 class SlowContext:
@@ -148,14 +148,14 @@ async def test_the_loop_goes_on_while_hands_are_shaken_a_few_at_a_time(
     certificates: Certificates,
 ) -> None:
     slow: Any = SlowContext(read_tls(certificates.server))
-    async with opened(slow) as door, trio.open_nursery() as nursery:
+    async with opened(slow) as listener, trio.open_nursery() as nursery:
         for _ in range(5 * THREADS):
-            nursery.start_soon(trio.to_thread.run_sync, connect, door.port, certificates.client)
+            nursery.start_soon(trio.to_thread.run_sync, connect, listener.port, certificates.client)
         while slow.at_work < THREADS:
             await trio.lowlevel.checkpoint()  # the loop is free to look
         slow.go_on.set()
     assert slow.at_work_max == THREADS
-    assert len(door.seen) == 5 * THREADS
+    assert len(listener.seen) == 5 * THREADS
 
 
 @pytest.mark.parametrize(
@@ -165,22 +165,22 @@ async def test_the_loop_goes_on_while_hands_are_shaken_a_few_at_a_time(
 async def test_who_does_not_shake_hands_is_told_apart(
     certificates: Certificates, said: bytes, failure: str
 ) -> None:
-    async with opened(read_tls(certificates.server)) as door:
-        stream = await trio.open_tcp_stream("127.0.0.1", door.port)
+    async with opened(read_tls(certificates.server)) as listener:
+        stream = await trio.open_tcp_stream("127.0.0.1", listener.port)
         if said:
             await stream.send_all(said)
         await stream.send_eof()
-        while not door.failures:
+        while not listener.failures:
             await trio.lowlevel.checkpoint()
         await trio.aclose_forcefully(stream)
-        assert failure in door.failures[0]
+        assert failure in listener.failures[0]
 
 
 async def test_a_hello_in_pieces_is_one_all_the_same(certificates: Certificates) -> None:
-    async with opened(read_tls(certificates.server)) as door:
+    async with opened(read_tls(certificates.server)) as listener:
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         tls = certificates.client.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
-        stream = await trio.open_tcp_stream("127.0.0.1", door.port)
+        stream = await trio.open_tcp_stream("127.0.0.1", listener.port)
         while True:
             try:
                 tls.do_handshake()
@@ -191,6 +191,6 @@ async def test_a_hello_in_pieces_is_one_all_the_same(certificates: Certificates)
                     await stream.send_all(data[start : start + 40])
                 incoming.write(await stream.receive_some())
         await stream.send_all(outgoing.read())
-        while not door.seen:
+        while not listener.seen:
             await trio.lowlevel.checkpoint()
         await trio.aclose_forcefully(stream)

@@ -1,4 +1,4 @@
-"""The HTTP door: on a real socket, and as an application."""
+"""The HTTP port: on a real socket, and as an application."""
 
 import gc
 import json
@@ -49,7 +49,7 @@ async def answers(core: object, *paths: str) -> list[Answer]:
     [address] = listeners.addresses("http")
     app = http_app(cast(ObservedCore, core))
     async with trio.open_nursery() as nursery:
-        await nursery.start(serve_http, app, listeners.by_door["http"])
+        await nursery.start(serve_http, app, listeners.by_name["http"])
         got = [await trio.to_thread.run_sync(get, f"http://{address}{path}") for path in paths]
         nursery.cancel_scope.cancel()
     return got
@@ -146,7 +146,7 @@ async def told(alarms: Alarms, *bodies: bytes) -> list[Answer]:
     requests = [urllib.request.Request(url, body, method="PUT") for body in bodies]
     requests.append(urllib.request.Request(url))
     async with trio.open_nursery() as nursery:
-        await nursery.start(serve_http, app, listeners.by_door["http"])
+        await nursery.start(serve_http, app, listeners.by_name["http"])
         got = [await trio.to_thread.run_sync(get, request) for request in requests]
         nursery.cancel_scope.cancel()
     return got

@@ -1,4 +1,4 @@
-"""Listeners: all doors are bound, or none is."""
+"""Listeners: all listeners are bound, or none is."""
 
 import errno
 import socket
@@ -20,7 +20,7 @@ async def test_port_0_becomes_a_real_one() -> None:
     [address] = listeners.addresses("amqp")
     assert address.host == "127.0.0.1"
     assert address.port > 0
-    assert "pulsar" not in listeners.by_door
+    assert "pulsar" not in listeners.by_name
     await listeners.close()
 
 

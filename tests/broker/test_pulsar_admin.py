@@ -15,7 +15,7 @@ def connected(broker: BrokerProcess) -> http.client.HTTPConnection:
 
 def test_calls_are_carried_there_and_back(tmp_path: Path) -> None:
     with (
-        BrokerProcess(tmp_path / "data", doors=("pulsar", "http-pulsar")) as broker,
+        BrokerProcess(tmp_path / "data", listeners=("pulsar", "http-pulsar")) as broker,
         closing(connected(broker)) as connection,
     ):
 

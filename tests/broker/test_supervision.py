@@ -145,7 +145,7 @@ class Running:
         self.shared.pulsar.context.compactor.want(topic)
 
     async def serves(self) -> None:
-        """All doors serve."""
+        """All ports serve."""
         await trio.to_thread.run_sync(self.amqp)
         await self.pulsar()
         await trio.to_thread.run_sync(self.http)

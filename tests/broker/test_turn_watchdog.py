@@ -192,7 +192,7 @@ async def test_the_figures_are_shown_over_http(watchdog: TurnWatchdog) -> None:
         listeners = await Listeners.bind({"http": Address("127.0.0.1", 0)})
         [address] = listeners.addresses("http")
         async with trio.open_nursery() as nursery:
-            await nursery.start(serve_http, app, listeners.by_door["http"])
+            await nursery.start(serve_http, app, listeners.by_name["http"])
             found.append(await trio.to_thread.run_sync(get, f"http://{address}/api/turns"))
             nursery.cancel_scope.cancel()
     (status, _, body), (off, _, _) = found

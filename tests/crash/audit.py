@@ -1,4 +1,4 @@
-"""Reads everything back after a restart, through every door.
+"""Reads everything back after a restart, by every protocol.
 
 A marker published at the end of both topics says where to stop: deliveries come in log
 order, so whoever has the marker has all that was due before it.

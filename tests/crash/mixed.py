@@ -82,7 +82,7 @@ KILL_IN_STOP_PART = 0.1
 AT_WORK_PARTS = (0.05, 0.4, 0.9)
 """In some lives one is alone: then the loop itself commits, to the journal."""
 JUDGED_WITHIN_S = 90.0
-TALLY_EVERY = 10
+SUMMARY_EVERY = 10
 POLL_S = 0.005
 POWER_CUT_PART = 0.5
 WRITES_OF_A_LIFE = 150
@@ -116,7 +116,7 @@ class Run:
         sets_clock: bool = False,
     ) -> None:
         self._load_s_max = load_s_max
-        doors = ("amqp", "pulsar", "http-pulsar")
+        listeners = ("amqp", "pulsar", "http-pulsar")
         shim = compile_shim(directory)
         self._disk = shim and FailingDisk(shim, directory / "control", directory / "data")
         extra = dict(self._disk.environment) if self._disk else {}
@@ -127,7 +127,7 @@ class Run:
             preloaded = [extra.get("LD_PRELOAD"), self._clock.environment["LD_PRELOAD"]]
             extra |= self._clock.environment
             extra["LD_PRELOAD"] = ":".join(each for each in preloaded if each)
-        self._broker = Arneb(directory, listeners=doors, settings=UNLIMITED, extra=extra)
+        self._broker = Arneb(directory, listeners=listeners, settings=UNLIMITED, extra=extra)
         self._dice = random.Random(seed)
         self._players = [
             PLAYERS[name](self._broker, random.Random(self._dice.random())) for name in names
@@ -156,9 +156,9 @@ class Run:
             if life < kills:
                 how = await self._load()
             print(f"kill {life}: {done}; {time.monotonic() - began:.1f} s", flush=True)
-            if life % TALLY_EVERY == 0 or life == kills:
+            if life % SUMMARY_EVERY == 0 or life == kills:
                 for player in self._players:
-                    print(f"  {player.name}: {player.tally()}", flush=True)
+                    print(f"  {player.name}: {player.summary()}", flush=True)
         await self._delete_all()
         self._broker.stop()
         self._check()
@@ -267,7 +267,7 @@ async def _judge_one(player: Player) -> list[str]:
         async with asyncio.timeout(JUDGED_WITHIN_S):
             anomalies = await player.judge()
     except TimeoutError:
-        anomalies = [f"no answer, or stuck for {JUDGED_WITHIN_S} s: {player.tally()}"]
+        anomalies = [f"no answer, or stuck for {JUDGED_WITHIN_S} s: {player.summary()}"]
     except (AmqpClosed, PulsarClosed, OSError) as error:
         anomalies = [f"cut off: {error!r}"]
     finally:

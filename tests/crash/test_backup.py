@@ -99,7 +99,7 @@ def restored(copy: Path, elsewhere: Path) -> dict[str, int]:
     assert checked.returncode == 0, checked.stdout
     shutil.copytree(copy, elsewhere)
     found = {}
-    with BrokerProcess(elsewhere, doors=("amqp",)) as broker:
+    with BrokerProcess(elsewhere, listeners=("amqp",)) as broker:
         connection = pika.BlockingConnection(
             pika.ConnectionParameters("127.0.0.1", broker.amqp_port)
         )
@@ -117,7 +117,7 @@ def restored(copy: Path, elsewhere: Path) -> dict[str, int]:
 
 def test_a_backup_has_what_was_confirmed_and_a_broker_starts_on_it(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with BrokerProcess(data, doors=("amqp",)) as broker, publishing(broker) as publishers:
+    with BrokerProcess(data, listeners=("amqp",)) as broker, publishing(broker) as publishers:
         bounds = []
         for number in range(3):
             before = {each.queue: each.confirmed for each in publishers}
@@ -135,7 +135,7 @@ def test_a_backup_has_what_was_confirmed_and_a_broker_starts_on_it(tmp_path: Pat
 
 def test_a_broker_that_is_killed_meanwhile_leaves_a_whole_backup(tmp_path: Path) -> None:
     data, target = tmp_path / "data", tmp_path / "backup"
-    with BrokerProcess(data, doors=("amqp",)) as broker, publishing(broker) as publishers:
+    with BrokerProcess(data, listeners=("amqp",)) as broker, publishing(broker) as publishers:
         before = {each.queue: each.confirmed for each in publishers}
         process = backup(data, target)
         until_it_copies(process, tmp_path / "backup.copying", 0)
@@ -148,7 +148,7 @@ def test_a_broker_that_is_killed_meanwhile_leaves_a_whole_backup(tmp_path: Path)
 
 def test_a_backup_that_is_killed_disturbs_nobody(tmp_path: Path) -> None:
     data, target = tmp_path / "data", tmp_path / "backup"
-    with BrokerProcess(data, doors=("amqp",)) as broker, publishing(broker) as publishers:
+    with BrokerProcess(data, listeners=("amqp",)) as broker, publishing(broker) as publishers:
         for bytes_min in (0, 0, 1 << 20, 1 << 22):
             process = backup(data, target)
             until_it_copies(process, tmp_path / "backup.copying", bytes_min)

@@ -205,7 +205,7 @@ def test_pulsar_producers_get_send_errors_while_the_disk_fails(
     async def scenario() -> None:
         topic = topic_of("sent")
         client = await PulsarClient.open(broker.pulsar_address)
-        await client.subscribe(topic, "keeper", consumer=9)
+        await client.subscribe(topic, "anchor", consumer=9)
         await client.create_producer(topic)
         await client.send(0, b"before")
         disk[fault[0]] = fault[1]
@@ -229,7 +229,7 @@ def test_the_official_producer_gets_through_when_the_disk_is_whole_again(
     wheel = pulsar_client(broker)
     producer = wheel.create_producer(topic, batching_enabled=False)
     results: queue.Queue[pulsar.Result] = queue.Queue()
-    keeper = wheel.subscribe(topic, "keeper", initial_position=pulsar.InitialPosition.Earliest)
+    anchor = wheel.subscribe(topic, "anchor", initial_position=pulsar.InitialPosition.Earliest)
     disk[Field.WRITE_ERROR] = errno.EIO
     for number in range(10):
         producer.send_async(b"%d" % number, lambda result, place: results.put(result))
@@ -238,7 +238,7 @@ def test_the_official_producer_gets_through_when_the_disk_is_whole_again(
     assert results.empty()
     disk.heal()
     assert [results.get(timeout=20) for _ in range(10)] == [pulsar.Result.Ok] * 10
-    got = [keeper.receive(int(WITHIN_S * 1000)).data() for _ in range(10)]
+    got = [anchor.receive(int(WITHIN_S * 1000)).data() for _ in range(10)]
     assert got == [b"%d" % number for number in range(10)]
     wheel.close()
 
@@ -269,7 +269,7 @@ async def _payloads(broker: Arneb, topic: str, count: int) -> list[bytes]:
             enough.set()
 
     client.received = received
-    await client.subscribe(topic, "keeper")
+    await client.subscribe(topic, "anchor")
     client.flow(1000)
     await asyncio.wait_for(enough.wait(), WITHIN_S)
     await client.abort()

@@ -1,4 +1,4 @@
-"""Few descriptors left: strangers at every door are refused, and whoever is here goes on."""
+"""Few descriptors left: strangers at every port are refused, and whoever is here goes on."""
 
 import asyncio
 import os
@@ -10,10 +10,10 @@ from conformance.brokers.arneb import Arneb
 from conformance.wire.amqp import AmqpClient, AmqpClosed
 from conformance.wire.running import run
 
-DOORS = ("amqp", "pulsar", "http", "http-pulsar")
+LISTENERS = ("amqp", "pulsar", "http", "http-pulsar")
 DESCRIPTORS_LEFT = 60
 STRANGERS = 60
-"""At each door."""
+"""At each port."""
 MESSAGES = 1_500
 BODY_BYTES = 30_000
 """Enough for the data file to grow several times."""
@@ -43,8 +43,8 @@ async def scenario(broker: Arneb) -> None:
     await client.confirm_select()
     limit_descriptors(broker.pid, DESCRIPTORS_LEFT)
     strangers = []
-    for door in DOORS:
-        address = broker._addresses[door]
+    for listener in LISTENERS:
+        address = broker._addresses[listener]
         for _ in range(STRANGERS):
             stranger = socket.create_connection((address.host, address.port))
             strangers.append(stranger)
@@ -73,7 +73,7 @@ async def try_to_open(broker: Arneb) -> AmqpClient | None:
 
 
 def test_an_innocent_publisher_is_not_refused_and_the_log_stays_short(tmp_path: Path) -> None:
-    broker = Arneb(tmp_path, listeners=DOORS).start()
+    broker = Arneb(tmp_path, listeners=LISTENERS).start()
     try:
         run(scenario(broker))
         assert "descriptors" in broker.log

@@ -22,7 +22,7 @@ from pamqp import commands
 from tests.crash.history import History, Identity, Item, Seen
 
 SUBSCRIPTION: Final = "billing"
-KEEPER: Final = "keeper"
+ANCHOR: Final = "anchor"
 """A subscription that never acks, so that nothing is trimmed and the log can be judged whole."""
 
 BODY_BYTES_MAX: Final = 600
@@ -117,7 +117,7 @@ class Workload:
         self._stopping = threading.Event()
 
     async def start(self) -> list[asyncio.Task[None]]:
-        """Connect everybody and let them loose."""
+        """Connect everybody and let them begin."""
         names, life = self._names, self._life
         started = [
             await self._amqp_publisher(f"amqp{life}", "", names.queue),
@@ -325,9 +325,9 @@ async def prepare(broker: Arneb, names: Names) -> None:
         await client.call(bind, commands.Queue.BindOk)
     await client.close()
     raw = await PulsarClient.open(broker.pulsar_address)
-    await raw.subscribe(names.topic, KEEPER, consumer=1)
+    await raw.subscribe(names.topic, ANCHOR, consumer=1)
     await raw.subscribe(names.topic, SUBSCRIPTION, consumer=2)
-    await raw.subscribe(names.copy_topic, KEEPER, consumer=3)
+    await raw.subscribe(names.copy_topic, ANCHOR, consumer=3)
     await raw.abort()
 
 

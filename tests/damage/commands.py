@@ -56,8 +56,8 @@ def run(command: str, *arguments: Path) -> tuple[int, str, str]:
 
 def _serve(options: list[str]) -> tuple[int, str, str]:
     """Start, and stop in order as soon as it is ready."""
-    doors = ("--amqp=127.0.0.1:0", "--pulsar=127.0.0.1:0", "--http=off", "--http-pulsar=off")
-    command = [sys.executable, "-m", "arneb", "serve", "--data-dir", *options, *doors]
+    listeners = ("--amqp=127.0.0.1:0", "--pulsar=127.0.0.1:0", "--http=off", "--http-pulsar=off")
+    command = [sys.executable, "-m", "arneb", "serve", "--data-dir", *options, *listeners]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as broker:

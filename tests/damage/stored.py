@@ -1,6 +1,6 @@
 """A data directory with content of every kind, as a broker that was killed leaves it.
 
-The rule: real clients made it through the doors, so that what is damaged is what is on disks.
+The rule: real clients made it by both protocols, so that what is damaged is what is on disks.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ def make_everything(directory: Path) -> None:
     """Topics with closed and open ledgers, small and large blocks, shared bodies, delayed entries,
     holes, a batch half acknowledged, exchanges and bindings with long names, schemas, free pages,
     and a journal."""
-    with BrokerProcess(directory, doors=("amqp", "pulsar")) as broker:
+    with BrokerProcess(directory, listeners=("amqp", "pulsar")) as broker:
         _through_pulsar(broker.pulsar_url)
         _through_amqp(broker.amqp_port)
         broker.kill()

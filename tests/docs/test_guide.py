@@ -219,7 +219,7 @@ DEFINITIONS: Final[dict[str, Any]] = {
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path / "data", doors=("amqp", "http")) as process:
+    with BrokerProcess(tmp_path / "data", listeners=("amqp", "http")) as process:
         yield process
 
 
@@ -261,7 +261,7 @@ def test_definitions_are_declared(tmp_path: Path, broker: BrokerProcess) -> None
 
 
 def test_messages_are_moved(tmp_path: Path, broker: BrokerProcess) -> None:
-    with BrokerProcess(tmp_path / "other", doors=("amqp",)) as other:
+    with BrokerProcess(tmp_path / "other", listeners=("amqp",)) as other:
         for each in (broker, other):
             connection = pika.BlockingConnection(pika.URLParameters(url(each)))
             channel = connection.channel()
@@ -331,7 +331,7 @@ def test_a_backup_is_restored_as_it_is_told(tmp_path: Path, broker: BrokerProces
     connection.close()
     broker.kill()
     shell(snippet("backup.md", "systemctl stop"), without="systemctl|chown")
-    with BrokerProcess(tmp_path / "data", doors=("amqp",)) as restored:
+    with BrokerProcess(tmp_path / "data", listeners=("amqp",)) as restored:
         connection = pika.BlockingConnection(pika.URLParameters(url(restored)))
         channel = connection.channel()
         bodies = [channel.basic_get("orders", auto_ack=True)[2] for _ in range(2)]

@@ -151,7 +151,7 @@ def test_the_containers_health_is_the_brokers(tmp_path: Path) -> None:
     [health] = instructions("HEALTHCHECK")
     _, _, code = json.loads(health[health.index("[") :])
     assert code.startswith("from urllib")
-    with BrokerProcess(tmp_path / "data", doors=("http",)) as broker:
+    with BrokerProcess(tmp_path / "data", listeners=("http",)) as broker:
         port = broker.addresses["http"].port
         program = code.replace(":15672/", f":{port}/")
         assert program != code

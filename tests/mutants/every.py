@@ -9,11 +9,11 @@ from tests.mutants.amqp_table import AMQP_MUTANTS
 from tests.mutants.clock_table import CLOCK_MUTANTS
 from tests.mutants.damage_table import DAMAGE_MUTANTS
 from tests.mutants.delayed_table import DELAYED_MUTANTS
-from tests.mutants.doors_table import DOOR_MUTANTS
 from tests.mutants.edge_table import EDGE_MUTANTS
 from tests.mutants.journal_table import JOURNAL_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.promises_table import PROMISES_MUTANTS
+from tests.mutants.protocols_table import PROTOCOL_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.room_table import ROOM_MUTANTS
 from tests.mutants.semantics_table import SEMANTICS_MUTANTS
@@ -36,7 +36,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *PULSAR_MUTANTS,
     *SUPERVISION_MUTANTS,
     *TOPIC_MUTANTS,
-    *DOOR_MUTANTS,
+    *PROTOCOL_MUTANTS,
     *TURNS_MUTANTS,
     *ROOM_MUTANTS,
 )

@@ -18,7 +18,7 @@ PATH: Final = "/api/alarms"
 @click.option("--disk-free-min-bytes", type=int, metavar="BYTES",
               help="What must be free on the data's disk; 0 = never an alarm.")  # fmt: skip
 def alarms(url: str, **watermarks: float | None) -> None:
-    """Show the alarms of the broker whose HTTP door is at URL.
+    """Show the alarms of the broker whose HTTP port is at URL.
 
     Watermarks that are given hold at once and until the broker is started again. While there is
     an alarm, AMQP connections that publish are blocked, and consumers go on.

@@ -29,7 +29,7 @@ def topics(source: str) -> None:
 
 
 def from_url(url: str) -> Documents:
-    """What the broker's HTTP door says."""
+    """What the broker's HTTP port says."""
     try:
         found: Documents = ask(url, PATH)["topics"]
         for document in found:

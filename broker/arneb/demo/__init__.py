@@ -1,4 +1,4 @@
-"""The demo: 10,000 orders through all three doors, with a SIGKILL in the middle.
+"""The demo: 10,000 orders with all three kinds of client, with a SIGKILL in the middle.
 
 ``python -m arneb.demo`` starts a broker on free ports and a temporary directory, publishes
 orders by pika with confirms, consumes half of them by aio-pika, kills the broker, starts it

@@ -13,24 +13,24 @@ from typing import Final, Self
 from arneb.config import Address
 
 READY: Final = re.compile(r"(amqp|pulsar|http|http-pulsar) ready on (\S+):(\d+)")
-DOORS: Final = ("amqp", "pulsar", "http")
-ALL_DOORS: Final = (*DOORS, "http-pulsar")
+LISTENERS: Final = ("amqp", "pulsar", "http")
+ALL_LISTENERS: Final = (*LISTENERS, "http-pulsar")
 STOP_WITHIN_S: Final = 5.0
 
 
 class BrokerProcess:
-    """One broker process and where its doors are."""
+    """One broker process and where its listeners are."""
 
-    def __init__(self, data_dir: Path, doors: Sequence[str] = DOORS) -> None:
-        """Start it, and return when every door is open."""
+    def __init__(self, data_dir: Path, listeners: Sequence[str] = LISTENERS) -> None:
+        """Start it, and return when every port is open."""
         self.started_in_s = -time.perf_counter()
-        options = [f"--{d}=127.0.0.1:0" if d in doors else f"--{d}=off" for d in ALL_DOORS]
+        options = [f"--{d}=127.0.0.1:0" if d in listeners else f"--{d}=off" for d in ALL_LISTENERS]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "arneb", "serve", f"--data-dir={data_dir}", *options],
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._doors = doors
+        self._listeners = listeners
         self.last_words = ""
         """What it printed while it stopped."""
         self.addresses = self._read_addresses()
@@ -92,7 +92,7 @@ class BrokerProcess:
         for line in self._process.stdout:
             if match := READY.match(line):
                 found[match[1]] = Address(match[2], int(match[3]))
-            if len(found) == len(self._doors):
+            if len(found) == len(self._listeners):
                 return found
         self._wait()
         raise RuntimeError(f"the broker ended with exit status {self._process.returncode}")

@@ -10,7 +10,7 @@ import pytest
 from conformance.amqp.conftest import Connect, Named
 from conformance.amqp.helpers import refused, take
 from conformance.amqp.java.common import bare_frame, temporary
-from conformance.amqp.wire import HEADER, Peer
+from conformance.amqp.wire import HEADER, WireClient
 from conformance.conftest import Target
 from pamqp import body, commands, frame, header
 from pika.adapters.blocking_connection import BlockingChannel
@@ -26,8 +26,8 @@ CAN_BE_TOLD = {"capabilities": {"authentication_failure_close": True}}
 
 
 @pytest.fixture
-def peer(broker: Target) -> Iterator[Peer]:
-    with Peer(broker) as made:
+def raw(broker: Target) -> Iterator[WireClient]:
+    with WireClient(broker) as made:
         yield made
 
 
@@ -45,39 +45,41 @@ def test_channel_limit_negotiation_channel_max_lower_than_server_minimum(
     assert connection.channel(64).is_open
 
 
-def test_channel_limit_negotiation_channel_max_greater_than_server_value(peer: Peer) -> None:
+def test_channel_limit_negotiation_channel_max_greater_than_server_value(
+    raw: WireClient,
+) -> None:
     """Not agreed to, with a word or, as in RabbitMQ 3.10.8, without."""
     text = "NOT_ALLOWED - negotiated channel_max = 4096 is higher than the maximum allowed value"
-    answer = peer.tune(channel_max=4096)
+    answer = raw.tune(channel_max=4096)
     assert answer is None or ended(answer) == (530, f"{text} (2047)")
 
 
-def test_channel_limit_negotiation_opening_too_many_channels(peer: Peer) -> None:
-    assert isinstance(peer.tune(channel_max=48), commands.Connection.OpenOk)
+def test_channel_limit_negotiation_opening_too_many_channels(raw: WireClient) -> None:
+    assert isinstance(raw.tune(channel_max=48), commands.Connection.OpenOk)
     for number in range(1, 49):
-        assert isinstance(peer.open_channel(number), commands.Channel.OpenOk)
+        assert isinstance(raw.open_channel(number), commands.Channel.OpenOk)
     text = (
         "NOT_ALLOWED - number of channels opened (48) has reached the negotiated channel_max (48)"
     )
-    assert ended(peer.open_channel(49)) == (530, text)
+    assert ended(raw.open_channel(49)) == (530, text)
 
 
-def test_connection_open_correct_protocol_header(peer: Peer) -> None:
-    peer.socket.sendall(HEADER)
-    start = peer.read()
+def test_connection_open_correct_protocol_header(raw: WireClient) -> None:
+    raw.socket.sendall(HEADER)
+    start = raw.read()
     assert isinstance(start, commands.Connection.Start)
     assert (start.version_major, start.version_minor) == (0, 9)
 
 
-def test_connection_open_crazy_protocol_header(peer: Peer) -> None:
-    peer.socket.sendall(b"AMQP\x01\x01\x64\x03")
-    assert peer._exactly(len(HEADER) + 1) == HEADER
+def test_connection_open_crazy_protocol_header(raw: WireClient) -> None:
+    raw.socket.sendall(b"AMQP\x01\x01\x64\x03")
+    assert raw._exactly(len(HEADER) + 1) == HEADER
 
 
-def test_connection_open_frame_max_less_than_frame_min_size(peer: Peer) -> None:
+def test_connection_open_frame_max_less_than_frame_min_size(raw: WireClient) -> None:
     """RabbitMQ 3.10.8 closes the socket; a word before that is no harm."""
     text = "NOT_ALLOWED - negotiated frame_max = 100 is lower than the minimum allowed value (4096)"
-    answer = peer.tune(frame_max=100)
+    answer = raw.tune(frame_max=100)
     assert answer is None or ended(answer) == (530, text)
 
 
@@ -86,18 +88,18 @@ def test_frame_max_negotiation_ok(connect: Connect) -> None:
     assert connection._impl.params.frame_max == FRAME_MAX
 
 
-def test_frame_max_frame_sizes(peer: Peer, queue: str, channel: BlockingChannel) -> None:
+def test_frame_max_frame_sizes(raw: WireClient, queue: str, channel: BlockingChannel) -> None:
     """What is longer than a frame may be comes in several."""
     channel.confirm_delivery()
     channel.basic_publish("", queue, bytes(2 * FRAME_MAX))
-    peer.tune(frame_max=FRAME_MAX)
-    peer.open_channel()
-    peer.send(commands.Basic.Get(queue=queue, no_ack=True), 1)
-    assert isinstance(peer.read(), commands.Basic.GetOk)
-    assert peer.read_head()[0] == CONTENT_HEADER
+    raw.tune(frame_max=FRAME_MAX)
+    raw.open_channel()
+    raw.send(commands.Basic.Get(queue=queue, no_ack=True), 1)
+    assert isinstance(raw.read(), commands.Basic.GetOk)
+    assert raw.read_head()[0] == CONTENT_HEADER
     sizes = []
     while sum(sizes) < 2 * FRAME_MAX:
-        kind, payload = peer.read_head()
+        kind, payload = raw.read_head()
         assert kind == BODY
         sizes.append(len(payload))
     assert sum(sizes) == 2 * FRAME_MAX
@@ -105,29 +107,33 @@ def test_frame_max_frame_sizes(peer: Peer, queue: str, channel: BlockingChannel)
     assert len(sizes) == 3
 
 
-def test_frame_max_reject_large_frames_during_connection_negotiation(peer: Peer) -> None:
+def test_frame_max_reject_large_frames_during_connection_negotiation(
+    raw: WireClient,
+) -> None:
     """Nobody has agreed to more than the least yet."""
-    answer = peer.start(too_long="x" * FRAME_MIN)
+    answer = raw.start(too_long="x" * FRAME_MIN)
     assert answer is None or ended(answer)[0] == 501
 
 
-def test_frame_max_reject_exceeding_frame_max(peer: Peer) -> None:
-    assert isinstance(peer.tune(frame_max=8192), commands.Connection.OpenOk)
-    peer.open_channel()
-    peer.send(commands.Basic.Publish(routing_key="void"), 1)
+def test_frame_max_reject_exceeding_frame_max(raw: WireClient) -> None:
+    assert isinstance(raw.tune(frame_max=8192), commands.Connection.OpenOk)
+    raw.open_channel()
+    raw.send(commands.Basic.Publish(routing_key="void"), 1)
     content = header.ContentHeader(0, 2 * 8192, commands.Basic.Properties())
-    peer.socket.sendall(frame.marshal(content, 1))
-    peer.socket.sendall(bare_frame(BODY, 1, bytes(8192 + 1)))
-    code, text = ended(peer.read())
+    raw.socket.sendall(frame.marshal(content, 1))
+    raw.socket.sendall(bare_frame(BODY, 1, bytes(8192 + 1)))
+    code, text = ended(raw.read())
     assert code == 501
     assert text == "FRAME_ERROR - type 3, all octets = <<>>: {frame_too_large,8193,8184}"
 
 
-def published(peer: Peer, queue: str, properties: commands.Basic.Properties, data: bytes) -> None:
-    peer.send(commands.Basic.Publish(routing_key=queue), 1)
-    peer.socket.sendall(frame.marshal(header.ContentHeader(0, len(data), properties), 1))
+def published(
+    raw: WireClient, queue: str, properties: commands.Basic.Properties, data: bytes
+) -> None:
+    raw.send(commands.Basic.Publish(routing_key=queue), 1)
+    raw.socket.sendall(frame.marshal(header.ContentHeader(0, len(data), properties), 1))
     for start in range(0, len(data), 60_000):
-        peer.socket.sendall(frame.marshal(body.ContentBody(data[start : start + 60_000]), 1))
+        raw.socket.sendall(frame.marshal(body.ContentBody(data[start : start + 60_000]), 1))
 
 
 def with_headers(size: int) -> commands.Basic.Properties:
@@ -135,45 +141,45 @@ def with_headers(size: int) -> commands.Basic.Properties:
 
 
 def test_frame_max_reject_headers_exceeding_frame_max(
-    peer: Peer, queue: str, channel: BlockingChannel
+    raw: WireClient, queue: str, channel: BlockingChannel
 ) -> None:
     """Headers that fill the frame are taken; one octet more is too much. (Java's client does not
     let that out; the broker minds it too, but for RabbitMQ's tolerance of a frame's own octets.)"""
-    peer.tune(frame_max=FRAME_MAX)
-    peer.open_channel()
+    raw.tune(frame_max=FRAME_MAX)
+    raw.open_channel()
     empty = frame.marshal(header.ContentHeader(0, 0, with_headers(0)), 1)
     most = FRAME_MAX - len(empty)
-    published(peer, queue, with_headers(most), b"x" * 100)
-    peer.send(commands.Basic.Qos(), 1)
-    assert isinstance(peer.read(), commands.Basic.QosOk)
+    published(raw, queue, with_headers(most), b"x" * 100)
+    raw.send(commands.Basic.Qos(), 1)
+    assert isinstance(raw.read(), commands.Basic.QosOk)
     assert take(channel, queue, 1)[0][2] == b"x" * 100
-    published(peer, queue, with_headers(most + FRAME_EXTRA + 1), b"x")
-    assert ended(peer.read())[0] == 501
+    published(raw, queue, with_headers(most + FRAME_EXTRA + 1), b"x")
+    assert ended(raw.read())[0] == 501
 
 
 def test_frame_max_unlimited_frame_max_with_headers(
     broker: Target, queue: str, channel: BlockingChannel
 ) -> None:
     """A client without a limit of its own takes the server's."""
-    with Peer(broker) as peer:
-        assert isinstance(peer.tune(), commands.Connection.OpenOk)
-        peer.open_channel()
-        published(peer, queue, with_headers(50_000), bytes(500_000))
-        peer.send(commands.Basic.Qos(), 1)
-        assert isinstance(peer.read(), commands.Basic.QosOk)
+    with WireClient(broker) as raw:
+        assert isinstance(raw.tune(), commands.Connection.OpenOk)
+        raw.open_channel()
+        published(raw, queue, with_headers(50_000), bytes(500_000))
+        raw.send(commands.Basic.Qos(), 1)
+        assert isinstance(raw.read(), commands.Basic.QosOk)
     assert take(channel, queue, 1)[0][2] == bytes(500_000)
 
 
 def test_heartbeat_heartbeat(broker: Target) -> None:
     """Who sends heartbeats is kept; who stops is closed."""
-    with Peer(broker) as peer:
-        assert isinstance(peer.tune(heartbeat=1), commands.Connection.OpenOk)
+    with WireClient(broker) as raw:
+        assert isinstance(raw.tune(heartbeat=1), commands.Connection.OpenOk)
         end = time.monotonic() + 3.1
         while time.monotonic() < end:
-            assert peer.read_head() == (HEARTBEAT, b"")
-            peer.socket.sendall(bare_frame(HEARTBEAT, 0, b""))
-        peer.socket.settimeout(5)
-        while (answer := peer.read()) is not None:
+            assert raw.read_head() == (HEARTBEAT, b"")
+            raw.socket.sendall(bare_frame(HEARTBEAT, 0, b""))
+        raw.socket.settimeout(5)
+        while (answer := raw.read()) is not None:
             assert "Heartbeat" in type(answer).__name__ or isinstance(
                 answer, commands.Connection.Close
             )
@@ -185,24 +191,24 @@ AMQPLAIN = "\x05LOGINS\0\0\0\x05guest\x08PASSWORDS\0\0\0\x05"
 
 
 def test_sasl_mechanisms_plain_login(broker: Target) -> None:
-    with Peer(broker) as peer:
-        assert isinstance(peer.start("PLAIN", "\0guest\0guest"), commands.Connection.Tune)
-    with Peer(broker) as peer:
-        answer = peer.start("PLAIN", "\0guest\0wrong", **CAN_BE_TOLD)
+    with WireClient(broker) as raw:
+        assert isinstance(raw.start("PLAIN", "\0guest\0guest"), commands.Connection.Tune)
+    with WireClient(broker) as raw:
+        answer = raw.start("PLAIN", "\0guest\0wrong", **CAN_BE_TOLD)
         assert ended(answer) == (403, WRONG.format("PLAIN") + "broker logfile.")
 
 
 def test_sasl_mechanisms_amqplain_login(broker: Target) -> None:
-    with Peer(broker) as peer:
-        assert isinstance(peer.start("AMQPLAIN", AMQPLAIN + "guest"), commands.Connection.Tune)
-    with Peer(broker) as peer:
-        answer = peer.start("AMQPLAIN", AMQPLAIN + "wrong", **CAN_BE_TOLD)
+    with WireClient(broker) as raw:
+        assert isinstance(raw.start("AMQPLAIN", AMQPLAIN + "guest"), commands.Connection.Tune)
+    with WireClient(broker) as raw:
+        answer = raw.start("AMQPLAIN", AMQPLAIN + "wrong", **CAN_BE_TOLD)
         assert ended(answer) == (403, WRONG.format("AMQPLAIN") + "broker logfile.")
 
 
-def test_sasl_mechanisms_cr_login(peer: Peer) -> None:
+def test_sasl_mechanisms_cr_login(raw: WireClient) -> None:
     """A demonstration by a plugin; without it the mechanism is unknown like any other."""
-    answer = peer.start("RABBIT-CR-DEMO", "guest")
+    answer = raw.start("RABBIT-CR-DEMO", "guest")
     text = "COMMAND_INVALID - unknown authentication mechanism 'RABBIT-CR-DEMO'"
     assert answer is None or ended(answer) == (503, text)
 
@@ -210,8 +216,8 @@ def test_sasl_mechanisms_cr_login(peer: Peer) -> None:
 @pytest.mark.parametrize("user", ["incorrect-username", "guest"], ids=["Username", "Password"])
 def test_sasl_mechanisms_connection_close_auth_failure(broker: Target, user: str) -> None:
     """Who did not say that it can be told just finds the socket closed."""
-    with Peer(broker) as peer:
-        assert peer.start("PLAIN", f"\0{user}\0incorrect-password") is None
+    with WireClient(broker) as raw:
+        assert raw.start("PLAIN", f"\0{user}\0incorrect-password") is None
     parameters = pika.ConnectionParameters(
         broker.address.host, broker.address.port,
         credentials=pika.PlainCredentials(user, "incorrect-password"),
@@ -221,61 +227,61 @@ def test_sasl_mechanisms_connection_close_auth_failure(broker: Target, user: str
 
 
 @pytest.fixture
-def confused(peer: Peer) -> Peer:
+def confused(raw: WireClient) -> WireClient:
     """A client that has begun to publish."""
-    peer.tune()
-    peer.open_channel()
-    peer.send(commands.Basic.Publish(routing_key="routing key"), 1)
-    return peer
+    raw.tune()
+    raw.open_channel()
+    raw.send(commands.Basic.Publish(routing_key="routing key"), 1)
+    return raw
 
 
 FIVE = header.ContentHeader(0, 5, commands.Basic.Properties())
 UNEXPECTED = "UNEXPECTED_FRAME - expected "
 
 
-def test_unexpected_frames_missing_header(confused: Peer) -> None:
+def test_unexpected_frames_missing_header(confused: WireClient) -> None:
     confused.socket.sendall(bare_frame(BODY, 1, b"Hello"))
     text = "content header for class 60, got non content header frame instead"
     assert ended(confused.read()) == (505, UNEXPECTED + text)
 
 
-def test_unexpected_frames_missing_method(peer: Peer) -> None:
-    peer.tune()
-    peer.open_channel()
+def test_unexpected_frames_missing_method(raw: WireClient) -> None:
+    raw.tune()
+    raw.open_channel()
     payload = frame.marshal(commands.Basic.Publish(routing_key="routing key"), 1)[7:-1]
-    peer.socket.sendall(bare_frame(CONTENT_HEADER, 1, payload))
+    raw.socket.sendall(bare_frame(CONTENT_HEADER, 1, payload))
     text = "method frame, got non method frame instead"
-    assert ended(peer.read()) == (505, UNEXPECTED + text)
+    assert ended(raw.read()) == (505, UNEXPECTED + text)
 
 
-def test_unexpected_frames_missing_body(confused: Peer) -> None:
+def test_unexpected_frames_missing_body(confused: WireClient) -> None:
     confused.socket.sendall(frame.marshal(FIVE, 1))
     confused.send(commands.Basic.Qos(), 1)
     text = "content body, got non content body frame instead"
     assert ended(confused.read()) == (505, UNEXPECTED + text)
 
 
-def test_unexpected_frames_wrong_class_in_header(confused: Peer) -> None:
+def test_unexpected_frames_wrong_class_in_header(confused: WireClient) -> None:
     payload = b"\x0c\x22" + frame.marshal(FIVE, 1)[9:-1]
     confused.socket.sendall(bare_frame(CONTENT_HEADER, 1, payload))
     text = "content header for class 60, got one for class 3106 instead"
     assert ended(confused.read()) == (505, UNEXPECTED + text)
 
 
-def test_unexpected_frames_heartbeat_on_channel(peer: Peer) -> None:
-    peer.tune()
-    peer.open_channel()
-    peer.socket.sendall(bare_frame(HEARTBEAT, 1, b""))
-    assert ended(peer.read()) == (505, "UNEXPECTED_FRAME - type 8, all octets = <<>>")
+def test_unexpected_frames_heartbeat_on_channel(raw: WireClient) -> None:
+    raw.tune()
+    raw.open_channel()
+    raw.socket.sendall(bare_frame(HEARTBEAT, 1, b""))
+    assert ended(raw.read()) == (505, "UNEXPECTED_FRAME - type 8, all octets = <<>>")
 
 
-def test_unexpected_frames_unknown_frame_type(peer: Peer) -> None:
-    peer.tune()
-    peer.open_channel()
-    peer.socket.sendall(bare_frame(0, 1, b"1234567890\0001234567890"))
+def test_unexpected_frames_unknown_frame_type(raw: WireClient) -> None:
+    raw.tune()
+    raw.open_channel()
+    raw.socket.sendall(bare_frame(0, 1, b"1234567890\0001234567890"))
     octets = "49,50,51,52,53,54,55,56,57,48,0,49,50,51,52,53"
     text = f"FRAME_ERROR - type 0, first 16 octets = <<{octets}>>: unknown_frame"
-    assert ended(peer.read()) == (501, text)
+    assert ended(raw.read()) == (501, text)
 
 
 def test_user_id_header_valid_user_id(channel: BlockingChannel) -> None:

@@ -15,7 +15,7 @@ from tests.crash.players.player import Loop, Player, until_gone
 from tests.crash.verdict import some
 
 KEYS: Final = 30
-KEEPER: Final = "keeper"
+ANCHOR: Final = "anchor"
 BUSY: Final = 409
 """The status of a compaction that runs already."""
 GENERATION_MESSAGES: Final = 5_000
@@ -57,14 +57,14 @@ class CompactionPlayer(Player):
 
     async def prepare(self) -> None:
         client = await self.pulsar()
-        await client.subscribe(self.topic("t"), KEEPER, kind=EXCLUSIVE)
+        await client.subscribe(self.topic("t"), ANCHOR, kind=EXCLUSIVE)
         await client.abort()
         self._book = CompactionBook()
 
     async def clear(self) -> None:
         """It ends with the run."""
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         return (
             f"{len(self._book.log)} stored, {self._compactions} compactions,"
             f" {self._left_out} left out, generation {self.generation}"

@@ -12,7 +12,7 @@ from tests.crash.verdict import SHOWN_MAX, some
 
 SUBSCRIPTION: Final = "cursor"
 LOG: Final = "log"
-KEEPER: Final = "keeper"
+ANCHOR: Final = "anchor"
 """Never acknowledges, so that one may seek back at will."""
 SEEK_PART: Final = 0.1
 SOUGHT_BACK_MAX: Final = 300
@@ -81,7 +81,7 @@ class CursorPlayer(Player):
 
     async def prepare(self) -> None:
         client = await self.pulsar()
-        for consumer, name in enumerate((SUBSCRIPTION, LOG, KEEPER), 1):
+        for consumer, name in enumerate((SUBSCRIPTION, LOG, ANCHOR), 1):
             await client.subscribe(self.topic("t"), name, consumer=consumer, kind=EXCLUSIVE)
         await client.abort()
         self._book = CursorBook()
@@ -89,7 +89,7 @@ class CursorPlayer(Player):
     async def clear(self) -> None:
         """It ends with the run."""
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         stored = self._book.judged - len(self._book.absent)
         return f"{stored} stored, {self._acks} acks, {self._seeks} seeks"
 

@@ -133,7 +133,7 @@ class DeadLetterPlayer(Player):
             loops.append(self._consume(await self.amqp(), source))
         return [until_gone(loop) for loop in loops]
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         confirmed, dead = len(self._book.confirmed), len(self._book.dead)
         acked = len(self._book.acks.durable)
         return f"{confirmed} confirmed, {dead} dead, {acked} acked, generation {self.generation}"

@@ -93,7 +93,7 @@ class DeduplicationPlayer(Player):
         loops = [self._produce(name, await self.pulsar()) for name in self.PRODUCERS]
         return [until_gone(loop) for loop in loops]
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         return ", ".join(f"{name} {book.read + 1} once" for name, book in self._books.items())
 
     async def judge(self) -> list[str]:

@@ -49,7 +49,7 @@ class DelayedExchangePlayer(Player):
         loops = [self._publish(publisher), self._consume(await self.amqp())]
         return [until_gone(loop) for loop in loops]
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         return f"{len(self._book.confirmed)} confirmed, {len(self._acks.durable)} acked"
 
     def crash(self, now: float) -> None:

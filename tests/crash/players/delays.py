@@ -1,4 +1,4 @@
-"""Delayed messages, by both doors: none is lost, none comes early, none comes again when it was
+"""Delayed messages, by both protocols: none is lost, none comes early, none comes again when it was
 acknowledged for good."""
 
 import asyncio

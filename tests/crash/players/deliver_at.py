@@ -41,7 +41,7 @@ class DeliverAtPlayer(Player):
         loops += [self._consume(name, await self.pulsar()) for name in self.KINDS]
         return [until_gone(loop) for loop in loops]
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         acked = [len(acks.durable) for acks in self._acks.values()]
         return f"{len(self._book.confirmed)} confirmed, {acked} acked"
 

@@ -82,7 +82,7 @@ class EpochPlayer(Player):
     async def start(self) -> list[Loop]:
         return [until_gone(self._fence()), until_gone(self._fence())]
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         return f"{len(self._book.told)} epochs, {len(self._book.receipts)} receipts"
 
     async def judge(self) -> list[str]:

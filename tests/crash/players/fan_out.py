@@ -101,7 +101,7 @@ class FanOutPlayer(Player):
         loops += [self._disturb(await self.amqp())]
         return [until_gone(loop) for loop in loops]
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         acked = sum(len(acks.durable) for acks in self._book.acks.values())
         return f"{len(self._book.confirmed)} confirmed, {acked} acked, generation {self.generation}"
 

@@ -72,7 +72,7 @@ class HolePlayer(Player):
     async def start(self) -> list[Loop]:
         return [until_gone(self._acknowledge(*await self._subscribe()))]
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         acked = len(self._book.acks.durable)
         return f"{acked} of {self._book.count} acked, generation {self.generation}"
 

@@ -36,7 +36,7 @@ class KeyBook:
 
     held: dict[str, set[Identity]] = field(default_factory=lambda: defaultdict(set))
     """By consumer: received, and neither answered nor given back."""
-    loose: set[Identity] = field(default_factory=set)
+    given_back: set[Identity] = field(default_factory=set)
     """Given back by whoever had it, and not delivered again since."""
     highest: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     received: set[Identity] = field(default_factory=set)
@@ -61,7 +61,7 @@ class KeyBook:
             self.anomalies.append(f"{item} to {consumer} while {elsewhere} hold that key")
         mine = self.held[consumer]
         mine.add(item)
-        self.loose.discard(item)
+        self.given_back.discard(item)
         if before := [each for each in self._open_before(item) if each not in mine]:
             self.anomalies.append(f"{item} to {consumer} before {before[:3]}")
         if item not in self.received and number < self.highest[key]:
@@ -76,13 +76,13 @@ class KeyBook:
             next_ := (key, self._done[key] + 1)
         ) in self.acks.durable or next_ in self.never_stored:
             self._done[key] = next_[1]
-        accounted = self.acks.sent, self.never_stored, self.loose
+        accounted = self.acks.sent, self.never_stored, self.given_back
         lower = ((key, each) for each in range(self._done[key] + 1, number))
         return [each for each in lower if not any(each in some for some in accounted)]
 
     def give_back(self, consumer: str, items: list[Identity]) -> None:
         self.held[consumer].difference_update(items)
-        self.loose.update(items)
+        self.given_back.update(items)
 
     def ack(self, consumer: str, items: list[Identity]) -> None:
         self.held[consumer].difference_update(items)
@@ -95,7 +95,7 @@ class KeyBook:
     def crash(self) -> None:
         """Nobody holds anything, and what was given back is like all else."""
         self.held.clear()
-        self.loose.clear()
+        self.given_back.clear()
         self.received.clear()
         self.highest.clear()
 
@@ -148,7 +148,7 @@ class KeyPlayer(Player):
         loops += [self._come_and_go() for _ in range(self.dice.randint(1, CONSUMERS_MAX))]
         return [until_gone(loop) for loop in loops]
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         acked = len(self._book.acks.durable)
         return f"{len(self._book.log)} stored, {acked} acked, {self._consumers} consumers"
 

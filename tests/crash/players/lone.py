@@ -57,7 +57,7 @@ class LonePlayer(Player):
         delete = commands.Queue.Delete(queue=self.called("q"))
         await client.call(delete, commands.Queue.DeleteOk)
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         return f"{len(self._book.confirmed)} confirmed, generation {self.generation}"
 
     async def start(self) -> list[Loop]:

@@ -67,7 +67,7 @@ class PlacePlayer(Player):
     async def clear(self) -> None:
         """It ends with the run."""
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         there = sum(values != [None] for values in self._book.values.values())
         return f"{there} of {len(self._book.values)} there, {self._changes} changes"
 

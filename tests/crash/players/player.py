@@ -49,7 +49,7 @@ class Player:
         """Connect everybody; what they do until the broker is gone."""
         raise NotImplementedError
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         """What it has seen so far, so that nobody takes idleness for health."""
         raise NotImplementedError
 

@@ -65,7 +65,7 @@ class PriorityPlayer(Player):
         delete = commands.Queue.Delete(queue=self.called("q"))
         await client.call(delete, commands.Queue.DeleteOk)
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         confirmed, acked = len(self._book.confirmed), len(self._book.acks.durable)
         return f"{confirmed} confirmed, {acked} acked, generation {self.generation}"
 

@@ -130,7 +130,7 @@ class StreamPlayer(Player):
         book.seen = {offset: number for offset, number, _ in log}
         return anomalies
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         book = self._book
         return f"{len(book.confirmed)} confirmed, the first {book.lowest} gone"
 

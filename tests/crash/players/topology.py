@@ -63,7 +63,7 @@ class TopologyPlayer(Player):
     async def start(self) -> list[Loop]:
         return [until_gone(self._change(await self.amqp()))]
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         there = sum(map(bool, self._book.state.values()))
         return f"{there} of {len(self._book.state)} there, {self._changes} changes"
 

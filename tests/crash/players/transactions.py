@@ -83,7 +83,7 @@ class TransactionPlayer(Player):
         loops += [self._move(await self.amqp()) for _ in range(2)]
         return [until_gone(loop) for loop in loops]
 
-    def tally(self) -> str:
+    def summary(self) -> str:
         book = self._book
         return f"{len(book.confirmed)} confirmed, {len(book.moved)} moved"
 

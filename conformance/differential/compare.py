@@ -1,7 +1,7 @@
 """One program on two brokers, step by step, until they differ.
 
 The rule: each step is over only when both brokers have nothing more to say about it, and what
-they said is then equal once that is evened out which may differ (:mod:`.evening`). Unequal
+they said is then equal once what may differ is normalised (:mod:`.normalise`). Unequal
 observations are given time: only one that stays is a difference.
 """
 
@@ -12,13 +12,13 @@ from enum import Enum
 from typing import Any, Final
 
 from conformance.brokers.process import Address
-from conformance.differential.evening import (
+from conformance.differential.normalise import (
     CLOSES,
-    Evened,
+    Normalised,
     broke_down,
     came_back_in_another_order,
     came_back_otherwise,
-    even,
+    normalise,
     raced_for_a_window,
     shared_out_otherwise,
     went_round_a_dying_connection,
@@ -69,7 +69,7 @@ class Line:
 
     step: Step
     tag: int | None
-    said: tuple[Evened, Evened]
+    said: tuple[Normalised, Normalised]
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class Care:
         return CALM_S if self.hasty and step.do in MAKES_READY else 0.0
 
 
-def duel(program: Program, addresses: tuple[Address, Address]) -> Report:
+def compare(program: Program, addresses: tuple[Address, Address]) -> Report:
     """Play ``program`` on both; stops at the first difference."""
     report = Report(program)
     prefix = f"p{next(_numbers)}-{time.monotonic_ns() % 1_000_000}."
@@ -161,7 +161,7 @@ def _play(report: Report, step: Step, players: tuple[Player, Player], care: Care
     return False
 
 
-def _is_explained(report: Report, said: tuple[Evened, Evened], care: Care) -> bool:
+def _is_explained(report: Report, said: tuple[Normalised, Normalised], care: Care) -> bool:
     """What the brokers have said at the last step differs in what either may do."""
     explained = shared_out_otherwise(said)
     if _gives_back(report.lines[-1]):
@@ -201,7 +201,7 @@ def _gives_back(line: Line) -> bool:
 
 def _settled(
     players: tuple[Player, Player], care: Care, calm_s: float, patience_s: float
-) -> tuple[Evened, Evened]:
+) -> tuple[Normalised, Normalised]:
     """What both have said when they say the same and no more. ``calm_s``: for so long."""
     end = time.monotonic() + patience_s + calm_s
     last_end = end - patience_s + LAST_PATIENCE_S
@@ -210,7 +210,7 @@ def _settled(
         for player in players:
             player.settle()
         first, second = (
-            even(
+            normalise(
                 player.observation(),
                 player.prefix,
                 player.connection_of,
@@ -234,7 +234,7 @@ def _settled(
             time.sleep(0.002)
 
 
-def _any_ready(said: Evened) -> bool:
+def _any_ready(said: Normalised) -> bool:
     """Some queue holds messages, which may expire."""
     counts = said["queues"].values()
     return any(isinstance(count, tuple) and count[0] for count in counts)
@@ -247,5 +247,5 @@ def _tag(which: int, unacked: list[int]) -> int | None:
     return unacked[which % len(unacked)] if unacked else None
 
 
-def _shown(who: str, said: Evened) -> list[str]:
+def _shown(who: str, said: Normalised) -> list[str]:
     return [f"      {who} {place}: {what!r}" for place, what in said.items()] or [f"      {who} -"]

@@ -1,4 +1,4 @@
-"""What may differ between two brokers that behave the same, and nothing else, is evened out.
+"""What may differ between two brokers that behave the same, and nothing else, is normalised.
 
 The rule: every function here has the name of what differs and says why it may. A difference
 of ``conformance/DIFFERENCES.md`` that random programs can meet has its function here too.
@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from conformance.differential.link import Event
 
-Evened = dict[str, Any]
+Normalised = dict[str, Any]
 
 GENERATED_NAME: Final = re.compile(r"amq\.(gen-|ctag-|rabbitmq\.reply-to\.)[\w+/=.-]+")
 CLOSES: Final = ("Channel.Close", "Connection.Close")
 INTERNAL_ERROR: Final = 541
 
 
-def even(
+def normalise(
     observation: dict[str, Any],
     prefix: str,
     connection_of: Callable[[str], str],
@@ -26,11 +26,11 @@ def even(
     *,
     quorum: bool,
     stream: bool,
-) -> Evened:
+) -> Normalised:
     """An observation in which equal behaviour is equal. ``connection_of``: a channel's place to
     that of its connection; ``generated``: what names of the broker's own are called here, which
     grows as they come; ``quorum``, ``stream``: there may be queues of that type."""
-    seen: Evened = {}
+    seen: Normalised = {}
     observation = without_late_deliveries(observation, connection_of)
     for place, events in observation.items():
         if place == "queues":
@@ -63,7 +63,7 @@ def without_late_deliveries(
     return kept
 
 
-def without_consumer_counts(seen: Evened) -> None:
+def without_consumer_counts(seen: Normalised) -> None:
     """A quorum queue of RabbitMQ counts who owes it an answer to ``basic.get`` as a consumer."""
     for kinds in seen.values():
         for name, fields, *_ in kinds.get("said", ()):
@@ -73,7 +73,7 @@ def without_consumer_counts(seen: Evened) -> None:
     seen["queues"] = {name: _ready(state) for name, state in queues.items()}
 
 
-def without_counts(seen: Evened) -> None:
+def without_counts(seen: Normalised) -> None:
     """RabbitMQ takes how many messages a stream has from counters that may be seconds late."""
     for kinds in seen.values():
         for name, fields, *_ in kinds.get("said", ()):
@@ -132,12 +132,12 @@ def confirmed_before_returned(events: list[Event]) -> bool:
     return False
 
 
-def broke_down(said: tuple[Evened, Evened]) -> bool:
+def broke_down(said: tuple[Normalised, Normalised]) -> bool:
     """Whether RabbitMQ failed at what the other only refused: ``DIFFERENCES.md`` says at what."""
     return INTERNAL_ERROR in _closes(said[0]) and bool(_closes(said[1]) - {INTERNAL_ERROR})
 
 
-def _closes(said: Evened) -> set[int]:
+def _closes(said: Normalised) -> set[int]:
     """The codes with which channels and connections were closed."""
     return {
         fields["reply_code"]
@@ -148,7 +148,7 @@ def _closes(said: Evened) -> set[int]:
     }
 
 
-def shared_out_otherwise(said: tuple[Evened, Evened]) -> bool:
+def shared_out_otherwise(said: tuple[Normalised, Normalised]) -> bool:
     """Whether only the order differs in which several consumers got the same messages.
 
     Queues are independent of each other in RabbitMQ too: of two that have something for one
@@ -157,7 +157,7 @@ def shared_out_otherwise(said: tuple[Evened, Evened]) -> bool:
     return len(_shares(said[0])[0]) > 1 and came_back_in_another_order(said)
 
 
-def came_back_in_another_order(said: tuple[Evened, Evened]) -> bool:
+def came_back_in_another_order(said: tuple[Normalised, Normalised]) -> bool:
     """Whether only the order differs in which the same messages were given out.
 
     ``DIFFERENCES.md``: what several consumers gave back at once goes back one consumer after
@@ -169,7 +169,7 @@ def came_back_in_another_order(said: tuple[Evened, Evened]) -> bool:
     return same and _pooled(shares) == _pooled(other_shares)
 
 
-def came_back_otherwise(said: tuple[Evened, Evened]) -> bool:
+def came_back_otherwise(said: tuple[Normalised, Normalised]) -> bool:
     """Whether only which messages were given out differs, not how many and to whom.
 
     For quorum queues from which something came back: ``DIFFERENCES.md`` says that RabbitMQ puts
@@ -181,7 +181,7 @@ def came_back_otherwise(said: tuple[Evened, Evened]) -> bool:
     )
 
 
-def went_round_a_dying_connection(said: tuple[Evened, Evened]) -> bool:
+def went_round_a_dying_connection(said: tuple[Normalised, Normalised]) -> bool:
     """Whether only what was given out, and how much is ready, differs.
 
     For quorum queues and connections that end: what one channel gives back goes to the next one
@@ -191,7 +191,7 @@ def went_round_a_dying_connection(said: tuple[Evened, Evened]) -> bool:
     return _without_ready(rests[0]) == _without_ready(rests[1])
 
 
-def _without_ready(rest: Evened) -> Evened:
+def _without_ready(rest: Normalised) -> Normalised:
     queues = rest.get("queues", {})
     plain = {
         name: state[1:] if isinstance(state, tuple) else state for name, state in queues.items()
@@ -199,7 +199,7 @@ def _without_ready(rest: Evened) -> Evened:
     return rest | {"queues": plain}
 
 
-def raced_for_a_window(said: tuple[Evened, Evened]) -> bool:
+def raced_for_a_window(said: tuple[Normalised, Normalised]) -> bool:
     """Whether only whose turn it was differs, of consumers that share one global prefetch.
 
     In RabbitMQ the queues ask one process for room, each when it is scheduled, and those that
@@ -210,14 +210,14 @@ def raced_for_a_window(said: tuple[Evened, Evened]) -> bool:
     return numbers == other_numbers and _ready_in_all(rest) == _ready_in_all(other_rest)
 
 
-def _ready_in_all(rest: Evened) -> Evened:
+def _ready_in_all(rest: Normalised) -> Normalised:
     """With the messages of all queues in one number."""
     queues = rest.get("queues", {})
     counts = [state[0] for state in queues.values() if isinstance(state, tuple)]
     return _without_ready(rest) | {"ready": sum(counts)}
 
 
-def _numbers_only(rest: Evened) -> Evened:
+def _numbers_only(rest: Normalised) -> Normalised:
     """Without what the messages got and returned are."""
     plain = dict(rest)
     for place, kinds in rest.items():
@@ -227,10 +227,10 @@ def _numbers_only(rest: Evened) -> Evened:
     return plain
 
 
-def _shares(said: Evened) -> tuple[list[list[Any]], Evened]:
+def _shares(said: Normalised) -> tuple[list[list[Any]], Normalised]:
     """What each consumer got, and all else."""
     shares: list[list[Any]] = []
-    rest: Evened = {}
+    rest: Normalised = {}
     for place, kinds in said.items():
         rest[place] = kinds
         if place != "queues":

@@ -11,7 +11,7 @@ IDENTITY_TESTS: Final = ("tests/pulsar_frontend/authentication/test_authenticati
 HTTP_TESTS: Final = ("tests/broker/test_http_server.py",)
 ROOM_TESTS: Final = ("tests/pulsar_frontend/server/test_room.py",)
 
-DOOR_MUTANTS: Final = (
+PROTOCOL_MUTANTS: Final = (
     Mutant(
         "all requests of a read are answered, room or not",
         PULSAR + "server/connection.py",
