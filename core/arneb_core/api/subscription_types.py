@@ -15,6 +15,8 @@ class Traits:
 
     title: str
     """Pulsar's name for it."""
+    number: int
+    """Its number, where types are numbered: Pulsar's in its protocol."""
     one_consumer: bool = False
     """While one consumer is attached, nobody else may be."""
     one_active: bool = False
@@ -47,10 +49,10 @@ class SubscriptionType(Enum):
     _value_: str
     traits: Traits
 
-    EXCLUSIVE = "exclusive", Traits("Exclusive", one_consumer=True)
-    SHARED = "shared", Traits("Shared", holds_back_delayed=True)
-    FAILOVER = "failover", Traits("Failover", one_active=True)
-    KEY_SHARED = "key_shared", Traits("Key_Shared", by_key=True, holds_back_delayed=True)
+    EXCLUSIVE = "exclusive", Traits("Exclusive", 0, one_consumer=True)
+    SHARED = "shared", Traits("Shared", 1, holds_back_delayed=True)
+    FAILOVER = "failover", Traits("Failover", 2, one_active=True)
+    KEY_SHARED = "key_shared", Traits("Key_Shared", 3, by_key=True, holds_back_delayed=True)
 
     def __new__(cls, value: str, traits: Traits) -> Self:
         made = object.__new__(cls)

@@ -7,26 +7,22 @@ from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_pulsar.session.effects import AttachConsumer, ConsumerKey
-from arneb_pulsar.session.errors import RequestRefused
+from arneb_pulsar.session.errors import RemoteProtocolError, RequestRefused
 from arneb_pulsar.session.fields import properties_of, subscription_of, text_of, topic_of
 from arneb_pulsar.session.schemas import schema_of
 from arneb_pulsar.wire.ids import place_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe, KeySharedMeta
 
-TYPES: Final = {
-    code: each
-    for name, code in CommandSubscribe.SubType.items()
-    for each in SubscriptionType
-    if each.traits.title == name
-}
-"""By their codes on the wire, whose names are those of the types; one that Pulsar's protocol does
-not know cannot be asked for by its clients."""
+TYPES: Final = {each.traits.number: each for each in SubscriptionType}
+"""By their codes on the wire."""
 
 
 def attachment(key: ConsumerKey, command: CommandSubscribe) -> AttachConsumer:
     """The attachment that SUBSCRIBE asks for. Raises :class:`RequestRefused`."""
-    subscription_type = TYPES[command.subType]
+    subscription_type = TYPES.get(command.subType)
+    if subscription_type is None:
+        raise RemoteProtocolError(f"expected a subscription type, got {command.subType}")
     if command.read_compacted and subscription_type.traits.sharing:
         text = "readCompacted only allowed on failover or exclusive subscriptions"
         raise RequestRefused(pb.NotAllowedError, text)

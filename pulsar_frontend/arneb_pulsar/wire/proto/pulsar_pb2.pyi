@@ -883,7 +883,7 @@ class CommandSubscribe(Message):
     Earliest: ClassVar[CommandSubscribe.InitialPosition]
     topic: str
     subscription: str
-    subType: CommandSubscribe.SubType
+    subType: int
     consumer_id: int
     request_id: int
     consumer_name: str
@@ -910,7 +910,7 @@ class CommandSubscribe(Message):
         *,
         topic: str | None = ...,
         subscription: str | None = ...,
-        subType: CommandSubscribe.SubType | int | str | None = ...,
+        subType: int | None = ...,
         consumer_id: int | None = ...,
         request_id: int | None = ...,
         consumer_name: str | None = ...,
