@@ -266,8 +266,8 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "a consumer that leaves gives millions back in one turn",
         "core/arneb_core/engine/consumer.py",
-        "            await trio.lowlevel.checkpoint()\n            piece =",
-        "            piece =",
+        "            await trio.lowlevel.checkpoint()\n            # What was answered",
+        "            # What was answered",
         ("tests/core/engine/test_giving_back.py",),
     ),
     Mutant(
