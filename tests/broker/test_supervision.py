@@ -139,8 +139,8 @@ class Running:
         await topic.subscribe("s", initial=InitialPosition.EARLIEST)
         for _ in range(20):  # one after the other, so that they go to the journal
             await append(engine, name, [EntryHeader(Origin.AMQP).pack() + b"x"])
-        engine._upkeep.try_again(topic.subscriptions["s"])  # type: ignore[arg-type]
-        engine._upkeep.room_is_short = True
+        engine._maintenance.try_again(topic.subscriptions["s"])  # type: ignore[arg-type]
+        engine._maintenance.room_is_short = True
         engine.wake_at(topic.subscriptions["s"], 1)  # type: ignore[arg-type]
         self.shared.pulsar.context.compactor.want(topic)
 
@@ -163,7 +163,7 @@ async def test_every_await_of_every_background_task_may_fail(
     monkeypatch.setattr(supervision, "attempt", awaits.attempt)
     monkeypatch.setattr(supervision, "BackOff", lambda *seconds: BackOff(0.001, 0.02))
     for module, name in (
-        (maintenance, "HOUSEKEEPING_S"),
+        (maintenance, "STALE_LOOK_S"),
         (maintenance, "SHORT_OF_ROOM_S"),
         (maintenance, "READ_RETRY_S"),
         (maintenance, "ALARM_WAIT_S_MAX"),

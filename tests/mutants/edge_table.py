@@ -23,7 +23,7 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "who waits for deliveries is never called",
-        "core/arneb_core/engine/engine.py",
+        "core/arneb_core/engine/steps.py",
         "        if self._after_dispatch:\n"
         "            backs, self._after_dispatch = self._after_dispatch, {}\n"
         "            for back in backs:\n"
@@ -33,7 +33,7 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "who waits for deliveries waits although nothing is ready",
-        "core/arneb_core/engine/engine.py",
+        "core/arneb_core/engine/steps.py",
         "        if self._ready:\n            self._after_dispatch[back] = None\n",
         "        if True:\n            self._after_dispatch[back] = None\n",
         AFTER_DISPATCH,

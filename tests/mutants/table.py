@@ -143,7 +143,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "receipt before the ack is durable",
-        CORE + "engine/engine.py",
+        CORE + "engine/steps.py",
         "            self._committer.cursor_changed(subscription, done)\n",
         "            self._committer.cursor_changed(subscription, None)\n"
         "            if done is not None:\n"
@@ -308,7 +308,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "ledgers go before the slowest cursor is past them",
-        CORE + "engine/topic.py",
+        CORE + "engine/trimming.py",
         "        return min(marks, default=None)\n",
         "        return max(marks, default=None)\n",
         START_TESTS,

@@ -1,6 +1,7 @@
 """Statistics: what HTTP, metrics and tests may know of the core, frozen at one instant.
 
-The rule: nobody outside the core looks at anything else of its state.
+The rule: values, made when they are asked for, that never change again. What an administrator looks
+at besides, entry by entry, is in :mod:`arneb_core.api.admin`.
 """
 
 from dataclasses import dataclass

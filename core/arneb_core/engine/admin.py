@@ -5,7 +5,7 @@ The rule: mixins, so that what no message ever passes stands apart from what eve
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import Protocol
 
 import trio
 
@@ -13,19 +13,19 @@ from arneb_core.api.admin import InspectedSubscription, LedgerStatistics
 from arneb_core.api.position import Position, before, position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.waiting import durable
+from arneb_core.log.log import Log
 from arneb_core.log.reading import TopicReading
 from arneb_core.subscription.machine import SubscriptionMachine
-
-if TYPE_CHECKING:
-    from arneb_core.engine.engine import Engine
-    from arneb_core.engine.topic import LogTopic
 
 
 class TopicAdmin(TopicReading):
     """Fills :class:`arneb_core.api.admin.InspectedTopic`."""
 
-    engine: "Engine"
     settings: TopicSettings
+
+    async def change_settings(self, settings: TopicSettings) -> None:
+        """Have other settings from now on and after a restart."""
+        raise NotImplementedError
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -36,7 +36,7 @@ class TopicAdmin(TopicReading):
         """See :meth:`InspectedTopic.retain`."""
         if (ms, size) != (self.settings.retention_ms, self.settings.retention_bytes):
             settings = replace(self.settings, retention_ms=ms, retention_bytes=size)
-            await self.engine.catalog.change_settings(cast("LogTopic", self), settings)
+            await self.change_settings(settings)
 
     def ledgers(self) -> Sequence[LedgerStatistics]:
         """See :meth:`InspectedTopic.ledgers`."""
@@ -55,10 +55,24 @@ class TopicAdmin(TopicReading):
         return runs[0][1][0] if runs and runs[0][0] == place else None
 
 
+class AdministeredTopic(Protocol):
+    """What is asked of the topic whose subscription it is."""
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def last(self) -> Position | None:
+        """The last committed entry."""
+
+    async def size_at(self, place: Position) -> int:
+        """How many messages the entry at ``place`` holds; 0 if there is no such entry."""
+
+
 class SubscriptionAdmin:
     """Fills :class:`arneb_core.api.admin.InspectedSubscription`."""
 
-    topic: "TopicReading"
+    topic: AdministeredTopic
     machine: SubscriptionMachine
 
     @property

@@ -6,7 +6,7 @@ whoever finds a topic here may rely on it, and nobody sees one that a crash coul
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import trio
 
@@ -19,11 +19,11 @@ from arneb_core.api.settings import TopicSettings
 from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
 from arneb_core.cursor.cursor import Cursor
-from arneb_core.engine.delayed_indexes import first_row, new_index, restore_index
+from arneb_core.engine.delayed_indexes import IndexEngine, first_row, new_index, restore_index
 from arneb_core.engine.recovery import recover
-from arneb_core.engine.request import Request
+from arneb_core.engine.request import Finish, Request
 from arneb_core.engine.subscription import LogSubscription
-from arneb_core.engine.topic import LogTopic
+from arneb_core.engine.topic import LogTopic, TopicEngine
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.log import LEDGER_BYTES_MAX, DurableLog, MemoryLog
 from arneb_core.store.changes import Changes, Trim
@@ -39,14 +39,18 @@ from arneb_core.store.schema import (
     topic_prefix,
 )
 
-if TYPE_CHECKING:
-    from arneb_core.engine.engine import Engine
+
+class CatalogEngine(TopicEngine, IndexEngine, Protocol):
+    """What the catalog has the engine do."""
+
+    def request(self, unit: Unit, finish: Finish) -> Request:
+        """``unit`` as a request."""
 
 
 class Catalog:
     """The topics of one engine."""
 
-    def __init__(self, engine: "Engine") -> None:
+    def __init__(self, engine: CatalogEngine) -> None:
         self._engine = engine
         self.topics: dict[str, LogTopic] = {}
         self.metadata: dict[str, bytes] = {}
@@ -78,7 +82,7 @@ class Catalog:
             topic.log.stamped_ms = stored.stamped_ms
             topic.log.has_expiring = stored.expiring
             if stored.delayed:
-                topic.delayed = await restore_index(topic, store, self._engine.delays, self.put)
+                topic.delayed = await restore_index(topic, self._engine, store, self.put)
             self.topics[topic.name] = topic
             for cursor in stored.cursors:
                 # What was suspect stays so for the next start too, however this one ends.
@@ -92,6 +96,7 @@ class Catalog:
                 place.skip_missing()
                 topic.adopt(
                     LogSubscription(
+                        self._engine,
                         topic,
                         cursor.name,
                         cursor.id,
@@ -123,7 +128,7 @@ class Catalog:
     def expect_delays(self, topic: LogTopic) -> None:
         """Delayed entries are about to come; durable with the first of them."""
         if topic.delayed is None:
-            topic.delayed = new_index(topic, self._engine.delays)
+            topic.delayed = new_index(topic, self._engine)
             for subscription in topic.subscriptions.values():
                 subscription.expect_delays()
         elif topic not in self._untold:

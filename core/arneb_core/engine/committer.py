@@ -10,7 +10,7 @@ commit leaves neither a gap nor a trace. An error of ours on the way is a :mod:`
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 
@@ -19,12 +19,10 @@ from arneb_core.api.errors import CommitFailed, LeadershipLost, StoreFailed, Sto
 from arneb_core.engine.breakage import Breakage
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.request import Request
+from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
+from arneb_core.engine.topic import LogTopic
 from arneb_core.store.changes import CommitReport
 from arneb_core.store.commit.commit_log import CommitLog, Ending
-
-if TYPE_CHECKING:
-    from arneb_core.engine.subscription import LogSubscription
-    from arneb_core.engine.topic import LogTopic
 
 COMMIT_ENTRIES_MAX: Final = 4_000
 """Past this a larger commit is no cheaper per entry, it only makes everybody wait longer."""
@@ -52,7 +50,7 @@ class Committer:
         """Bytes that wait for a commit or are in one under way."""
         self._under_way: deque[PlannedCommit] = deque()
         self._dirty: dict[LogSubscription, None] = {}
-        self._trim_due: dict[LogTopic, bool] = {}
+        self._trim_due: dict[SubscribedTopic, bool] = {}
         self._trims_left = False
         self.unsettled = False
         """Something is in the commit log only."""
@@ -86,25 +84,25 @@ class Committer:
         for topic in request.in_memory:
             topic.appends_held_up += 1
 
-    def has_appends(self, topic: "LogTopic") -> bool:
+    def has_appends(self, topic: LogTopic) -> bool:
         """Something is on its way into ``topic``. Looks at all that waits: not for hot paths."""
         if topic.appends_held_up or any(topic in each.runs for each in self._under_way):
             return True
         return any(topic is each for request in self._waiting for each, _, _ in request.appends)
 
-    def cursor_changed(self, subscription: "LogSubscription", done: Done | None) -> None:
+    def cursor_changed(self, subscription: LogSubscription, done: Done | None) -> None:
         """A cursor differs from what is on disk. With ``done`` somebody waits for it."""
         self._dirty[subscription] = None
         if done is not None:
             self._receipts.append(done)
 
-    def trim_due(self, topic: "LogTopic", *, at_once: bool = False) -> None:
+    def trim_due(self, topic: SubscribedTopic, *, at_once: bool = False) -> None:
         """Ledgers of ``topic`` may be ready to go, though no cursor moved. ``at_once``: room is
         short, so the last one goes whatever its size."""
         self._trim_due[topic] = at_once or self._trim_due.get(topic, False)
         self._flush_cursors = True
 
-    def forget_cursor(self, subscription: "LogSubscription") -> None:
+    def forget_cursor(self, subscription: LogSubscription) -> None:
         """The subscription was removed; nothing of it is to be written any more."""
         self._dirty.pop(subscription, None)
 

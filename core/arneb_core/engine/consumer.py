@@ -6,7 +6,7 @@ that leaves has in flight is given back in the order of the log, and no turn giv
 """
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import trio
 from pyroaring import BitMap64
@@ -17,11 +17,19 @@ from arneb_core.api.position import Position
 from arneb_core.api.windows import UnackedWindow
 from arneb_core.subscription.consumer import Answering, AttachedConsumer
 
-if TYPE_CHECKING:
-    from arneb_core.engine.subscription import LogSubscription
-
 PLACES_PER_TURN: Final = 8_192
 """Some 2 ms."""
+
+
+class Waits(Protocol):
+    """What a consumer knows of its subscription: who waits for it."""
+
+    @property
+    def durable(self) -> bool:
+        """Its cursor outlives the process."""
+
+    async def pull_for(self, consumer: "LogConsumer") -> Deliveries | None:
+        """One message outside permits; None when nothing is ready."""
 
 
 class NoSink:
@@ -41,7 +49,7 @@ NO_SINK: Final = NoSink()
 
 
 class LogConsumer(AttachedConsumer):
-    """One attached consumer (:class:`arneb_core.api.interface.Consumer`)."""
+    """One attached consumer (:class:`arneb_core.api.consumers.Consumer`)."""
 
     def __init__(
         self,
@@ -49,7 +57,7 @@ class LogConsumer(AttachedConsumer):
         spec: ConsumerSpec,
         shared: UnackedWindow | None = None,
         *,
-        subscription: "LogSubscription",
+        subscription: Waits,
         sink: Sink = NO_SINK,
     ) -> None:
         super().__init__(answering, spec, shared)

@@ -8,7 +8,7 @@ bucket at a time, so that memory does not grow with it.
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol
 
 from pyroaring import BitMap64
 
@@ -21,8 +21,10 @@ from arneb_core.delayed.index import DelayedIndex
 from arneb_core.delayed.memory import InMemoryDelayedDeliveryTracker
 from arneb_core.delayed.segment_store import SegmentName, Segments
 from arneb_core.delayed.tracker import DelayedDeliveryTracker
+from arneb_core.engine.io_threads import Reader
 from arneb_core.engine.request import Request
 from arneb_core.engine.topic import LogTopic
+from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.changes import Changes
 from arneb_core.store.delayed_rows import (
     pack_through,
@@ -54,25 +56,54 @@ STRAY_ROWS_MAX: Final = 1_000
 logger = logging.getLogger(__name__)
 
 
-def new_index(topic: LogTopic, settings: DelayedSettings) -> DelayedIndex:
+class IndexEngine(Protocol):
+    """What an index has the engine do."""
+
+    @property
+    def delays(self) -> DelayedSettings: ...
+
+    @property
+    def now_ms(self) -> Callable[[], int]:
+        """The time of day."""
+
+    @property
+    def budget(self) -> CacheBudget:
+        """What all topics together keep in memory."""
+
+    @property
+    def reader(self) -> Reader:
+        """Reads the store off the event loop."""
+
+    def submit(self, request: Request) -> None:
+        """Have ``request`` committed."""
+
+
+def new_index(topic: LogTopic, engine: IndexEngine) -> DelayedIndex:
     """The index of a topic that has had no delayed entry until now."""
     tracker: DelayedDeliveryTracker
+    settings = engine.delays
     if topic.durable and settings.tracker is TrackerKind.BUCKET:
         through = topic.last or BEFORE_ALL
         tracker = BucketDelayedDeliveryTracker(
-            topic.id, TopicSegmentStore(topic), settings, through=through
+            topic.id, TopicSegmentStore(topic, engine), settings, through=through
         )
     else:
         tracker = InMemoryDelayedDeliveryTracker()
-    return _index_of(topic, tracker, settings)
+    return _index_of(topic, engine, tracker)
 
 
 def _index_of(
-    topic: "LogTopic", tracker: DelayedDeliveryTracker, settings: DelayedSettings
+    topic: LogTopic, engine: IndexEngine, tracker: DelayedDeliveryTracker
 ) -> DelayedIndex:
-    engine, readers = topic.engine, topic.index_readers
-    now_ms = engine.now_ms()
-    return DelayedIndex(topic.name, topic.log, tracker, settings, engine.budget, readers, now_ms)
+    return DelayedIndex(
+        topic.name,
+        topic.log,
+        tracker,
+        engine.delays,
+        engine.budget,
+        topic.index_readers,
+        engine.now_ms(),
+    )
 
 
 def first_row(topic: LogTopic) -> Put:
@@ -82,22 +113,23 @@ def first_row(topic: LogTopic) -> Put:
 
 
 async def restore_index(
-    topic: LogTopic, store: Store, settings: DelayedSettings, commit: Commit
+    topic: LogTopic, engine: IndexEngine, store: Store, commit: Commit
 ) -> DelayedIndex:
     """The index of a durable topic that may have delayed entries. Raises :class:`.CommitFailed`."""
     tracker: DelayedDeliveryTracker
-    if settings.tracker is TrackerKind.MEMORY:
+    if engine.delays.tracker is TrackerKind.MEMORY:
         with store.snapshot() as snapshot:
             keys = [key for part in _delayed(topic, snapshot, BEFORE_ALL) for key in part]
         tracker = InMemoryDelayedDeliveryTracker(keys)
     else:
-        tracker = await _restore_buckets(topic, store, settings, commit)
-    return _index_of(topic, tracker, settings)
+        tracker = await _restore_buckets(topic, engine, store, commit)
+    return _index_of(topic, engine, tracker)
 
 
 async def _restore_buckets(
-    topic: LogTopic, store: Store, settings: DelayedSettings, commit: Commit
+    topic: LogTopic, engine: IndexEngine, store: Store, commit: Commit
 ) -> BucketDelayedDeliveryTracker:
+    settings = engine.delays
     try:
         with store.snapshot() as snapshot:
             through, buckets, stray = _read(snapshot, topic.id)
@@ -122,7 +154,7 @@ async def _restore_buckets(
                 unsealed, through = [], last
     return BucketDelayedDeliveryTracker(
         topic.id,
-        TopicSegmentStore(topic),
+        TopicSegmentStore(topic, engine),
         settings,
         buckets=buckets,
         unsealed=unsealed,
@@ -188,8 +220,9 @@ def _read(snapshot: Snapshot, topic_id: TopicId) -> tuple[Position, list[Bucket]
 class TopicSegmentStore:
     """The segments of a durable topic's index."""
 
-    def __init__(self, topic: LogTopic) -> None:
+    def __init__(self, topic: LogTopic, engine: IndexEngine) -> None:
         self._topic = topic
+        self._engine = engine
 
     def __repr__(self) -> str:
         return f"<TopicSegmentStore of {self._topic.name}>"
@@ -202,7 +235,7 @@ class TopicSegmentStore:
             return
         request = Request(lambda error, firsts: done(error))
         request.puts = rows
-        topic.engine.submit(request)
+        self._engine.submit(request)
 
     def get(
         self, names: Sequence[SegmentName], then: Callable[[Segments | StoreFailed], None]
@@ -220,7 +253,7 @@ class TopicSegmentStore:
             return found
 
         what = f"the delayed index of {self._topic.name}"
-        self._topic.engine.reader.ask(what, job, then)
+        self._engine.reader.ask(what, job, then)
 
     def look_up(
         self, members: BitMap64, then: Callable[[list[DueKey] | StoreFailed], None]
@@ -237,4 +270,4 @@ class TopicSegmentStore:
                 if place_of(key) in members
             ]
 
-        self._topic.engine.reader.ask(f"the log of {self._topic.name}", job, then)
+        self._engine.reader.ask(f"the log of {self._topic.name}", job, then)

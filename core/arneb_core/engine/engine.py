@@ -9,16 +9,14 @@ stands in the parts.
 
 import logging
 import os
-from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Final, ParamSpec
 
 import trio
 
-from arneb_core.api.callbacks import Appended, Done, call
+from arneb_core.api.callbacks import Appended, Done
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Companion, TopicWatcher, Unit
 from arneb_core.api.errors import (
@@ -45,14 +43,11 @@ from arneb_core.engine.catalog import Catalog, metadata_puts
 from arneb_core.engine.committer import Committer
 from arneb_core.engine.io_threads import Reader
 from arneb_core.engine.loop_calls import LoopCalls
-from arneb_core.engine.maintenance import Upkeep
-from arneb_core.engine.pump import Pump
 from arneb_core.engine.request import Finish, Request
-from arneb_core.engine.subscription import LogSubscription
+from arneb_core.engine.steps import Steps
 from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.units import is_refused, request_of
 from arneb_core.log.log import MemoryLog
-from arneb_core.log.stamps import stamp_of, stamped_from
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit.commit_log import CommitLog
@@ -63,25 +58,15 @@ from arneb_core.store.schema import (
     META_CLEAN,
     Table,
 )
-from arneb_core.subscription.dispatch_loop import DISPATCH_ENTRIES_MAX
 from arneb_core.subscription.sources.backlog import AheadBudget
-
-STEP_ENTRIES_MAX: Final = 4 * DISPATCH_ENTRIES_MAX
-"""What all subscriptions together dispatch before connections get their turn."""
-
-TURN_ENTRIES: Final = 8
-"""What a subscription's turn costs of that at least, so that many with little to do do not
-take the loop for long either."""
 
 MakeLog = Callable[[CommittingStore, InLoop], CommitLog]
 """Makes the commit log of a store, given how to call into the event loop."""
 
 logger = logging.getLogger(__name__)
 
-P = ParamSpec("P")
 
-
-class Engine:
+class Engine(Steps):
     """The shared log of one data directory (:class:`arneb_core.api.core.Core`)."""
 
     def __init__(
@@ -97,18 +82,12 @@ class Engine:
         self.retention = retention
         """For topics that ask for none of their own."""
         self.delays = delays
-        self.now_ms = self._now_ms = now_ms
+        self.now_ms = now_ms
         self._log = log
         self.reader = Reader(store, call_soon)
         self.budget = CacheBudget()
         self.ahead = AheadBudget()
-        self._committer = Committer(log, now_ms, self._leadership_lost)
-        self._pump = Pump(self._step)
-        self._ready: OrderedDict[LogSubscription, None] = OrderedDict()
-        self._trimmable: dict[LogTopic, None] = {}
-        self._completed: deque[Callable[[], None]] = deque()
-        self._after_dispatch: dict[Callable[[], None], None] = {}
-        self._upkeep = Upkeep(self._committer, self._pump.wake, now_ms)
+        super().__init__(Committer(log, now_ms, self._leadership_lost), now_ms)
         self.catalog = Catalog(self)
 
     def __repr__(self) -> str:
@@ -132,7 +111,7 @@ class Engine:
             refusal = self._refusal(topic)
             self._completed.append(lambda: done(refusal, Position(0)))
         elif isinstance(topic.log, MemoryLog) and not topic.appends_held_up:
-            first = self._append_in_memory(topic, entries, messages)
+            first = topic.append_now(entries, messages)
             self._completed.append(lambda: done(None, first))
         elif isinstance(topic.log, MemoryLog):
             self._append_behind(topic, entries, messages, done)
@@ -179,13 +158,6 @@ class Engine:
     async def committed(self, unit: Unit) -> None:
         """:meth:`commit`, waited for."""
         await durable(lambda done: self.commit(unit, done))
-
-    def after_dispatch(self, back: Callable[[], None]) -> bool:
-        """Have ``back`` called behind the deliveries that are ready; see the interface."""
-        if self._ready:
-            self._after_dispatch[back] = None
-            return True
-        return False
 
     @property
     def crowded(self) -> bool:
@@ -254,8 +226,8 @@ class Engine:
             cache_bytes=self.budget.bytes,
             store_bytes=self._store.size_bytes,
             full=self._committer.full,
-            read_failures_total=self._upkeep.read_failures_total,
-            long_readers=self._upkeep.readers.long if self._upkeep.readers else (),
+            read_failures_total=self._maintenance.read_failures_total,
+            long_readers=self._maintenance.readers.long if self._maintenance.readers else (),
         )
 
     def room_inside(self) -> int:
@@ -265,7 +237,7 @@ class Engine:
 
     def shortages_changed(self, short: Short) -> None:
         """While the disk is short, ledgers end as soon as all of them is acknowledged."""
-        self._upkeep.room_is_short = Resource.DISK in short
+        self._maintenance.room_is_short = Resource.DISK in short
 
     @property
     def commits_at_once(self) -> int:
@@ -275,92 +247,13 @@ class Engine:
     @property
     def is_quiet(self) -> bool:
         """No commit is under way, nothing waits for one, and nothing is to be dispatched."""
-        reading = self.reader.requests_open
-        return self._committer.is_idle and not (self._ready or self._completed or reading)
+        return self._committer.is_idle and not (self.has_more or self.reader.requests_open)
 
-    # What topics and subscriptions call
-
-    def has_work(self, subscription: LogSubscription) -> None:
-        """Have ``subscription`` dispatch at the next step."""
-        if subscription.machine.state.is_resting:
-            return
-        self._ready[subscription] = None
-        self._pump.wake()
-
-    def cursor_changed(self, subscription: LogSubscription, done: Done | None) -> None:
-        """Have the cursor written: at once if somebody waits for it, else soon."""
-        if subscription.durable and not subscription.gone:
-            self._committer.cursor_changed(subscription, done)
-            self._upkeep.cursor_changed()
-        else:
-            self._trimmable[subscription.topic] = None
-            if done is not None:
-                self.tell(done, None)
-        if done is not None or not subscription.durable:
-            self._pump.wake()
-
-    def tell(self, done: Done, error: CommitFailed | None) -> None:
-        """Call ``done`` soon, for what needs no commit."""
-        self._completed.append(lambda: done(error))
-        self._pump.wake()
-
-    def complete(self, back: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Have ``back`` called in the next step."""
-        self._completed.append(partial(back, *args, **kwargs))
-        self._pump.wake()
-
-    def wake_at(self, subscription: LogSubscription, when_ms: int) -> None:
-        """Have ``subscription`` dispatch at ``when_ms``."""
-        self._upkeep.wake_at(subscription, when_ms)
-
-    def unreadable(self, subscription: LogSubscription) -> None:
-        """A read failed for ``subscription``; have it tried again."""
-        self._upkeep.unreadable(subscription)
+    # What the catalog calls
 
     def request(self, unit: Unit, finish: Finish) -> Request:
         """``unit`` as a request."""
-        return request_of(unit, finish, self._append_in_memory, self.catalog.metadata_changed)
-
-    def has_appends(self, topic: LogTopic) -> bool:
-        """Something is on its way into ``topic``."""
-        return self._committer.has_appends(topic)
-
-    def turn_failed(self, subscription: LogSubscription, error: Exception) -> None:
-        """A defect of ours showed in a turn of ``subscription``. It starts over a little later;
-        the others go on."""
-        logger.error("error in %r; it is rebuilt from the store", subscription, exc_info=error)
-        call(subscription.machine.start_over)
-        self._ready.pop(subscription, None)
-        self.try_again(subscription)
-
-    def try_again(self, subscription: LogSubscription) -> None:
-        """Something of ``subscription`` failed; have it tried again a little later."""
-        self._upkeep.try_again(subscription)
-
-    def submit(self, request: Request) -> None:
-        """Have ``request`` committed."""
-        self._committer.add(request)
-        self._pump.wake()
-
-    def forget(self, subscription: LogSubscription) -> None:
-        """The subscription is gone: nothing of it is to be written or dispatched any more."""
-        subscription.machine.removed()
-        self._upkeep.alarms.forget(subscription)
-        self._committer.forget_cursor(subscription)
-        self._ready.pop(subscription, None)
-
-    def cursor_gone(self, subscription: LogSubscription) -> None:
-        """The subscription was removed."""
-        self.forget(subscription)
-        self.ledger_closed(subscription.topic)
-
-    def ledger_closed(self, topic: LogTopic) -> None:
-        """A ledger of ``topic`` may be ready to go though no cursor moved."""
-        if topic.durable:
-            self._committer.trim_due(topic)
-        else:
-            self._trimmable[topic] = None
-        self._pump.wake()
+        return request_of(unit, finish, self.catalog.metadata_changed)
 
     # Inside
 
@@ -377,19 +270,6 @@ class Engine:
             for subscription in list(topic.subscriptions.values()):
                 subscription.machine.put_out("leadership lost")
 
-    def _append_in_memory(
-        self, topic: LogTopic, entries: list[bytes], messages: int | None
-    ) -> Position:
-        if topic.gone:
-            return Position(0)
-        if entries:
-            if stamp_of(entries[0]) < topic.log.stamped_ms:
-                entries = stamped_from(entries, topic.log.stamped_ms, {})
-            topic.log.stamped_ms = stamp_of(entries[-1])
-        run = topic.log.plan(entries, messages, self._now_ms())
-        topic.confirm(run)
-        return run.first
-
     def _append_behind(
         self, topic: LogTopic, entries: list[bytes], messages: int | None, done: Appended
     ) -> None:
@@ -399,46 +279,9 @@ class Engine:
             lambda error, firsts: done(error, placed[0] if placed else Position(0)),
             size=sum(map(len, entries)),
             in_memory=[topic],
-            on_commit=lambda: placed.append(self._append_in_memory(topic, entries, messages)),
+            on_commit=lambda: placed.append(topic.append_now(entries, messages)),
         )
         self._committer.add(request)
-
-    def _step(self) -> bool:
-        """One step of the pump; True when there is more to do at once."""
-        # The commit first: the disk works while the rest of the step is done.
-        self._committer.start()
-        for _ in range(len(self._completed)):  # what these bring about is for the next step
-            call(self._completed.popleft())
-        self._dispatch()
-        trimmable, self._trimmable = self._trimmable, {}
-        for topic in trimmable:
-            call(topic.trim_memory)
-        self._committer.start()
-        return bool(self._ready or self._completed)
-
-    def _dispatch(self) -> None:
-        """Give the subscriptions that are ready their turns, first come first served."""
-        left = STEP_ENTRIES_MAX
-        topics: dict[LogTopic, None] = {}
-        for _ in range(len(self._ready)):
-            if left <= 0 or not self._ready:  # a turn may end others
-                break
-            subscription, _none = self._ready.popitem(last=False)
-            try:
-                taken = subscription.turn()
-            except Exception as error:
-                self.turn_failed(subscription, error)
-                taken = 0
-            if taken >= DISPATCH_ENTRIES_MAX:
-                self._ready[subscription] = None
-            left -= max(taken, TURN_ENTRIES)
-            topics[subscription.topic] = None
-        for topic in topics:
-            call(topic.dispatched)
-        if self._after_dispatch:
-            backs, self._after_dispatch = self._after_dispatch, {}
-            for back in backs:
-                call(back)
 
     async def broken(self) -> None:
         """Wait until the engine cannot go on; see :mod:`.breakage`. It is about to be
@@ -528,10 +371,10 @@ async def open_engine(
                 try:
                     refused = await engine._begin(opened)
                     if refused is None:
-                        engine._upkeep.readers = ReaderWatch(
+                        engine._maintenance.readers = ReaderWatch(
                             opened.path, opened.readers, limit_s=reader_limit_s
                         )
-                        engine._upkeep.start(nursery, opened, engine.catalog.topics.values)
+                        engine._maintenance.start(nursery, opened, engine.catalog.topics.values)
                         try:
                             yield engine
                         finally:

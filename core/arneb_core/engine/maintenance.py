@@ -1,4 +1,4 @@
-"""Upkeep: what an engine does from time to time without being asked.
+"""Maintenance: what an engine does from time to time without being asked.
 
 The rule: a few loops, each asleep while it has nothing to do; what they find to do is done
 by the committer and the pump like everything else. A loop that an error ends begins again, and
@@ -30,7 +30,7 @@ SETTLE_S: Final = 0.05
 """A reader has to look at what is in the journal twice as hard; but a takeover costs as much as
 three tiny commits, so it is worth waiting for some of them."""
 
-HOUSEKEEPING_S: Final = 30.0
+STALE_LOOK_S: Final = 30.0
 """Between looks for stale readers (Spark jobs that were killed), for retention by time, and
 for subscriptions that should have gone with a consumer that never came."""
 
@@ -51,7 +51,7 @@ does not, and must not cost more than this."""
 logger = logging.getLogger(__name__)
 
 
-class Upkeep:
+class Maintenance:
     """The loops of one engine."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Upkeep:
         """Whatever may go is to go now, be it small."""
 
     def __repr__(self) -> str:
-        return f"<Upkeep {len(self._unreadable)} unreadable>"
+        return f"<Maintenance {len(self._unreadable)} unreadable>"
 
     def start(
         self, nursery: trio.Nursery, store: Store, topics: Callable[[], Iterable[LogTopic]]
@@ -82,7 +82,7 @@ class Upkeep:
             "the takeover of the journal": self.settle_journal,
             "the retry of failed reads": self.retry_reads,
             "the alarm clock": self.keep_time,
-            "the look for what is stale": partial(self.keep_house, store, topics),
+            "the look for what is stale": partial(self.look_for_stale, store, topics),
             "the making of room": partial(self.make_room, topics),
         }
         if self.readers is not None:
@@ -147,7 +147,7 @@ class Upkeep:
         """Notice whoever keeps the store's pages from being used again, and say who it is."""
         try:
             while True:
-                await trio.sleep(min(HOUSEKEEPING_S, max(0.1, readers.limit_s / 4)))
+                await trio.sleep(min(STALE_LOOK_S, max(0.1, readers.limit_s / 4)))
                 try:
                     late = await trio.to_thread.run_sync(readers.look)
                 except Exception as error:
@@ -179,10 +179,12 @@ class Upkeep:
             with trio.move_on_after(wait_s):
                 await self._earlier.wait()
 
-    async def keep_house(self, store: Store, topics: Callable[[], Iterable[LogTopic]]) -> NoReturn:
+    async def look_for_stale(
+        self, store: Store, topics: Callable[[], Iterable[LogTopic]]
+    ) -> NoReturn:
         """Look for what has become stale with time."""
         while True:
-            await trio.sleep(HOUSEKEEPING_S)
+            await trio.sleep(STALE_LOOK_S)
             try:
                 await trio.to_thread.run_sync(store.reader_check)
             except Exception:
@@ -207,7 +209,7 @@ class Upkeep:
         """Have the ledgers of all topics trimmed that may go by now, some topics at a time."""
         now_ms = self._now_ms()
         for index, topic in enumerate(list(topics()), 1):
-            ends = topic.last_ledger_ends(now_ms, at_once=at_once)
+            ends = topic.trimming.last_ledger_ends(topic.retention, now_ms, at_once=at_once)
             if ends or (topic.durable and topic.retention.ms > 0):
                 self._committer.trim_due(topic, at_once=at_once)
             if index % TOPICS_AT_ONCE == 0:

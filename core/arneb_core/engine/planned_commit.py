@@ -6,21 +6,19 @@ the newest commit first, so that every step finds what it left.
 """
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
 
 from arneb_core.api.callbacks import Done, call
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position
+from arneb_core.cursor.cursor import CursorChanges
+from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.request import Request, keep_order
+from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
+from arneb_core.engine.topic import LogTopic
+from arneb_core.engine.trimming import PlannedTrim
 from arneb_core.log.log import DurableLog, PlannedRun
 from arneb_core.store.changes import Changes
-
-if TYPE_CHECKING:
-    from arneb_core.cursor.cursor import CursorChanges
-    from arneb_core.engine.consumer import LogConsumer
-    from arneb_core.engine.subscription import LogSubscription
-    from arneb_core.engine.topic import LogTopic, PlannedTrim
-    from arneb_core.subscription.returns import Taken
+from arneb_core.subscription.returns import Taken
 
 
 class PlannedCommit:
@@ -65,8 +63,8 @@ class PlannedCommit:
         """What units acknowledged."""
         self.receipts: list[Done] = []
         """Who wait for the cursors."""
-        self.trims: list[tuple[LogTopic, PlannedTrim]] = []
-        self.trim_due: dict[LogTopic, bool] = {}
+        self.trims: list[tuple[SubscribedTopic, PlannedTrim]] = []
+        self.trim_due: dict[SubscribedTopic, bool] = {}
 
     def __repr__(self) -> str:
         parts = f"{len(self.requests)} requests, {len(self.runs)} runs, {len(self.cursors)} cursors"
@@ -134,7 +132,7 @@ class PlannedCommit:
         changes.shared.extend(request.shared)
 
     def plan_cursors(
-        self, dirty: "Iterable[LogSubscription]", trim_due: "dict[LogTopic, bool]", now_ms: int
+        self, dirty: Iterable[LogSubscription], trim_due: dict[SubscribedTopic, bool], now_ms: int
     ) -> None:
         """Put changed cursors into the commit, and the ledgers that this lets go."""
         self.trim_due = trim_due
@@ -146,7 +144,9 @@ class PlannedCommit:
             changes.deletes.extend(cursor.deletes)
             trim_due.setdefault(subscription.topic, False)
         for topic, at_once in trim_due.items():
-            plan = topic.plan_trim(changes, now_ms, at_once=at_once)
+            if topic.gone:
+                continue
+            plan = topic.trimming.plan(changes, topic.retention, now_ms, at_once=at_once)
             if plan is not None:
                 self.trims.append((topic, plan))
 
@@ -159,8 +159,8 @@ class PlannedCommit:
         for topic, run in runs.items():
             entries += len(run.entries)
             topic.confirm(run)
-        for topic, plan in self.trims:
-            topic.trim(plan)
+        for trimmed, plan in self.trims:
+            trimmed.trimming.succeeded(plan)
         for request, offsets in zip(self.requests, self.offsets, strict=True):
             # A topic that went with the commit has no run.
             request.succeed([Position(runs[t].first + at if t in runs else 0) for t, at in offsets])
@@ -171,8 +171,8 @@ class PlannedCommit:
     def take_back(self) -> None:
         """Nothing of it is on disk, nor of anything planned behind it, which was taken back
         before: memory is as it was. Nobody is told yet."""
-        for topic, plan in reversed(self.trims):
-            topic.trim_failed(plan)
+        for trimmed, plan in reversed(self.trims):
+            trimmed.trimming.failed(plan)
         for topic in reversed(self.runs):
             assert isinstance(topic.log, DurableLog), f"{topic!r} keeps nothing on disk"
             topic.log.planned.pop()

@@ -6,22 +6,19 @@ the telling, or never.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from arneb_core.api.callbacks import call
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position
+from arneb_core.engine.consumer import LogConsumer
+from arneb_core.engine.subscription import LogSubscription
+from arneb_core.engine.topic import LogTopic
 from arneb_core.log.stamps import STAMP, STAMP_OFFSET, stamped_from
 from arneb_core.store.bodies import SHARED_BYTES_MIN, shared_entries
 from arneb_core.store.changes import Trim
 from arneb_core.store.schema import Table
 
-if TYPE_CHECKING:
-    from arneb_core.engine.consumer import LogConsumer
-    from arneb_core.engine.subscription import LogSubscription
-    from arneb_core.engine.topic import LogTopic
-
-Append = tuple["LogTopic", list[bytes], int | None]
+Append = tuple[LogTopic, list[bytes], int | None]
 """A topic, the entries for it, and how many messages they are, if that is known."""
 
 Finish = Callable[[CommitFailed | None, list[Position]], None]
@@ -35,20 +32,20 @@ class Request:
 
     told: Finish
     appends: Sequence[Append] = ()
-    acks: Sequence[tuple["LogConsumer", Sequence[Position], Mapping[Position, int]]] = ()
+    acks: Sequence[tuple[LogConsumer, Sequence[Position], Mapping[Position, int]]] = ()
     puts: Sequence[tuple[Table, bytes, bytes | None]] = ()
-    rows_of: "LogTopic | None" = None
+    rows_of: LogTopic | None = None
     """The topic that ``puts`` tell of: they are not written any more when it goes."""
     prefixes: Sequence[tuple[Table, bytes]] = ()
     trims: Sequence[Trim] = ()
     on_commit: Callable[[], None] | None = None
     """Makes a catalog change visible, before anybody hears of it."""
-    deletes_topic: "LogTopic | None" = None
-    leaving: tuple["LogSubscription", ...] = ()
+    deletes_topic: LogTopic | None = None
+    leaving: tuple[LogSubscription, ...] = ()
     """Subscriptions that this removes: their cursors must not be written with it."""
     shared: Sequence[bytes] = ()
     """Entries that are in several of ``appends``, to be kept once."""
-    in_memory: Sequence["LogTopic"] = ()
+    in_memory: Sequence[LogTopic] = ()
     """Topics kept in memory only that ``on_commit`` appends to."""
     passes_over_gone: bool = False
     """As :attr:`arneb_core.api.core.Unit.passes_over_gone`."""
@@ -66,11 +63,11 @@ class Request:
         return any(topic.appends_held_up for topic in self.in_memory)
 
     @property
-    def topics(self) -> "list[LogTopic]":
+    def topics(self) -> list[LogTopic]:
         """Where it appends."""
         return [*(topic for topic, _, _ in self.appends), *self.in_memory]
 
-    def barred_from(self, going: "Collection[LogTopic]") -> "LogTopic | None":
+    def barred_from(self, going: Collection[LogTopic]) -> LogTopic | None:
         """One of its topics to which nothing comes any more, as it has gone or is one of those
         ``going``."""
         for topic in self.topics:

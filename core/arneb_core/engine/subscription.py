@@ -6,23 +6,27 @@ there is something to wait for. It decides nothing about any entry.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, ParamSpec, Protocol, cast
 
 import trio
 
 from arneb_core.api.callbacks import Done, call
 from arneb_core.api.consumers import ConsumerSpec, Sink
 from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.errors import SubscriptionFenced
+from arneb_core.api.errors import CommitFailed, SubscriptionFenced
 from arneb_core.api.limits import DeadLetters, Limits
 from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.api.settings import Retention
 from arneb_core.api.statistics import SubscriptionStatistics
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.waiting import durable
+from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor, CursorChanges
-from arneb_core.engine.admin import SubscriptionAdmin
+from arneb_core.delayed.index import DelayedIndex
+from arneb_core.engine.admin import AdministeredTopic, SubscriptionAdmin
 from arneb_core.engine.consumer import LogConsumer
-from arneb_core.store.schema import SubscriptionId
+from arneb_core.engine.trimming import Trimming
+from arneb_core.store.schema import SubscriptionId, TopicId
 from arneb_core.subscription.effects import (
     ActiveChanged,
     Closed,
@@ -42,20 +46,79 @@ from arneb_core.subscription.effects import (
 from arneb_core.subscription.held_back import HeldBack
 from arneb_core.subscription.machine import SubscriptionMachine
 from arneb_core.subscription.pulls import Unanswered
+from arneb_core.subscription.sources.backlog import AheadBudget
 from arneb_core.subscription.state import SubscriptionState
 
-if TYPE_CHECKING:
-    from arneb_core.engine.topic import LogTopic
+P = ParamSpec("P")
+
+
+class SubscriptionEngine(Protocol):
+    """What a subscription has the engine do."""
+
+    now_ms: Callable[[], int]
+    ahead: AheadBudget
+    """What all subscriptions together have read ahead."""
+
+    def has_work(self, subscription: "LogSubscription") -> None:
+        """Have it take its turn at the next step."""
+
+    def cursor_changed(self, subscription: "LogSubscription", done: Done | None) -> None:
+        """Have its cursor written: at once if somebody waits for it, else soon."""
+
+    def tell(self, done: Done, error: CommitFailed | None) -> None:
+        """Call ``done`` in the next step, for what needs no commit."""
+
+    def complete(self, back: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Have ``back`` called in the next step."""
+
+    def wake_at(self, subscription: "LogSubscription", when_ms: int) -> None:
+        """Tell it when that time has come."""
+
+    def unreadable(self, subscription: "LogSubscription") -> None:
+        """A read failed; have it tried again."""
+
+    def try_again(self, subscription: "LogSubscription") -> None:
+        """Something else failed; have it tried again a little later."""
+
+
+class SubscribedTopic(AdministeredTopic, Protocol):
+    """What a subscription knows of its topic."""
+
+    id: TopicId
+    name: str
+    fenced: bool
+    """It is being deleted, or has gone."""
+    gone: bool
+    delayed: DelayedIndex | None
+    """What of the log is not due yet."""
+    trimming: Trimming
+    """What goes from the front of its log."""
+
+    @property
+    def durable(self) -> bool: ...
+
+    @property
+    def retention(self) -> Retention: ...
+
+    def dispatched(self) -> None:
+        """Consumers moved on."""
+
+    async def first_published(self, publish_time_ms: int) -> Position | None:
+        """The first entry published at or after that time."""
+
+    def forget(self, subscription: "LogSubscription") -> None:
+        """It has no consumer left and was to go with its last one."""
 
 
 class LogSubscription(SubscriptionAdmin):
-    """One subscription (:class:`arneb_core.api.interface.Subscription`)."""
+    """One subscription (:class:`arneb_core.api.subscriptions.Subscription`)."""
 
-    topic: "LogTopic"
+    topic: SubscribedTopic
 
     def __init__(
         self,
-        topic: "LogTopic",
+        engine: SubscriptionEngine,
+        topic: SubscribedTopic,
         name: str,
         subscription_id: SubscriptionId | None,
         cursor: Cursor,
@@ -65,7 +128,7 @@ class LogSubscription(SubscriptionAdmin):
         properties: Mapping[str, str] | None = None,
     ) -> None:
         self.topic = topic
-        self.engine = topic.engine
+        self.engine = engine
         self.name = name
         self.id = subscription_id
         """None for subscriptions that leave no trace on disk."""
@@ -123,12 +186,17 @@ class LogSubscription(SubscriptionAdmin):
         return cast(list[LogConsumer], self.machine.attached)
 
     @property
+    def acks(self) -> AckState:
+        """What is acknowledged."""
+        return self.machine.state.acks
+
+    @property
     def consumers_attached(self) -> bool:
         """Somebody is there to read."""
         return bool(self.machine.state.consumers)
 
     def attach(self, spec: ConsumerSpec, sink: Sink) -> LogConsumer:
-        """Add a consumer; see :meth:`arneb_core.api.interface.Subscription.attach`."""
+        """Add a consumer; see :meth:`arneb_core.api.subscriptions.Subscription.attach`."""
         if self.topic.fenced:
             raise SubscriptionFenced(f"{self!r} is being reset or removed")
         make = partial(LogConsumer, subscription=self, sink=sink)

@@ -5,9 +5,8 @@ subscription is past it and retention does not hold it, the last one too: an emp
 takes its place.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.errors import (
@@ -16,13 +15,11 @@ from arneb_core.api.errors import (
     SubscriptionNotFound,
     TopicFenced,
 )
+from arneb_core.api.name_locks import NameLocks
 from arneb_core.api.position import (
     AFTER_ALL,
-    LedgerId,
     Position,
     before,
-    ledger_of,
-    position,
 )
 from arneb_core.api.settings import Retention, TopicSettings
 from arneb_core.api.statistics import TopicStatistics
@@ -31,10 +28,10 @@ from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.delayed.index import DelayedIndex, IndexReader
 from arneb_core.engine.admin import TopicAdmin
-from arneb_core.engine.subscription import LogSubscription
+from arneb_core.engine.subscription import LogSubscription, SubscriptionEngine
+from arneb_core.engine.trimming import Trimming
 from arneb_core.log.log import DurableLog, Log, PlannedRun
-from arneb_core.log.retention import droppable_through, last_ledger_ends
-from arneb_core.store.changes import Changes
+from arneb_core.log.stamps import stamp_of, stamped_from
 from arneb_core.store.records import SubscriptionRecord
 from arneb_core.store.schema import (
     SubscriptionId,
@@ -44,29 +41,57 @@ from arneb_core.store.schema import (
     subscription_key,
 )
 
-if TYPE_CHECKING:
-    from arneb_core.engine.engine import Engine
 
-SWEEP_RUNS_MIN: Final = 64
-"""Runs of a memory log that are kept before it is looked which of them are done with."""
+class TopicCatalog(Protocol):
+    """Where a topic has its changes made durable."""
+
+    @property
+    def locks(self) -> NameLocks:
+        """Held by whoever changes topics or subscriptions."""
+
+    async def change(
+        self,
+        *,
+        on_commit: Callable[[], None],
+        puts: Sequence[tuple[Table, bytes, bytes | None]] = (),
+        deletes: Sequence[tuple[Table, bytes]] = (),
+        prefixes: Sequence[tuple[Table, bytes]] = (),
+        leaving: tuple[LogSubscription, ...] = (),
+    ) -> None:
+        """Commit a change; visible and durable when this returns."""
+
+    async def change_settings(self, topic: "LogTopic", settings: TopicSettings) -> None:
+        """Give ``topic`` other settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedTrim:
-    """What happens to a topic's ledgers if its commit succeeds."""
+class TopicEngine(SubscriptionEngine, Protocol):
+    """What a topic has the engine do."""
 
-    through: LedgerId | None
-    """Ledgers up to this one go."""
-    ends: bool
-    """The last ledger ends, and an empty one begins."""
-    now_ms: int
+    @property
+    def catalog(self) -> TopicCatalog: ...
+
+    @property
+    def retention(self) -> Retention:
+        """For topics that ask for none of their own."""
+
+    def has_appends(self, topic: "LogTopic") -> bool:
+        """Something is on its way into ``topic``."""
+
+    def ledger_closed(self, topic: "LogTopic") -> None:
+        """A ledger may be ready to go though no cursor moved."""
+
+    def forget(self, subscription: LogSubscription) -> None:
+        """It is gone: nothing of it is to be written or dispatched any more."""
+
+    def turn_failed(self, subscription: LogSubscription, error: Exception) -> None:
+        """A defect of ours showed; the subscription starts over a little later."""
 
 
 class LogTopic(TopicAdmin):
     """One topic (:class:`arneb_core.api.topics.Topic`)."""
 
     def __init__(
-        self, engine: "Engine", topic_id: TopicId, name: str, settings: TopicSettings, log: Log
+        self, engine: TopicEngine, topic_id: TopicId, name: str, settings: TopicSettings, log: Log
     ) -> None:
         self.engine = engine
         self.id = topic_id
@@ -87,7 +112,7 @@ class LogTopic(TopicAdmin):
         """What of the log is not due yet; None until a delayed entry is expected."""
         self._subscriptions: dict[str, LogSubscription] = {}
         self._next_subscription_id = 1
-        self._sweep_at = SWEEP_RUNS_MIN
+        self.trimming = Trimming(log, self._subscriptions, self._trimmed)
 
     def __repr__(self) -> str:
         return f"<Topic {self.name} {self.log!r}, {len(self._subscriptions)} subscriptions>"
@@ -101,6 +126,10 @@ class LogTopic(TopicAdmin):
         """The topic's own retention, or else the broker's."""
         own = Retention(self.settings.retention_ms, self.settings.retention_bytes)
         return own or self.engine.retention
+
+    async def change_settings(self, settings: TopicSettings) -> None:
+        """Have other settings from now on and after a restart."""
+        await self.engine.catalog.change_settings(self, settings)
 
     @property
     def has_incoming(self) -> bool:
@@ -159,12 +188,14 @@ class LogTopic(TopicAdmin):
         cursor.skip_missing()
         if not (durable and self.durable):
             made = LogSubscription(
-                self, name, None, cursor, permanent=durable, properties=properties
+                self.engine, self, name, None, cursor, permanent=durable, properties=properties
             )
             return made, []
         subscription_id = SubscriptionId(self._next_subscription_id)
         self._next_subscription_id += 1
-        made = LogSubscription(self, name, subscription_id, cursor, properties=properties)
+        made = LogSubscription(
+            self.engine, self, name, subscription_id, cursor, properties=properties
+        )
         changes = cursor.take_changes(self.id, subscription_id, cursor.acks.mark_delete)
         row = SubscriptionRecord(subscription_id, dict(properties or {}))
         return made, [
@@ -203,7 +234,8 @@ class LogTopic(TopicAdmin):
         """The subscription is gone."""
         if self._subscriptions.get(subscription.name) is subscription:
             del self._subscriptions[subscription.name]
-            self.engine.cursor_gone(subscription)
+            self.engine.forget(subscription)
+            self.engine.ledger_closed(self)
 
     def forget_unused(self) -> None:
         """Let subscriptions go that were to go with their last consumer and have had none since
@@ -254,6 +286,19 @@ class LogTopic(TopicAdmin):
             except Exception as error:
                 self.engine.turn_failed(subscription, error)
 
+    def append_now(self, entries: list[bytes], messages: int | None) -> Position:
+        """Append to a log that is kept in memory only; where the first entry stands."""
+        if self.gone:
+            return Position(0)
+        log = self.log
+        if entries:
+            if stamp_of(entries[0]) < log.stamped_ms:
+                entries = stamped_from(entries, log.stamped_ms, {})
+            log.stamped_ms = stamp_of(entries[-1])
+        run = log.plan(entries, messages, self.engine.now_ms())
+        self.confirm(run)
+        return run.first
+
     def refuses(self, passes_over_gone: bool) -> bool:
         """It is fenced; whether an append to it fails, or goes with it."""
         return not (passes_over_gone and self.takes_along)
@@ -280,91 +325,7 @@ class LogTopic(TopicAdmin):
             else:
                 tail.clear()
 
-    def trim_memory(self) -> None:
-        """Drop what every subscription of a memory log is done with. Without one, the log keeps
-        what a new one at the earliest entry would want: its last ledger."""
-        log = self.log
-        if isinstance(log, DurableLog):
-            return
-        marks = [each.mark_delete for each in self._subscriptions.values()]
-        through = min(marks, default=before(position(ledger_of(log.ledgers.next_append), 0)))
-        log.tail.drop_through(through)
-        last_full = LedgerId((through + 1 >> 32) - 1)
-        if any(info.id <= last_full for info in log.ledgers):
-            log.drop_through(last_full)
-            self.trimmed()
-        if marks and len(log.tail) > self._sweep_at:
-            states = [each.machine.state.acks for each in self._subscriptions.values()]
-            log.drop_acknowledged(
-                lambda first, last: all(_has(each, first, last) for each in states)
-            )
-            self._sweep_at = 2 * len(log.tail) + SWEEP_RUNS_MIN
-
-    def last_ledger_ends(self, now_ms: int, *, at_once: bool = False) -> bool:
-        """Whether the last ledger is to end before anything more is published."""
-        if not self.durable or self._slowest is None:
-            return False
-        # Readers hold it as well: one that keeps up must not lose what it is about to get.
-        return last_ledger_ends(
-            self.log.ledgers,
-            min(each.mark_delete for each in self._subscriptions.values()),
-            retention=self.retention,
-            now_ms=now_ms,
-            at_once=at_once,
-        )
-
-    def plan_trim(self, changes: Changes, now_ms: int, *, at_once: bool) -> PlannedTrim | None:
-        """Put the removal of ledgers that may go into a commit, and what takes their place.
-
-        What is planned behind the last ledger, in this commit or in those under way, has it stay.
-        ``at_once``: room is short.
-        """
-        log = self.log
-        if not isinstance(log, DurableLog) or self.gone:
-            return None
-        ends = not log.planned and self.last_ledger_ends(now_ms, at_once=at_once)
-        through = droppable_through(
-            log.ledgers,
-            self._slowest,
-            retention=self.retention,
-            now_ms=now_ms,
-            ends=ends,
-        )
-        if through is not None and log.planned_drops and through <= log.planned_drops[-1]:
-            through = None
-        if through is None and not ends:
-            return None
-        # No ledger is older than what stands in the one before it.
-        ended_ms = max(now_ms, log.stamped_ms)
-        if ends:
-            changes.puts.extend(log.plan_successor(ended_ms))
-        if through is not None:
-            log.plan_drop(through, changes)
-        return PlannedTrim(through, ends, ended_ms)
-
-    def trim(self, plan: PlannedTrim) -> None:
-        """The commit of ``plan`` is on disk."""
-        if plan.ends and isinstance(self.log, DurableLog):
-            self.log.succeeded(plan.now_ms)
-        if plan.through is not None:
-            self.log.drop_through(plan.through)
-            self.trimmed()
-
-    def trim_failed(self, plan: PlannedTrim) -> None:
-        """Nothing of that commit is on disk, nor of any that was planned behind it."""
-        assert isinstance(self.log, DurableLog), f"{self!r} keeps nothing on disk"
-        if plan.ends:
-            self.log.planned.pop()
-        if plan.through is not None:
-            self.log.planned_drops.pop()
-
-    @property
-    def _slowest(self) -> Position | None:
-        """The lowest mark-delete position of the durable subscriptions; None without one."""
-        marks = (each.mark_delete for each in self._subscriptions.values() if each.durable)
-        return min(marks, default=None)
-
-    def trimmed(self) -> None:
+    def _trimmed(self) -> None:
         """Ledgers were dropped from the front of the log."""
         if self.delayed is not None:
             self.delayed.log_trimmed(self.log.ledgers.floor)
@@ -393,8 +354,3 @@ class LogTopic(TopicAdmin):
         else:
             found = None
         return before(ledgers.next_append if found is None else found)
-
-
-def _has(acks: AckState, first: Position, last: Position) -> bool:
-    """All entries in [first, last] are acknowledged."""
-    return acks.acknowledged_between(before(first), last) == last - first + 1

@@ -7,27 +7,20 @@ appended to the same topics meanwhile goes behind it, so that publishers' messag
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from arneb_core.api.core import Unit
+from arneb_core.api.position import Position
 from arneb_core.engine.catalog import metadata_puts
 from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.request import Append, Finish, Request
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log.log import MemoryLog
 
-if TYPE_CHECKING:
-    from arneb_core.api.position import Position
-
-AppendInMemory = Callable[[LogTopic, list[bytes], int | None], "Position"]
-
 MetadataChanged = Callable[[Sequence[tuple[str, bytes | None]]], None]
 
 
-def request_of(
-    unit: Unit, finish: Finish, append: AppendInMemory, metadata_changed: MetadataChanged
-) -> Request:
-    """``unit`` as a request. ``append`` puts entries into a topic that is kept in memory only."""
+def request_of(unit: Unit, finish: Finish, metadata_changed: MetadataChanged) -> Request:
+    """``unit`` as a request."""
     request = Request(finish, passes_over_gone=unit.passes_over_gone)
     appends: list[Append] = []
     in_memory: list[LogTopic] = []
@@ -42,7 +35,7 @@ def request_of(
         messages = None if unit.has_batches else len(entries)
         if isinstance(topic.log, MemoryLog):
             in_memory.append(topic)
-            afterwards.append(partial(append, topic, entries, messages))
+            afterwards.append(partial(topic.append_now, entries, messages))
             in_memory_bytes += size
         else:
             appends.append((topic, entries, messages))

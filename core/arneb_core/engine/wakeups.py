@@ -6,10 +6,9 @@ is gone has none and is not held; what alarms were set before costs no memory fo
 
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from arneb_core.engine.subscription import LogSubscription
+from arneb_core.engine.subscription import LogSubscription
 
 STALE_MAX: Final = 64
 """Alarms that are valid no more are thrown out when they are more than this and than the others."""
@@ -39,7 +38,7 @@ class Alarms:
         """When to look again."""
         return self._heap[0][0] if self._heap else None
 
-    def set(self, subscription: "LogSubscription", when_ms: int) -> bool:
+    def set(self, subscription: LogSubscription, when_ms: int) -> bool:
         """Wake ``subscription`` then, if not before; True when nobody else is to be woken
         earlier."""
         known = self._set.get(subscription)
@@ -51,7 +50,7 @@ class Alarms:
         heappush(self._heap, alarm)
         return self._heap[0] == alarm
 
-    def forget(self, subscription: "LogSubscription") -> None:
+    def forget(self, subscription: LogSubscription) -> None:
         """It is not to be woken."""
         known = self._set.pop(subscription, None)
         if known is None:
@@ -61,7 +60,7 @@ class Alarms:
             self._heap = list(self._set.values())
             heapify(self._heap)
 
-    def ring(self, now_ms: int) -> "list[LogSubscription]":
+    def ring(self, now_ms: int) -> list[LogSubscription]:
         """Those whose time has come; their alarms are off."""
         due: list[LogSubscription] = []
         while self._heap and self._heap[0][0] <= now_ms:

@@ -108,7 +108,7 @@ class Salvage:
         self._take_journal(directory, blocks)
         self._name_nameless(blocks)
         self._make_logs(blocks)
-        self._house_homeless()
+        self._place_homeless()
         self._tell_losses()
 
     # The catalog
@@ -251,7 +251,7 @@ class Salvage:
                 now_ms=self._now_ms,
             )
 
-    def _house_homeless(self) -> None:
+    def _place_homeless(self) -> None:
         """Blocks whose row is lost go where they are missing, if that is one place; else into a
         topic of their own."""
         left: list[tuple[Position, list[bytes]]] = []

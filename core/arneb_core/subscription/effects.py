@@ -2,7 +2,7 @@
 
 The rule: a subscription decides and does nothing. Everything that reaches beyond its own memory (a
 consumer's client, the disk, a clock, its topic) is put here as a value, a run and not a message at
-a time; :mod:`arneb_core.engine.carrier` carries it out, and a test only looks at it.
+a time; :mod:`arneb_core.engine.subscription` carries it out, and a test only looks at it.
 """
 
 from collections import deque

@@ -146,7 +146,7 @@ async def take_step(machine: Machine, step: tuple) -> None:
 async def publish(machine: Machine, name: str, sizes: list[int]) -> None:
     """Append one run; the entries name their own places."""
     topic, model = machine.engine.topic(name), machine.topics[name]
-    first = topic.log.plan([], 0, machine.engine._now_ms()).first
+    first = topic.log.plan([], 0, machine.engine.now_ms()).first
     places = [Position(first + index) for index in range(len(sizes))]
     assert first > model.highest, "a position is given out once"
     model.highest = places[-1]
@@ -329,7 +329,7 @@ async def unit(
 ) -> None:
     """Acknowledge here and append there, together."""
     topic = machine.engine.topic("t")
-    first = topic.log.plan([], 0, machine.engine._now_ms()).first
+    first = topic.log.plan([], 0, machine.engine.now_ms()).first
     if fails:
         machine.faulty.fail_until_healed()
     else:
@@ -431,5 +431,5 @@ def test_engine_agrees_with_the_model(
     with TemporaryDirectory() as directory, ExitStack() as small:
         small.enter_context(patch("arneb_core.log.log.LEDGER_ENTRIES_MAX", 12))
         small.enter_context(patch("arneb_core.log.retention.ENDED_BYTES_MIN", ended_bytes_min))
-        small.enter_context(patch("arneb_core.engine.topic.SWEEP_RUNS_MIN", 2))
+        small.enter_context(patch("arneb_core.engine.trimming.SWEEP_RUNS_MIN", 2))
         trio.run(run_program, Path(directory, "data"), programs)

@@ -14,8 +14,8 @@ from arneb_core.api.position import Position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.windows import Window
-from arneb_core.engine import engine as engine_module
 from arneb_core.engine import maintenance
+from arneb_core.engine import steps as engine_steps
 from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import log as log_module
@@ -405,7 +405,7 @@ async def test_a_step_is_bounded_however_many_subscriptions_are_ready(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Connections get their turn in between, and everybody gets everything in the end."""
-    monkeypatch.setattr(engine_module, "STEP_ENTRIES_MAX", 100)
+    monkeypatch.setattr(engine_steps, "STEP_ENTRIES_MAX", 100)
     async with open_engine(data_dir) as engine:
         topic = await engine.create_topic("q")
         sinks = []

@@ -56,9 +56,9 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def looked(engine: Engine) -> None:
-    """Let upkeep look at the topics once, as it does from time to time."""
-    upkeep = engine._upkeep
-    await upkeep.trim(engine.topics.values, at_once=upkeep.is_short)
+    """Let maintenance look at the topics once, as it does from time to time."""
+    maintenance = engine._maintenance
+    await maintenance.trim(engine.topics.values, at_once=maintenance.is_short)
     await quiet(engine)
 
 
@@ -118,7 +118,7 @@ async def test_without_a_subscription_it_waits_for_the_first(data_dir: Path) -> 
         engine.ledger_closed(topic)
         await quiet(engine)
         assert topic.messages == len(LARGE)
-        assert not topic.last_ledger_ends(1 << 60, at_once=True)
+        assert not topic.trimming.last_ledger_ends(topic.retention, 1 << 60, at_once=True)
 
 
 async def test_a_reader_that_keeps_up_loses_nothing(data_dir: Path) -> None:

@@ -94,7 +94,7 @@ async def test_lone_publishes_go_through_the_journal_in_order(data_dir: Path, fa
         assert found == [b"%d" % index for index in range(LONE_COMMITS_MIN + 10)]
 
 
-async def test_upkeep_settles_the_journal(
+async def test_maintenance_settles_the_journal(
     data_dir: Path, fast: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store.open(data_dir) as store:

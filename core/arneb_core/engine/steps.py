@@ -1,0 +1,172 @@
+"""Steps: what topics and subscriptions want done, and the steps of the pump that do it.
+
+The rule: whoever calls is not called back in the same turn of the loop. A commit is begun first,
+so that the disk works while the rest of the step is done; what a step brings about is for the next.
+"""
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final, ParamSpec
+
+from arneb_core.api.callbacks import Done, call
+from arneb_core.api.errors import CommitFailed
+from arneb_core.engine.committer import Committer
+from arneb_core.engine.maintenance import Maintenance
+from arneb_core.engine.pump import Pump
+from arneb_core.engine.request import Request
+from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
+from arneb_core.engine.topic import LogTopic
+from arneb_core.subscription.dispatch_loop import DISPATCH_ENTRIES_MAX
+
+STEP_ENTRIES_MAX: Final = 4 * DISPATCH_ENTRIES_MAX
+"""What all subscriptions together dispatch before connections get their turn."""
+
+TURN_ENTRIES: Final = 8
+"""What a subscription's turn costs of that at least, so that many with little to do do not
+take the loop for long either."""
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+
+
+class Steps:
+    """The work of one engine."""
+
+    def __init__(self, committer: Committer, now_ms: Callable[[], int]) -> None:
+        self._committer = committer
+        self._pump = Pump(self._step)
+        self._maintenance = Maintenance(committer, self._pump.wake, now_ms)
+        self._ready: OrderedDict[LogSubscription, None] = OrderedDict()
+        """They have something to dispatch, first come first served."""
+        self._trimmable: dict[SubscribedTopic, None] = {}
+        """Topics kept in memory of which something may go."""
+        self._completed: deque[Callable[[], None]] = deque()
+        """Who is to be told something."""
+        self._after_dispatch: dict[Callable[[], None], None] = {}
+
+    @property
+    def has_more(self) -> bool:
+        """There is something to do at once."""
+        return bool(self._ready or self._completed)
+
+    def after_dispatch(self, back: Callable[[], None]) -> bool:
+        """Have ``back`` called behind the deliveries that are ready; see the interface."""
+        if self._ready:
+            self._after_dispatch[back] = None
+            return True
+        return False
+
+    def has_work(self, subscription: LogSubscription) -> None:
+        """Have ``subscription`` dispatch at the next step."""
+        if subscription.machine.state.is_resting:
+            return
+        self._ready[subscription] = None
+        self._pump.wake()
+
+    def cursor_changed(self, subscription: LogSubscription, done: Done | None) -> None:
+        """Have the cursor written: at once if somebody waits for it, else soon."""
+        if subscription.durable and not subscription.gone:
+            self._committer.cursor_changed(subscription, done)
+            self._maintenance.cursor_changed()
+        else:
+            self._trimmable[subscription.topic] = None
+            if done is not None:
+                self.tell(done, None)
+        if done is not None or not subscription.durable:
+            self._pump.wake()
+
+    def tell(self, done: Done, error: CommitFailed | None) -> None:
+        """Call ``done`` soon, for what needs no commit."""
+        self._completed.append(lambda: done(error))
+        self._pump.wake()
+
+    def complete(self, back: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Have ``back`` called in the next step."""
+        self._completed.append(partial(back, *args, **kwargs))
+        self._pump.wake()
+
+    def wake_at(self, subscription: LogSubscription, when_ms: int) -> None:
+        """Have ``subscription`` dispatch at ``when_ms``."""
+        self._maintenance.wake_at(subscription, when_ms)
+
+    def unreadable(self, subscription: LogSubscription) -> None:
+        """A read failed for ``subscription``; have it tried again."""
+        self._maintenance.unreadable(subscription)
+
+    def has_appends(self, topic: LogTopic) -> bool:
+        """Something is on its way into ``topic``."""
+        return self._committer.has_appends(topic)
+
+    def turn_failed(self, subscription: LogSubscription, error: Exception) -> None:
+        """A defect of ours showed in a turn of ``subscription``. It starts over a little later;
+        the others go on."""
+        logger.error("error in %r; it is rebuilt from the store", subscription, exc_info=error)
+        call(subscription.machine.start_over)
+        self._ready.pop(subscription, None)
+        self.try_again(subscription)
+
+    def try_again(self, subscription: LogSubscription) -> None:
+        """Something of ``subscription`` failed; have it tried again a little later."""
+        self._maintenance.try_again(subscription)
+
+    def submit(self, request: Request) -> None:
+        """Have ``request`` committed."""
+        self._committer.add(request)
+        self._pump.wake()
+
+    def forget(self, subscription: LogSubscription) -> None:
+        """The subscription is gone: nothing of it is to be written or dispatched any more."""
+        subscription.machine.removed()
+        self._maintenance.alarms.forget(subscription)
+        self._committer.forget_cursor(subscription)
+        self._ready.pop(subscription, None)
+
+    def ledger_closed(self, topic: SubscribedTopic) -> None:
+        """A ledger of ``topic`` may be ready to go though no cursor moved."""
+        if topic.durable:
+            self._committer.trim_due(topic)
+        else:
+            self._trimmable[topic] = None
+        self._pump.wake()
+
+    # A step
+
+    def _step(self) -> bool:
+        """One step of the pump; True when there is more to do at once."""
+        # The commit first: the disk works while the rest of the step is done.
+        self._committer.start()
+        for _ in range(len(self._completed)):  # what these bring about is for the next step
+            call(self._completed.popleft())
+        self._dispatch()
+        trimmable, self._trimmable = self._trimmable, {}
+        for topic in trimmable:
+            call(topic.trimming.sweep)
+        self._committer.start()
+        return self.has_more
+
+    def _dispatch(self) -> None:
+        """Give the subscriptions that are ready their turns, first come first served."""
+        left = STEP_ENTRIES_MAX
+        topics: dict[SubscribedTopic, None] = {}
+        for _ in range(len(self._ready)):
+            if left <= 0 or not self._ready:  # a turn may end others
+                break
+            subscription, _none = self._ready.popitem(last=False)
+            try:
+                taken = subscription.turn()
+            except Exception as error:
+                self.turn_failed(subscription, error)
+                taken = 0
+            if taken >= DISPATCH_ENTRIES_MAX:
+                self._ready[subscription] = None
+            left -= max(taken, TURN_ENTRIES)
+            topics[subscription.topic] = None
+        for topic in topics:
+            call(topic.dispatched)
+        if self._after_dispatch:
+            backs, self._after_dispatch = self._after_dispatch, {}
+            for back in backs:
+                call(back)

@@ -1,0 +1,153 @@
+"""Trimming: what goes from the front of a topic's log, and when.
+
+The rule: what is on disk goes with a commit, and memory follows when that is stored. Nothing goes
+that a subscription still wants, whether its cursor is kept or not.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from arneb_core.api.position import LedgerId, Position, before, ledger_of, position
+from arneb_core.api.settings import Retention
+from arneb_core.cursor.acks import AckState
+from arneb_core.log.log import DurableLog, Log
+from arneb_core.log.retention import droppable_through, last_ledger_ends
+from arneb_core.store.changes import Changes
+
+SWEEP_RUNS_MIN: Final = 64
+"""Runs of a memory log that are kept before it is looked which of them are done with."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTrim:
+    """What happens to a topic's ledgers if its commit succeeds."""
+
+    through: LedgerId | None
+    """Ledgers up to this one go."""
+    ends: bool
+    """The last ledger ends, and an empty one begins."""
+    now_ms: int
+
+
+class Reading(Protocol):
+    """What trimming knows of a subscription."""
+
+    @property
+    def durable(self) -> bool: ...
+
+    @property
+    def mark_delete(self) -> Position: ...
+
+    @property
+    def acks(self) -> AckState: ...
+
+
+class Trimming:
+    """The trimming of one topic's log."""
+
+    def __init__(
+        self,
+        log: Log,
+        subscriptions: Mapping[str, Reading],
+        trimmed: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._subscriptions = subscriptions
+        self._trimmed = trimmed
+        """Called when ledgers were dropped."""
+        self._sweep_at = SWEEP_RUNS_MIN
+
+    def __repr__(self) -> str:
+        return f"<Trimming of {self._log!r}>"
+
+    def sweep(self) -> None:
+        """Drop what every subscription of a memory log is done with. Without one, the log keeps
+        what a new one at the earliest entry would want: its last ledger."""
+        log = self._log
+        if isinstance(log, DurableLog):
+            return
+        marks = [each.mark_delete for each in self._subscriptions.values()]
+        through = min(marks, default=before(position(ledger_of(log.ledgers.next_append), 0)))
+        log.tail.drop_through(through)
+        last_full = LedgerId((through + 1 >> 32) - 1)
+        if any(info.id <= last_full for info in log.ledgers):
+            log.drop_through(last_full)
+            self._trimmed()
+        if marks and len(log.tail) > self._sweep_at:
+            states = [each.acks for each in self._subscriptions.values()]
+            log.drop_acknowledged(
+                lambda first, last: all(_has(each, first, last) for each in states)
+            )
+            self._sweep_at = 2 * len(log.tail) + SWEEP_RUNS_MIN
+
+    def last_ledger_ends(self, retention: Retention, now_ms: int, *, at_once: bool = False) -> bool:
+        """Whether the last ledger is to end before anything more is published."""
+        if not self._log.durable or self._slowest is None:
+            return False
+        # Readers hold it as well: one that keeps up must not lose what it is about to get.
+        return last_ledger_ends(
+            self._log.ledgers,
+            min(each.mark_delete for each in self._subscriptions.values()),
+            retention=retention,
+            now_ms=now_ms,
+            at_once=at_once,
+        )
+
+    def plan(
+        self, changes: Changes, retention: Retention, now_ms: int, *, at_once: bool
+    ) -> PlannedTrim | None:
+        """Put the removal of ledgers that may go into a commit, and what takes their place.
+
+        What is planned behind the last ledger, in this commit or in those under way, has it stay.
+        ``at_once``: room is short.
+        """
+        log = self._log
+        if not isinstance(log, DurableLog):
+            return None
+        ends = not log.planned and self.last_ledger_ends(retention, now_ms, at_once=at_once)
+        through = droppable_through(
+            log.ledgers,
+            self._slowest,
+            retention=retention,
+            now_ms=now_ms,
+            ends=ends,
+        )
+        if through is not None and log.planned_drops and through <= log.planned_drops[-1]:
+            through = None
+        if through is None and not ends:
+            return None
+        # No ledger is older than what stands in the one before it.
+        ended_ms = max(now_ms, log.stamped_ms)
+        if ends:
+            changes.puts.extend(log.plan_successor(ended_ms))
+        if through is not None:
+            log.plan_drop(through, changes)
+        return PlannedTrim(through, ends, ended_ms)
+
+    def succeeded(self, plan: PlannedTrim) -> None:
+        """The commit of ``plan`` is on disk."""
+        if plan.ends and isinstance(self._log, DurableLog):
+            self._log.succeeded(plan.now_ms)
+        if plan.through is not None:
+            self._log.drop_through(plan.through)
+            self._trimmed()
+
+    def failed(self, plan: PlannedTrim) -> None:
+        """Nothing of that commit is on disk, nor of any that was planned behind it."""
+        assert isinstance(self._log, DurableLog), f"{self._log!r} keeps nothing on disk"
+        if plan.ends:
+            self._log.planned.pop()
+        if plan.through is not None:
+            self._log.planned_drops.pop()
+
+    @property
+    def _slowest(self) -> Position | None:
+        """The lowest mark-delete position of the durable subscriptions; None without one."""
+        marks = (each.mark_delete for each in self._subscriptions.values() if each.durable)
+        return min(marks, default=None)
+
+
+def _has(acks: AckState, first: Position, last: Position) -> bool:
+    """All entries in [first, last] are acknowledged."""
+    return acks.acknowledged_between(before(first), last) == last - first + 1
