@@ -88,7 +88,7 @@ async def serve_amqp(
         nursery.start_soon(supervise, "the AMQP flusher", flusher.run)
         nursery.start_soon(supervise, "scheduling AMQP's long requests", long_turns.run)
         nursery.start_soon(supervise, "AMQP timers", timers.run)
-        nursery.start_soon(supervise, "AMQP queue maintenance", topology.keep_house)
+        nursery.start_soon(supervise, "AMQP queue maintenance", topology.maintain)
         short = shortages or Shortages()
         server = Server(
             ServerContext(core, topology, settings, flusher, timers, nursery, short, long_turns)

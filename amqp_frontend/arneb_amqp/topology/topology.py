@@ -160,7 +160,7 @@ class Topology:
                 await stack.enter_async_context(vhost.queues.going_with(topic, unit))
             yield
 
-    async def keep_house(self) -> NoReturn:
+    async def maintain(self) -> NoReturn:
         """Remove queues that have expired, and try dead letters again, for ever."""
         back_off = BackOff(HOUSEKEEPING_S, HOUSEKEEPING_FAILED_S_MAX)
         while True:

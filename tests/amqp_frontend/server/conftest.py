@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pika
 import pytest
@@ -108,3 +108,21 @@ def serve_in_thread(path: Path, config: AmqpConfig | None = None) -> Iterator[Br
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One server for all tests of a module; tests use names of their own."""
     yield from serve_in_thread(tmp_path_factory.mktemp("amqp") / "data")
+
+
+@pytest.fixture
+def channel(broker: Broker) -> Iterator[Any]:
+    """A channel of pika's, on a connection of its own."""
+    connection = broker.connect()
+    yield connection.channel()
+    if connection.is_open:
+        connection.close()
+
+
+def wait(channel: Any, until: Callable[[], bool]) -> None:
+    """Handle what comes until something is the case; a loaded machine gets its time."""
+    for _ in range(200):
+        if until():
+            return
+        channel.connection.process_data_events(0.1)
+    raise AssertionError("it never happened")

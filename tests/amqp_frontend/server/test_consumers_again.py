@@ -3,16 +3,9 @@
 from typing import Any
 
 import pytest
+from tests.amqp_frontend.server.conftest import wait
 
 TOPIC = "persistent://public/default/"
-
-
-@pytest.fixture
-def channel(broker: Any) -> Any:
-    connection = broker.connect()
-    yield connection.channel()
-    if connection.is_open:
-        connection.close()
 
 
 def backlog(broker: Any, queue: str) -> int:
@@ -37,14 +30,6 @@ def fill(channel: Any, queue: str, count: int) -> None:
         channel.basic_publish("", queue, b"%d" % number)
 
 
-def wait(channel: Any, got: list[int], count: int) -> None:
-    for _ in range(200):
-        if len(got) == count:
-            return
-        channel.connection.process_data_events(0.1)
-    raise AssertionError(f"expected {count} deliveries, got {got}")
-
-
 def settle(channel: Any) -> None:
     """Everything that was sent before has been acted upon."""
     channel.queue_declare("", exclusive=True)
@@ -63,9 +48,9 @@ def test_what_was_delivered_before_a_seek_is_not_answered_after_it(
         channel.tx_commit()
     tags: list[int] = []
     channel.basic_consume(queue, lambda _c, method, *_: tags.append(method.delivery_tag))
-    wait(channel, tags, 5)
+    wait(channel, lambda: len(tags) == 5)
     seek(broker, queue)
-    wait(channel, tags, 10)
+    wait(channel, lambda: len(tags) == 10)
     match answer:
         case "multiple":
             channel.basic_ack(5, multiple=True)
@@ -94,7 +79,7 @@ def test_a_second_seek_outdates_what_came_after_the_first(broker: Any, channel: 
     tags: list[int] = []
     channel.basic_consume("twice", lambda _c, method, *_: tags.append(method.delivery_tag))
     for round_ in range(1, 4):
-        wait(channel, tags, 2 * round_)
+        wait(channel, lambda count=2 * round_: len(tags) == count)
         if round_ < 3:
             seek(broker, "twice")
     channel.basic_ack(4, multiple=True)
@@ -111,9 +96,9 @@ def test_a_consumer_that_came_again_is_cancelled_like_any_other(broker: Any, cha
     tag = channel.basic_consume(
         "cancelled", lambda _c, method, *_: tags.append(method.delivery_tag)
     )
-    wait(channel, tags, 1)
+    wait(channel, lambda: len(tags) == 1)
     seek(broker, "cancelled")
-    wait(channel, tags, 2)
+    wait(channel, lambda: len(tags) == 2)
     channel.basic_cancel(tag)  # pika gives back what it has
     assert channel.queue_declare("cancelled", passive=True).method.consumer_count == 0
     channel.basic_publish("", "cancelled", b"later")

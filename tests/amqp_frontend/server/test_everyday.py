@@ -3,7 +3,6 @@
 import asyncio
 import shutil
 import subprocess
-from collections.abc import Callable
 from typing import Any
 
 import pika
@@ -14,16 +13,9 @@ from pika.exceptions import (
     NackError,
     UnroutableError,
 )
+from tests.amqp_frontend.server.conftest import wait
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
-
-
-@pytest.fixture
-def channel(broker: Any) -> Any:
-    connection = broker.connect()
-    yield connection.channel()
-    if connection.is_open:
-        connection.close()
 
 
 def take(channel: Any, queue: str, count: int, **options: Any) -> list[tuple[Any, Any, bytes]]:
@@ -36,15 +28,6 @@ def take(channel: Any, queue: str, count: int, **options: Any) -> list[tuple[Any
         if len(got) == count:
             break
     return got
-
-
-def wait(channel: Any, until: Callable[[], bool]) -> None:
-    """Handle what comes until something is the case; a loaded machine gets its time."""
-    for _ in range(200):
-        if until():
-            return
-        channel.connection.process_data_events(0.1)
-    raise AssertionError("it never happened")
 
 
 def settle(channel: Any) -> None:

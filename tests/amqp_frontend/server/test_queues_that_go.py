@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio.testing
 from pika.exceptions import UnroutableError
+from tests.amqp_frontend.server.conftest import wait
 from tests.amqp_frontend.topology.conftest import ME
 
 from arneb_amqp.errors import AmqpError
@@ -21,22 +22,6 @@ from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import make_entry
 
 PREFIX = "persistent://public/default/"
-
-
-@pytest.fixture
-def channel(broker: Any) -> Any:
-    connection = broker.connect()
-    yield connection.channel()
-    if connection.is_open:
-        connection.close()
-
-
-def wait(channel: Any, until: Any) -> None:
-    for _ in range(200):
-        if until():
-            return
-        channel.connection.process_data_events(0.1)
-    raise AssertionError("it never happened")
 
 
 def test_consumers_are_cancelled_and_publishers_are_told(broker: Any, channel: Any) -> None:

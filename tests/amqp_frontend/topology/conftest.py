@@ -20,7 +20,7 @@ ME, OTHER = ConnectionId(1), ConnectionId(2)
 
 
 @dataclass
-class Place:
+class RunningVhost:
     """One vhost of a broker that runs while a test does."""
 
     engine: Engine
@@ -62,7 +62,7 @@ class Box:
         self.closed.append(reason)
 
 
-Opener = Callable[[], AbstractAsyncContextManager[Place]]
+Opener = Callable[[], AbstractAsyncContextManager[RunningVhost]]
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def broker(tmp_path: Path) -> Opener:
     """Opens the same directory each time it is called, as after a restart."""
 
     @asynccontextmanager
-    async def open_place() -> AsyncIterator[Place]:
+    async def open_vhost() -> AsyncIterator[RunningVhost]:
         store = Store.open(tmp_path / "data")
         try:
             faults = FaultyStore(store)
@@ -78,8 +78,8 @@ def broker(tmp_path: Path) -> Opener:
                 topology = await Topology.open(engine, ["/"])
                 vhost = topology.vhost("/")
                 assert vhost is not None
-                yield Place(engine, topology, faults, vhost)
+                yield RunningVhost(engine, topology, faults, vhost)
         finally:
             store.close()
 
-    return open_place
+    return open_vhost

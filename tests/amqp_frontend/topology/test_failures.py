@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trio
-from tests.amqp_frontend.topology.conftest import ME, Opener, Place
+from tests.amqp_frontend.topology.conftest import ME, Opener, RunningVhost
 
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.topology.dead_letters import DeadLettering
@@ -42,15 +42,15 @@ def entry(payload: bytes, exchange: str = "", key: str = "q") -> bytes:
     return head + route + compose(ChannelId(1), encode_properties(Properties()), payload)
 
 
-async def looked_after(place: Place, work: Callable[[], Awaitable[None]]) -> None:
-    """Have the house kept while ``work`` works."""
+async def looked_after(place: RunningVhost, work: Callable[[], Awaitable[None]]) -> None:
+    """Have the topology maintained while ``work`` works."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(supervise, "AMQP queue maintenance", place.topology.keep_house)
+        nursery.start_soon(supervise, "AMQP queue maintenance", place.topology.maintain)
         await work()
         nursery.cancel_scope.cancel()
 
 
-def ready(place: Place, name: str) -> int:
+def ready(place: RunningVhost, name: str) -> int:
     return place.engine.topic(topic_of("/", name)).subscriptions["amqp"].ready_messages
 
 
@@ -153,7 +153,7 @@ async def test_a_store_that_fails_for_long_is_asked_now_and_then(
         await looked_after(place, work)
 
 
-async def keep_one(place: Place) -> None:
+async def keep_one(place: RunningVhost) -> None:
     """An exchange that delays, with a queue, and one message that is due."""
     await place.declare("q")
     async with place.topology.changing():
@@ -194,7 +194,7 @@ async def test_an_exchange_that_delays_goes_on_after_a_delivery_that_failed(
         assert ready_of_kept(place) == 0
 
 
-def ready_of_kept(place: Place) -> int:
+def ready_of_kept(place: RunningVhost) -> int:
     delayed = place.vhost.delayed_exchanges.by_name["e"]
     return delayed.topic.subscriptions["routing"].statistics().backlog_entries
 

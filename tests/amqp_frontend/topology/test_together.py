@@ -7,7 +7,7 @@ import pytest
 import trio
 from pamqp.commands import Exchange as ExchangeMethods
 from pamqp.commands import Queue as QueueMethods
-from tests.amqp_frontend.topology.conftest import Opener, Place
+from tests.amqp_frontend.topology.conftest import Opener, RunningVhost
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.exchange import DestinationKind
@@ -19,14 +19,14 @@ from arneb_core.api.errors import CoreError
 CONNECTIONS = 20
 
 
-async def perform(place: Place, owner: int, method: object) -> None:
+async def perform(place: RunningVhost, owner: int, method: object) -> None:
     """As a connection has a method performed."""
     context = ConnectionContext(place.engine, place.topology, ConnectionId(owner), NOBODY)
     context.open_vhost(place.vhost.name)
     await Methods(context).perform(method)  # type: ignore[arg-type]
 
 
-async def all_at_once(place: Place, methods: list[object]) -> int:
+async def all_at_once(place: RunningVhost, methods: list[object]) -> int:
     """Have each performed for a connection of its own; how many commits that took."""
     before = place.faults.commits_total
     place.faults.hold()
@@ -99,7 +99,7 @@ def some_method(chance: random.Random) -> object:
     )
 
 
-def shape(place: Place) -> tuple[object, ...]:
+def shape(place: RunningVhost) -> tuple[object, ...]:
     """What there is."""
     router = place.vhost.router
     return (

@@ -2,7 +2,7 @@
 
 import pytest
 import trio
-from tests.amqp_frontend.topology.conftest import ME, OTHER, Box, Opener, Place
+from tests.amqp_frontend.topology.conftest import ME, OTHER, Box, Opener, RunningVhost
 
 from arneb_amqp.errors import ChannelException, ConnectionException, ReplyCode
 from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.real_time
 TOPIC = topic_of("/", "q")
 
 
-async def put(place: Place, count: int = 1, topic: str = TOPIC) -> None:
+async def put(place: RunningVhost, count: int = 1, topic: str = TOPIC) -> None:
     entry = EntryHeader(Origin.AMQP).pack() + b"body"
     await place.engine.committed(Unit([(place.engine.topic(topic), [entry] * count)]))
 
 
 async def attach(
-    place: Place, sink: Box | None = None, *, exclusive: bool = False, prefetch: int = 0
+    place: RunningVhost, sink: Box | None = None, *, exclusive: bool = False, prefetch: int = 0
 ) -> Attachment:
     windows = (Window(prefetch), Window())
     wanted = Consumption("q", "tag", False, exclusive, {}, windows)
@@ -36,12 +36,12 @@ async def attach(
         return await place.vhost.attachments.attach(wanted, ME, sink or Box())
 
 
-async def detach(place: Place, attachment: Attachment) -> None:
+async def detach(place: RunningVhost, attachment: Attachment) -> None:
     async with place.topology.changing():
         await place.vhost.attachments.detach(attachment)
 
 
-def routes(place: Place, exchange: str, key: str) -> tuple[str, ...]:
+def routes(place: RunningVhost, exchange: str, key: str) -> tuple[str, ...]:
     return place.vhost.router.route(exchange, key).queues
 
 

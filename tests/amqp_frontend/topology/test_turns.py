@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import trio
-from tests.amqp_frontend.topology.conftest import Opener, Place
+from tests.amqp_frontend.topology.conftest import Opener, RunningVhost
 from tests.counting import calls_of
 
 from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
@@ -87,7 +87,7 @@ async def turns_of(work: Awaitable[object]) -> int:
     return steps.count
 
 
-async def bound(place: Place, count: int) -> None:
+async def bound(place: RunningVhost, count: int) -> None:
     """The exchange ``x``, not durable, with so many bindings to ``q``."""
     await place.declare("q")
     async with place.topology.changing():

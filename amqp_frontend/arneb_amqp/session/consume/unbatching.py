@@ -1,4 +1,4 @@
-"""Taking apart: entries of other protocols as the AMQP messages that are in them.
+"""Unbatching: entries of other protocols as the AMQP messages that are in them.
 
 The rule: what cannot be read goes out as it was kept, and says so in a header.
 """

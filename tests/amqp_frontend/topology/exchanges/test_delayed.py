@@ -124,7 +124,9 @@ steps = st.lists(
 
 
 @given(st.sampled_from(["direct", "fanout", "topic", "headers"]), steps)
-def test_a_keeper_routes_as_one_that_has_just_come(kind: str, does: list[tuple[Any, ...]]) -> None:
+def test_a_delayed_exchange_routes_as_one_that_has_just_come(
+    kind: str, does: list[tuple[Any, ...]]
+) -> None:
     world, numbers = World(kind), count()
     delayed = world.delayed_exchange()
     for step in does:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.amqp_frontend.topology.conftest import ME, Box, Opener, Place
+from tests.amqp_frontend.topology.conftest import ME, Box, Opener, RunningVhost
 
 from arneb_amqp.topology.names import topic_of
 from arneb_amqp.topology.queues.attachments import Attachment, Consumption
@@ -28,12 +28,12 @@ def entry(payload: bytes, queue: str = "q") -> bytes:
     return head + route + compose(ChannelId(1), PROPERTIES, payload)
 
 
-async def put(place: Place, queue: Queue, *payloads: bytes) -> None:
+async def put(place: RunningVhost, queue: Queue, *payloads: bytes) -> None:
     await append(place.engine, queue.topic.name, [entry(each, queue.name) for each in payloads])
     await quiet(place.engine)
 
 
-async def attach(place: Place, box: Box, *, prefetch: int = 0) -> Attachment:
+async def attach(place: RunningVhost, box: Box, *, prefetch: int = 0) -> Attachment:
     async with place.topology.changing():
         wanted = Consumption("q", "tag", False, False, {}, (Window(prefetch), Window()))
         attachment = await place.vhost.attachments.attach(wanted, ME, box)
@@ -41,7 +41,7 @@ async def attach(place: Place, box: Box, *, prefetch: int = 0) -> Attachment:
     return attachment
 
 
-async def detach(place: Place, attachment: Attachment) -> None:
+async def detach(place: RunningVhost, attachment: Attachment) -> None:
     async with place.topology.changing():
         await place.vhost.attachments.detach(attachment)
     await quiet(place.engine)
@@ -126,7 +126,7 @@ async def test_a_queue_that_is_deleted_takes_its_dead_letters_along(broker: Open
 
 @pytest.mark.parametrize("durable", [True, False])
 async def test_a_full_queue_refuses_dead_letters_too(broker: Opener, *, durable: bool) -> None:
-    """All that comes at once, and on its way to disk; what it refuses goes to its own heir."""
+    """All that comes at once, and on its way to disk; what it refuses dies once more."""
     async with broker() as place:
         more = {"x-max-length-bytes": long(2), "x-overflow": longstr("reject-publish-dlx")}
         further = {**to_dead(), "x-dead-letter-routing-key": longstr("last"), **more}
@@ -148,19 +148,19 @@ async def test_a_full_queue_refuses_dead_letters_too(broker: Opener, *, durable:
 async def test_what_lives_no_time_is_gone_unless_it_has_others_before_it(broker: Opener) -> None:
     async with broker() as place:
         arguments = {"x-max-length": long(3), "x-overflow": longstr("reject-publish")}
-        lasting = await place.declare(arguments=arguments)
+        staying = await place.declare(arguments=arguments)
         fleeting = await place.declare("f", arguments={**arguments, "x-message-ttl": long(0)})
-        assert lasting.overflow is not None
+        assert staying.overflow is not None
         assert fleeting.overflow is not None
         soon = EntryHeader(Origin.AMQP, publish_time_ms=5, expires_at_ms=5).pack()
-        assert lasting.overflow.outlives(entry(b"a"))
-        assert not lasting.overflow.outlives(soon)
+        assert staying.overflow.outlives(entry(b"a"))
+        assert not staying.overflow.outlives(soon)
         assert not fleeting.overflow.outlives(entry(b"a"))
-        lasting.overflow.let_in(1)
-        assert lasting.overflow.outlives(soon)
-        lasting.overflow.arrived()
-        await put(place, lasting, b"a")
-        assert lasting.overflow.outlives(soon)
+        staying.overflow.let_in(1)
+        assert staying.overflow.outlives(soon)
+        staying.overflow.arrived()
+        await put(place, staying, b"a")
+        assert staying.overflow.outlives(soon)
 
 
 async def test_payloads_count_for_a_queue_that_refuses(broker: Opener) -> None:

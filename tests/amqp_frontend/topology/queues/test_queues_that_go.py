@@ -4,7 +4,7 @@ queues whose topic somebody else deletes: they go with it, in the same commit, o
 import pytest
 import trio
 import trio.testing
-from tests.amqp_frontend.topology.conftest import ME, Box, Opener, Place
+from tests.amqp_frontend.topology.conftest import ME, Box, Opener, RunningVhost
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.exchange import Binding, Exchange
@@ -25,7 +25,7 @@ IN_TURN = ConsumerSpec("pulsar")
 TOPIC = "persistent://public/default/q"
 
 
-async def while_it_waits(place: Place, delete, happens) -> list[AmqpError]:  # type: ignore[no-untyped-def]
+async def while_it_waits(place: RunningVhost, delete, happens) -> list[AmqpError]:  # type: ignore[no-untyped-def]
     """What ``delete`` was refused with when ``happens`` did so while it waited for its turn."""
     refused: list[AmqpError] = []
 
@@ -111,7 +111,7 @@ async def test_a_consumer_that_came_meanwhile_keeps_an_auto_delete_queue(broker:
 # Somebody else deletes the topic
 
 
-async def bound(place: Place) -> Queue:
+async def bound(place: RunningVhost) -> Queue:
     """A queue that refuses what is too much, bound to two exchanges; one goes with its binding, the
     other has an alternate."""
     arguments = {"x-max-length": long(5), "x-overflow": longstr("reject-publish")}
@@ -128,11 +128,11 @@ async def bound(place: Place) -> Queue:
     return queue
 
 
-def routes(place: Place, exchange: str, key: str) -> tuple[str, ...]:
+def routes(place: RunningVhost, exchange: str, key: str) -> tuple[str, ...]:
     return place.vhost.router.route(exchange, key).queues
 
 
-def assert_gone(place: Place) -> None:
+def assert_gone(place: RunningVhost) -> None:
     assert routes(place, "", "q") == ()
     assert routes(place, "x", "k") == ("spare",), "the alternate exchange has it"
     assert "passing" not in place.vhost.router.exchanges
