@@ -10,6 +10,7 @@ from typing import Final
 
 CORE: Final = "core/arneb_core/"
 LEADERSHIP_TESTS: Final = ("tests/core/engine/test_leadership.py",)
+LOADING_TESTS: Final = ("tests/core/engine/test_loading.py",)
 PLANNING_TESTS: Final = ("tests/core/engine/test_planned_commit.py",)
 ENGINE_TESTS: Final = ("tests/core/engine/test_engine.py",)
 MODEL_TESTS: Final = ("tests/core/engine/test_engine_model.py",)
@@ -130,6 +131,27 @@ MUTANTS: Final = (
         "            topic.fenced, topic.takes_along = True, False\n            for",
         "            for",
         LEADERSHIP_TESTS,
+    ),
+    Mutant(
+        "a start reads the catalog in the event loop",
+        CORE + "engine/catalog.py",
+        "await trio.to_thread.run_sync(_recovered, store)",
+        "_recovered(store)",
+        LOADING_TESTS,
+    ),
+    Mutant(
+        "a start makes all its topics in one turn",
+        CORE + "engine/catalog.py",
+        "        if self._made % LOADED_MAX == LOADED_MAX - 1:\n",
+        "        if self._made < 0:\n",
+        LOADING_TESTS,
+    ),
+    Mutant(
+        "a delayed index is made anew in the event loop",
+        CORE + "engine/delayed_indexes.py",
+        "await in_thread(_behind, store, topic.id, after, known, settings.seal_entries)",
+        "_behind(store, topic.id, after, known, settings.seal_entries)",
+        LOADING_TESTS,
     ),
     Mutant(
         "dispatch before the commit is on disk",
@@ -260,8 +282,8 @@ MUTANTS: Final = (
     Mutant(
         "a crash forgets what may have been delivered",
         CORE + "engine/catalog.py",
-        "                    suspect = topic.last or BEFORE_ALL\n",
-        "                    suspect = BEFORE_ALL\n",
+        " if clean else topic.last or BEFORE_ALL\n",
+        " if clean else BEFORE_ALL\n",
         ENGINE_TESTS,
     ),
     Mutant(

@@ -6,7 +6,7 @@ whoever finds a topic here may rely on it, and nobody sees one that a crash coul
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 
@@ -20,7 +20,7 @@ from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.engine.delayed_indexes import IndexEngine, first_row, new_index, restore_index
-from arneb_core.engine.recovery import recover
+from arneb_core.engine.recovery import Stored, StoredCursor, recover
 from arneb_core.engine.request import Finish, Request
 from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic, TopicEngine
@@ -47,6 +47,23 @@ class CatalogEngine(TopicEngine, IndexEngine, Protocol):
         """``unit`` as a request."""
 
 
+LOADED_MAX: Final = 100
+"""Topics and subscriptions that a start makes before others have their turn: some 5 ms of work."""
+
+
+class _Pieces:
+    """Cuts the making of topics and subscriptions into turns."""
+
+    def __init__(self) -> None:
+        self._made = 0
+
+    async def next(self) -> None:
+        """One more is about to be made."""
+        if self._made % LOADED_MAX == LOADED_MAX - 1:
+            await trio.lowlevel.checkpoint()
+        self._made += 1
+
+
 class Catalog:
     """The topics of one engine."""
 
@@ -69,13 +86,15 @@ class Catalog:
         return f"<Catalog {len(self.topics)} topics>"
 
     async def load(self, store: Store) -> bool:
-        """Read what ``store`` holds; True when the last stop was a clean one. Raises
-        :class:`ValueError`, and :class:`CommitFailed` when an index has to be made anew."""
-        with store.snapshot() as snapshot:
-            found = recover(snapshot)
+        """Take in what ``store`` holds, which is read off the event loop; True when the last stop
+        was a clean one. Raises :class:`ValueError`, and :class:`CommitFailed` when an index has to
+        be made anew."""
+        found = await trio.to_thread.run_sync(_recovered, store)
         self._next_topic_id = found.next_topic_id
         self.metadata = found.metadata
+        pieces = _Pieces()
         for stored in found.topics:
+            await pieces.next()
             topic = self._make_topic(
                 stored.id, stored.name, stored.settings, stored.ledgers, stored.gaps
             )
@@ -85,27 +104,29 @@ class Catalog:
                 topic.delayed = await restore_index(topic, self._engine, store, self.put)
             self.topics[topic.name] = topic
             for cursor in stored.cursors:
-                # What was suspect stays so for the next start too, however this one ends.
-                if found.clean:
-                    suspect = Position(cursor.read_position - 1)
-                else:
-                    # Whatever was on disk may have been on its way to somebody.
-                    suspect = topic.last or BEFORE_ALL
-                label = f"subscription {cursor.name!r} of topic {topic.name!r}"
-                place = Cursor(topic.log, cursor.acks, furthest=suspect, label=label)
-                place.skip_missing()
-                topic.adopt(
-                    LogSubscription(
-                        self._engine,
-                        topic,
-                        cursor.name,
-                        cursor.id,
-                        place,
-                        suspect_until=suspect,
-                        properties=cursor.properties,
-                    )
-                )
+                await pieces.next()
+                self._bring_back(topic, cursor, clean=found.clean)
         return found.clean
+
+    def _bring_back(self, topic: LogTopic, cursor: StoredCursor, *, clean: bool) -> None:
+        """Make a subscription as it was. ``clean``: the last stop was in order."""
+        # What was suspect stays so for the next start too, however this one ends. After a crash
+        # whatever was on disk may have been on its way to somebody.
+        suspect = Position(cursor.read_position - 1) if clean else topic.last or BEFORE_ALL
+        label = f"subscription {cursor.name!r} of topic {topic.name!r}"
+        place = Cursor(topic.log, cursor.acks, furthest=suspect, label=label)
+        place.skip_missing()
+        topic.adopt(
+            LogSubscription(
+                self._engine,
+                topic,
+                cursor.name,
+                cursor.id,
+                place,
+                suspect_until=suspect,
+                properties=cursor.properties,
+            )
+        )
 
     def expect_expiry(self, topic: LogTopic) -> None:
         """Entries with an expiry of their own are about to come; durable with the first of them."""
@@ -346,6 +367,12 @@ class Catalog:
         else:
             log = MemoryLog()
         return LogTopic(self._engine, topic_id, name, settings, log)
+
+
+def _recovered(store: Store) -> Stored:
+    """In a thread."""
+    with store.snapshot() as snapshot:
+        return recover(snapshot)
 
 
 def metadata_puts(

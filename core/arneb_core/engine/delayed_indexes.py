@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
+import trio
 from pyroaring import BitMap64
 
 from arneb_core.api.errors import CommitFailed, StoreFailed
@@ -115,12 +116,11 @@ def first_row(topic: LogTopic) -> Put:
 async def restore_index(
     topic: LogTopic, engine: IndexEngine, store: Store, commit: Commit
 ) -> DelayedIndex:
-    """The index of a durable topic that may have delayed entries. Raises :class:`.CommitFailed`."""
+    """The index of a durable topic that may have delayed entries, read off the event loop. Raises
+    :class:`.CommitFailed`."""
     tracker: DelayedDeliveryTracker
     if engine.delays.tracker is TrackerKind.MEMORY:
-        with store.snapshot() as snapshot:
-            keys = [key for part in _delayed(topic, snapshot, BEFORE_ALL) for key in part]
-        tracker = InMemoryDelayedDeliveryTracker(keys)
+        tracker = await trio.to_thread.run_sync(_all_in_memory, store, topic.id)
     else:
         tracker = await _restore_buckets(topic, engine, store, commit)
     return _index_of(topic, engine, tracker)
@@ -130,9 +130,9 @@ async def _restore_buckets(
     topic: LogTopic, engine: IndexEngine, store: Store, commit: Commit
 ) -> BucketDelayedDeliveryTracker:
     settings = engine.delays
+    in_thread = trio.to_thread.run_sync
     try:
-        with store.snapshot() as snapshot:
-            through, buckets, stray = _read(snapshot, topic.id)
+        through, buckets, stray = await in_thread(_read, store, topic.id)
     except ValueError as error:
         logger.error("rebuilding the delayed index of topic %r: %s", topic, error)
         await commit(Changes(prefixes=[(Table.DELAYED, topic_prefix(topic.id))]))
@@ -140,18 +140,17 @@ async def _restore_buckets(
     for start in range(0, len(stray), STRAY_ROWS_MAX):
         rows = [(Table.DELAYED, key) for key in stray[start : start + STRAY_ROWS_MAX]]
         await commit(Changes(deletes=rows))
-    unsealed: list[DueKey] = []
-    floor = topic.log.ledgers.floor
+    after = max(through, topic.log.ledgers.floor)
     known = all_members(buckets)
-    with store.snapshot() as snapshot:
-        for keys in _delayed(topic, snapshot, max(through, floor)):
-            unsealed += [key for key in keys if place_of(key) not in known]
-            if len(unsealed) >= settings.seal_entries:
-                last = Position(max(map(place_of, keys)))
-                made, rows_of_it = _sealed(topic.id, settings, buckets, sorted(unsealed), last)
-                await commit(rows_of_it)
-                buckets.append(made)
-                unsealed, through = [], last
+    while True:
+        found = await in_thread(_behind, store, topic.id, after, known, settings.seal_entries)
+        unsealed, last = found
+        if last is None:
+            break
+        made, rows_of_it = await in_thread(_sealed, topic.id, settings, buckets, unsealed, last)
+        await commit(rows_of_it)
+        buckets.append(made)
+        after = through = last
     return BucketDelayedDeliveryTracker(
         topic.id,
         TopicSegmentStore(topic, engine),
@@ -160,6 +159,30 @@ async def _restore_buckets(
         unsealed=unsealed,
         through=through,
     )
+
+
+# In a thread
+
+
+def _all_in_memory(store: Store, topic_id: TopicId) -> InMemoryDelayedDeliveryTracker:
+    """A tracker of everything that is delayed in the log."""
+    with store.snapshot() as snapshot:
+        keys = [key for part in _delayed(snapshot, topic_id, BEFORE_ALL) for key in part]
+    return InMemoryDelayedDeliveryTracker(keys)
+
+
+def _behind(
+    store: Store, topic_id: TopicId, after: Position, known: BitMap64, most: int
+) -> tuple[list[DueKey], Position | None]:
+    """The keys of delayed entries behind ``after`` that are not ``known``, and, if they are
+    ``most`` or more, the last entry that was looked at; then there may be others behind it."""
+    unsealed: list[DueKey] = []
+    with store.snapshot() as snapshot:
+        for keys in _delayed(snapshot, topic_id, after):
+            unsealed += [key for key in keys if place_of(key) not in known]
+            if len(unsealed) >= most:
+                return sorted(unsealed), Position(max(map(place_of, keys)))
+    return unsealed, None
 
 
 def _sealed(
@@ -176,17 +199,22 @@ def _sealed(
     return made, Changes(puts=[*rows, covered])
 
 
-def _delayed(topic: LogTopic, snapshot: Snapshot, after: Position) -> Iterator[list[DueKey]]:
+def _delayed(snapshot: Snapshot, topic_id: TopicId, after: Position) -> Iterator[list[DueKey]]:
     """The keys of the delayed entries behind ``after``, block by block."""
-    for place, entries in snapshot.iter_blocks(topic.id, Position(after + 1)):
+    for place, entries in snapshot.iter_blocks(topic_id, Position(after + 1)):
         keys = keys_in(place, entries)
         if keys:
             yield keys
 
 
-def _read(snapshot: Snapshot, topic_id: TopicId) -> tuple[Position, list[Bucket], list[bytes]]:
+def _read(store: Store, topic_id: TopicId) -> tuple[Position, list[Bucket], list[bytes]]:
     """Up to where buckets cover the log, the buckets, and rows that belong to none. Raises
     :class:`ValueError` when something is missing or damaged."""
+    with store.snapshot() as snapshot:
+        return _read_rows(snapshot, topic_id)
+
+
+def _read_rows(snapshot: Snapshot, topic_id: TopicId) -> tuple[Position, list[Bucket], list[bytes]]:
     keys: dict[int, list[bytes]] = {}
     segments: dict[int, int] = {}
     for key in snapshot.keys(Table.DELAYED, topic_prefix(topic_id)):

@@ -351,7 +351,7 @@ async def open_engine(
     makes commits durable is ``commit_log``, else LMDB and its journal. Tests pass ``store`` and a
     faulty ``committing``.
     """
-    opened = store or Store.open(path)
+    opened = await trio.to_thread.run_sync(Store.open, path) if store is None else store
     try:
         calls = LoopCalls()
         log = (commit_log or LocalCommitLog)(committing or opened, calls)

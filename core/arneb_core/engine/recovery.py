@@ -1,8 +1,8 @@
 """Recovery: what a store holds, as the values from which topics and cursors are made.
 
-The rule: it reads one snapshot and changes nothing. The counts of closed ledgers are
-believed; an open ledger is counted block by block. A damaged block there stops nobody but
-the subscriptions that come to it.
+The rule: it reads one snapshot and changes nothing, so a thread does it. The counts of closed
+ledgers are believed; an open ledger is counted block by block. A damaged block there stops nobody
+but the subscriptions that come to it.
 """
 
 import logging
@@ -83,7 +83,8 @@ class Stored:
 
 
 def recover(snapshot: Snapshot) -> Stored:
-    """Read what ``snapshot`` holds. Raises :class:`ValueError` on a record that is none."""
+    """Read what ``snapshot`` holds, which takes as long as the open ledgers are many and large.
+    Raises :class:`ValueError` on a record that is none."""
     next_id = snapshot.get(Table.META, META_NEXT_TOPIC_ID)
     cut = len(FRONTEND_PREFIX)
     return Stored(
