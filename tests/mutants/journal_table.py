@@ -110,7 +110,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "consumers wait for ever for what is lost",
-        CORE + "log/log.py",
+        CORE + "log/durable_log.py",
         " for first, last in self._gaps if last > after\n",
         " for first, last in self._gaps if last < after\n",
         LOST_TESTS,
@@ -180,7 +180,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "the last entry of a log may be one that is lost",
-        CORE + "log/log.py",
+        CORE + "log/durable_log.py",
         "            if gap_last != last:\n",
         "            if gap_first <= gap_last:\n",
         LOST_TESTS,

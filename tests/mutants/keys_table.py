@@ -171,7 +171,7 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "chunks in a log that is opened are not looked for",
-        CORE + "log/log.py",
+        CORE + "log/durable_log.py",
         "        self.groups_through = ledgers.last or BEFORE_ALL\n",
         "        self.groups_through = BEFORE_ALL\n",
         GROUP_TESTS,

@@ -76,7 +76,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a commit is planned on what is stored, though others are under way",
-        CORE + "log/log.py",
+        CORE + "log/durable_log.py",
         "            planned[-1] if planned else self.ledgers.newest,\n",
         "            self.ledgers.newest,\n",
         PLANNING_TESTS,
@@ -420,7 +420,7 @@ MUTANTS: Final = (
         PARTS_TESTS,
     ),
     Mutant(
-        "the bytes at the heir are not bounded",
+        "the bytes at the target are not bounded",
         CORE + "subscription/outstanding.py",
         "            if left <= 0:\n                return index\n",
         "",
@@ -549,7 +549,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "offsets begin again when ledgers go",
-        CORE + "log/log.py",
+        CORE + "log/durable_log.py",
         "LedgerRecord(opened.created_ms, messages_before=opened.messages_before)",
         "LedgerRecord(opened.created_ms)",
         ("tests/core/log/test_offsets.py",),

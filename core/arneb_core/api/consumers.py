@@ -156,7 +156,7 @@ class Consumer(Protocol):
         self, positions: Sequence[Position], masks: Mapping[Position, int] | None = None
     ) -> None:
         """Have entries in flight here depart (:attr:`Departure.REJECTED`), of the batches in
-        ``masks`` these messages. Without an heir that is an acknowledgement."""
+        ``masks`` these messages. Without a dead-letter target that is an acknowledgement."""
         ...
 
     async def give_back(self, *, count: bool) -> None:

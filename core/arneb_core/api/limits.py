@@ -45,8 +45,8 @@ class Limits:
 class DeadLetters(Protocol):
     """Who gets what departs from a subscription; the frontend implements it."""
 
-    def departed(self, reason: Departure, run: Deliveries, estate: Consumer) -> None:
-        """Find a place for the entries of ``run``, which are in flight at ``estate``, then
+    def departed(self, reason: Departure, run: Deliveries, holder: Consumer) -> None:
+        """Find a place for the entries of ``run``, which are in flight at ``holder``, then
         acknowledge them there, best in the same :class:`~arneb_core.api.core.Unit` that puts
         them elsewhere: those in ``run.masks`` as its parts, the others whole. Called in the
         event loop; must not block or raise. Until then nothing is lost: after a crash the

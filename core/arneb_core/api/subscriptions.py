@@ -62,9 +62,9 @@ class Subscription(InspectedSubscription, Protocol):
     @property
     def mark_delete(self) -> Position: ...
 
-    def limit(self, limits: Limits, heir: DeadLetters | None) -> None:
-        """From now on ``limits`` hold, and what departs goes to ``heir``, or away without one. Not
-        kept: whoever wants it says so again after a start."""
+    def limit(self, limits: Limits, target: DeadLetters | None) -> None:
+        """From now on ``limits`` hold, and what departs goes to ``target``, or away without one.
+        Not kept: whoever wants it says so again after a start."""
         ...
 
     def prioritise(self, highest: int) -> None:

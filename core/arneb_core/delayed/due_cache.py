@@ -13,7 +13,8 @@ from typing import Final
 from arneb_core.api.callbacks import call
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import Position
-from arneb_core.log.log import Log, Read, Runs
+from arneb_core.log.durable_log import Read, Runs
+from arneb_core.log.memory_log import Log
 from arneb_core.log.tail_cache import CacheBudget
 
 CACHE_BYTES_MAX: Final = 4 * 1024 * 1024

@@ -14,7 +14,8 @@ from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER, Positio
 from arneb_core.api.settings import DelayedSettings
 from arneb_core.delayed.due_cache import DueCache
 from arneb_core.delayed.tracker import NEVER_MS, DelayedDeliveryTracker, Reading, Told
-from arneb_core.log.log import Log, PlannedRun
+from arneb_core.log.memory_log import Log
+from arneb_core.log.planning import PlannedRun
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.due_key import (
     AFTER_ALL_TIME,

@@ -13,7 +13,7 @@ from arneb_core.api.admin import InspectedSubscription, LedgerStatistics
 from arneb_core.api.position import Position, before, position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.waiting import durable
-from arneb_core.log.log import Log
+from arneb_core.log.memory_log import Log
 from arneb_core.log.reading import TopicReading
 from arneb_core.subscription.machine import SubscriptionMachine
 

@@ -24,8 +24,10 @@ from arneb_core.engine.recovery import Stored, StoredCursor, recover
 from arneb_core.engine.request import Finish, Request
 from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic, TopicEngine
+from arneb_core.log.durable_log import DurableLog
 from arneb_core.log.ledgers import LedgerIndex
-from arneb_core.log.log import LEDGER_BYTES_MAX, DurableLog, MemoryLog
+from arneb_core.log.memory_log import MemoryLog
+from arneb_core.log.planning import LEDGER_BYTES_MAX
 from arneb_core.store.changes import Changes, Trim
 from arneb_core.store.environment import Store
 from arneb_core.store.records import TopicRecord, pack_number
@@ -33,7 +35,6 @@ from arneb_core.store.schema import (
     META_NEXT_TOPIC_ID,
     Table,
     TopicId,
-    frontend_key,
     subscriptions_prefix,
     topic_key,
     topic_prefix,
@@ -373,13 +374,6 @@ def _recovered(store: Store) -> Stored:
     """In a thread."""
     with store.snapshot() as snapshot:
         return recover(snapshot)
-
-
-def metadata_puts(
-    metadata: Sequence[tuple[str, bytes | None]],
-) -> list[tuple[Table, bytes, bytes | None]]:
-    """The rows of frontend metadata."""
-    return [(Table.CATALOG, frontend_key(key), value) for key, value in metadata]
 
 
 def _record_of(

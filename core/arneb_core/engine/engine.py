@@ -39,15 +39,15 @@ from arneb_core.api.statistics import READER_LIMIT_S, EngineStatistics
 from arneb_core.api.supervision import shielded_nursery, supervise
 from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
-from arneb_core.engine.catalog import Catalog, metadata_puts
+from arneb_core.engine.catalog import Catalog
 from arneb_core.engine.committer import Committer
 from arneb_core.engine.io_threads import Reader
 from arneb_core.engine.loop_calls import LoopCalls
 from arneb_core.engine.request import Finish, Request
 from arneb_core.engine.steps import Steps
 from arneb_core.engine.topic import LogTopic
-from arneb_core.engine.units import is_refused, request_of
-from arneb_core.log.log import MemoryLog
+from arneb_core.engine.units import is_refused, metadata_puts, request_of
+from arneb_core.log.memory_log import MemoryLog
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit.commit_log import CommitLog

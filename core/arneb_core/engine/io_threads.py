@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from arneb_core.api.callbacks import call
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import Position, render
-from arneb_core.log.log import Read, Runs
+from arneb_core.log.durable_log import Read, Runs
 from arneb_core.store.block import BlockCorrupt
 from arneb_core.store.commit.local import InLoop
 from arneb_core.store.environment import Store

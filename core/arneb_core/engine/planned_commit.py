@@ -16,7 +16,8 @@ from arneb_core.engine.request import Request, keep_order
 from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
 from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.trimming import PlannedTrim
-from arneb_core.log.log import DurableLog, PlannedRun
+from arneb_core.log.durable_log import DurableLog
+from arneb_core.log.planning import PlannedRun
 from arneb_core.store.changes import Changes
 from arneb_core.subscription.returns import Taken
 

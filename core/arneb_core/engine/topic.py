@@ -30,7 +30,9 @@ from arneb_core.delayed.index import DelayedIndex, IndexReader
 from arneb_core.engine.admin import TopicAdmin
 from arneb_core.engine.subscription import LogSubscription, SubscriptionEngine
 from arneb_core.engine.trimming import Trimming
-from arneb_core.log.log import DurableLog, Log, PlannedRun
+from arneb_core.log.durable_log import DurableLog
+from arneb_core.log.memory_log import Log
+from arneb_core.log.planning import PlannedRun
 from arneb_core.log.stamps import stamp_of, stamped_from
 from arneb_core.store.records import SubscriptionRecord
 from arneb_core.store.schema import (

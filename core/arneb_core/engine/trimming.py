@@ -11,7 +11,8 @@ from typing import Final, Protocol
 from arneb_core.api.position import LedgerId, Position, before, ledger_of, position
 from arneb_core.api.settings import Retention
 from arneb_core.cursor.acks import AckState
-from arneb_core.log.log import DurableLog, Log
+from arneb_core.log.durable_log import DurableLog
+from arneb_core.log.memory_log import Log
 from arneb_core.log.retention import droppable_through, last_ledger_ends
 from arneb_core.store.changes import Changes
 

@@ -10,11 +10,11 @@ from functools import partial
 
 from arneb_core.api.core import Unit
 from arneb_core.api.position import Position
-from arneb_core.engine.catalog import metadata_puts
 from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.request import Append, Finish, Request
 from arneb_core.engine.topic import LogTopic
-from arneb_core.log.log import MemoryLog
+from arneb_core.log.memory_log import MemoryLog
+from arneb_core.store.schema import Table, frontend_key
 
 MetadataChanged = Callable[[Sequence[tuple[str, bytes | None]]], None]
 
@@ -63,6 +63,13 @@ def request_of(unit: Unit, finish: Finish, metadata_changed: MetadataChanged) ->
     if afterwards:
         request.on_commit = partial(_in_order, afterwards)
     return request
+
+
+def metadata_puts(
+    metadata: Sequence[tuple[str, bytes | None]],
+) -> list[tuple[Table, bytes, bytes | None]]:
+    """The rows of frontend metadata."""
+    return [(Table.CATALOG, frontend_key(key), value) for key, value in metadata]
 
 
 def is_refused(unit: Unit) -> bool:

@@ -16,8 +16,9 @@ from arneb_core.api.position import (
     ledger_of,
     position,
 )
+from arneb_core.log.durable_log import Runs
 from arneb_core.log.ledgers import LedgerInfo
-from arneb_core.log.log import Log, Runs
+from arneb_core.log.memory_log import Log
 
 READ_BYTES: Final = 1024 * 1024
 """Read at a time when batches must be counted."""

@@ -4,7 +4,7 @@ Read in this order: ``schema`` and ``records`` (what is on disk), ``block`` (run
 ``changes`` (what a commit takes), ``environment`` (the :class:`Store`), ``snapshot`` (reading,
 from other processes too), ``check`` (the fsck). The journal: ``commit_record``, ``journal_file``,
 ``journal``, ``fitting``, ``journal_recovery``. ``directory``, ``opening``, ``room``,
-``resident`` and ``long_keys`` each take one worry off ``environment``.
+``page_release`` and ``long_keys`` each take one worry off ``environment``.
 """
 
 from arneb_core.store.block import BlockCorrupt

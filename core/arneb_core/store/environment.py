@@ -83,7 +83,7 @@ class Store:
         self._attempt: Attempt | None = None
         self._prepare_in = 0
         with self._live.reading() as txn:
-            stored = Snapshot(txn, self._live.tables, self._live.resident)
+            stored = Snapshot(txn, self._live.tables, self._live.page_release)
             self._trims = unpack_trims(stored.get(Table.META, META_TRIMS) or b"")
             self._journal = recover_journal(self.path, stored)
         self._room = Room(
@@ -213,7 +213,7 @@ class Store:
         pending, gaps = self._journal.pending.copy(), self._journal.gaps
         txn = self._live.begin_snapshot()
         try:
-            yield Snapshot(txn, self._live.tables, self._live.resident, pending, gaps)
+            yield Snapshot(txn, self._live.tables, self._live.page_release, pending, gaps)
         except lmdb.Error as error:
             raise StoreFailed(f"cannot read the store: {error}") from error
         finally:
@@ -265,7 +265,7 @@ class Store:
             raise StoreFailed("a damaged journal has to be taken over before a copy is made")
         with self.snapshot():  # keeps the environment open meanwhile
             copy_store(self._live.current(), target, pending, compact=compact)
-            self._live.resident.forget()
+            self._live.page_release.forget()
 
     def close(self) -> None:
         """Close, after waiting a little for open snapshots. Idempotent.
@@ -342,7 +342,7 @@ class Store:
         self._trims = attempt.trims_left
         if attempt.journal is not None:
             self._journal.told(attempt.journal)
-        self._live.resident.read(0)  # its pages stand elsewhere now
+        self._live.page_release.read(0)  # its pages stand elsewhere now
 
     def _make_ready(self) -> None:
         """See to it that the next tiny commit can go to the journal."""
@@ -392,5 +392,5 @@ class Store:
 
     def _free_bytes(self) -> int:
         with self._live.reading() as txn:
-            live = Snapshot(txn, self._live.tables, self._live.resident).live_bytes()
+            live = Snapshot(txn, self._live.tables, self._live.page_release).live_bytes()
         return self._live.used_bytes - live

@@ -19,7 +19,7 @@ import lmdb
 from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.store.meta_pages import check_file
 from arneb_core.store.opening import DATA_NAME, Tables, open_lmdb, open_tables
-from arneb_core.store.page_release import Resident
+from arneb_core.store.page_release import PageRelease
 from arneb_core.store.reader_slots import ReaderSlots
 from arneb_core.store.records import pack_number
 from arneb_core.store.schema import FORMAT_VERSION, META_FORMAT, Table
@@ -32,7 +32,7 @@ class LiveEnvironment:
     """The environment of one store. Thread-safe."""
 
     tables: Tables
-    resident: Resident
+    page_release: PageRelease
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class LiveEnvironment:
         self._page_bytes = int(env.stat()["psize"])
         self._slots = ReaderSlots(env)
         self.tables = open_tables(env)
-        self.resident = Resident(self._path / DATA_NAME)
+        self.page_release = PageRelease(self._path / DATA_NAME)
         if self._data_fd >= 0:
             os.close(self._data_fd)
         # Not LMDB's own, whose place in the file a transaction under way goes by.

@@ -1,4 +1,4 @@
-"""Resident: keeps what was read from the data file out of the process's memory figure.
+"""Page release: keeps what was read from the data file out of the process's memory figure.
 
 LMDB reads through a memory map, also in order to write, and every page touched counts as resident
 until the kernel wants it back: draining a backlog of 300 MB would make a broker of 50 MB look like
@@ -22,7 +22,7 @@ MADV_DONTNEED: Final = 4
 MAPS: Final = Path("/proc/self/maps")
 
 
-class Resident:
+class PageRelease:
     """The mapping of one data file, as far as this system lets us see it."""
 
     def __init__(self, data_file: Path) -> None:

@@ -22,7 +22,7 @@ from arneb_core.api.errors import StoreUnusable
 from arneb_core.api.statistics import READER_LIMIT_S, LongReader
 from arneb_core.store.meta_pages import newest, read_metas
 from arneb_core.store.opening import DATA_NAME
-from arneb_core.store.page_release import Resident
+from arneb_core.store.page_release import PageRelease
 from arneb_core.store.page_walk import pages_given_up_since
 from arneb_core.store.pages import PageFile
 
@@ -118,19 +118,19 @@ class ReaderWatch:
         os.replace(made, file)
 
 
-class WatchedReading(Resident):
+class WatchedReading(PageRelease):
     """What a snapshot in another process than the broker's counts its reads with: it asks now and
     then whether the broker told it to end."""
 
-    def __init__(self, resident: Resident, directory: Path, transaction: int) -> None:
-        self._inner = resident
+    def __init__(self, page_release: PageRelease, directory: Path, transaction: int) -> None:
+        self._inner = page_release
         self._file = directory / TOLD_NAME
         self._me = [os.getpid(), transaction]
         self._reads = 0
         self._asked = time.monotonic()
 
     def read(self, size: int) -> None:
-        """As :meth:`.Resident.read`. Raises :class:`StoreUnusable` when it was told."""
+        """As :meth:`.PageRelease.read`. Raises :class:`StoreUnusable` when it was told."""
         self._inner.read(size)
         self._reads += 1
         if self._reads % ASK_EVERY_READS == 0 and time.monotonic() - self._asked >= ASK_EVERY_S:

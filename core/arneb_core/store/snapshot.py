@@ -37,7 +37,7 @@ from arneb_core.store.opening import (
     open_lmdb,
     open_tables,
 )
-from arneb_core.store.page_release import Resident
+from arneb_core.store.page_release import PageRelease
 from arneb_core.store.page_walk import PageFault
 from arneb_core.store.readers import WatchedReading
 from arneb_core.store.records import JournalState, unpack_gap
@@ -70,13 +70,13 @@ LOOK_TRIES: Final = 100
 class Snapshot:
     """One read transaction. Use it from one thread at a time, inside its ``with`` block."""
 
-    __slots__ = ("_journaled", "_resident", "_tables", "_txn", "faults", "journal_gaps")
+    __slots__ = ("_journaled", "_page_release", "_tables", "_txn", "faults", "journal_gaps")
 
     def __init__(
         self,
         txn: "lmdb.Transaction[bytes]",
         tables: Tables,
-        resident: Resident,
+        page_release: PageRelease,
         pending: Sequence[CommitRecord] = (),
         gaps: Sequence[Gap] = (),
         faults: Sequence[Fault] = (),
@@ -85,7 +85,7 @@ class Snapshot:
         what is missing between them, and ``faults`` what is wrong with the journal."""
         self._txn = txn
         self._tables = tables
-        self._resident = resident
+        self._page_release = page_release
         self.journal_gaps = gaps
         self.faults = faults
         self._journaled: dict[TopicId, list[tuple[Position, list[bytes]]]] = {}
@@ -98,7 +98,7 @@ class Snapshot:
     def get(self, table: Table, key: bytes) -> bytes | None:
         """The value of a key, None when there is none."""
         value = self._txn.get(shorten(key), db=self._tables[table])
-        self._resident.read(0 if value is None else len(value))
+        self._page_release.read(0 if value is None else len(value))
         return unwrap(value)[1] if value is not None and is_long(key) else value
 
     def scan(self, table: Table, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
@@ -111,7 +111,7 @@ class Snapshot:
             key, value = cursor.item()
             if not key.startswith(head):
                 return
-            self._resident.read(len(value))
+            self._page_release.read(len(value))
             if is_long(key):
                 key, value = unwrap(value)
             if key.startswith(prefix):
@@ -127,7 +127,7 @@ class Snapshot:
             key = cursor.key()
             if not key.startswith(prefix):
                 return
-            self._resident.read(0)
+            self._page_release.read(0)
             yield key
             more = cursor.next()
 
@@ -244,7 +244,7 @@ class Snapshot:
     def _find(self, key: BodyKey) -> bytes:
         value = self._txn.get(key, db=self._tables[Table.BODIES])
         entry = unpack_body(key, value)
-        self._resident.read(len(entry))
+        self._page_release.read(len(entry))
         return entry
 
     def _block_values(
@@ -258,7 +258,7 @@ class Snapshot:
             key, value = cursor.item()
             if not key.startswith(prefix):
                 break
-            self._resident.read(len(value))
+            self._page_release.read(len(value))
             yield value
             if last is not None and parse_entry_key(key)[1] >= last:
                 return
@@ -288,7 +288,7 @@ class SnapshotEnvironment:
     def __init__(self, env: lmdb.Environment, tables: Tables) -> None:
         self._env = env
         self._tables = tables
-        self._resident = Resident(Path(env.path(), DATA_NAME))
+        self._page_release = PageRelease(Path(env.path(), DATA_NAME))
         self._journal = JournalReader(Path(env.path()), self._meta)
 
     @contextmanager
@@ -304,7 +304,7 @@ class SnapshotEnvironment:
         try:
             found = self._journal.read() if damaged_too else self._journal.read_whole()
             with self._env.begin() as txn:
-                reading = WatchedReading(self._resident, Path(self._env.path()), txn.id())
+                reading = WatchedReading(self._page_release, Path(self._env.path()), txn.id())
                 stored = Snapshot(txn, self._tables, reading)
                 has = JournalState.unpack(stored.get(Table.META, META_JOURNAL)).number
                 records = [each for each in found.records if each.number > has]
@@ -319,7 +319,7 @@ class SnapshotEnvironment:
         """As :meth:`.Store.copy`. Raises :class:`StoreUnusable` when the journal is damaged."""
         found = self._journal.read_whole()
         copy_store(self._env, target, found.records, compact=compact)
-        self._resident.forget()
+        self._page_release.forget()
 
     def _meta(self, key: bytes) -> bytes | None:
         with self._env.begin() as txn:

@@ -10,7 +10,8 @@ from typing import Final
 
 from arneb_core.api.position import BEFORE_ALL, Position
 from arneb_core.cursor.acks import AckState
-from arneb_core.log.log import Log, Runs
+from arneb_core.log.durable_log import Runs
+from arneb_core.log.memory_log import Log
 from arneb_core.subscription.sources.fetch import Fetch
 
 SizeOf = Callable[[bytes], int]

@@ -141,7 +141,8 @@ class Delivery:
             self._unseen.update(positions)
 
     def redelivery_count(self, place: Position) -> int:
-        """How often the entry was rejected."""
+        """How often the entry was given back so that it counts: by a negative acknowledgement, a
+        requeue, a time-out. What comes back with a consumer that leaves does not."""
         return self._counts.get(place)
 
     def forget_counts(self) -> None:

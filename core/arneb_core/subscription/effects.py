@@ -15,7 +15,7 @@ from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.limits import Departure
 from arneb_core.api.position import Position
-from arneb_core.log.log import Runs
+from arneb_core.log.durable_log import Runs
 from arneb_core.subscription.in_flight import InFlight
 
 Found = Runs | StoreFailed

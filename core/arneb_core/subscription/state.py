@@ -15,7 +15,7 @@ from arneb_core.api.position import Position
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.dispatch import Receiver
-from arneb_core.log.log import Log
+from arneb_core.log.memory_log import Log
 from arneb_core.subscription.byte_counter import ByteCounter
 from arneb_core.subscription.effects import CURSOR_CHANGED, HAS_WORK, Outbox, TryAgain, WriteCursor
 from arneb_core.subscription.in_flight import InFlight

@@ -20,14 +20,14 @@ from arneb_core.testing.awaits import FaultyAwaits
 class Failing:
     """A task that fails as often as it is told to, and keeps when it began."""
 
-    def __init__(self, times: int, lasting_s: float = 0.0) -> None:
+    def __init__(self, times: int, for_s: float = 0.0) -> None:
         self._times = times
-        self._lasting_s = lasting_s
+        self._for_s = for_s
         self.began: list[float] = []
 
     async def run(self) -> None:
         self.began.append(trio.current_time())
-        await trio.sleep_until(trio.current_time() + self._lasting_s)
+        await trio.sleep_until(trio.current_time() + self._for_s)
         if len(self.began) <= self._times:
             raise KeyError(len(self.began))
 
@@ -45,7 +45,7 @@ async def test_a_task_that_fails_begins_again_and_waits_longer_each_time() -> No
 
 
 async def test_a_sound_run_makes_the_next_failure_a_first_one() -> None:
-    task = Failing(8, lasting_s=SOUND_S)
+    task = Failing(8, for_s=SOUND_S)
     await supervise("it", task.run)
     waits = [
         round(after - before, 6) for before, after in zip(task.began, task.began[1:], strict=False)

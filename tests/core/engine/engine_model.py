@@ -59,7 +59,7 @@ class TopicModel:
 
 
 @dataclass
-class Peer:
+class ModelConsumer:
     """A consumer: the messages that it was given and has not answered."""
 
     acks: bool
@@ -76,7 +76,7 @@ class SubscriptionModel:
         self.topic = topic
         self.name = name
         self.acked = acked
-        self.peers: dict[int, Peer] = {}
+        self.peers: dict[int, ModelConsumer] = {}
         self.consumers: dict[int, LogConsumer] = {}
         self.seen: set[Message] = set()
         """Delivered since the last seek."""

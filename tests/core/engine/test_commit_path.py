@@ -17,7 +17,7 @@ from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.maintenance import READ_RETRY_S
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.topic import LogTopic
-from arneb_core.log.log import DurableLog
+from arneb_core.log.durable_log import DurableLog
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import META_CLEAN, Table
 from arneb_core.subscription.acknowledgements import Acknowledgements

@@ -31,7 +31,7 @@ START_MS = 1_000_000
 
 
 @dataclass
-class Heir:
+class Target:
     """Puts what departs into the topic ``dead``; keeps what could not be put there."""
 
     engine: Engine
@@ -40,23 +40,23 @@ class Heir:
     outstanding: int = 0
     most: int = 0
 
-    def departed(self, reason: Departure, run: Deliveries, estate: Consumer) -> None:
+    def departed(self, reason: Departure, run: Deliveries, holder: Consumer) -> None:
         self.outstanding += len(run.positions)
         self.most = max(self.most, self.outstanding)
-        unit = Unit([(self.engine.topic("dead"), list(run.entries))], [(estate, run.positions)])
-        self.engine.commit(unit, partial(self._told, reason, run, estate))
+        unit = Unit([(self.engine.topic("dead"), list(run.entries))], [(holder, run.positions)])
+        self.engine.commit(unit, partial(self._told, reason, run, holder))
 
     def retry(self) -> None:
         failed, self.failed = self.failed, []
-        for reason, run, estate in failed:
-            self.departed(reason, run, estate)
+        for reason, run, holder in failed:
+            self.departed(reason, run, holder)
 
     def _told(
-        self, reason: Departure, run: Deliveries, estate: Consumer, error: CommitFailed | None
+        self, reason: Departure, run: Deliveries, holder: Consumer, error: CommitFailed | None
     ) -> None:
         self.outstanding -= len(run.positions)
         if error is not None:
-            self.failed.append((reason, run, estate))
+            self.failed.append((reason, run, holder))
         else:
             self.departed_as += [(reason.value, body_of(entry)) for entry in run.entries]
 
@@ -74,11 +74,11 @@ def entry(body: bytes, *, now_ms: int, lives_ms: int | None = None) -> bytes:
 
 @dataclass
 class World:
-    """An engine with a clock that is set, a queue, and an heir."""
+    """An engine with a clock that is set, a queue, and a target."""
 
     engine: Engine
     now: list[int]
-    heir: Heir
+    target: Target
     subscription: Subscription
 
     async def publish(self, *bodies: bytes, lives_ms: int | None = None) -> None:
@@ -109,7 +109,7 @@ async def in_world(path: Path, durable: bool, play, *, committing=None, store=No
         for name in ("q", "dead"):
             await engine.create_topic(name, TopicSettings(durable=durable))
         subscription = await engine.topic("q").subscribe("s", initial=InitialPosition.EARLIEST)
-        await play(World(engine, now, Heir(engine), subscription))
+        await play(World(engine, now, Target(engine), subscription))
 
 
 @pytest.fixture(params=[True, False], ids=["durable", "in memory"])
@@ -119,9 +119,9 @@ def durable(request: pytest.FixtureRequest) -> bool:
 
 async def test_the_front_goes_when_there_are_too_many(data_dir: Path, durable: bool) -> None:
     async def play(world: World) -> None:
-        world.subscription.limit(Limits(ready_messages_max=2), world.heir)
+        world.subscription.limit(Limits(ready_messages_max=2), world.target)
         await world.publish(b"a", b"b", b"c", b"d")
-        assert world.heir.departed_as == [("maxlen", b"a"), ("maxlen", b"b")]
+        assert world.target.departed_as == [("maxlen", b"a"), ("maxlen", b"b")]
         consumer, sink = attach(world.subscription, permits=2)
         await quiet(world.engine)
         assert sink.bodies == [b"c", b"d"]
@@ -129,7 +129,7 @@ async def test_the_front_goes_when_there_are_too_many(data_dir: Path, durable: b
         assert world.subscription.ready_messages == 2
         consumer.release(sink.positions, count=False)  # type: ignore[attr-defined]
         await quiet(world.engine)
-        assert world.heir.departed_as[2:] == [("maxlen", b"c"), ("maxlen", b"d")]
+        assert world.target.departed_as[2:] == [("maxlen", b"c"), ("maxlen", b"d")]
 
     await in_world(data_dir, durable, play)
 
@@ -138,12 +138,12 @@ async def test_a_pull_gets_nothing_that_is_too_much(data_dir: Path, durable: boo
     async def play(world: World) -> None:
         await world.publish(b"a", b"b", b"c")
         consumer, _ = attach(world.subscription)
-        world.subscription.limit(Limits(ready_messages_max=1), world.heir)
+        world.subscription.limit(Limits(ready_messages_max=1), world.target)
         assert world.subscription.ready_messages == 1, "it is said before it is done"
         run = await consumer.pull()  # type: ignore[attr-defined]
         assert [body_of(each) for each in run.entries] == [b"c"]
         await quiet(world.engine)
-        assert world.heir.departed_as == [("maxlen", b"a"), ("maxlen", b"b")]
+        assert world.target.departed_as == [("maxlen", b"a"), ("maxlen", b"b")]
 
     await in_world(data_dir, durable, play)
 
@@ -152,14 +152,14 @@ async def test_what_comes_back_is_within_the_limit_before_anybody_gets_it_again(
     data_dir: Path, durable: bool
 ) -> None:
     async def play(world: World) -> None:
-        world.subscription.limit(Limits(ready_messages_max=1), world.heir)
+        world.subscription.limit(Limits(ready_messages_max=1), world.target)
         consumer, sink = attach(world.subscription, unlimited=True)
         await world.publish(b"a", b"b", b"c")
         assert sink.bodies == [b"a", b"b", b"c"]
         consumer.release(sink.positions, count=True)  # type: ignore[attr-defined]
         await quiet(world.engine)
         assert sink.bodies[3:] == [b"c"]
-        assert world.heir.departed_as == [("maxlen", b"a"), ("maxlen", b"b")]
+        assert world.target.departed_as == [("maxlen", b"a"), ("maxlen", b"b")]
 
     await in_world(data_dir, durable, play)
 
@@ -168,7 +168,7 @@ async def test_what_comes_meanwhile_is_not_too_much_for_a_waiting_consumer(
     data_dir: Path, durable: bool
 ) -> None:
     async def play(world: World) -> None:
-        world.subscription.limit(Limits(ready_messages_max=1), world.heir)
+        world.subscription.limit(Limits(ready_messages_max=1), world.target)
         consumer, sink = attach(world.subscription, unlimited=True)
         await world.publish(b"a")
         consumer.release(sink.positions, count=True)  # type: ignore[attr-defined]
@@ -184,12 +184,12 @@ async def test_what_comes_meanwhile_is_not_too_much_for_a_waiting_consumer(
 async def test_bytes_are_counted_one_by_one(data_dir: Path, durable: bool) -> None:
     async def play(world: World) -> None:
         sizes = Limits(ready_bytes_max=100, size_of=lambda each: len(each) - 40)
-        world.subscription.limit(sizes, world.heir)
+        world.subscription.limit(sizes, world.target)
         await world.publish(bytes(90), b"a", b"b")
         await world.publish(bytes(8))
-        assert world.heir.departed_as == []
+        assert world.target.departed_as == []
         await world.publish(b"c")
-        assert world.heir.departed_as == [("maxlen", bytes(90))]
+        assert world.target.departed_as == [("maxlen", bytes(90))]
         assert world.subscription.ready_bytes == 11
 
     await in_world(data_dir, durable, play)
@@ -208,7 +208,7 @@ async def test_bytes_count_as_the_limit_says(data_dir: Path) -> None:
 
 async def test_what_has_expired_is_not_delivered(data_dir: Path, durable: bool) -> None:
     async def play(world: World) -> None:
-        world.subscription.limit(Limits(), world.heir)
+        world.subscription.limit(Limits(), world.target)
         await world.publish(b"long")
         await world.publish(b"short", lives_ms=50)
         await world.publish(b"longer")
@@ -217,21 +217,21 @@ async def test_what_has_expired_is_not_delivered(data_dir: Path, durable: bool) 
         _, sink = attach(world.subscription, permits=10)
         await quiet(world.engine)
         assert sink.bodies == [b"long", b"longer"]
-        assert world.heir.departed_as == [("expired", b"short")]
+        assert world.target.departed_as == [("expired", b"short")]
 
     await in_world(data_dir, durable, play)
 
 
 async def test_no_time_at_all_is_enough_once(data_dir: Path, durable: bool) -> None:
     async def play(world: World) -> None:
-        world.subscription.limit(Limits(message_ttl_ms=0), world.heir)
+        world.subscription.limit(Limits(message_ttl_ms=0), world.target)
         consumer, sink = attach(world.subscription, permits=10)
         await world.publish(b"a")
         assert sink.bodies == [b"a"]
         consumer.release(sink.positions, count=True)  # type: ignore[attr-defined]
         await quiet(world.engine)
         assert sink.bodies == [b"a"]
-        assert world.heir.departed_as == [("expired", b"a")]
+        assert world.target.departed_as == [("expired", b"a")]
 
     await in_world(data_dir, durable, play)
 
@@ -249,7 +249,7 @@ async def test_who_pulls_is_not_told_of_what_has_expired_behind(
     data_dir: Path, durable: bool
 ) -> None:
     async def play(world: World) -> None:
-        world.subscription.limit(Limits(), world.heir)
+        world.subscription.limit(Limits(), world.target)
         for body, lives_ms in ((b"a", None), (b"b", 0), (b"c", None)):
             await world.publish(body, lives_ms=lives_ms)
         consumer, _ = attach(world.subscription)
@@ -262,7 +262,7 @@ async def test_who_pulls_is_not_told_of_what_has_expired_behind(
 
 async def test_what_lives_no_time_is_only_for_who_was_there(data_dir: Path, durable: bool) -> None:
     async def play(world: World) -> None:
-        world.subscription.limit(Limits(), world.heir)
+        world.subscription.limit(Limits(), world.target)
         await world.publish(b"waits")
         await world.publish(b"missed", lives_ms=0)
         _, sink = attach(world.subscription, permits=10)
@@ -270,21 +270,21 @@ async def test_what_lives_no_time_is_only_for_who_was_there(data_dir: Path, dura
         assert sink.bodies == [b"waits"]
         await world.publish(b"caught", lives_ms=0)
         assert sink.bodies == [b"waits", b"caught"]
-        assert world.heir.departed_as == [("expired", b"missed")]
+        assert world.target.departed_as == [("expired", b"missed")]
 
     await in_world(data_dir, durable, play)
 
 
 async def test_the_front_expires_by_itself(data_dir: Path, durable: bool) -> None:
     async def play(world: World) -> None:
-        world.subscription.limit(Limits(message_ttl_ms=100), world.heir)
+        world.subscription.limit(Limits(message_ttl_ms=100), world.target)
         await world.publish(b"a")
         await world.wait(60)
         await world.publish(b"b")
         await world.wait(60)
-        assert world.heir.departed_as == [("expired", b"a")]
+        assert world.target.departed_as == [("expired", b"a")]
         await world.wait(60)
-        assert world.heir.departed_as == [("expired", b"a"), ("expired", b"b")]
+        assert world.target.departed_as == [("expired", b"a"), ("expired", b"b")]
 
     await in_world(data_dir, durable, play)
 
@@ -304,14 +304,14 @@ async def test_an_expiry_survives_a_restart(data_dir: Path) -> None:
 
 async def test_the_delivery_limit(data_dir: Path) -> None:
     async def play(world: World) -> None:
-        world.subscription.limit(Limits(delivery_limit=2), world.heir)
+        world.subscription.limit(Limits(delivery_limit=2), world.target)
         consumer, sink = attach(world.subscription, permits=100)
         await world.publish(b"a")
         for _ in range(3):
             consumer.release(sink.positions[-1:], count=True)  # type: ignore[attr-defined]
             await quiet(world.engine)
         assert len(sink.bodies) == 3
-        assert world.heir.departed_as == [("delivery_limit", b"a")]
+        assert world.target.departed_as == [("delivery_limit", b"a")]
 
     await in_world(data_dir, True, play)
 
@@ -322,12 +322,12 @@ async def test_a_million_that_expire_at_once_go_step_by_step(
     monkeypatch.setattr(outstanding, "OUTSTANDING_MAX", 10)
 
     async def play(world: World) -> None:
-        world.subscription.limit(Limits(message_ttl_ms=10), world.heir)
+        world.subscription.limit(Limits(message_ttl_ms=10), world.target)
         await world.publish(*(b"%d" % index for index in range(95)))
         await world.wait(50)
-        assert [body for _, body in world.heir.departed_as] == [b"%d" % i for i in range(95)]
+        assert [body for _, body in world.target.departed_as] == [b"%d" % i for i in range(95)]
         # Those in each commit under way, and as many that wait.
-        assert world.heir.most <= 10 * (world.engine.commits_at_once + 1)
+        assert world.target.most <= 10 * (world.engine.commits_at_once + 1)
 
     await in_world(data_dir, True, play)
 
@@ -337,16 +337,16 @@ async def test_a_failed_commit_loses_nothing(data_dir: Path) -> None:
         faulty = FaultyStore(store)
 
         async def play(world: World) -> None:
-            world.subscription.limit(Limits(), world.heir)
+            world.subscription.limit(Limits(), world.target)
             consumer, sink = attach(world.subscription, permits=10)
             await world.publish(b"a", b"b")
             faulty.fail_next()
             consumer.reject(sink.positions)  # type: ignore[attr-defined]
             await quiet(world.engine)
-            assert (await world.dead(), len(world.heir.failed)) == ([], 1)
+            assert (await world.dead(), len(world.target.failed)) == ([], 1)
             assert world.subscription.ready_messages == 0
             assert world.subscription.statistics().backlog_entries == 2
-            world.heir.retry()
+            world.target.retry()
             await quiet(world.engine)
             assert await world.dead() == [b"a", b"b"]
 
@@ -395,7 +395,7 @@ async def _play(
     ops: Sequence[tuple], limits: Limits, faulty: FaultyStore, highest: int, world: World
 ) -> None:
     world.subscription.prioritise(highest)
-    world.subscription.limit(limits, world.heir)
+    world.subscription.limit(limits, world.target)
     consumer, sink = attach(world.subscription)
     published: list[bytes] = []
     acked: set[bytes] = set()
@@ -416,7 +416,7 @@ async def _play(
             case ("fail",):
                 faulty.fail_next()
             case ("retry",):
-                world.heir.retry()
+                world.target.retry()
             case ("leave",):
                 consumer.detach()  # type: ignore[attr-defined]
                 consumer, sink = attach(world.subscription)
@@ -434,16 +434,16 @@ async def _play(
         await quiet(world.engine)
     faulty.heal()
     consumer.detach()  # type: ignore[attr-defined]
-    while world.heir.failed:
-        world.heir.retry()
+    while world.target.failed:
+        world.target.retry()
         await quiet(world.engine)
     await quiet(world.engine)
-    world.subscription.limit(Limits(), world.heir)
+    world.subscription.limit(Limits(), world.target)
     dead = await world.dead()
     rest, last = attach(world.subscription, permits=1000)
     await quiet(world.engine)
     assert len(set(dead)) == len(dead), "nothing departs twice"
-    departed = {body for _, body in world.heir.departed_as}
+    departed = {body for _, body in world.target.departed_as}
     left = set(last.bodies)
     assert acked | departed | left == set(published)
     assert not acked & left

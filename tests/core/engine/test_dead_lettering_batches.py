@@ -55,7 +55,7 @@ def messages_of(run: Deliveries) -> list[tuple[Position, Message]]:
 
 
 @dataclass
-class Heir:
+class Target:
     """Puts what departs into the topic ``dead``, message by message."""
 
     engine: Engine
@@ -63,30 +63,30 @@ class Heir:
     outstanding_bytes: int = 0
     most_bytes: int = 0
 
-    def departed(self, reason: Departure, run: Deliveries, estate: Consumer) -> None:
+    def departed(self, reason: Departure, run: Deliveries, holder: Consumer) -> None:
         letters = [
             entry(body + b".%d" % index, 1, START_MS, None) for _, (body, index) in messages_of(run)
         ]
         masks = run.masks or {}
         whole = [each for each in run.positions if each not in masks]
-        unit = Unit([(self.engine.topic("dead"), letters)], [(estate, whole)])
-        unit.parts.append((estate, masks))
+        unit = Unit([(self.engine.topic("dead"), letters)], [(holder, whole)])
+        unit.parts.append((holder, masks))
         size = sum(map(len, run.entries))
         self.outstanding_bytes += size
         self.most_bytes = max(self.most_bytes, self.outstanding_bytes)
-        self.engine.commit(unit, partial(self._told, run, estate, size))
+        self.engine.commit(unit, partial(self._told, run, holder, size))
 
     def retry(self) -> None:
         failed, self.failed = self.failed, []
-        for run, estate in failed:
-            self.departed(Departure.REJECTED, run, estate)
+        for run, holder in failed:
+            self.departed(Departure.REJECTED, run, holder)
 
     def _told(
-        self, run: Deliveries, estate: Consumer, size: int, error: CommitFailed | None
+        self, run: Deliveries, holder: Consumer, size: int, error: CommitFailed | None
     ) -> None:
         self.outstanding_bytes -= size
         if error is not None:
-            self.failed.append((run, estate))
+            self.failed.append((run, holder))
 
 
 async def dead(engine: Engine) -> list[Message]:
@@ -114,8 +114,8 @@ async def test_what_is_out_of_a_batch_does_not_expire_with_the_rest(data_dir: Pa
     now = [START_MS]
     async with open_engine(data_dir, now_ms=lambda: now[0]) as engine:
         subscription = await make(engine)
-        heir = Heir(engine)
-        subscription.limit(Limits(message_ttl_ms=50), heir)
+        target = Target(engine)
+        subscription.limit(Limits(message_ttl_ms=50), target)
         await append(engine, "q", [entry(b"a", 3, now[0], None)])
         consumer, sink = join(subscription, 1)
         await quiet(engine)
@@ -136,8 +136,8 @@ async def test_a_failed_part_is_not_taken_along_by_another(data_dir: Path) -> No
         faulty = FaultyStore(store)
         async with open_engine(data_dir, store=store, committing=faulty) as engine:
             subscription = await make(engine)
-            heir = Heir(engine)
-            subscription.limit(Limits(), heir)
+            target = Target(engine)
+            subscription.limit(Limits(), target)
             await append(engine, "q", [entry(b"a", 2, START_MS, None)])
             consumer, sink = join(subscription, 2)
             await quiet(engine)
@@ -145,7 +145,7 @@ async def test_a_failed_part_is_not_taken_along_by_another(data_dir: Path) -> No
             faulty.fail_next()
             consumer.reject([], {place: 0b01})
             await quiet(engine)
-            assert (await dead(engine), len(heir.failed)) == ([], 1)
+            assert (await dead(engine), len(target.failed)) == ([], 1)
             consumer.reject([], {place: 0b10})
             await quiet(engine)
             assert await dead(engine) == [(b"a", 1)]
@@ -160,7 +160,7 @@ async def test_a_message_that_came_back_too_often_leaves_the_rest_of_its_batch(
 ) -> None:
     async with open_engine(data_dir) as engine:
         subscription = await make(engine)
-        subscription.limit(Limits(delivery_limit=1), Heir(engine))
+        subscription.limit(Limits(delivery_limit=1), Target(engine))
         await append(engine, "q", [entry(b"a", 2, START_MS, None)])
         consumer, sink = join(subscription, 2)
         await quiet(engine)
@@ -177,15 +177,15 @@ async def test_a_message_that_came_back_too_often_leaves_the_rest_of_its_batch(
 
 
 @pytest.mark.parametrize("how", ["expired", "rejected"])
-async def test_the_bytes_at_the_heir_are_bounded(
+async def test_the_bytes_at_the_target_are_bounded(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setattr(outstanding, "OUTSTANDING_BYTES_MAX", 10_000)
     now = [START_MS]
     async with open_engine(data_dir, now_ms=lambda: now[0]) as engine:
         subscription = await make(engine)
-        heir = Heir(engine)
-        subscription.limit(Limits(message_ttl_ms=10_000), heir)
+        target = Target(engine)
+        subscription.limit(Limits(message_ttl_ms=10_000), target)
         made = [entry(b"%03d" % index + bytes(1_000), 1, now[0], None) for index in range(100)]
         await append(engine, "q", made)
         if how == "rejected":
@@ -194,11 +194,11 @@ async def test_the_bytes_at_the_heir_are_bounded(
             consumer.reject(sink.positions)
         else:
             now[0] += 20_000
-            subscription.limit(Limits(message_ttl_ms=10_000), heir)
+            subscription.limit(Limits(message_ttl_ms=10_000), target)
         await quiet(engine)
         assert len(await dead(engine)) == 100
         # Those in each commit under way, and as many that wait.
-        assert heir.most_bytes <= (engine.commits_at_once + 1) * (10_000 + 1_100)
+        assert target.most_bytes <= (engine.commits_at_once + 1) * (10_000 + 1_100)
 
 
 OPS = st.lists(
@@ -222,10 +222,10 @@ LIMITS = st.builds(
 )
 
 
-@given(ops=OPS, limits=LIMITS, prefetch=st.integers(1, 4), has_heir=st.booleans())
+@given(ops=OPS, limits=LIMITS, prefetch=st.integers(1, 4), has_target=st.booleans())
 @settings(max_examples=20)
 def test_every_message_of_a_batch_is_at_exactly_one_place(
-    ops: Sequence[tuple], limits: Limits, prefetch: int, has_heir: bool
+    ops: Sequence[tuple], limits: Limits, prefetch: int, has_target: bool
 ) -> None:
     async def scenario() -> None:
         with TemporaryDirectory() as place, Store.open(Path(place, "data")) as store:
@@ -235,11 +235,11 @@ def test_every_message_of_a_batch_is_at_exactly_one_place(
                 store.path, store=store, committing=faulty, now_ms=lambda: now[0]
             ) as engine:
                 player = Player(engine, await make(engine), faulty, now, prefetch)
-                player.subscription.limit(limits, player.heir if has_heir else None)
+                player.subscription.limit(limits, player.target if has_target else None)
                 player.join()
                 for op in ops:
                     await player.play(op)
-                await player.settle(has_heir=has_heir)
+                await player.settle(has_target=has_target)
             with store.snapshot() as snapshot:
                 assert check(snapshot) == []
 
@@ -260,7 +260,7 @@ class Player:
     consumers: list[tuple[LogConsumer, RecordingSink]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.heir = Heir(self.engine)
+        self.target = Target(self.engine)
 
     def join(self) -> None:
         self.consumers.append(join(self.subscription, self.prefetch))
@@ -300,7 +300,7 @@ class Player:
             case ("fail",):
                 self.faulty.fail_next()
             case ("retry",):
-                self.heir.retry()
+                self.target.retry()
             case ("leave",):
                 if self.consumers:
                     self.consumers.pop(0)[0].detach()
@@ -326,24 +326,24 @@ class Player:
         else:
             consumer.release([place], count=True, masks=None if whole else {place: mask})
 
-    async def settle(self, *, has_heir: bool) -> None:
+    async def settle(self, *, has_target: bool) -> None:
         """Everything to its end, then count."""
         self.faulty.heal()
         for consumer, _ in self.consumers:
             consumer.detach()
-        while self.heir.failed:
-            self.heir.retry()
+        while self.target.failed:
+            self.target.retry()
             await quiet(self.engine)
-        self.subscription.limit(Limits(), self.heir if has_heir else None)
+        self.subscription.limit(Limits(), self.target if has_target else None)
         _, sink = join(self.subscription, 0)
         await quiet(self.engine)
-        while self.heir.failed:
-            self.heir.retry()
+        while self.target.failed:
+            self.target.retry()
             await quiet(self.engine)
         left = Counter(message for run in sink.runs for _, message in messages_of(run))
         gone = Counter(await dead(self.engine))
         everywhere = left + gone + Counter(self.acked)
         assert not everywhere or max(everywhere.values()) == 1, "nothing is at two places"
         assert everywhere.keys() <= set(self.published)
-        if has_heir:
+        if has_target:
             assert everywhere.keys() == set(self.published), "nothing is lost"

@@ -19,7 +19,7 @@ from arneb_core.delayed.bucket import sealed
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
-from arneb_core.log import log
+from arneb_core.log import planning
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.delayed_rows import RECORD_BYTES
@@ -161,7 +161,7 @@ async def test_what_came_due_and_is_given_back_comes_again(data_dir: Path) -> No
 async def test_a_restart_forgets_nothing_and_marks_nothing_as_redelivered(
     data_dir: Path, kind: TrackerKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "LEDGER_ENTRIES_MAX", 10)
+    monkeypatch.setattr(planning, "LEDGER_ENTRIES_MAX", 10)
     clock = Clock()
     delays = DelayedSettings(kind, tick_ms=1, seal_entries=8, segment_entries=3)
     times = [1000 * (1 + n % 7) for n in range(40)]
@@ -385,7 +385,7 @@ async def test_a_topic_that_goes_takes_its_index_with_it(data_dir: Path) -> None
 
 async def make_store(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thirty delayed entries, most of them in buckets."""
-    monkeypatch.setattr(log, "LEDGER_ENTRIES_MAX", 12)
+    monkeypatch.setattr(planning, "LEDGER_ENTRIES_MAX", 12)
     async with running(path, Clock()) as engine:
         await topic_with(engine, "s")
         for start in range(0, 30, 5):

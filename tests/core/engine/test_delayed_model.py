@@ -21,7 +21,7 @@ from arneb_core.api.settings import DelayedSettings, TopicSettings, TrackerKind
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.log import log
+from arneb_core.log import planning
 from arneb_core.store.check import check
 from arneb_core.testing.engine_kit import append, attach, quiet
 
@@ -84,7 +84,7 @@ def play(kind: str, ops: Sequence[tuple[Any, ...]]) -> None:
             await world.play(list(ops))
             assert check(world.path) == []
 
-    with patch.object(log, "LEDGER_ENTRIES_MAX", 6):
+    with patch.object(planning, "LEDGER_ENTRIES_MAX", 6):
         trio.run(scenario, clock=trio.testing.MockClock())
 
 

@@ -118,7 +118,7 @@ async def test_a_reader_without_a_consumer_goes_after_a_while(
 async def test_a_reader_holds_no_ledger_and_goes_on_behind_what_went(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.log.log.LEDGER_ENTRIES_MAX", 2)
+    monkeypatch.setattr("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 2)
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
         topic = engine.topic("q")
@@ -145,7 +145,7 @@ async def test_a_reader_holds_no_ledger_and_goes_on_behind_what_went(
 async def test_a_seek_goes_to_what_is_left_of_a_trimmed_log(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.log.log.LEDGER_ENTRIES_MAX", 2)
+    monkeypatch.setattr("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 2)
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
         consumer, sink = attach(subscription, unlimited=True)
@@ -233,7 +233,7 @@ async def test_one_unanswered_message_does_not_keep_a_memory_topic_from_forgetti
 async def test_a_memory_topic_without_subscriptions_keeps_one_ledger(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.log.log.LEDGER_ENTRIES_MAX", 3)
+    monkeypatch.setattr("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 3)
     async with open_engine(data_dir) as engine:
         topic = await engine.create_topic("q", TopicSettings(durable=False))
         for number in range(10):
@@ -481,7 +481,7 @@ async def test_ledgers_roll_by_size_and_by_age(
 async def test_retention_keeps_what_is_acknowledged_by_time_and_by_size(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.log.log.LEDGER_ENTRIES_MAX", 1)
+    monkeypatch.setattr("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 1)
     monkeypatch.setattr(maintenance, "STALE_LOOK_S", 0.002)
     now = 1_000
     async with open_engine(data_dir, now_ms=lambda: now) as engine:

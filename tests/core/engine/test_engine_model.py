@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.core.engine.engine_model import (
     PUBLISHED_MS,
     Message,
+    ModelConsumer,
     ModelSink,
-    Peer,
     SubscriptionModel,
     TopicModel,
     follow_trims,
@@ -185,7 +185,7 @@ async def attach(machine: Machine, key: tuple[str, str], kind: str, limit: int) 
         acks=kind != "no ack",
     )
     number = machine.numbered = machine.numbered + 1
-    model.peers[number] = Peer(spec.acks, window, by_permits)
+    model.peers[number] = ModelConsumer(spec.acks, window, by_permits)
     model.consumers[number] = subscription.attach(spec, ModelSink(model, number))
 
 
@@ -429,7 +429,7 @@ def test_engine_agrees_with_the_model(
     """With ledgers that end as soon as they are acknowledged, and with such as wait."""
     note(f"{programs}")
     with TemporaryDirectory() as directory, ExitStack() as small:
-        small.enter_context(patch("arneb_core.log.log.LEDGER_ENTRIES_MAX", 12))
+        small.enter_context(patch("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 12))
         small.enter_context(patch("arneb_core.log.retention.ENDED_BYTES_MIN", ended_bytes_min))
         small.enter_context(patch("arneb_core.engine.trimming.SWEEP_RUNS_MIN", 2))
         trio.run(run_program, Path(directory, "data"), programs)

@@ -169,7 +169,7 @@ async def test_a_trim_during_a_read_wakes_its_reader(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Readers hold no ledgers; what they were about to read goes, and they go on behind it."""
-    monkeypatch.setattr("arneb_core.log.log.LEDGER_ENTRIES_MAX", 2)
+    monkeypatch.setattr("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 2)
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
         topic = engine.topic("q")

@@ -6,7 +6,7 @@ import pytest
 
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import open_engine
-from arneb_core.log import log
+from arneb_core.log import planning
 from arneb_core.testing.engine_kit import Outcome, attach, publish, quiet
 
 
@@ -31,7 +31,7 @@ async def test_a_new_subscription_starts_where_it_says(
 async def test_a_ledger_stays_for_the_slowest_subscription(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "LEDGER_ENTRIES_MAX", 2)
+    monkeypatch.setattr(planning, "LEDGER_ENTRIES_MAX", 2)
     async with open_engine(data_dir) as engine:
         topic = await engine.create_topic("t")
         slow = await topic.subscribe("slow", initial=InitialPosition.EARLIEST)

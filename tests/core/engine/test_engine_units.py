@@ -18,7 +18,7 @@ from arneb_core.engine import maintenance
 from arneb_core.engine import steps as engine_steps
 from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.log import log as log_module
+from arneb_core.log import planning
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import (
     Outcome,
@@ -238,7 +238,7 @@ async def test_publishers_get_room_though_every_commit_fails(data_dir: Path) -> 
 async def test_trims_go_on_after_a_failed_commit(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.log.log.LEDGER_ENTRIES_MAX", 2)
+    monkeypatch.setattr("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 2)
     async with faulty_engine(data_dir) as (engine, faulty):
         topic = await engine.create_topic("q")  # nobody subscribes, so nothing is kept
         faulty.hold()
@@ -453,7 +453,7 @@ async def test_nobody_looks_how_many_messages_are_in_entries_that_are_one_each(
         looked.append(entry)
         return 1
 
-    monkeypatch.setattr(log_module, "messages_in", look)
+    monkeypatch.setattr(planning, "messages_in", look)
     async with open_engine(tmp_path) as engine:
         entries = [make_entry(b"one"), make_entry(b"two")]
         names = ("kept", "in memory")

@@ -10,7 +10,7 @@ from arneb_core.api.errors import CommitFailed
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.log import log
+from arneb_core.log import planning
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import Table
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, quiet
@@ -73,7 +73,7 @@ async def test_a_body_goes_with_the_last_ledger_that_refers_to_it(
         async with open_engine(data_dir, store=store) as engine:
             await make_queues(engine)
             await fan_out(engine, bytes(LARGE))
-            monkeypatch.setattr(log, "LEDGER_ENTRIES_MAX", 1)
+            monkeypatch.setattr(planning, "LEDGER_ENTRIES_MAX", 1)
             await fan_out(engine, b"closes the ledger")
             await fan_out(engine, b"and opens another")
             for number, name in enumerate(QUEUES):

@@ -237,7 +237,7 @@ def test_key_shared_agrees_with_its_model(sharing: KeySharing) -> None:
         with TemporaryDirectory() as directory, ExitStack() as small:
             small.enter_context(patch("arneb_core.subscription.keyed.HELD_BYTES_MAX", held_bytes))
             small.enter_context(patch("arneb_core.dispatch.key_shared.LOOK_AHEAD_PER_RECEIVER", 5))
-            small.enter_context(patch("arneb_core.log.log.LEDGER_ENTRIES_MAX", 12))
+            small.enter_context(patch("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 12))
             trio.run(run_program, Path(directory, "data"), sharing, program)
 
     play()
@@ -316,13 +316,15 @@ async def test_a_newcomer_gets_at_once_what_nobody_holds(data_dir: Path) -> None
 async def test_out_of_order_delivery_waits_for_nobody(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         subscription, (one, one_sink) = await begin(engine, "a", in_order=False)
-        loose = KeySharing(in_order=False)
-        probe, _ = attach(subscription, name="b", type=KEY_SHARED, sharing=loose)
+        out_of_order = KeySharing(in_order=False)
+        probe, _ = attach(subscription, name="b", type=KEY_SHARED, sharing=out_of_order)
         _, moves = two_keys(one, probe)
         probe.detach()
         await append(engine, "t", keyed(moves, b"1"))
         await quiet(engine)
-        _, two_sink = attach(subscription, name="b", type=KEY_SHARED, permits=9, sharing=loose)
+        _, two_sink = attach(
+            subscription, name="b", type=KEY_SHARED, permits=9, sharing=out_of_order
+        )
         await append(engine, "t", keyed(moves, b"2"))
         await quiet(engine)
         assert keys_of([one_sink, two_sink]) == [[b"1"], [b"2"]]

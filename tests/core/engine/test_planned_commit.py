@@ -31,8 +31,8 @@ from arneb_core.engine.engine import Engine
 from arneb_core.engine.request import Request
 from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
+from arneb_core.log.durable_log import ColdReader, DurableLog
 from arneb_core.log.ledgers import LedgerIndex
-from arneb_core.log.log import ColdReader, DurableLog
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ended
@@ -377,7 +377,7 @@ def test_positions_are_given_out_once_and_everything_comes_after_stored_in_order
     ended_bytes_min: int,
 ) -> None:
     with (
-        patch("arneb_core.log.log.LEDGER_ENTRIES_MAX", LEDGER_ENTRIES_MAX),
+        patch("arneb_core.log.planning.LEDGER_ENTRIES_MAX", LEDGER_ENTRIES_MAX),
         patch("arneb_core.log.retention.ENDED_BYTES_MIN", ended_bytes_min),
     ):
         run_state_machine_as_test(  # type: ignore[no-untyped-call]

@@ -119,7 +119,7 @@ async def test_nothing_is_lost_and_nothing_acknowledged_comes_back(
         assert subscription.machine.state.acks.backlog == 0
 
 
-class Heir:
+class Target:
     """Moves what departs to another topic, and can be told to fail."""
 
     def __init__(self, engine: Engine) -> None:
@@ -127,13 +127,13 @@ class Heir:
         self.failures = 0
         self.reasons: list[Departure] = []
 
-    def departed(self, reason: Departure, run: Deliveries, estate: Consumer) -> None:
+    def departed(self, reason: Departure, run: Deliveries, holder: Consumer) -> None:
         if self.failures:
             self.failures -= 1
             raise KeyError("a defect")
         self.reasons += [reason] * len(run.positions)
         to = self._engine.topic("dead")
-        unit = Unit([(to, run.entries)], [(estate, run.positions)])
+        unit = Unit([(to, run.entries)], [(holder, run.positions)])
         self._engine.commit(unit, lambda error: None)
 
 
@@ -154,14 +154,14 @@ async def test_what_could_not_be_handed_over_is_handed_over_later(
         topic = await engine.create_topic("t")
         await engine.create_topic("dead")
         subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)
-        heir = Heir(engine)
-        heir.failures = failures
+        target = Target(engine)
+        target.failures = failures
         limits = {
             "too many": Limits(ready_messages_max=3),
             "expired": Limits(message_ttl_ms=1),
             "rejected": Limits(),
         }[how]
-        subscription.limit(limits, heir)
+        subscription.limit(limits, target)
         consumer, sink = attach(subscription)
         await publish(engine, "t", [b"%d" % number for number in range(10)])
         if how == "rejected":
@@ -172,8 +172,8 @@ async def test_what_could_not_be_handed_over_is_handed_over_later(
             await pass_time(engine, READ_RETRY_S + 1)
         gone = {"too many": 7, "expired": 10, "rejected": 7}[how]
         assert await dead_of(engine) == [b"%d" % number for number in range(gone)]
-        assert len(heir.reasons) == gone
-        assert len(set(heir.reasons)) == 1
+        assert len(target.reasons) == gone
+        assert len(set(target.reasons)) == 1
         assert subscription.machine.state.acks.backlog == 10 - gone
         consumer.flow(100)  # type: ignore[attr-defined]
         await quiet(engine)
@@ -182,7 +182,7 @@ async def test_what_could_not_be_handed_over_is_handed_over_later(
 
 
 @pytest.mark.parametrize("piece", [(BacklogReader, "take"), (DispatchLoop, "turn")])
-async def test_what_is_with_the_heir_stays_there(tmp_path: Path, piece: tuple[type, str]) -> None:
+async def test_what_is_with_the_target_stays_there(tmp_path: Path, piece: tuple[type, str]) -> None:
     async with open_engine(tmp_path / "data") as engine:
         topic = await engine.create_topic("t")
         await engine.create_topic("dead")
@@ -190,8 +190,8 @@ async def test_what_is_with_the_heir_stays_there(tmp_path: Path, piece: tuple[ty
         held: list[tuple[Deliveries, Consumer]] = []
 
         class Waiting:
-            def departed(self, reason: Departure, run: Deliveries, estate: Consumer) -> None:
-                held.append((run, estate))
+            def departed(self, reason: Departure, run: Deliveries, holder: Consumer) -> None:
+                held.append((run, holder))
 
         subscription.limit(Limits(ready_messages_max=4), Waiting())
         await publish(engine, "t", [b"%d" % number for number in range(10)])
@@ -200,9 +200,9 @@ async def test_what_is_with_the_heir_stays_there(tmp_path: Path, piece: tuple[ty
         with failing(piece, subscription, after=False):
             consumer.flow(2)  # type: ignore[attr-defined]
             await quiet(engine)
-        for run, estate in held:
+        for run, holder in held:
             await engine.committed(
-                Unit([(engine.topic("dead"), run.entries)], [(estate, run.positions)])
+                Unit([(engine.topic("dead"), run.entries)], [(holder, run.positions)])
             )
         _, anew = attach(subscription, permits=100)
         await pass_time(engine, READ_RETRY_S + 1)

@@ -13,7 +13,7 @@ from arneb_core.api.position import position
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.request import Request
 from arneb_core.log.ledgers import LedgerInfo
-from arneb_core.log.log import PlannedRun
+from arneb_core.log.planning import PlannedRun
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit.commit_log import Ended
 from arneb_core.store.environment import Store

@@ -14,7 +14,8 @@ from pyroaring import BitMap64
 
 from arneb_core.api.position import Position, before
 from arneb_core.cursor.acks import AckState
-from arneb_core.log.log import Log, Runs
+from arneb_core.log.durable_log import Runs
+from arneb_core.log.memory_log import Log
 from arneb_core.subscription.sources.fetch import Fetch
 
 RUN_ENTRIES_MAX: Final = 512

@@ -17,7 +17,8 @@ from pyroaring import BitMap64
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import BEFORE_ALL, Position, before
 from arneb_core.delayed.due_cache import CACHE_BYTES_MAX, ENTRY_BYTES, DueCache
-from arneb_core.log.log import Log, Read, Runs
+from arneb_core.log.durable_log import Read, Runs
+from arneb_core.log.memory_log import Log
 from arneb_core.subscription.sources.fetch import Fetch
 from arneb_core.subscription.sources.replay import REPLAY_RUN_MAX, REPLAY_RUN_MIN
 

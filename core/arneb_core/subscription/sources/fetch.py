@@ -11,7 +11,7 @@ from typing import Protocol
 
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import Position, before, render
-from arneb_core.log.log import Read, Runs
+from arneb_core.log.durable_log import Read, Runs
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import Position
 from arneb_core.delayed.due_cache import ENTRY_BYTES, DueCache
 from arneb_core.delayed.unsealed import UnsealedKeys
-from arneb_core.log.log import Read, Runs
+from arneb_core.log.durable_log import Read, Runs
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.due_key import DueKey, due_key
 from arneb_core.subscription.sources import due
@@ -223,7 +223,7 @@ def test_a_read_that_fails_is_told_to_all_who_wait() -> None:
     assert found[3] == [(7, [entry_at(7)])] and log.reads == 2
 
 
-LOOSE_OPS = st.lists(
+UNSEALED_OPS = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.lists(st.integers(0, 30), min_size=1, max_size=8)),
         st.tuples(st.just("drop"), st.integers(0, 30), st.integers(-1, 40)),
@@ -234,8 +234,8 @@ LOOSE_OPS = st.lists(
 )
 
 
-@given(LOOSE_OPS)
-def test_loose_keys_are_a_sorted_list(ops: list[tuple[Any, ...]]) -> None:
+@given(UNSEALED_OPS)
+def test_unsealed_keys_are_a_sorted_list(ops: list[tuple[Any, ...]]) -> None:
     unsealed, model, place = UnsealedKeys(), list[DueKey](), 0
     for op in ops:
         match op:

@@ -1,42 +1,29 @@
-"""A log: one topic's committed entries, in ledgers, with the recent ones in memory.
+"""A durable log: one topic's committed entries, in ledgers, with the recent ones in memory.
 
 The rule: an entry is in the log when its commit is on disk and not before.
 :meth:`DurableLog.plan` says where a run will stand behind everything that is planned already;
 :meth:`DurableLog.confirm` makes it visible; what fails is taken off :attr:`DurableLog.planned`
-again, so it leaves no gap. :class:`MemoryLog` is the same log for topics that do not outlive
-the process.
+again, so it leaves no gap.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
-from arneb_core.api.entry import messages_in
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import (
-    AFTER_ALL,
-    BEFORE_ALL,
-    FIRST_LEDGER,
-    LedgerId,
-    Position,
-    before,
-    ledger_of,
-    position,
-)
+from arneb_core.api.position import BEFORE_ALL, LedgerId, Position, before, ledger_of, position
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
-from arneb_core.log.retention import LEDGER_AGE_MS_MAX
+from arneb_core.log.planning import (
+    LEDGER_BYTES_MAX,
+    PlannedRun,
+    closed_record,
+    count_in,
+    plan_run,
+)
 from arneb_core.log.tail_cache import CacheBudget, TailCache
 from arneb_core.store.changes import Changes
 from arneb_core.store.records import LedgerRecord
 from arneb_core.store.schema import Table, TopicId, gap_key, ledger_key
-
-LEDGER_ENTRIES_MAX: Final = 50_000
-"""Pulsar's ``managedLedgerMaxEntriesPerLedger``: the grain of trimming and of Spark's tasks."""
-
-LEDGER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What is acknowledged stays as long as its ledger, so this bounds what one unacknowledged entry
-keeps on disk."""
 
 Runs = list[tuple[Position, list[bytes]]]
 """Entries in log order, each run without gaps, with the position of its first entry."""
@@ -59,25 +46,6 @@ class ColdReader(Protocol):
     ) -> None:
         """Read single entries; ``then`` is called later in the loop."""
         ...
-
-
-@dataclass(slots=True)
-class PlannedRun:
-    """Where a run will stand if its commit succeeds. Not to be changed; not frozen, because one is
-    made for every commit, and a frozen one costs four times as much to make."""
-
-    first: Position
-    entries: list[bytes]
-    messages: int
-    size: int
-    ledger: LedgerInfo
-    """The ledger that it stands in, as it will be then."""
-    opens: bool
-    """The run opens that ledger, and closes the one before it."""
-
-    @property
-    def last(self) -> Position:
-        return Position(self.first + len(self.entries) - 1)
 
 
 class DurableLog:
@@ -187,7 +155,7 @@ class DurableLog:
     def confirm(self, run: PlannedRun, *, cache: bool) -> None:
         """The commit of ``run`` is on disk: its entries are in the log."""
         self.planned.popleft()
-        confirm_place(self.ledgers, run)
+        count_in(self.ledgers, run)
         self._goes_on = True
         self.has_batches = self.has_batches or run.messages != len(run.entries)
         if cache:
@@ -254,130 +222,3 @@ class DurableLog:
         self.ledgers.drop_through(ledger)
         self.tail.drop_through(Position(position(ledger + 1, 0) - 1))
         self._gaps = [gap for gap in self._gaps if ledger_of(gap[1]) > ledger]
-
-
-class MemoryLog:
-    """The log of a topic that ends with the process: transient, exclusive, auto-delete queues."""
-
-    durable: Final = False
-
-    def __init__(self) -> None:
-        self.ledgers = LedgerIndex()
-        # A budget of its own, never exceeded: here the cache is the log.
-        self.tail = TailCache(CacheBudget(bytes_max=1 << 62))
-        self.stamped_ms = 0
-        self.has_batches = False
-        self.has_expiring = False
-        self.groups_through = BEFORE_ALL
-
-    def __repr__(self) -> str:
-        return f"<MemoryLog {self.ledgers!r}>"
-
-    def plan(self, entries: list[bytes], messages: int | None, now_ms: int) -> PlannedRun:
-        """As :meth:`DurableLog.plan`."""
-        return plan_run(self.ledgers.newest, entries, messages, now_ms)
-
-    def confirm(self, run: PlannedRun, *, cache: bool = True) -> None:
-        """The entries are in the log at once."""
-        confirm_place(self.ledgers, run)
-        self.has_batches = self.has_batches or run.messages != len(run.entries)
-        self.tail.append(run.first, run.entries, run.size)
-
-    @property
-    def last(self) -> Position | None:
-        """The last entry."""
-        return self.ledgers.last
-
-    def after(self, place: Position) -> Position | None:
-        """As :meth:`DurableLog.after`: what every subscription is done with was dropped."""
-        return self.tail.after(place)
-
-    def missing(self, after: Position) -> list[range]:
-        """As :meth:`DurableLog.missing`."""
-        gaps: list[tuple[Position, Position]] = []
-        low = after
-        for first, last in self.tail.spans():
-            gaps += self.ledgers.runs(low, before(first))
-            low = max(low, last)
-        gaps += self.ledgers.runs(low, AFTER_ALL)
-        return [range(first, last + 1) for first, last in gaps]
-
-    def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
-        """Entries from ``place`` on; everything that can be read is in memory."""
-        return self.tail.read(place, limit)
-
-    def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
-        """There is nothing colder than memory: answers at once that nothing is there."""
-        then([])
-
-    def read_places(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
-        """As :meth:`read_cold`."""
-        then([])
-
-    def drop_acknowledged(self, is_done: Callable[[Position, Position], bool]) -> None:
-        """Free the runs of which ``is_done`` says that nobody wants them, given first and last
-        entry. One message that stays unanswered must not keep all that came after it."""
-        self.tail.drop_runs({first for first, last in self.tail.spans() if is_done(first, last)})
-
-    def drop_through(self, ledger: LedgerId) -> None:
-        """Forget the ledgers up to and with ``ledger`` and free their entries."""
-        self.ledgers.drop_through(ledger)
-        self.tail.drop_through(Position(position(ledger + 1, 0) - 1))
-
-
-Log = DurableLog | MemoryLog
-
-
-def plan_run(
-    newest: LedgerInfo | None,
-    entries: list[bytes],
-    messages: int | None,
-    now_ms: int,
-    *,
-    roll: bool = False,
-    bytes_max: int = LEDGER_BYTES_MAX,
-) -> PlannedRun:
-    """The run that ``entries`` make behind ``newest``, the last ledger. ``roll``: they open one in
-    any case."""
-    size = sum(map(len, entries))
-    if messages is None:
-        messages = sum(map(messages_in, entries))
-    opens = newest is None or bool(newest.closed_ms) or roll or _is_full(newest, now_ms, bytes_max)
-    if newest is None:
-        newest = LedgerInfo(FIRST_LEDGER, created_ms=now_ms)
-    elif opens:
-        before = newest.messages_before + newest.messages
-        newest = LedgerInfo(LedgerId(newest.id + 1), created_ms=now_ms, messages_before=before)
-    first = position(newest.id, newest.entries)
-    ledger = newest.extended(len(entries), messages, size)
-    return PlannedRun(first, entries, messages, size, ledger, opens)
-
-
-def confirm_place(ledgers: LedgerIndex, run: PlannedRun) -> None:
-    """Count ``run`` into its ledger, opening that first if the run does."""
-    ledger = run.ledger
-    if run.opens:
-        if ledgers.current is not None:
-            ledgers.close(ledger.created_ms)
-        ledgers.open(ledger.id, ledger.created_ms)
-    ledgers.becomes(ledger, len(run.entries))
-
-
-def closed_record(ledger: LedgerInfo, closed_ms: int) -> LedgerRecord:
-    """The record of a ledger that takes no more entries."""
-    return LedgerRecord(
-        ledger.created_ms,
-        max(closed_ms, 1),
-        ledger.entries,
-        ledger.messages,
-        ledger.bytes,
-        ledger.messages_before,
-    )
-
-
-def _is_full(ledger: LedgerInfo, now_ms: int, bytes_max: int) -> bool:
-    return (
-        ledger.entries >= LEDGER_ENTRIES_MAX
-        or ledger.bytes >= bytes_max
-        or now_ms - ledger.created_ms >= LEDGER_AGE_MS_MAX
-    )
