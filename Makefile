@@ -17,7 +17,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
 	@echo "make test           all tests"
-	@echo "make check          format, lint, types, import rules, generated code, tidiness"
+	@echo "make check          format, lint, types, import rules, generated code, tidiness, dead code"
 	@echo "make graph          draw who imports whom into docs/graph.svg"
 	@echo "make pages          write the pages of docs that are made from the code"
 	@echo "make demo           10,000 orders, a SIGKILL, three kinds of client, nothing lost: under a minute"
@@ -54,7 +54,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m arneb_pulsar.wire.proto.generate --check
 	$(BIN)/python docs/settings_page.py --check
-	$(BIN)/pytest --quiet tests/test_tidy.py
+	$(BIN)/pytest --quiet tests/test_tidy.py tests/test_dead_code.py
 
 # What stands in docs/guide and is made from the code.
 pages: $(VENV)/.dev

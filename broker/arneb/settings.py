@@ -54,11 +54,6 @@ def read_settings(
         raise ConfigInvalid(f"{where}: {error}" if where else str(error)) from error
 
 
-def defaults_of(cls: type[Any]) -> Mapping[str, Any]:
-    """Every field of ``cls`` that has a plain default, for documentation and tests."""
-    return {field.name: field.default for field in fields(cls) if field.default is not MISSING}
-
-
 def _read(kind: Any, value: Any, readers: Mapping[Any, Reader], where: str) -> Any:
     if kind in readers:
         try:

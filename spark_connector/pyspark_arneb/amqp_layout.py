@@ -38,7 +38,6 @@ BODY_HEAD: Final = Struct(">BHI")
 LIST_OFFSET: Final = FRAME.size
 """Where the properties stand, behind their flags, counted from *at*."""
 FLAGS_OFFSET: Final = 20
-BODY_SIZE_OFFSET: Final = 12
 HEADER_END_OFFSET: Final = 8
 """Where the content header frame ends, counted from *at* + *s*."""
 BODY_OFFSET: Final = 16

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb.settings import ConfigInvalid, defaults_of, read_settings
+from arneb.settings import ConfigInvalid, read_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,3 @@ def test_a_refusal_names_the_key_and_what_was_expected(
     with pytest.raises(ConfigInvalid) as caught:
         read_settings(Outer, table, {})
     assert str(caught.value) == message
-
-
-def test_defaults_can_be_listed() -> None:
-    assert defaults_of(Inner) == {"size_bytes": 1, "name": "inner"}

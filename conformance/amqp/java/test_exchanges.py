@@ -9,7 +9,6 @@ from conformance.amqp.conftest import Connect, Named
 from conformance.amqp.helpers import PERSISTENT, Inbox, refused
 from conformance.amqp.java.common import got, inequivalent, no_exchange, temporary
 from pika.adapters.blocking_connection import BlockingChannel
-from pika.exceptions import ChannelClosedByBroker
 
 
 @pytest.fixture
@@ -392,14 +391,6 @@ class Unanswered:
     def __init__(self, connect: Connect) -> None:
         self.channel = connect().channel()
         self.impl = self.channel._impl
-
-    def queue_is_there(self, queue: str) -> bool:
-        try:
-            self.channel.connection.channel().queue_declare(queue, passive=True)
-        except ChannelClosedByBroker as error:
-            assert error.reply_code == 404
-            return False
-        return True
 
 
 @pytest.fixture

@@ -50,10 +50,6 @@ class Model:
         if stand_in is not None:
             self.selector.remove(stand_in)
 
-    def forget_slots(self) -> None:
-        """Nobody is there."""
-        assert not self.held
-
     @property
     def ready(self) -> list[Position]:
         out = {place for places in self.held.values() for place in places}
