@@ -13,13 +13,11 @@ hand from the repository's root for as long as one likes::
     python -m tests.crash.mixed --kills 10 --players holes --entries 120000 --load 20
 """
 
-import argparse
 import asyncio
 import math
 import random
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +26,7 @@ from conformance.brokers.arneb import Arneb, run_arneb
 from conformance.brokers.process import BrokerFailed
 from conformance.wire.amqp import AmqpClosed
 from conformance.wire.pulsar import PulsarClosed
-from conformance.wire.running import run as run_scenario
+from tests.crash.command_line import parser_of, play
 from tests.crash.failing_disk import FailingDisk, compile_shim
 from tests.crash.players.compaction import CompactionPlayer
 from tests.crash.players.cursors import CursorPlayer
@@ -276,41 +274,25 @@ async def _judge_one(player: Player) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when every promise was kept; else the data directory stays and its name is printed."""
-    parser = argparse.ArgumentParser(
-        prog="mixed", description="SIGKILLs of a broker that does a bit of everything."
-    )
-    parser.add_argument("--kills", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--directory", type=Path, default=None, help="for the data and the log")
+    """The exit status; see :func:`.play`."""
+    parser = parser_of("mixed", "SIGKILLs of a broker that does a bit of everything.")
     parser.add_argument("--players", default=",".join(PLAYERS), help="some of %(default)s")
     parser.add_argument("--entries", type=int, default=HolePlayer.entries, help="to make holes in")
     parser.add_argument("--load", type=float, default=LOAD_S_MAX, help="seconds before a kill")
     parser.add_argument("--set-clock", action="store_true", help="forward and back, all the time")
     options = parser.parse_args(arguments)
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
     names = options.players.split(",")
     if options.set_clock:
         names = [name for name in names if name != DelayedExchangePlayer.name]
     if strange := set(names) - PLAYERS.keys():
         parser.error(f"expected players out of {', '.join(PLAYERS)}, got {', '.join(strange)}")
-    directory: Path = options.directory or Path(tempfile.mkdtemp(prefix="arneb-crash-"))
-    if (directory / "data").exists():
-        parser.error(f"expected a directory without the data of an earlier run, got {directory}")
     HolePlayer.entries = options.entries
-    directory.mkdir(parents=True, exist_ok=True)
-    print(f"seed {seed}, data in {directory}", flush=True)
-    lives = Run(directory, seed, names, options.load, sets_clock=options.set_clock)
-    began = time.monotonic()
-    try:
-        run_scenario(lives.kill_times(options.kills))
-    except (PromiseBroken, BrokerFailed, AmqpClosed, PulsarClosed, OSError) as failure:
-        print(f"FAILED with seed {seed}, data kept in {directory}\n{failure}", flush=True)
-        return 1
-    finally:
-        lives.end()
-    print(f"{options.kills} kills in {time.monotonic() - began:.0f} s, no promise broken")
-    return 0
+
+    def lives(directory: Path, seed: int) -> Run:
+        return Run(directory, seed, names, options.load, sets_clock=options.set_clock)
+
+    failures = (PromiseBroken, BrokerFailed, AmqpClosed, PulsarClosed, OSError)
+    return play(parser, options, lives, failures)
 
 
 if __name__ == "__main__":

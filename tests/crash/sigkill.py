@@ -6,21 +6,19 @@ Run by the test suite, or by hand from the repository's root for as long as one 
     python -m tests.crash.sigkill --kills 50 --seed 1234   # the same dice again
 """
 
-import argparse
 import asyncio
 import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.brokers.arneb import Arneb, arneb_command, arneb_environment
 from conformance.brokers.process import BrokerFailed
-from conformance.wire.running import run as run_scenario
 from tests.crash.audit import Audit, AuditStuck
+from tests.crash.command_line import parser_of, play
 from tests.crash.history import History
 from tests.crash.verdict import accept, judge
 from tests.crash.workload import Names, Workload, prepare, remove
@@ -158,30 +156,10 @@ def _end_check(checking: subprocess.Popen[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when every promise was kept; else the data directory stays and its name is printed."""
-    parser = argparse.ArgumentParser(
-        prog="sigkill", description="SIGKILLs under load, and a verdict after each."
-    )
-    parser.add_argument("--kills", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--directory", type=Path, default=None, help="for the data and the log")
+    """The exit status; see :func:`.play`."""
+    parser = parser_of("sigkill", "SIGKILLs under load, and a verdict after each.")
     options = parser.parse_args(arguments)
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
-    directory: Path = options.directory or Path(tempfile.mkdtemp(prefix="arneb-crash-"))
-    if (directory / "data").exists():
-        parser.error(f"expected a directory without the data of an earlier run, got {directory}")
-    print(f"seed {seed}, data in {directory}", flush=True)
-    lives = Run(directory, seed)
-    began = time.monotonic()
-    try:
-        run_scenario(lives.kill_times(options.kills))
-    except (PromiseBroken, AuditStuck, BrokerFailed) as failure:
-        print(f"FAILED with seed {seed}, data kept in {directory}\n{failure}", flush=True)
-        return 1
-    finally:
-        lives.end()
-    print(f"{options.kills} kills in {time.monotonic() - began:.0f} s, no promise broken")
-    return 0
+    return play(parser, options, Run, (PromiseBroken, AuditStuck, BrokerFailed))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.crash.damaged import Seen, fast_place, judge
+from tests.crash.damaged import Seen, fast_place, judge, main
 from tests.crash.running import survives
 
 from arneb_core.api.position import position
@@ -23,6 +23,13 @@ def test_no_start_with_a_damaged_journal_loses_anything_in_silence(
         "tests.crash.damaged", kills, seed, directory, seconds_per_kill_max=SECONDS_PER_KILL_MAX
     )
     shutil.rmtree(directory)  # kept when it fails
+
+
+def test_a_run_whose_journals_held_nothing_is_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--kills", "0", "--directory", str(tmp_path / "run")]) == 1
+    assert "nothing was tested: the journal held no entry" in capsys.readouterr().out
 
 
 LOG = {position(1, index): b"%d" % index for index in range(4)}

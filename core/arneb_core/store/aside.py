@@ -18,12 +18,13 @@ KEPT_PREFIX: Final = f"{JOURNAL_NAME}.damaged-"
 REPORT_SUFFIX: Final = ".txt"
 
 KEPT_MAX: Final = 16
-"""A disk that damages every journal must not be filled with them: the last is written over."""
+"""A disk that damages every journal must not be filled with them: the oldest goes, and whoever
+reads of the newest is told so."""
 
 
 def keep_aside(directory: Path, data: bytes, report: str) -> str:
-    """Keep ``data``, if there is any, and ``report``, durably; the name of what was kept, or why
-    nothing could be."""
+    """Keep ``data``, if there is any, and ``report``, durably; the name of what was kept and of
+    what went for it, or why nothing could be kept."""
     try:
         return _keep(directory, data, report)
     except OSError as error:
@@ -43,15 +44,21 @@ def _keep(directory: Path, data: bytes, report: str) -> str:
     last = reports[-1] if reports else None
     if last is not None and _is_kept(last, data, report):
         return last.stem  # the start that found it was killed before it could do more
-    number = min(_number(last) + 1 if last is not None else 1, KEPT_MAX)
-    name = f"{KEPT_PREFIX}{number}"
+    name = f"{KEPT_PREFIX}{_number(last) + 1 if last is not None else 1}"
     if data:
         _write(directory / name, data)
     else:
         (directory / name).unlink(missing_ok=True)
     _write(directory / (name + REPORT_SUFFIX), f"{report}\n".encode())
     sync_directory(directory)
-    return name if data else name + REPORT_SUFFIX
+    kept = name if data else name + REPORT_SUFFIX
+    if gone := reports[: max(0, len(reports) + 1 - KEPT_MAX)]:
+        for each in gone:
+            each.with_suffix("").unlink(missing_ok=True)
+            each.unlink()
+        names = ", ".join(each.stem for each in gone)
+        return f"{kept} ({names} removed: {KEPT_MAX} are kept)"
+    return kept
 
 
 def _is_kept(report_path: Path, data: bytes, report: str) -> bool:

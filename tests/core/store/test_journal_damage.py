@@ -249,14 +249,19 @@ def test_a_start_that_was_killed_keeps_the_file_once(data: Path) -> None:
     assert sorted(each.name for each in data.glob("*damaged*")) == [KEPT, f"{KEPT}.txt"]
 
 
-def test_only_so_many_damaged_files_are_kept(tmp_path: Path) -> None:
-    for index in range(KEPT_MAX + 3):
-        keep_aside(tmp_path, b"%d" % index, f"report {index}")
-    reports = dict(kept_reports(tmp_path))
-    assert len(reports) == KEPT_MAX
-    first, *_, last = reports.values()
-    assert first == "report 0"
-    assert last == f"report {KEPT_MAX + 2}"
+def test_only_so_many_damaged_files_are_kept_and_the_oldest_go_with_a_word(tmp_path: Path) -> None:
+    for index in range(1, KEPT_MAX + 1):
+        kept = keep_aside(tmp_path, b"%d" % index, f"report {index}")
+        assert kept == f"{JOURNAL_NAME}.damaged-{index}"
+    for index in range(KEPT_MAX + 1, KEPT_MAX + 4):
+        oldest, newest = (f"{JOURNAL_NAME}.damaged-{each}" for each in (index - KEPT_MAX, index))
+        kept = keep_aside(tmp_path, b"%d" % index, f"report {index}")
+        assert kept == f"{newest} ({oldest} removed: {KEPT_MAX} are kept)"
+        assert (tmp_path / newest).read_bytes() == b"%d" % index
+        assert not (tmp_path / oldest).exists()
+    reports = list(dict(kept_reports(tmp_path)).values())
+    assert reports == [f"report {index}" for index in range(4, KEPT_MAX + 4)]
+    assert len(os.listdir(tmp_path)) == 2 * KEPT_MAX
 
 
 def test_a_full_disk_keeps_nothing_aside_and_serves_all_the_same(
