@@ -13,8 +13,7 @@ from typing import Final, Self
 from conformance.brokers.process import (
     POLL_S,
     Address,
-    BrokerFailed,
-    Memory,
+    OwnProcess,
     Process,
     environment_without,
 )
@@ -64,7 +63,7 @@ def run_arneb(*arguments: str, timeout_s: float = 120.0) -> subprocess.Completed
     )
 
 
-class Arneb:
+class Arneb(OwnProcess):
     """One Arneb broker. The same object can be started again on the same data.
 
     ``prefix`` is a command to run it under (a resource limit, say) and ``extra`` environment;
@@ -94,7 +93,6 @@ class Arneb:
         self._settings = settings
         self._checkout = checkout
         self._addresses: dict[str, Address] = {}
-        self._process: Process | None = None
         self._log_offset = 0
 
     def __repr__(self) -> str:
@@ -134,17 +132,9 @@ class Arneb:
         return f"pulsar+ssl://{self._addresses['pulsar-tls']}"
 
     @property
-    def pid(self) -> int:
-        return self._running().pid
-
-    @property
     def log(self) -> str:
         """Everything printed since the object was made."""
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
-
-    @property
-    def running(self) -> bool:
-        return self._process is not None and self._process.returncode is None
 
     def start(self) -> Self:
         self.spawn()
@@ -170,16 +160,6 @@ class Arneb:
         """Wait for every listener's ready line. Raises :class:`BrokerFailed`."""
         self._addresses = self._wait_for_listeners(self._running())
 
-    def stop(self) -> None:
-        if self._process is not None:
-            process, self._process = self._process, None
-            process.terminate()
-
-    def kill(self) -> None:
-        if self._process is not None:
-            process, self._process = self._process, None
-            process.kill()
-
     def signal(self, number: int) -> None:
         """Send the process any signal."""
         os.kill(self.pid, number)
@@ -192,17 +172,9 @@ class Arneb:
         }
         run_arneb("alarms", f"http://{self.http_address}", watermark[resource]).check_returncode()
 
-    def memory(self) -> Memory:
-        return self._running().memory()
-
     @property
     def _log_path(self) -> Path:
         return self.directory / "arneb.log"
-
-    def _running(self) -> Process:
-        if self._process is None:
-            raise BrokerFailed(f"expected {self!r} to be started")
-        return self._process
 
     def _wait_for_listeners(self, process: Process) -> dict[str, Address]:
         end = time.monotonic() + READY_WITHIN_S

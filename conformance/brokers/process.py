@@ -145,6 +145,44 @@ class Process:
             raise self.fail("expected a running process to measure") from None
 
 
+class OwnProcess:
+    """What brokers have in common that are one process each: their end, and what it takes."""
+
+    stop_within_s = TERMINATE_WITHIN_S
+    """How long it may take to shut down."""
+
+    _process: Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the broker itself; no shell stands between."""
+        return self._running().pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    def stop(self) -> None:
+        """Ask it to shut down and wait for the end. Idempotent."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate(self.stop_within_s)
+
+    def kill(self) -> None:
+        """SIGKILL. Idempotent."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+
+    def memory(self) -> Memory:
+        return self._running().memory()
+
+    def _running(self) -> Process:
+        if self._process is None:
+            raise BrokerFailed(f"expected {self!r} to be started")
+        return self._process
+
+
 def read_memory(pid: int) -> Memory:
     """The memory of any process of ours."""
     with open(f"/proc/{pid}/status") as status:

@@ -21,7 +21,7 @@ from conformance.brokers.process import (
     POLL_S,
     Address,
     BrokerFailed,
-    Memory,
+    OwnProcess,
     Process,
     environment_without,
     free_port,
@@ -57,10 +57,11 @@ _JAVA: Final = (
 )
 
 
-class PulsarStandalone:
+class PulsarStandalone(OwnProcess):
     """One Apache Pulsar. The same object can be started again on the same data."""
 
     name = "pulsar"
+    stop_within_s = STOP_WITHIN_S
 
     def __init__(
         self, directory: Path, *, token: str = "", tls: bool = False, **settings: object
@@ -74,7 +75,6 @@ class PulsarStandalone:
         self._http = Address("127.0.0.1", free_port())
         self._bookie_port = free_port()
         self._settings = settings
-        self._process: Process | None = None
 
     def __repr__(self) -> str:
         return f"<PulsarStandalone at {self._address}>"
@@ -101,10 +101,6 @@ class PulsarStandalone:
         """Where its admin calls are answered."""
         return f"http://{self._http}"
 
-    @property
-    def pid(self) -> int:
-        return self._running().pid
-
     def start(self) -> Self:
         """Start it; ready when this returns. Raises :class:`BrokerFailed`."""
         home = self.directory
@@ -120,26 +116,6 @@ class PulsarStandalone:
         self._process = Process(command, without, home / "console.log")
         self._wait_until_ready()
         return self
-
-    def stop(self) -> None:
-        """Ask it to shut down and wait for the end. Idempotent."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.terminate(STOP_WITHIN_S)
-
-    def kill(self) -> None:
-        """SIGKILL. Idempotent."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-
-    def memory(self) -> Memory:
-        return self._running().memory()
-
-    def _running(self) -> Process:
-        if self._process is None:
-            raise BrokerFailed(f"expected {self!r} to be started")
-        return self._process
 
     def _configuration(self) -> str:
         fields: dict[str, object] = {

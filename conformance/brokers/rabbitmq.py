@@ -14,8 +14,7 @@ from typing import Self
 
 from conformance.brokers.process import (
     Address,
-    BrokerFailed,
-    Memory,
+    OwnProcess,
     Process,
     environment_without,
     free_port,
@@ -31,7 +30,7 @@ READY_WITHIN_S = 60.0
 EPMD_WITHIN_S = 5.0
 
 
-class RabbitMQ:
+class RabbitMQ(OwnProcess):
     """One RabbitMQ node. The same object can be started again on the same data.
 
     It speaks TLS too if there are ``certificates``: a directory with ``root.crt``, ``server.crt``
@@ -48,7 +47,6 @@ class RabbitMQ:
         self._epmd_port = free_port()
         self._node = f"arneb-{secrets.token_hex(4)}@localhost"
         self._epmd: Process | None = None
-        self._server: Process | None = None
 
     def __repr__(self) -> str:
         return f"<RabbitMQ {self._node} at {self._address}>"
@@ -70,11 +68,6 @@ class RabbitMQ:
     def url(self) -> str:
         return f"amqp://guest:guest@{self._address}/%2F"
 
-    @property
-    def pid(self) -> int:
-        """The process id of the Erlang machine itself; no shell stands between."""
-        return self._running().pid
-
     def start(self) -> Self:
         home = self.directory
         home.mkdir(parents=True, exist_ok=True)
@@ -93,21 +86,19 @@ class RabbitMQ:
             home / "epmd.log",
         )
         self._wait_for_epmd()
-        self._server = Process([str(SERVER)], environment, home / "console.log")
-        wait_until_ready(self._server, self._address, READY_WITHIN_S)
+        self._process = Process([str(SERVER)], environment, home / "console.log")
+        wait_until_ready(self._process, self._address, READY_WITHIN_S)
         self._wait_for_boot()
         return self
 
     def stop(self) -> None:
         try:
-            if self._server is not None:
-                self._server.terminate()
+            super().stop()
         finally:
             self._end()
 
     def kill(self) -> None:
-        if self._server is not None:
-            self._server.kill()
+        super().kill()
         self._end()
 
     def alarm(self, resource: str, on: bool) -> None:
@@ -126,16 +117,7 @@ class RabbitMQ:
         )
         return done.stdout
 
-    def memory(self) -> Memory:
-        return self._running().memory()
-
-    def _running(self) -> Process:
-        if self._server is None:
-            raise BrokerFailed(f"expected {self!r} to be started")
-        return self._server
-
     def _end(self) -> None:
-        self._server = None
         if self._epmd is not None:
             self._epmd.kill()
             self._epmd = None

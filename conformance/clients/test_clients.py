@@ -50,7 +50,8 @@ def amqp091_go() -> list[str]:
         command = [go, "build", "-o", str(place / "scenarios"), "."]
         finished(command, HERE / name, BUILD_WITHIN_S)
 
-    return [str(made_once(name, sources(name, "*"), make) / "scenarios")]
+    files = [*sources(name, "*"), *sources("expectations", "*")]
+    return [str(made_once(name, files, make) / "scenarios")]
 
 
 def java() -> list[str]:

@@ -248,7 +248,9 @@ class Run:
                 f"nothing was tested: the journal held no entry at any of {kills} kills; is the "
                 "disk too slow for it? expected a --directory on a faster one, such as /dev/shm"
             )
-        print(f"{journaled} messages were in the journals, {lost} are lost, each of them said to be")
+        print(
+            f"{journaled} messages were in the journals, {lost} are lost, each of them said to be"
+        )
         self._broker.stop()
 
     def end(self) -> None:

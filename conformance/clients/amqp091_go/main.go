@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"reflect"
 	"time"
+
+	. "expectations"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -26,25 +27,6 @@ func fresh() string {
 	return fmt.Sprintf("amqp091-go-%d-%d", os.Getpid(), numbers)
 }
 
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
-
-func check(err error) {
-	if err != nil {
-		panic(err)
-	}
-}
-
-func expect(got, wanted any, what string) {
-	if !reflect.DeepEqual(got, wanted) {
-		panic(fmt.Sprintf("%s: expected %v, got %v", what, wanted, got))
-	}
-}
-
 func next[T any](channel <-chan T, what string) T {
 	select {
 	case value := <-channel:
@@ -55,80 +37,80 @@ func next[T any](channel <-chan T, what string) T {
 }
 
 func publish(channel *amqp.Channel, queue string, message amqp.Publishing) {
-	check(channel.PublishWithContext(context.Background(), "", queue, false, false, message))
+	Check(channel.PublishWithContext(context.Background(), "", queue, false, false, message))
 }
 
 func text(body string) amqp.Publishing { return amqp.Publishing{Body: []byte(body)} }
 
 func queueOf(channel *amqp.Channel) string {
-	return must(channel.QueueDeclare(fresh(), true, false, false, false, nil)).Name
+	return Must(channel.QueueDeclare(fresh(), true, false, false, false, nil)).Name
 }
 
 func confirmed(connection *amqp.Connection) {
-	channel := must(connection.Channel())
-	check(channel.Confirm(false))
+	channel := Must(connection.Channel())
+	Check(channel.Confirm(false))
 	queue := queueOf(channel)
 	var waiting []*amqp.DeferredConfirmation
 	for n := 0; n < 200; n++ {
-		waiting = append(waiting, must(channel.PublishWithDeferredConfirm(
+		waiting = append(waiting, Must(channel.PublishWithDeferredConfirm(
 			"", queue, false, false, text(fmt.Sprint(n)))))
 	}
 	for _, each := range waiting {
-		expect(each.Wait(), true, "confirm")
+		Expect(each.Wait(), true, "confirm")
 	}
-	deliveries := must(channel.Consume(queue, "", false, false, false, false, nil))
+	deliveries := Must(channel.Consume(queue, "", false, false, false, false, nil))
 	for n := 0; n < 200; n++ {
 		delivery := next(deliveries, "a message")
-		expect(string(delivery.Body), fmt.Sprint(n), "order")
-		check(delivery.Ack(false))
+		Expect(string(delivery.Body), fmt.Sprint(n), "order")
+		Check(delivery.Ack(false))
 	}
-	must(channel.QueueDelete(queue, false, false, false))
+	Must(channel.QueueDelete(queue, false, false, false))
 }
 
 func requeued(connection *amqp.Connection) {
-	channel := must(connection.Channel())
+	channel := Must(connection.Channel())
 	queue := queueOf(channel)
 	publish(channel, queue, text("again"))
-	deliveries := must(channel.Consume(queue, "", false, false, false, false, nil))
+	deliveries := Must(channel.Consume(queue, "", false, false, false, false, nil))
 	first := next(deliveries, "the message")
-	expect(first.Redelivered, false, "redelivered at first")
-	check(first.Nack(false, true))
+	Expect(first.Redelivered, false, "redelivered at first")
+	Check(first.Nack(false, true))
 	second := next(deliveries, "the message again")
-	expect(second.Redelivered, true, "redelivered")
-	check(second.Ack(false))
-	must(channel.QueueDelete(queue, false, false, false))
+	Expect(second.Redelivered, true, "redelivered")
+	Check(second.Ack(false))
+	Must(channel.QueueDelete(queue, false, false, false))
 }
 
 func prefetch(connection *amqp.Connection) {
-	channel := must(connection.Channel())
+	channel := Must(connection.Channel())
 	queue := queueOf(channel)
 	for n := 0; n < 5; n++ {
 		publish(channel, queue, text(fmt.Sprint(n)))
 	}
-	check(channel.Qos(2, 0, false))
-	deliveries := must(channel.Consume(queue, "", false, false, false, false, nil))
+	Check(channel.Qos(2, 0, false))
+	deliveries := Must(channel.Consume(queue, "", false, false, false, false, nil))
 	next(deliveries, "the first")
 	second := next(deliveries, "the second")
-	state := must(channel.QueueDeclarePassive(queue, true, false, false, false, nil))
-	expect(state.Messages, 3, "ready")
-	check(second.Ack(true))
+	state := Must(channel.QueueDeclarePassive(queue, true, false, false, false, nil))
+	Expect(state.Messages, 3, "ready")
+	Check(second.Ack(true))
 	next(deliveries, "the third")
-	must(channel.QueueDelete(queue, false, false, false))
+	Must(channel.QueueDelete(queue, false, false, false))
 }
 
 func returned(connection *amqp.Connection) {
-	channel := must(connection.Channel())
-	check(channel.Confirm(false))
+	channel := Must(connection.Channel())
+	Check(channel.Confirm(false))
 	returns := channel.NotifyReturn(make(chan amqp.Return, 1))
-	waiting := must(channel.PublishWithDeferredConfirm("", fresh(), true, false, text("back")))
+	waiting := Must(channel.PublishWithDeferredConfirm("", fresh(), true, false, text("back")))
 	back := next(returns, "the return")
-	expect(int(back.ReplyCode), 312, "code")
-	expect(back.ReplyText, "NO_ROUTE", "text")
-	expect(waiting.Wait(), true, "confirm")
+	Expect(int(back.ReplyCode), 312, "code")
+	Expect(back.ReplyText, "NO_ROUTE", "text")
+	Expect(waiting.Wait(), true, "confirm")
 }
 
 func allTypes(connection *amqp.Connection) {
-	channel := must(connection.Channel())
+	channel := Must(connection.Channel())
 	queue := queueOf(channel)
 	now := time.Unix(1700000000, 0)
 	headers := amqp.Table{
@@ -137,138 +119,138 @@ func allTypes(connection *amqp.Connection) {
 		"bytes": []byte("b"), "time": now, "decimal": amqp.Decimal{Scale: 2, Value: 12345},
 		"list": []interface{}{int32(1), "two"}, "table": amqp.Table{"deep": "x"}, "nothing": nil,
 	}
-	check(headers.Validate())
+	Check(headers.Validate())
 	publish(channel, queue, amqp.Publishing{
 		Headers: headers, ContentType: "text/plain", ContentEncoding: "utf-8", DeliveryMode: 2,
 		Priority: 4, CorrelationId: "c", ReplyTo: "r", Expiration: "60000", MessageId: "m",
 		Timestamp: now, Type: "t", UserId: "guest", AppId: "a",
 	})
 	got, found, err := channel.Get(queue, true)
-	check(err)
-	expect(found, true, "found")
-	expect(got.Headers, headers, "headers")
-	expect([]string{got.ContentType, got.ContentEncoding, got.CorrelationId, got.ReplyTo,
+	Check(err)
+	Expect(found, true, "found")
+	Expect(got.Headers, headers, "headers")
+	Expect([]string{got.ContentType, got.ContentEncoding, got.CorrelationId, got.ReplyTo,
 		got.Expiration, got.MessageId, got.Type, got.UserId, got.AppId},
 		[]string{"text/plain", "utf-8", "c", "r", "60000", "m", "t", "guest", "a"}, "properties")
-	expect(got.Timestamp.Unix(), now.Unix(), "timestamp")
-	must(channel.QueueDelete(queue, false, false, false))
+	Expect(got.Timestamp.Unix(), now.Unix(), "timestamp")
+	Must(channel.QueueDelete(queue, false, false, false))
 }
 
 func large(connection *amqp.Connection) {
-	channel := must(connection.Channel())
+	channel := Must(connection.Channel())
 	queue := queueOf(channel)
 	body := bytes.Repeat([]byte("0123456789"), 100_001)
 	publish(channel, queue, amqp.Publishing{Body: body})
 	got, found, err := channel.Get(queue, true)
-	check(err)
-	expect(found && bytes.Equal(got.Body, body), true, "body")
-	must(channel.QueueDelete(queue, false, false, false))
+	Check(err)
+	Expect(found && bytes.Equal(got.Body, body), true, "body")
+	Must(channel.QueueDelete(queue, false, false, false))
 }
 
 func transaction(connection *amqp.Connection) {
-	channel := must(connection.Channel())
+	channel := Must(connection.Channel())
 	queue := queueOf(channel)
-	check(channel.Tx())
+	Check(channel.Tx())
 	publish(channel, queue, text("taken back"))
-	check(channel.TxRollback())
+	Check(channel.TxRollback())
 	publish(channel, queue, text("kept"))
-	check(channel.TxCommit())
+	Check(channel.TxCommit())
 	got, found, err := channel.Get(queue, false)
-	check(err)
-	expect(found, true, "found")
-	expect(string(got.Body), "kept", "body")
-	check(got.Ack(false))
-	check(channel.TxCommit())
-	must(channel.QueueDelete(queue, false, false, false))
+	Check(err)
+	Expect(found, true, "found")
+	Expect(string(got.Body), "kept", "body")
+	Check(got.Ack(false))
+	Check(channel.TxCommit())
+	Must(channel.QueueDelete(queue, false, false, false))
 }
 
 func expired(connection *amqp.Connection) {
-	channel := must(connection.Channel())
+	channel := Must(connection.Channel())
 	dead := queueOf(channel)
-	queue := must(channel.QueueDeclare(fresh(), true, false, false, false, amqp.Table{
+	queue := Must(channel.QueueDeclare(fresh(), true, false, false, false, amqp.Table{
 		"x-message-ttl": int64(50), "x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead,
 		"x-max-length": 1000, "x-expires": int32(600_000),
 	})).Name
 	late := text("late")
 	late.Headers = amqp.Table{"kept": int32(1)}
 	publish(channel, queue, late)
-	got := next(must(channel.Consume(dead, "", true, false, false, false, nil)), "the dead letter")
-	expect(got.Headers["kept"], int32(1), "header")
+	got := next(Must(channel.Consume(dead, "", true, false, false, false, nil)), "the dead letter")
+	Expect(got.Headers["kept"], int32(1), "header")
 	death := got.Headers["x-death"].([]interface{})[0].(amqp.Table)
-	expect(death["queue"], queue, "queue")
-	expect(death["reason"], "expired", "reason")
-	expect(death["count"], int64(1), "count")
-	expect(death["exchange"], "", "exchange")
-	expect(death["routing-keys"], []interface{}{queue}, "routing keys")
-	expect(time.Since(death["time"].(time.Time)) < time.Hour, true, "time")
-	must(channel.QueueDelete(queue, false, false, false))
-	must(channel.QueueDelete(dead, false, false, false))
+	Expect(death["queue"], queue, "queue")
+	Expect(death["reason"], "expired", "reason")
+	Expect(death["count"], int64(1), "count")
+	Expect(death["exchange"], "", "exchange")
+	Expect(death["routing-keys"], []interface{}{queue}, "routing keys")
+	Expect(time.Since(death["time"].(time.Time)) < time.Hour, true, "time")
+	Must(channel.QueueDelete(queue, false, false, false))
+	Must(channel.QueueDelete(dead, false, false, false))
 }
 
 func poison(connection *amqp.Connection) {
-	channel := must(connection.Channel())
+	channel := Must(connection.Channel())
 	dead := queueOf(channel)
-	queue := must(channel.QueueDeclare(fresh(), true, false, false, false, amqp.Table{
+	queue := Must(channel.QueueDeclare(fresh(), true, false, false, false, amqp.Table{
 		"x-queue-type": "quorum", "x-delivery-limit": 2, "x-dead-letter-exchange": "",
 		"x-dead-letter-routing-key": dead,
 	})).Name
 	publish(channel, queue, text("poison"))
-	deliveries := must(channel.Consume(queue, "", false, false, false, false, nil))
+	deliveries := Must(channel.Consume(queue, "", false, false, false, false, nil))
 	for n := int64(0); n < 3; n++ {
 		delivery := next(deliveries, "the message")
 		count, _ := delivery.Headers["x-delivery-count"].(int64)
-		expect(count, n, "count")
-		check(delivery.Nack(false, true))
+		Expect(count, n, "count")
+		Check(delivery.Nack(false, true))
 	}
-	got := next(must(channel.Consume(dead, "", true, false, false, false, nil)), "the dead letter")
+	got := next(Must(channel.Consume(dead, "", true, false, false, false, nil)), "the dead letter")
 	death := got.Headers["x-death"].([]interface{})[0].(amqp.Table)
-	expect(death["reason"], "delivery_limit", "reason")
-	must(channel.QueueDelete(queue, false, false, false))
-	must(channel.QueueDelete(dead, false, false, false))
+	Expect(death["reason"], "delivery_limit", "reason")
+	Must(channel.QueueDelete(queue, false, false, false))
+	Must(channel.QueueDelete(dead, false, false, false))
 }
 
 func stream(connection *amqp.Connection) {
-	channel := must(connection.Channel())
-	check(channel.Confirm(false))
-	queue := must(channel.QueueDeclare(fresh(), true, false, false, false,
+	channel := Must(connection.Channel())
+	Check(channel.Confirm(false))
+	queue := Must(channel.QueueDeclare(fresh(), true, false, false, false,
 		amqp.Table{"x-queue-type": "stream", "x-max-length-bytes": int64(1) << 30})).Name
 	for n := 0; n < 10; n++ {
-		waiting := must(channel.PublishWithDeferredConfirm(
+		waiting := Must(channel.PublishWithDeferredConfirm(
 			"", queue, false, false, text(fmt.Sprint(n))))
-		expect(waiting.Wait(), true, "confirm")
+		Expect(waiting.Wait(), true, "confirm")
 	}
 	for first, offset := range map[int64]interface{}{0: "first", 4: int64(4)} {
-		reading := must(connection.Channel())
-		check(reading.Qos(100, 0, false))
-		deliveries := must(reading.Consume(queue, "", false, false, false, false,
+		reading := Must(connection.Channel())
+		Check(reading.Qos(100, 0, false))
+		deliveries := Must(reading.Consume(queue, "", false, false, false, false,
 			amqp.Table{"x-stream-offset": offset}))
 		for n := first; n < 10; n++ {
 			delivery := next(deliveries, "a message")
-			expect(string(delivery.Body), fmt.Sprint(n), "order")
-			expect(delivery.Headers["x-stream-offset"], n, "offset")
-			check(delivery.Ack(false))
+			Expect(string(delivery.Body), fmt.Sprint(n), "order")
+			Expect(delivery.Headers["x-stream-offset"], n, "offset")
+			Check(delivery.Ack(false))
 		}
-		check(reading.Close())
+		Check(reading.Close())
 	}
-	must(channel.QueueDelete(queue, false, false, false))
+	Must(channel.QueueDelete(queue, false, false, false))
 }
 
 func mistake(connection *amqp.Connection) {
-	channel := must(connection.Channel())
+	channel := Must(connection.Channel())
 	_, err := channel.QueueDeclarePassive(fresh(), true, false, false, false, nil)
 	var refused *amqp.Error
-	expect(errors.As(err, &refused), true, "kind of error")
-	expect(refused.Code, amqp.NotFound, "code")
-	check(must(connection.Channel()).Close())
+	Expect(errors.As(err, &refused), true, "kind of error")
+	Expect(refused.Code, amqp.NotFound, "code")
+	Check(Must(connection.Channel()).Close())
 }
 
 func cancelled(connection *amqp.Connection) {
-	channel := must(connection.Channel())
+	channel := Must(connection.Channel())
 	queue := queueOf(channel)
 	cancels := channel.NotifyCancel(make(chan string, 1))
-	must(channel.Consume(queue, "mine", false, false, false, false, nil))
-	must(channel.QueueDelete(queue, false, false, false))
-	expect(next(cancels, "the cancel"), "mine", "consumer tag")
+	Must(channel.Consume(queue, "mine", false, false, false, false, nil))
+	Must(channel.QueueDelete(queue, false, false, false))
+	Expect(next(cancels, "the cancel"), "mine", "consumer tag")
 }
 
 func lost(*amqp.Connection) {
@@ -278,31 +260,31 @@ func lost(*amqp.Connection) {
 		socket, err = net.DialTimeout(network, address, patience)
 		return socket, err
 	}}
-	first := must(amqp.DialConfig(url, config))
-	channel := must(first.Channel())
+	first := Must(amqp.DialConfig(url, config))
+	channel := Must(first.Channel())
 	queue := queueOf(channel)
 	publish(channel, queue, amqp.Publishing{Body: []byte("kept"), DeliveryMode: 2})
-	next(must(channel.Consume(queue, "", false, false, false, false, nil)), "the message")
+	next(Must(channel.Consume(queue, "", false, false, false, false, nil)), "the message")
 	closed := first.NotifyClose(make(chan *amqp.Error, 1))
-	check(socket.Close())
+	Check(socket.Close())
 	next(closed, "the close")
-	second := must(amqp.Dial(url))
+	second := Must(amqp.Dial(url))
 	defer second.Close()
-	channel = must(second.Channel())
-	deliveries := must(channel.Consume(queue, "", false, false, false, false, nil))
-	expect(next(deliveries, "the message again").Redelivered, true, "redelivered")
-	must(channel.QueueDelete(queue, false, false, false))
+	channel = Must(second.Channel())
+	deliveries := Must(channel.Consume(queue, "", false, false, false, false, nil))
+	Expect(next(deliveries, "the message again").Redelivered, true, "redelivered")
+	Must(channel.QueueDelete(queue, false, false, false))
 }
 
 func heartbeats(*amqp.Connection) {
-	idle := must(amqp.DialConfig(url, amqp.Config{Heartbeat: 2 * time.Second}))
+	idle := Must(amqp.DialConfig(url, amqp.Config{Heartbeat: 2 * time.Second}))
 	time.Sleep(7 * time.Second)
-	check(must(idle.Channel()).Close())
-	check(idle.Close())
+	Check(Must(idle.Channel()).Close())
+	Check(idle.Close())
 }
 
 func run(name string, scenario func(*amqp.Connection)) (ok bool) {
-	connection := must(amqp.Dial(url))
+	connection := Must(amqp.Dial(url))
 	defer connection.Close()
 	defer func() {
 		if problem := recover(); problem != nil {

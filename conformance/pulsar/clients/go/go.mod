@@ -49,3 +49,7 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20231016165738-49dd2c1f3d0b // indirect
 	google.golang.org/protobuf v1.33.0 // indirect
 )
+
+require expectations v0.0.0
+
+replace expectations => ../../../clients/expectations

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"slices"
 	"strconv"
 	"time"
+
+	. "expectations"
 
 	"github.com/apache/pulsar-client-go/pulsar"
 	"github.com/apache/pulsar-client-go/pulsar/log"
@@ -29,25 +30,6 @@ func fresh() string {
 	return fmt.Sprintf("go-%d-%d", os.Getpid(), numbers)
 }
 
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
-
-func check(err error) {
-	if err != nil {
-		panic(err)
-	}
-}
-
-func expect(got, wanted any, what string) {
-	if !reflect.DeepEqual(got, wanted) {
-		panic(fmt.Sprintf("%s: expected %v, got %v", what, wanted, got))
-	}
-}
-
 func span(first, end int) []string {
 	all := []string{}
 	for n := first; n < end; n++ {
@@ -63,11 +45,11 @@ func subscribe(client pulsar.Client, topic string, kind pulsar.SubscriptionType)
 func subscribeWith(client pulsar.Client, options pulsar.ConsumerOptions) pulsar.Consumer {
 	options.SubscriptionName = "s"
 	options.SubscriptionInitialPosition = pulsar.SubscriptionPositionEarliest
-	return must(client.Subscribe(options))
+	return Must(client.Subscribe(options))
 }
 
 func send(client pulsar.Client, options pulsar.ProducerOptions, first, end int) []pulsar.MessageID {
-	producer := must(client.CreateProducer(options))
+	producer := Must(client.CreateProducer(options))
 	defer producer.Close()
 	ids := make([]pulsar.MessageID, end-first)
 	failures := make(chan error, end-first)
@@ -78,9 +60,9 @@ func send(client pulsar.Client, options pulsar.ProducerOptions, first, end int) 
 				failures <- err
 			})
 	}
-	check(producer.FlushWithCtx(context.Background()))
+	Check(producer.FlushWithCtx(context.Background()))
 	for n := first; n < end; n++ {
-		check(<-failures)
+		Check(<-failures)
 	}
 	return ids
 }
@@ -100,7 +82,7 @@ func take(consumer pulsar.Consumer, count int) []string {
 	for n := 0; n < count; n++ {
 		message := next(consumer, fmt.Sprintf("message %d", n))
 		taken = append(taken, string(message.Payload()))
-		check(consumer.Ack(message))
+		Check(consumer.Ack(message))
 	}
 	return taken
 }
@@ -129,9 +111,9 @@ func exclusive(client pulsar.Client) {
 	topic := fresh()
 	consumer := subscribe(client, topic, pulsar.Exclusive)
 	send(client, pulsar.ProducerOptions{Topic: topic}, 0, 500)
-	expect(take(consumer, 500), span(0, 500), "order")
+	Expect(take(consumer, 500), span(0, 500), "order")
 	_, err := client.Subscribe(pulsar.ConsumerOptions{Topic: topic, SubscriptionName: "s"})
-	expect(err != nil, true, "a second consumer is refused")
+	Expect(err != nil, true, "a second consumer is refused")
 	consumer.Close()
 }
 
@@ -147,14 +129,14 @@ func shared(client pulsar.Client) {
 	for deadline := time.Now().Add(patience); len(seen) < 300 && time.Now().Before(deadline); {
 		for _, consumer := range consumers {
 			if message := poll(consumer, 20*time.Millisecond); message != nil {
-				expect(seen[string(message.Payload())], false, "seen before")
+				Expect(seen[string(message.Payload())], false, "seen before")
 				seen[string(message.Payload())] = true
 				deadline = time.Now().Add(patience)
-				check(consumer.Ack(message))
+				Check(consumer.Ack(message))
 			}
 		}
 	}
-	expect(len(seen), 300, "messages")
+	Expect(len(seen), 300, "messages")
 	for _, consumer := range consumers {
 		consumer.Close()
 	}
@@ -164,11 +146,11 @@ func failover(client pulsar.Client) {
 	topic := fresh()
 	one := subscribeWith(client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Failover, Name: "a"})
 	send(client, single(topic), 0, 10)
-	expect(take(one, 10), span(0, 10), "the first consumer")
+	Expect(take(one, 10), span(0, 10), "the first consumer")
 	two := subscribeWith(client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Failover, Name: "b"})
 	one.Close()
 	send(client, single(topic), 10, 20)
-	expect(take(two, 10), span(10, 20), "the second consumer")
+	Expect(take(two, 10), span(10, 20), "the second consumer")
 	two.Close()
 }
 
@@ -177,10 +159,10 @@ func keyShared(client pulsar.Client) {
 	consumers := []pulsar.Consumer{
 		subscribe(client, topic, pulsar.KeyShared), subscribe(client, topic, pulsar.KeyShared),
 	}
-	producer := must(client.CreateProducer(single(topic)))
+	producer := Must(client.CreateProducer(single(topic)))
 	for n := range 400 {
 		message := &pulsar.ProducerMessage{Key: fmt.Sprintf("k%d", n%13), Payload: []byte(strconv.Itoa(n))}
-		must(producer.Send(context.Background(), message))
+		Must(producer.Send(context.Background(), message))
 		if n == 130 {
 			consumers = append(consumers, subscribe(client, topic, pulsar.KeyShared))
 		}
@@ -196,14 +178,14 @@ func keyShared(client pulsar.Client) {
 			for message := poll(consumer, 10*time.Millisecond); message != nil; message = poll(consumer, 10*time.Millisecond) {
 				received++
 				deadline = time.Now().Add(patience)
-				seen[message.Key()] = append(seen[message.Key()], must(strconv.Atoi(string(message.Payload()))))
-				check(consumer.Ack(message))
+				seen[message.Key()] = append(seen[message.Key()], Must(strconv.Atoi(string(message.Payload()))))
+				Check(consumer.Ack(message))
 			}
 		}
 	}
-	expect(received, 400, "messages")
+	Expect(received, 400, "messages")
 	for key, order := range seen {
-		expect(slices.IsSorted(order), true, "order of "+key)
+		Expect(slices.IsSorted(order), true, "order of "+key)
 	}
 	for _, consumer := range consumers {
 		consumer.Close()
@@ -219,14 +201,14 @@ func batches(client pulsar.Client) {
 	for n := range 50 {
 		message := next(consumer, "a message")
 		if n%2 == 0 {
-			check(consumer.Ack(message))
+			Check(consumer.Ack(message))
 		} else {
 			odd = append(odd, strconv.Itoa(n))
 		}
 	}
 	consumer.Close()
 	consumer = subscribeWith(client, options)
-	expect(take(consumer, 25), odd, "what was not acknowledged")
+	Expect(take(consumer, 25), odd, "what was not acknowledged")
 	silent(consumer)
 	consumer.Close()
 }
@@ -234,10 +216,10 @@ func batches(client pulsar.Client) {
 func chunks(client pulsar.Client) {
 	topic := fresh()
 	consumer := subscribe(client, topic, pulsar.Exclusive)
-	producer := must(client.CreateProducer(pulsar.ProducerOptions{Topic: topic, DisableBatching: true, EnableChunking: true}))
+	producer := Must(client.CreateProducer(pulsar.ProducerOptions{Topic: topic, DisableBatching: true, EnableChunking: true}))
 	large := bytes.Repeat([]byte{7}, 12<<20)
-	must(producer.Send(context.Background(), &pulsar.ProducerMessage{Payload: large}))
-	expect(bytes.Equal(next(consumer, "the large message").Payload(), large), true, "the bytes")
+	Must(producer.Send(context.Background(), &pulsar.ProducerMessage{Payload: large}))
+	Expect(bytes.Equal(next(consumer, "the large message").Payload(), large), true, "the bytes")
 	producer.Close()
 	consumer.Close()
 }
@@ -247,7 +229,7 @@ func compression(client pulsar.Client) {
 	consumer := subscribe(client, topic, pulsar.Exclusive)
 	for _, kind := range []pulsar.CompressionType{pulsar.NoCompression, pulsar.LZ4, pulsar.ZLib, pulsar.ZSTD} {
 		send(client, pulsar.ProducerOptions{Topic: topic, CompressionType: kind}, 0, 20)
-		expect(take(consumer, 20), span(0, 20), fmt.Sprint("compression ", kind))
+		Expect(take(consumer, 20), span(0, 20), fmt.Sprint("compression ", kind))
 	}
 	consumer.Close()
 }
@@ -255,16 +237,16 @@ func compression(client pulsar.Client) {
 func properties(client pulsar.Client) {
 	topic := fresh()
 	consumer := subscribe(client, topic, pulsar.Exclusive)
-	producer := must(client.CreateProducer(single(topic)))
+	producer := Must(client.CreateProducer(single(topic)))
 	happened := time.UnixMilli(1234567)
-	must(producer.Send(context.Background(), &pulsar.ProducerMessage{
+	Must(producer.Send(context.Background(), &pulsar.ProducerMessage{
 		Key: "key", OrderingKey: "ordering", Properties: map[string]string{"a": "1"}, EventTime: happened, Payload: []byte("x"),
 	}))
 	message := next(consumer, "the message")
-	expect(message.Key(), "key", "key")
-	expect(message.OrderingKey(), "ordering", "ordering key")
-	expect(message.Properties(), map[string]string{"a": "1"}, "properties")
-	expect(message.EventTime().UnixMilli(), happened.UnixMilli(), "event time")
+	Expect(message.Key(), "key", "key")
+	Expect(message.OrderingKey(), "ordering", "ordering key")
+	Expect(message.Properties(), map[string]string{"a": "1"}, "properties")
+	Expect(message.EventTime().UnixMilli(), happened.UnixMilli(), "event time")
 	producer.Close()
 	consumer.Close()
 }
@@ -277,12 +259,12 @@ func cumulative(client pulsar.Client) {
 	for n := range 6 {
 		message := next(consumer, "a message")
 		if n == 5 {
-			check(consumer.AckCumulative(message))
+			Check(consumer.AckCumulative(message))
 		}
 	}
 	consumer.Close()
 	consumer = subscribeWith(client, options)
-	expect(take(consumer, 4), span(6, 10), "the rest")
+	Expect(take(consumer, 4), span(6, 10), "the rest")
 	consumer.Close()
 }
 
@@ -291,50 +273,50 @@ func seeking(client pulsar.Client) {
 	consumer := subscribe(client, topic, pulsar.Exclusive)
 	ids := send(client, single(topic), 0, 10)
 	take(consumer, 10)
-	check(consumer.Seek(ids[3]))
-	expect(take(consumer, 7), span(3, 10), "from the fourth")
-	check(consumer.SeekByTime(time.Now().Add(-time.Hour)))
-	expect(take(consumer, 10), span(0, 10), "from an hour ago")
+	Check(consumer.Seek(ids[3]))
+	Expect(take(consumer, 7), span(3, 10), "from the fourth")
+	Check(consumer.SeekByTime(time.Now().Add(-time.Hour)))
+	Expect(take(consumer, 10), span(0, 10), "from an hour ago")
 	consumer.Close()
 }
 
 func reading(client pulsar.Client) {
 	topic := fresh()
 	ids := send(client, single(topic), 0, 10)
-	reader := must(client.CreateReader(pulsar.ReaderOptions{Topic: topic, StartMessageID: ids[6]}))
+	reader := Must(client.CreateReader(pulsar.ReaderOptions{Topic: topic, StartMessageID: ids[6]}))
 	got := []string{}
 	for reader.HasNext() {
-		got = append(got, string(must(reader.Next(context.Background())).Payload()))
+		got = append(got, string(Must(reader.Next(context.Background())).Payload()))
 	}
-	expect(got, span(7, 10), "behind the seventh")
+	Expect(got, span(7, 10), "behind the seventh")
 	reader.Close()
-	reader = must(client.CreateReader(pulsar.ReaderOptions{Topic: topic, StartMessageID: ids[6], StartMessageIDInclusive: true}))
-	expect(string(must(reader.Next(context.Background())).Payload()), "6", "inclusive")
+	reader = Must(client.CreateReader(pulsar.ReaderOptions{Topic: topic, StartMessageID: ids[6], StartMessageIDInclusive: true}))
+	Expect(string(Must(reader.Next(context.Background())).Payload()), "6", "inclusive")
 	reader.Close()
 }
 
 func patterns(client pulsar.Client) {
 	prefix := fresh()
 	send(client, single(prefix+"-a"), 0, 1)
-	consumer := must(client.Subscribe(pulsar.ConsumerOptions{
+	consumer := Must(client.Subscribe(pulsar.ConsumerOptions{
 		TopicsPattern: "persistent://public/default/" + prefix + "-.*", SubscriptionName: "s",
 		SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest, AutoDiscoveryPeriod: time.Second,
 	}))
-	expect(take(consumer, 1), span(0, 1), "the topic that was there")
+	Expect(take(consumer, 1), span(0, 1), "the topic that was there")
 	send(client, single(prefix+"-b"), 1, 2)
-	expect(take(consumer, 1), span(1, 2), "the topic that came")
+	Expect(take(consumer, 1), span(1, 2), "the topic that came")
 	consumer.Close()
 }
 
 func severalTopics(client pulsar.Client) {
 	topics := []string{fresh(), fresh()}
-	consumer := must(client.Subscribe(pulsar.ConsumerOptions{Topics: topics, SubscriptionName: "s",
+	consumer := Must(client.Subscribe(pulsar.ConsumerOptions{Topics: topics, SubscriptionName: "s",
 		SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest}))
 	send(client, single(topics[0]), 0, 1)
 	send(client, single(topics[1]), 1, 2)
 	got := take(consumer, 2)
 	slices.Sort(got)
-	expect(got, span(0, 2), "both")
+	Expect(got, span(0, 2), "both")
 	consumer.Close()
 }
 
@@ -344,7 +326,7 @@ func negative(client pulsar.Client) {
 	send(client, single(topic), 0, 1)
 	for count := range 3 {
 		message := next(consumer, "the message")
-		expect(message.RedeliveryCount(), uint32(count), "redelivery count")
+		Expect(message.RedeliveryCount(), uint32(count), "redelivery count")
 		consumer.Nack(message)
 	}
 	take(consumer, 1)
@@ -365,7 +347,7 @@ func deadLetters(client pulsar.Client) {
 	dead := subscribe(client, topic+"-dead", pulsar.Shared)
 	got := take(dead, 2)
 	slices.Sort(got)
-	expect(got, span(0, 2), "dead letters")
+	Expect(got, span(0, 2), "dead letters")
 	silent(consumer)
 	consumer.Close()
 	dead.Close()
@@ -386,7 +368,7 @@ func retries(client pulsar.Client) {
 		}
 		consumer.ReconsumeLater(message, 200*time.Millisecond)
 	}
-	expect(take(dead, 1), span(0, 1), "the dead letter")
+	Expect(take(dead, 1), span(0, 1), "the dead letter")
 	consumer.Close()
 	dead.Close()
 }
@@ -394,13 +376,13 @@ func retries(client pulsar.Client) {
 func delayed(client pulsar.Client) {
 	topic := fresh()
 	consumer := subscribe(client, topic, pulsar.Shared)
-	producer := must(client.CreateProducer(single(topic)))
+	producer := Must(client.CreateProducer(single(topic)))
 	began := time.Now()
-	must(producer.Send(context.Background(), &pulsar.ProducerMessage{Payload: []byte("late"), DeliverAfter: 3 * time.Second}))
-	must(producer.Send(context.Background(), &pulsar.ProducerMessage{Payload: []byte("now")}))
-	expect(take(consumer, 2), []string{"now", "late"}, "order")
+	Must(producer.Send(context.Background(), &pulsar.ProducerMessage{Payload: []byte("late"), DeliverAfter: 3 * time.Second}))
+	Must(producer.Send(context.Background(), &pulsar.ProducerMessage{Payload: []byte("now")}))
+	Expect(take(consumer, 2), []string{"now", "late"}, "order")
 	took := time.Since(began)
-	expect(took >= 3*time.Second && took < patience, true, "on time: "+took.String())
+	Expect(took >= 3*time.Second && took < patience, true, "on time: "+took.String())
 	producer.Close()
 	consumer.Close()
 }
@@ -413,13 +395,13 @@ func schemas(client pulsar.Client) {
 	topic := fresh()
 	schema := pulsar.NewJSONSchema(`{"type":"record","name":"Order","fields":[{"name":"number","type":"int"},{"name":"shop","type":"string"}]}`, nil)
 	consumer := subscribeWith(client, pulsar.ConsumerOptions{Topic: topic, Schema: schema})
-	producer := must(client.CreateProducer(pulsar.ProducerOptions{Topic: topic, Schema: schema}))
-	must(producer.Send(context.Background(), &pulsar.ProducerMessage{Value: order{7, "Oslo"}}))
+	producer := Must(client.CreateProducer(pulsar.ProducerOptions{Topic: topic, Schema: schema}))
+	Must(producer.Send(context.Background(), &pulsar.ProducerMessage{Value: order{7, "Oslo"}}))
 	var got order
-	check(next(consumer, "the message").GetSchemaValue(&got))
-	expect(got, order{7, "Oslo"}, "value")
+	Check(next(consumer, "the message").GetSchemaValue(&got))
+	Expect(got, order{7, "Oslo"}, "value")
 	_, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic, Schema: pulsar.NewInt64Schema(nil)})
-	expect(err != nil, true, "a producer of another schema is refused")
+	Expect(err != nil, true, "a producer of another schema is refused")
 	producer.Close()
 	consumer.Close()
 }
@@ -427,17 +409,17 @@ func schemas(client pulsar.Client) {
 func names(client pulsar.Client) {
 	topic := fresh()
 	options := pulsar.ProducerOptions{Topic: topic, Name: "me", MaxReconnectToBroker: new(uint)}
-	producer := must(client.CreateProducer(options))
-	expect(producer.Name(), "me", "name")
+	producer := Must(client.CreateProducer(options))
+	Expect(producer.Name(), "me", "name")
 	_, err := client.CreateProducer(options)
-	expect(err != nil, true, "a second producer of the name is refused")
+	Expect(err != nil, true, "a second producer of the name is refused")
 	producer.Close()
 }
 
 func main() {
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
-	client := must(pulsar.NewClient(pulsar.ClientOptions{URL: os.Args[1], Logger: log.NewLoggerWithLogrus(quiet)}))
+	client := Must(pulsar.NewClient(pulsar.ClientOptions{URL: os.Args[1], Logger: log.NewLoggerWithLogrus(quiet)}))
 	scenarios := []struct {
 		name string
 		run  func(pulsar.Client)

@@ -1,0 +1,3 @@
+module expectations
+
+go 1.18
