@@ -216,6 +216,20 @@ AMQP_MUTANTS: Final = (
         ("tests/amqp_frontend/topology/exchanges/test_delayed.py",),
     ),
     Mutant(
+        "a queue is not routed to while its deletion is under way",
+        "amqp_frontend/arneb_amqp/topology/removal.py",
+        "    yield unit\n    await _taken(steps)\n",
+        "    await _taken(steps)\n    yield unit\n",
+        ("tests/amqp_frontend/topology/test_failures.py",),
+    ),
+    Mutant(
+        "an exchange that deletes itself is forgotten by the router alone",
+        "amqp_frontend/arneb_amqp/routing/removals.py",
+        "        going[source.name] = source\n",
+        "        continue\n",
+        ("tests/amqp_frontend/routing/test_removals.py",),
+    ),
+    Mutant(
         "carbon copies of what was delayed are forgotten",
         "amqp_frontend/arneb_amqp/routing/checks.py",
         'return not flags & _EXPIRATION and b"CC" not in properties',

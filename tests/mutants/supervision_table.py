@@ -36,8 +36,9 @@ SUPERVISION_MUTANTS: Final = (
     Mutant(
         "a queue whose deletion failed refuses nothing any more",
         TOPOLOGY + "queues/queues.py",
-        "                    self.refusing[queue.name] = refusing\n",
-        "                    pass\n",
+        "            yield unit\n            self._take_out(queue)\n",
+        "            self.refusing.pop(queue.name, None)\n            yield unit\n"
+        "            self._take_out(queue)\n",
         TOPOLOGY_TESTS,
     ),
     Mutant(

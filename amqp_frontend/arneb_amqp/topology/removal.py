@@ -1,8 +1,7 @@
-"""Removal: what goes with a queue, an exchange or a binding, taken back if it cannot be kept.
+"""Removal: a queue, an exchange or a binding goes, with what goes along, when that is durable.
 
-The rule: the router changes first, because only it knows what else goes (bindings, and
-auto-delete exchanges that lose their last one); the store follows; and if the store refuses,
-the router gets everything back.
+The rule: it is planned what goes, the store forgets it, and then the router does. If the store
+refuses, nothing has changed, and what is published meanwhile goes where it went.
 """
 
 from collections.abc import AsyncIterator, Generator
@@ -22,29 +21,26 @@ BINDINGS_PER_TURN: Final = 200
 
 @asynccontextmanager
 async def removal(
-    router: Router, vhost: str, steps: Generator[None, None, Removed]
+    vhost: str, plan: Generator[None, None, Removed], steps: Generator[None, None, Removed]
 ) -> AsyncIterator[Unit]:
-    """Take the router's ``steps``; a unit that forgets durably what they removed; the body adds to
-    it and commits it.
+    """A unit that forgets durably what is in ``plan``; the body adds to it and commits it. Then the
+    router's ``steps`` are taken.
 
     Must not be cancelled: a cancelled commit takes place all the same.
     """
-    removed = await _taken(steps)
+    planned = await _taken(plan)
     unit = Unit()
-    unit.metadata += [(exchange_key(vhost, each.name), None) for each in removed.exchanges]
-    for number, binding in enumerate(removed.bindings, 1):
+    unit.metadata += [(exchange_key(vhost, each.name), None) for each in planned.exchanges]
+    for number, binding in enumerate(planned.bindings, 1):
         unit.metadata.append((binding_key(vhost, binding), None))
         if number % BINDINGS_PER_TURN == 0:
             await trio.lowlevel.checkpoint()
-    try:
-        yield unit
-    except Exception:
-        await restore(router, removed)
-        raise
+    yield unit
+    await _taken(steps)
 
 
 async def restore(router: Router, removed: Removed) -> None:
-    """Put back what a removal took out of the router."""
+    """Put back what was taken out of the router."""
     for exchange in removed.exchanges:
         if exchange.name not in router.exchanges:  # else somebody has just made it again
             router.declare(exchange)

@@ -42,11 +42,11 @@ from arneb_core.api.topics import Topic
 
 LOGGER: Final = logging.getLogger(__name__)
 
-HOUSEKEEPING_S: Final = 0.25
+MAINTENANCE_S: Final = 0.25
 """A queue goes at most so much later than its argument says."""
-HOUSEKEEPING_S_MIN: Final = 0.01
+MAINTENANCE_S_MIN: Final = 0.01
 
-HOUSEKEEPING_FAILED_S_MAX: Final = 5.0
+MAINTENANCE_FAILED_S_MAX: Final = 5.0
 """Between looks while the store takes nothing."""
 
 NAME_BYTES: Final = 16
@@ -162,7 +162,7 @@ class Topology:
 
     async def maintain(self) -> NoReturn:
         """Remove queues that have expired, and try dead letters again, for ever."""
-        back_off = BackOff(HOUSEKEEPING_S, HOUSEKEEPING_FAILED_S_MAX)
+        back_off = BackOff(MAINTENANCE_S, MAINTENANCE_FAILED_S_MAX)
         while True:
             soonest_ms, all_done = float("inf"), True
             for vhost in self._vhosts.values():
@@ -174,7 +174,7 @@ class Topology:
                     all_done = await vhost.delayed_exchanges.maintain() and all_done
             if all_done:
                 back_off.succeeded()
-                wait_s = min(HOUSEKEEPING_S, max(soonest_ms / 1000, HOUSEKEEPING_S_MIN))
+                wait_s = min(MAINTENANCE_S, max(soonest_ms / 1000, MAINTENANCE_S_MIN))
             else:
                 wait_s = back_off.failed()
             await trio.sleep(wait_s)

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from tests.amqp_frontend.topology.conftest import ME, Opener, RunningVhost
 
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.topology.dead_letters import DeadLettering
 from arneb_amqp.topology.exchanges.delayed import DelayedExchange
 from arneb_amqp.topology.names import topic_of
-from arneb_amqp.topology.topology import HOUSEKEEPING_FAILED_S_MAX
+from arneb_amqp.topology.topology import MAINTENANCE_FAILED_S_MAX
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, encode_properties
@@ -21,7 +22,7 @@ from arneb_amqp.wire.tables import long, longstr
 from arneb_core.api.callbacks import Done
 from arneb_core.api.core import Unit
 from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.errors import StoreFailed
+from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.limits import Limits
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.supervision import supervise
@@ -146,7 +147,7 @@ async def test_a_store_that_fails_for_long_is_asked_now_and_then(
 
         async def work() -> None:
             place.faults.fail_until_healed()
-            await pass_time(place.engine, 20 * HOUSEKEEPING_FAILED_S_MAX)
+            await pass_time(place.engine, 20 * MAINTENANCE_FAILED_S_MAX)
             assert caplog.text.count("cannot delete expired") < 30
             place.faults.heal()
 
@@ -292,3 +293,30 @@ async def test_an_exchange_made_again_has_nothing_of_the_one_before(broker: Open
             place.faults.heal()
             await place.vhost.exchanges.declare(KEPT)
         assert ready_of_kept(place) == 0
+
+
+async def test_what_is_published_while_a_deletion_fails_goes_where_it_went(broker: Opener) -> None:
+    """Through an exchange too: the queue is routed to until its deletion is durable."""
+    async with broker() as place:
+        queue = await place.declare("q")
+        async with place.topology.changing():
+            await place.vhost.exchanges.bind(Binding("amq.topic", "q", "k"), ME)
+        place.faults.hold()
+        place.faults.fail_next()
+        async with trio.open_nursery() as nursery:
+
+            async def delete() -> None:
+                async with place.topology.changing():
+                    with pytest.raises(CommitFailed):
+                        await place.vhost.queues.delete(queue)
+
+            nursery.start_soon(delete)
+            await trio.testing.wait_all_tasks_blocked()
+            assert place.vhost.router.route("amq.topic", "k").queues == ("q",)
+            assert place.vhost.queues.topic("q") is queue.topic
+            assert place.vhost.queues.has(queue)
+            place.faults.release()
+        assert place.vhost.router.route("amq.topic", "k").queues == ("q",)
+        await place.vhost.queues.delete(queue)
+        assert not place.vhost.router.route("amq.topic", "k").routed
+        assert not place.vhost.queues.has(queue)

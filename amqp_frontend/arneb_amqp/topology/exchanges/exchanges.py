@@ -19,6 +19,7 @@ from arneb_amqp.routing.exchange import (
     DestinationKind,
     Exchange,
 )
+from arneb_amqp.routing.removals import Plan, binding_removal, exchange_removal
 from arneb_amqp.routing.router import Removed, Router
 from arneb_amqp.topology.arguments import (
     assert_equivalent,
@@ -101,7 +102,7 @@ class Exchanges:
             raise access_refused(f"deletion of system {words} not allowed")
         if if_unused and self._router.bindings_from(name):
             raise precondition_failed(f"{words} in use")
-        await self._commit(self._router.deleting(name))
+        await self._remove(exchange_removal(self._router, name), self._router.deleting(name))
         await self._delayed_exchanges.maintain()
 
     async def bind(self, binding: Binding, owner: ConnectionId) -> None:
@@ -125,7 +126,7 @@ class Exchanges:
             return
         if binding.kind is DestinationKind.QUEUE:
             await self._queues.access(binding.destination, owner)
-        await self._commit(self._router.unbinding(binding))
+        await self._remove(binding_removal(self._router, binding), self._router.unbinding(binding))
 
     async def _check_ends(self, binding: Binding, owner: ConnectionId) -> bool:
         """Whether both ends are durable. Raises 404 for a missing one, source first."""
@@ -136,8 +137,8 @@ class Exchanges:
         queue.check_access(owner)
         return source.durable and queue.durable and queue.owner is None
 
-    async def _commit(self, steps: Generator[None, None, Removed]) -> None:
-        async with removal(self._router, self.vhost, steps) as unit:
+    async def _remove(self, plan: Plan, steps: Generator[None, None, Removed]) -> None:
+        async with removal(self.vhost, plan, steps) as unit:
             if unit.metadata:
                 await self._core.committed(unit)
 

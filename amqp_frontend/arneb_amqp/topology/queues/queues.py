@@ -8,7 +8,7 @@ topic somebody else deletes goes in the same commit (:meth:`Queues.going_with`).
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 from arneb_amqp.errors import (
@@ -19,6 +19,7 @@ from arneb_amqp.errors import (
     precondition_failed,
     queue_in_words,
 )
+from arneb_amqp.routing.removals import queue_removal
 from arneb_amqp.routing.reply_to import is_reply_queue
 from arneb_amqp.routing.router import Router
 from arneb_amqp.topology.arguments import inequivalent
@@ -244,20 +245,16 @@ class Queues:
 
     @asynccontextmanager
     async def _leaving(self, queue: Queue) -> AsyncIterator[Unit]:
-        """Take the queue out, with what the block is to commit; back if that fails."""
-        self._take_out(queue)
-        refusing = self.refusing.pop(queue.name, None)
-        steps = self._router.removing_queue(queue.name)
-        async with removal(self._router, self.vhost, steps) as unit:
+        """Take the queue out when what the block commits is durable."""
+        async with self._removal(queue.name) as unit:
             unit.metadata.append((queue.record.key, None))
-            try:
-                yield unit
-            except Exception:
-                self._put_in(queue)
-                if refusing is not None:
-                    self.refusing[queue.name] = refusing
-                self._router.add_queue(queue.name)
-                raise
+            yield unit
+            self._take_out(queue)
+            self.refusing.pop(queue.name, None)
+
+    def _removal(self, name: str) -> AbstractAsyncContextManager[Unit]:
+        plan = queue_removal(self._router, name)
+        return removal(self.vhost, plan, self._router.removing_queue(name))
 
     async def delete_exclusive(self, owner: ConnectionId) -> None:
         """The connection is gone and its queues go with it."""
@@ -289,8 +286,7 @@ class Queues:
             LOGGER.warning(
                 "the topic of queue %r does not exist any more; deleting the queue", name
             )
-            steps = self._router.removing_queue(name)
-            async with removal(self._router, self.vhost, steps) as unit:
+            async with self._removal(name) as unit:
                 unit.metadata.append((QueueRecord(self.vhost, name).key, None))
                 await self._core.committed(unit)
         for queue in self:
