@@ -12,6 +12,7 @@ from tests.mutants.delayed_table import DELAYED_MUTANTS
 from tests.mutants.edge_table import EDGE_MUTANTS
 from tests.mutants.journal_table import JOURNAL_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
+from tests.mutants.machine_table import MACHINE_MUTANTS
 from tests.mutants.promises_table import PROMISES_MUTANTS
 from tests.mutants.protocols_table import PROTOCOL_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
@@ -32,6 +33,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *EDGE_MUTANTS,
     *KEYS_MUTANTS,
     *JOURNAL_MUTANTS,
+    *MACHINE_MUTANTS,
     *PROMISES_MUTANTS,
     *PULSAR_MUTANTS,
     *SUPERVISION_MUTANTS,

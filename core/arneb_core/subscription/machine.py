@@ -272,6 +272,7 @@ class SubscriptionMachine:
         state.cursor.settle_all_but(out, state.divided, state.sizes)
         delivery.settled_all_but(out)
         self.ready.clear(max(state.reader.after, state.log.ledgers.last or BEFORE_ALL))
+        state.cursor_changed()
         state.wake()
         return purged
 
@@ -289,6 +290,7 @@ class SubscriptionMachine:
         self.delivery.forget()
         self.dead_lettering.forget()
         self.ready.reset()
+        self.state.cursor_changed()
 
     def seek_ends(self) -> None:
         """Consumers may come again."""
@@ -301,6 +303,7 @@ class SubscriptionMachine:
         for consumer in self.attached:
             consumer.acknowledge([each for each in consumer.places if each <= place])
         self.acknowledgements.acknowledge_until(place)
+        self.state.cursor_changed()
 
     def fence(self) -> None:
         """The subscription is being removed."""

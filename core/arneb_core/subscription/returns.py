@@ -147,6 +147,7 @@ class Returns:
             for place in taken.positions
             if place not in held.whole and place not in held.masks
         ]
+        self._state.cursor_changed()
         if ready:
             self._state.reader.reread(ready)
             self.returned(ready, count=False)

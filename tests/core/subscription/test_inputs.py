@@ -1,0 +1,237 @@
+"""Inputs as values and inputs as calls: the effects are the same, whatever happens."""
+
+from collections.abc import Callable
+from typing import Any, Final, get_args
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.errors import CoreError
+from arneb_core.api.limits import Limits
+from arneb_core.api.position import Position
+from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.subscription.consumer import AttachedConsumer
+from arneb_core.subscription.effects import Depart, Read
+from arneb_core.subscription.inputs import (
+    Acknowledged,
+    AcknowledgedUntil,
+    Appended,
+    Attached,
+    DeliveryFailed,
+    Detached,
+    Fenced,
+    GoneOn,
+    Granted,
+    Input,
+    Inputs,
+    Limited,
+    LogTrimmed,
+    MessagesAcknowledged,
+    NotTaken,
+    Prioritised,
+    Pulled,
+    Purged,
+    ReadDone,
+    Rejected,
+    Released,
+    Retired,
+    Retried,
+    Sought,
+    Tick,
+    Turn,
+    TurnFailed,
+    Unfenced,
+    UnitBegan,
+    UnitFailed,
+    WritableChanged,
+)
+from arneb_core.subscription.machine import SubscriptionMachine
+from arneb_core.subscription.returns import Taken
+from arneb_core.testing.playbook import Playbook, in_short, place, places
+
+ENTRIES = 12
+NAMES = st.sampled_from("ab")
+NUMBERS = st.lists(st.integers(0, ENTRIES - 1), max_size=4, unique=True)
+LIMITS = st.sampled_from((Limits(), Limits(ready_messages_max=3), Limits(message_ttl_ms=50)))
+
+told = st.one_of(
+    st.builds(Attached, st.builds(ConsumerSpec, NAMES)),
+    st.builds(Detached, NAMES),
+    st.builds(Retired, NAMES),
+    st.builds(DeliveryFailed, NAMES),
+    st.builds(Granted, NAMES, st.integers(1, 5)),
+    st.builds(WritableChanged, NAMES, st.booleans()),
+    st.builds(Acknowledged, NAMES, NUMBERS.map(lambda numbers: places(*numbers))),
+    st.builds(MessagesAcknowledged, NAMES, st.integers(0, ENTRIES - 1).map(place), st.just(1)),
+    st.builds(AcknowledgedUntil, NAMES, st.integers(0, ENTRIES - 1).map(place)),
+    st.builds(Released, NAMES, NUMBERS.map(lambda numbers: places(*numbers)), st.booleans()),
+    st.builds(Rejected, NAMES, NUMBERS.map(lambda numbers: places(*numbers))),
+    st.builds(Pulled, NAMES),
+    st.builds(UnitBegan, NAMES, NUMBERS.map(lambda numbers: places(*numbers))),
+    st.builds(Limited, LIMITS, st.booleans()),
+    st.builds(Sought, st.integers(0, ENTRIES).map(place)),
+    st.sampled_from(
+        (Turn(), Turn(), Tick(), GoneOn(), Retried(), LogTrimmed(), Purged(), TurnFailed())
+    ),
+    st.sampled_from((Fenced(), Unfenced(), Prioritised(3))),
+    st.sampled_from(("append", "append", "read", "unit failed", "not taken", "time passes")),
+)
+
+
+CALLS: Final[dict[type, Callable[[SubscriptionMachine, Any, Any], object]]] = {
+    Detached: lambda machine, consumer, told: consumer.detach(),
+    Retired: lambda machine, consumer, told: consumer.retire(),
+    DeliveryFailed: lambda machine, consumer, told: consumer.put_out("failed"),
+    Granted: lambda machine, consumer, told: consumer.flow(told.permits),
+    WritableChanged: lambda machine, consumer, told: write(consumer, told.is_writable),
+    Acknowledged: lambda machine, consumer, told: consumer.acknowledge(told.positions),
+    MessagesAcknowledged: lambda machine, consumer, told: consumer.acknowledge_messages(
+        told.place, told.mask
+    ),
+    AcknowledgedUntil: lambda machine, consumer, told: consumer.acknowledge_until(told.place),
+    Released: lambda machine, consumer, told: consumer.release(told.positions, count=told.count),
+    Rejected: lambda machine, consumer, told: consumer.reject(told.positions),
+    Pulled: lambda machine, consumer, told: machine.pull(consumer),
+    UnitBegan: lambda machine, consumer, told: consumer.take_for_unit(told.positions),
+    UnitFailed: lambda machine, consumer, told: consumer.back_from_unit(told.taken),
+    Attached: lambda machine, consumer, told: machine.attach(told.spec),
+    Appended: lambda machine, consumer, told: machine.appended(told.first, told.entries),
+    ReadDone: lambda machine, consumer, told: machine.read_done(told.number, told.found),
+    NotTaken: lambda machine, consumer, told: machine.not_taken(told.depart),
+    Limited: lambda machine, consumer, told: machine.limit(told.limits, has_target=told.has_target),
+    Prioritised: lambda machine, consumer, told: machine.prioritise(told.highest),
+    Sought: lambda machine, consumer, told: seek(machine, told.place),
+    Turn: lambda machine, consumer, told: machine.turn(),
+    Tick: lambda machine, consumer, told: machine.tick(),
+    GoneOn: lambda machine, consumer, told: machine.go_on(),
+    Retried: lambda machine, consumer, told: machine.retry(),
+    LogTrimmed: lambda machine, consumer, told: machine.log_trimmed(),
+    Purged: lambda machine, consumer, told: machine.purge(),
+    TurnFailed: lambda machine, consumer, told: machine.start_over(),
+    Fenced: lambda machine, consumer, told: machine.fence(),
+    Unfenced: lambda machine, consumer, told: machine.unfence(),
+}
+"""The calls that whoever runs a machine makes instead."""
+
+
+def write(consumer: AttachedConsumer, is_writable: bool) -> None:
+    consumer.writable = is_writable
+    consumer.wake()
+
+
+def seek(machine: SubscriptionMachine, to: Position) -> None:
+    machine.seek_begins()
+    machine.seek(to, None)
+    machine.seek_ends()
+
+
+class ByCall:
+    """Makes the calls."""
+
+    def __init__(self, machine: SubscriptionMachine) -> None:
+        self.machine = machine
+        self.consumers: dict[str, AttachedConsumer] = {}
+
+    def tell(self, told: Input) -> object:
+        consumer = self.consumers.get(getattr(told, "consumer", ""))
+        answer = CALLS[type(told)](self.machine, consumer, told)
+        if isinstance(told, Attached):
+            assert isinstance(answer, AttachedConsumer)
+            self.consumers[told.spec.name], answer = answer, None
+        return answer
+
+
+BEGINNINGS: Final[tuple[list[Input | str], ...]] = tuple(
+    [
+        *(Attached(ConsumerSpec(name, kind)) for name in names),
+        Granted("a", 3),
+        *held,
+        "append",
+        "append",
+        Turn(),
+    ]
+    for kind, names in (
+        (SubscriptionType.SHARED, "ab"),
+        (SubscriptionType.EXCLUSIVE, "a"),
+        (SubscriptionType.FAILOVER, "ab"),
+        (SubscriptionType.KEY_SHARED, "ab"),
+    )
+    for held in ((), (Limited(Limits(ready_messages_max=1, delivery_limit=1), has_target=True),))
+)
+"""What a script begins with, so that there is something to have effects on."""
+
+
+class World:
+    """One of two machines to which the same happens."""
+
+    def __init__(self, *, by_call: bool, is_hot: bool) -> None:
+        self.play = Playbook(is_hot=is_hot)
+        play = self.play
+        self.teller: ByCall | Inputs = ByCall(play.machine) if by_call else play.inputs
+        self.reads: list[Read] = []
+        self.departs: list[Depart] = []
+        self.taken: list[tuple[str, Taken]] = []
+
+    def happens(self, what: Input | str) -> list[object]:
+        """What came of it: what was returned or raised, and the effects."""
+        play, name = self.play, getattr(what, "consumer", "")
+        if name and name not in self.teller.consumers:
+            return []
+        if what == "time passes":
+            play.now_ms += 40
+            return []
+        if isinstance(what, str):
+            found = self._of_the_world(what)
+            if found is None:
+                return []
+            what = found
+        came: list[object] = []
+        try:
+            answer = self.teller.tell(what)
+            if isinstance(answer, Taken):
+                self.taken.append((name, answer))
+                answer = answer.positions
+            came.append(answer)
+        except CoreError as error:
+            came.append(repr(error))
+        for effect in play.effects:
+            if isinstance(effect, Read):
+                self.reads.append(effect)
+            if isinstance(effect, Depart):
+                self.departs.append(effect)
+        came += map(in_short, play.effects)
+        play.effects.clear()
+        return came
+
+    def _of_the_world(self, what: str) -> Input | None:
+        play = self.play
+        if what == "append" and len(play.entries) < ENTRIES:
+            return play.append(b"x", b"y")
+        if what == "read" and self.reads:
+            return play.read(self.reads.pop(0))
+        if what == "unit failed" and self.taken:
+            return UnitFailed(*self.taken.pop())
+        if what == "not taken" and self.departs:
+            return NotTaken(self.departs.pop())
+        return None
+
+
+@given(st.sampled_from(BEGINNINGS), st.lists(told, max_size=40), st.booleans())
+def test_values_and_calls_have_the_same_effects(
+    beginning: list[Input | str], then: list[Input | str], is_hot: bool
+) -> None:
+    script = beginning + then
+    one, other = (World(by_call=by_call, is_hot=is_hot) for by_call in (False, True))
+    for number, what in enumerate(script):
+        assert one.happens(what) == other.happens(what), f"after {script[: number + 1]}"
+    assert one.play.machine.statistics() == other.play.machine.statistics()
+
+
+def test_every_input_is_a_call() -> None:
+    assert set(get_args(Input)) == set(CALLS)
+
+
+def test_positions_of_the_log_are_where_scripts_think() -> None:
+    play = Playbook()
+    assert play.append(b"1", b"2").first == place(0) == Position(1 << 32)

@@ -1,0 +1,64 @@
+"""The mutant list, continued: a subscription as a machine, and who carries out what it wants done.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import CORE, Mutant
+
+MODEL_TESTS: Final = ("tests/core/subscription/test_machine_model.py",)
+SCRIPTS: Final = ("tests/core/subscription/test_machine.py",)
+
+MACHINE_MUTANTS: Final = (
+    Mutant(
+        "a turn that was given is still wanted",
+        CORE + "subscription/state.py",
+        '        """The turn that was wanted is here."""\n        self._turn_wanted = False\n',
+        '        """The turn that was wanted is here."""\n',
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "a cursor whose changes were taken is not announced again",
+        CORE + "subscription/state.py",
+        '        """The changes are on their way to disk; others have to be told."""\n'
+        "        self._cursor_told = False\n",
+        '        """The changes are on their way to disk; others have to be told."""\n',
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "a cursor is lost sight of by a removal that failed",
+        CORE + "subscription/state.py",
+        "        if self._cursor_told:\n            self._cursor_told = False\n",
+        "        if False:\n            self._cursor_told = False\n",
+        SCRIPTS,
+    ),
+    Mutant(
+        "the last part of a divided batch is not put out for delivery",
+        CORE + "subscription/dispatch_loop.py",
+        "            if outbox.calls:\n",
+        "            if outbox.calls and taken:\n",
+        ("tests/core/subscription/test_dispatch_loop.py",),
+    ),
+    Mutant(
+        "calls that a failed turn left are made",
+        CORE + "subscription/machine.py",
+        "        self._outbox.drop_calls()\n",
+        "",
+        SCRIPTS,
+    ),
+    Mutant(
+        "a target that comes too late takes dead letters out of a new reading",
+        CORE + "subscription/dead_lettering.py",
+        "        if depart.holder is not self._state.holder:\n",
+        "        if False:\n",
+        ("tests/core/subscription/test_dead_lettering.py",),
+    ),
+    Mutant(
+        "a read that was answered wrongly is not read again",
+        CORE + "subscription/effects.py",
+        "        if not call(then, found):\n",
+        "        if not call(then, found) and False:\n",
+        ("tests/core/engine/test_commit_path.py",),
+    ),
+)
