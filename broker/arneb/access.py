@@ -10,7 +10,7 @@ from arneb.config import Config, Listen
 from arneb_amqp.config import GUEST, User
 from arneb_pulsar.authentication.passwords import ShutOut
 
-EVERYBODY = "open to everybody who can reach it"
+EVERYBODY = "open to everyone who can reach it"
 
 
 def access(config: Config) -> Iterator[str]:
@@ -51,7 +51,7 @@ def _named(users: Sequence[User]) -> str:
 
 
 def _proofs(methods: Sequence[str]) -> str:
-    return f"open to whoever proves who it is by {', '.join(methods)}" if methods else EVERYBODY
+    return f"requires authentication by {', '.join(methods)}" if methods else EVERYBODY
 
 
 def _proofs_over_http(methods: Sequence[str]) -> str:
@@ -63,4 +63,4 @@ def _proofs_over_http(methods: Sequence[str]) -> str:
 def _opened(methods: Sequence[str], metrics: bool, *paths: str) -> str:
     """What is open to others all the same."""
     opened = [*paths, *(["/metrics"] if metrics else [])]
-    return f"; {', '.join(opened)} to everybody" if methods and opened else ""
+    return f"; open to everyone: {', '.join(opened)}" if methods and opened else ""

@@ -60,7 +60,7 @@ READER_FIGURES: Final = (
     Figure("age_s", "Seconds that a process has been reading the store in one transaction"),
     Figure("held_bytes", "Bytes of the data file that cannot be reused until that reader ends"),
 )
-"""Of whoever reads for more than a few seconds."""
+"""Of every process that reads for more than a few seconds."""
 
 TOPIC_FIGURES: Final = (
     Figure("entries", "Entries in the log"),

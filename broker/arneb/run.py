@@ -275,7 +275,7 @@ def _break_off_after(seconds: float, say: Say) -> None:
     """End the process when ``seconds`` have passed, whatever it is waiting for by then."""
 
     def break_off() -> None:
-        say(f"the stop took longer than {seconds} s and was broken off")
+        say(f"did not stop within {seconds} s, ending the process")
         os._exit(BROKEN_OFF)
 
     timer = Timer(seconds, break_off)

@@ -18,7 +18,7 @@ from arneb.config import Config, load_config
 
 SECRET = "x" * 40
 READY = re.compile(r"([a-z-]+) ready on (\S+)")
-EVERYBODY = "open to everybody who can reach it"
+EVERYBODY = "open to everyone who can reach it"
 LOCKED = "line 2: 'locked' never logs in, its hash is locked"
 
 
@@ -51,12 +51,12 @@ def test_without_settings_every_port_but_amqp_is_open(tmp_path: Path) -> None:
 
 def test_what_is_asked_for_is_named(tmp_path: Path, proofs: str) -> None:
     text = 'amqp.users = [{name = "a", password = "p"}]\nhttp.open_metrics = true\n' + proofs
-    over_http = "open to whoever proves who it is by token, basic, password of an AMQP user"
+    over_http = "requires authentication by token, basic, password of an AMQP user"
     assert list(access(config_of(tmp_path, text))) == [
         "amqp: open to a, by password",
-        "pulsar: open to whoever proves who it is by token, basic",
-        f"http: {over_http}; /healthz, /metrics to everybody",
-        "http-pulsar: open to whoever proves who it is by token, basic",
+        "pulsar: requires authentication by token, basic",
+        f"http: {over_http}; open to everyone: /healthz, /metrics",
+        "http-pulsar: requires authentication by token, basic",
     ]
 
 
@@ -67,8 +67,8 @@ def test_where_only_certificates_count_nobody_comes_without_one(tmp_path: Path) 
         '[pulsar.tls]\ncertificate = "c"\nclient_ca = "ca"\n'
     )
     assert list(access(config_of(tmp_path, text))) == [
-        "http: open to nobody; /healthz to everybody",
-        "http-pulsar: open to nobody; /metrics to everybody",
+        "http: open to nobody; open to everyone: /healthz",
+        "http-pulsar: open to nobody; open to everyone: /metrics",
     ]
 
 
@@ -132,10 +132,10 @@ def test_whoever_must_prove_who_he_is_must_do_so_on_every_port(tmp_path: Path, p
         assert status(f"{http}/api/alarms", basic("me:right"), "PUT") == 200
         assert any(LOCKED in line for line in lines)
         assert any("line 3: 'plain' never logs in" in line for line in lines)
-        over_http = "open to whoever proves who it is by token, basic"
-        assert f"http: {over_http}; /healthz to everybody" in lines
+        over_http = "requires authentication by token, basic"
+        assert f"http: {over_http}; open to everyone: /healthz" in lines
         refused = arneb("topics", http)
-        assert (refused.returncode, "asks who you are" in refused.stderr) == (2, True)
+        assert (refused.returncode, "requires authentication" in refused.stderr) == (2, True)
         for command in ("topics", "alarms"):
             assert arneb(command, http.replace("://", "://me:right@")).returncode == 0
 

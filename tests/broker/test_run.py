@@ -56,7 +56,7 @@ def test_a_stop_that_takes_too_long_is_broken_off(monkeypatch: pytest.MonkeyPatc
     run._break_off_after(0.01, said.append)
     assert over.wait(10)
     assert ended == [BROKEN_OFF]
-    assert said == ["the stop took longer than 0.01 s and was broken off"]
+    assert said == ["did not stop within 0.01 s, ending the process"]
 
 
 def test_the_one_error_of_nested_groups_is_found() -> None:

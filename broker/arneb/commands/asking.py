@@ -68,7 +68,8 @@ def _proof(parts: SplitResult) -> dict[str, str]:
 
 def _refusal(place: str, error: HTTPError) -> str:
     if error.code == UNAUTHORIZED:
-        return f"{place} asks who you are: http://USER:PASSWORD@HOST:PORT, or a token in {TOKEN}"
+        how = f"http://USER:PASSWORD@HOST:PORT, or a token in {TOKEN}"
+        return f"{place} requires authentication: {how}"
     try:
         return str(json.load(error)["reason"])
     except (OSError, ValueError, KeyError, TypeError):

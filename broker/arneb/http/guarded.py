@@ -1,4 +1,4 @@
-"""Guarded applications: nobody is answered who has not proved to be somebody.
+"""Guarded applications: a request without valid credentials gets a refusal and nothing else.
 
 The rule: where authentication is configured every path asks for it, but for those that are named
 as open; and the question comes before anything else is looked at.

@@ -1,7 +1,7 @@
 """Limits: what one HTTP port lets its clients take, of memory and of time.
 
 The rule: whatever a client can make longer or larger has a bound here, and every bound is a
-setting. They hold for whoever comes, before it is asked who that is.
+setting. They hold for every client, authenticated or not.
 """
 
 from dataclasses import dataclass, fields

@@ -2,7 +2,7 @@
 
 The rule: one page of a kind is made at a time, in short turns, for everybody who asked before it
 was begun, so no page is older than its request; and few are in memory, however many clients leave
-theirs unread. While too many are being read, whoever comes gets the newest of those.
+theirs unread. While too many are being read, new requests get the newest of those.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

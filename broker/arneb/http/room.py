@@ -1,8 +1,8 @@
 """Room: what the connections of one HTTP port make the broker hold, and whether there is more.
 
-The rule: who wants to hold more waits until there is room, and there is within a second: whoever
-has held something for so long is cut off then, the longest first. So a client that reads nothing
-cannot keep others from being answered.
+The rule: a connection that wants to hold more waits until there is room, for a second at most: the
+connections that have held something for longer are then closed, the longest first. So a client that
+reads nothing cannot keep others from being answered.
 """
 
 from collections.abc import Callable
