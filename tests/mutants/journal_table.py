@@ -5,24 +5,24 @@ from typing import Final
 from tests.mutants.table import CORE, Mutant
 
 STORE: Final = "tests/core/store/"
-JOURNAL_TESTS: Final = (STORE + "test_journal.py",)
+JOURNAL_TESTS: Final = (STORE + "commit/test_journal.py",)
 FILE_TESTS: Final = (STORE + "test_journal_file.py",)
-DAMAGE_TESTS: Final = (STORE + "test_journal_damage.py",)
-OUTCOME_TESTS: Final = (STORE + "test_outcome.py",)
+DAMAGE_TESTS: Final = (STORE + "commit/test_journal_damage.py",)
+OUTCOME_TESTS: Final = (STORE + "commit/test_outcome.py",)
 LOST_TESTS: Final = ("tests/core/engine/test_lost_entries.py",)
 INLINE_TESTS: Final = ("tests/core/store/commit/test_inline.py",)
 
 JOURNAL_MUTANTS: Final = (
     Mutant(
         "the journal is not read after a crash",
-        CORE + "store/journal_recovery.py",
+        CORE + "store/commit/journal_recovery.py",
         "    found = read_journal(directory, state)\n    fitting",
         "    found = Reading()\n    fitting",
         JOURNAL_TESTS,
     ),
     Mutant(
         "the journal is written over before LMDB has it",
-        CORE + "store/environment.py",
+        CORE + "store/commit/commits.py",
         "        begun = perf_counter()\n        try:\n            if appends",
         "        begun = perf_counter()\n"
         "        if due is not None:\n            self._journal.told(due)\n"
@@ -31,7 +31,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a journal record counts twice",
-        CORE + "store/environment.py",
+        CORE + "store/commit/commits.py",
         "                    transaction.remember_journal(due)\n",
         "                    pass\n",
         JOURNAL_TESTS,
@@ -89,7 +89,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a damaged journal is written over",
-        CORE + "store/journal_recovery.py",
+        CORE + "store/commit/journal_recovery.py",
         "        kept = keep_aside(directory, found.data, report)\n",
         '        kept = ""\n',
         DAMAGE_TESTS,
@@ -117,14 +117,14 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "who is told of a failure may find it undone by a crash",
-        CORE + "store/environment.py",
+        CORE + "store/commit/commits.py",
         "if not (self._journal.is_in_doubt if env is None else self.is_in_doubt):\n",
         "if failure:\n",
         OUTCOME_TESTS,
     ),
     Mutant(
         "a commit that is there after all is said to have failed",
-        CORE + "store/environment.py",
+        CORE + "store/commit/commits.py",
         "            attempt.is_there = self._live.last_transaction >= attempt.transaction\n",
         "            attempt.is_there = False\n",
         OUTCOME_TESTS,
@@ -159,21 +159,21 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "what the file showed at the first look is believed though it is gone at the next",
-        CORE + "store/environment.py",
+        CORE + "store/commit/commits.py",
         "        if attempt is not None and attempt.is_there is not False:\n",
         "        if attempt is not None and attempt.is_there is None:\n",
         OUTCOME_TESTS,
     ),
     Mutant(
         "a record in doubt is said to have failed when LMDB cannot be asked",
-        CORE + "store/environment.py",
+        CORE + "store/commit/commits.py",
         "            env = None\n            try:\n                env = self._live.working()\n",
         "            env = self._live.working()\n            try:\n",
         OUTCOME_TESTS,
     ),
     Mutant(
         "what fails behind a commit undoes it",
-        CORE + "store/environment.py",
+        CORE + "store/commit/commits.py",
         "        except (lmdb.Error, OSError, StoreFull):",
         "        except (OSError, StoreFull):",
         OUTCOME_TESTS,

@@ -39,14 +39,14 @@ class Mutant:
 MUTANTS: Final = (
     Mutant(
         "a shared body goes with the first queue that is done with it",
-        CORE + "store/transaction.py",
+        CORE + "store/commit/transaction.py",
         "            left = 0 if value is None else unpack_number(bytes(value)) - released\n",
         "            left = 0\n",
         BODY_TESTS,
     ),
     Mutant(
         "a shared body stays for ever",
-        CORE + "store/transaction.py",
+        CORE + "store/commit/transaction.py",
         "                    self._release(references)\n",
         "                    pass\n",
         BODY_TESTS,

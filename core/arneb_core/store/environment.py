@@ -1,52 +1,27 @@
 """The store of one data directory: one writer, any number of snapshots.
 
-The rule: :meth:`Store.commit` either puts all of its :class:`.Changes` on disk before it
-returns, or raises :class:`.CommitFailed` and none of them will ever be there. LMDB keeps that
-promise; this module keeps LMDB going when the disk does not. Where the disk fails so that neither
-can be said, :class:`.CommitInDoubt` is raised, and :meth:`Store.resolve` says it later.
+The rule: what a snapshot shows is what was committed, wherever that stands: in LMDB, or in the
+journal in front of it. How it gets there is a matter of :mod:`.commit`.
 """
 
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
-from time import perf_counter
-from typing import Final, Self
+from typing import Self
 
 import lmdb
 
-from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFull, StoreUnusable
-from arneb_core.store.bodies import Encoded, encode_runs
-from arneb_core.store.changes import Changes, CommitReport, Trim
-from arneb_core.store.commit_record import merged_blocks
+from arneb_core.api.errors import StoreFailed, StoreUnusable
+from arneb_core.store.commit.commits import Commits
 from arneb_core.store.compacting import NEW_NAME as COMPACTED_NAME
 from arneb_core.store.copying import copy_store
 from arneb_core.store.creating import create_store
 from arneb_core.store.directory import Content, DirectoryLock
-from arneb_core.store.journal import RECORDS_MAX
-from arneb_core.store.journal_file import JOURNAL_BYTES
-from arneb_core.store.journal_recovery import recover_journal
-from arneb_core.store.live import LiveEnvironment
-from arneb_core.store.opening import DATA_NAME, MAP_BYTES, allocate_lock_file, open_lmdb
-from arneb_core.store.outcome import Attempt
-from arneb_core.store.records import unpack_trims
-from arneb_core.store.room import NO_SPACE, Room
-from arneb_core.store.schema import META_TRIMS, Table
+from arneb_core.store.opening import MAP_BYTES, allocate_lock_file, open_lmdb
 from arneb_core.store.snapshot import Snapshot
-from arneb_core.store.transaction import Transaction
-
-PAGES_PER_ROW: Final = 5
-PAGE_BYTES: Final = 4096
-"""For estimates: a row in a table of 10^9 rows lies under so many pages, all rewritten."""
-
-JOURNAL_ROOM_BYTES: Final = JOURNAL_BYTES + (RECORDS_MAX + 32 * PAGES_PER_ROW) * PAGE_BYTES
-"""What a takeover needs at most. What is accepted must find room, whatever comes in between."""
-
-PREPARE_AGAIN_COMMITS: Final = 256
-"""After so many, a journal that could not be made ready is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +40,7 @@ class StoreStatistics:
     trims_left: int
 
 
-class Store:
+class Store(Commits):
     """An open data directory.
 
     ``commit`` belongs to one thread at a time; everything else may be called from any.
@@ -75,20 +50,7 @@ class Store:
         self, directory: DirectoryLock, env: lmdb.Environment, map_bytes: int, bytes_max: int | None
     ) -> None:
         self._directory = directory
-        self._live = LiveEnvironment(
-            self.path, env, map_bytes, opened=self._opened_again, settled=self._settled
-        )
-        self._trims: list[Trim] = []
-        self._committing = Lock()
-        self._attempt: Attempt | None = None
-        self._prepare_in = 0
-        with self._live.reading() as txn:
-            stored = Snapshot(txn, self._live.tables, self._live.page_release)
-            self._trims = unpack_trims(stored.get(Table.META, META_TRIMS) or b"")
-            self._journal = recover_journal(self.path, stored)
-        self._room = Room(
-            self.path / DATA_NAME, bytes_max, lambda: self._live.used_bytes, self._free_bytes
-        )
+        super().__init__(directory.path, env, map_bytes, bytes_max)
 
     @classmethod
     def open(
@@ -126,84 +88,6 @@ class Store:
     @property
     def path(self) -> Path:
         return self._directory.path
-
-    def commit(self, changes: Changes) -> CommitReport:
-        """Make ``changes`` durable, all or nothing; blocks until they are.
-
-        Raises :class:`StoreFull` or :class:`StoreFailed`; then nothing was changed, and the
-        next commit may succeed. Raises :class:`CommitInDoubt` when nobody can tell; then
-        :meth:`resolve` is to be asked before anything else is committed.
-        """
-        self._begin_alone()
-        try:
-            if self._attempt is not None:  # of a commit before; its report is nobody's now
-                self._attempt.is_asked = False
-            env = None
-            try:
-                env = self._live.working()
-                return self._commit(env, changes)
-            except Exception as failure:
-                # Where LMDB cannot even be asked, only the journal may have the run.
-                if not (self._journal.is_in_doubt if env is None else self.is_in_doubt):
-                    raise
-                try:
-                    report = self._resolve()
-                except CommitFailed:
-                    raise CommitInDoubt(str(failure)) from failure
-                if report is None:
-                    raise
-                return report
-        finally:
-            self._committing.release()
-
-    @property
-    def is_in_doubt(self) -> bool:
-        """A commit that failed may be on disk all the same."""
-        return self._live.is_broken or self._journal.is_in_doubt
-
-    def resolve(self) -> CommitReport | None:
-        """Find out what became of the commit that was in doubt, and make it stay so: its report
-        if it is on disk, None if it is not and never will be.
-
-        Raises :class:`StoreFull` or :class:`StoreFailed` while that cannot be known.
-        """
-        self._begin_alone()
-        try:
-            return self._resolve()
-        finally:
-            self._committing.release()
-
-    def prepare_tiny(self) -> None:
-        """Make ready what :meth:`commit_tiny` needs, if there is room for it now."""
-        with suppress(OSError, CommitFailed, CommitInDoubt):
-            if self._journal.due is not None:
-                self.commit(Changes())
-            self._journal.prepare()
-            if self._journal.due is not None:
-                self.commit(Changes())
-            self._room.ensure(JOURNAL_ROOM_BYTES)
-
-    @property
-    def is_unsettled(self) -> bool:
-        """The journal has what LMDB lacks; commit empty :class:`Changes`."""
-        return self._journal.due is not None
-
-    def commit_tiny(self, changes: Changes) -> CommitReport | None:
-        """As :meth:`commit`, for changes that are one small run of entries and nothing else: in
-        a third of the time, into the journal, by one write. None: not now, and nothing of it
-        counts; have it committed by :meth:`commit`, before anything else is.
-
-        The run counts as committed. The report is ``unsettled``: have it put into LMDB soon, with
-        another commit or an empty one. Raises :class:`OSError` when the write failed; then the
-        same holds as for None.
-        """
-        ((_topic, _first, entries),) = changes.blocks
-        if self._trims or self._live.is_broken or not self._journal.takes(sum(map(len, entries))):
-            return None
-        if not self._room.is_at_hand(JOURNAL_ROOM_BYTES):
-            return None
-        written = self._journal.append(changes)
-        return CommitReport(1, written, 0, 0, unsettled=True)
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
@@ -287,110 +171,3 @@ class Store:
         live = self._live
         state = "closed" if live.is_closed else "broken" if live.is_broken else "open"
         return f"<Store {self.path} {state}, {live.snapshots} snapshots>"
-
-    # Writing
-
-    def _begin_alone(self) -> None:
-        if not self._committing.acquire(blocking=False):
-            raise RuntimeError("two commits at once: commit() belongs to one thread")
-
-    def _commit(
-        self, env: lmdb.Environment, changes: Changes, *, is_asked: bool = True
-    ) -> CommitReport:
-        appends = bool(changes.blocks)
-        due = self._journal.due
-        late = [] if due is None else self._journal.late
-        blocks = merged_blocks(late) + changes.blocks if late else changes.blocks
-        encoded = encode_runs(blocks, changes.shared)
-        bytes_written = encoded.size
-        rows = len(changes.puts) + len(changes.deletes) + len(encoded.blocks)
-        rows += 2 * len(encoded.bodies)
-        need = bytes_written + PAGES_PER_ROW * PAGE_BYTES * (rows + 16)
-        trims = self._trims + [trim for trim in changes.trims if trim not in self._trims]
-        if not (changes or trims or due):
-            return CommitReport(0, 0, 0, 0)
-        begun = perf_counter()
-        try:
-            if appends:
-                self._room.take(need)
-            else:
-                self._room.spend(need)
-            with env.begin(write=True, buffers=True) as txn:
-                transaction = Transaction(txn, self._live.tables)
-                for each in late:
-                    if each.puts:
-                        transaction.apply(each, Encoded())
-                transaction.apply(changes, encoded)
-                trimmed, trims_left = transaction.trim(trims) if trims else (0, [])
-                if trims_left != self._trims:
-                    transaction.remember_trims(trims_left)
-                if due is not None:
-                    transaction.remember_journal(due)
-                report = CommitReport(len(encoded.blocks), bytes_written, trimmed, len(trims_left))
-                attempt = Attempt(txn.id(), report, trims_left, due, is_asked)
-                self._attempt = attempt
-        except (lmdb.Error, OSError) as error:
-            raise self._failed(error) from error
-        self._attempt = None
-        self._landed(attempt)
-        self._make_ready()
-        report.seconds = perf_counter() - begun
-        return report
-
-    def _landed(self, attempt: Attempt) -> None:
-        """The commit is on disk."""
-        self._trims = attempt.trims_left
-        if attempt.journal is not None:
-            self._journal.told(attempt.journal)
-        self._live.page_release.read(0)  # its pages stand elsewhere now
-
-    def _make_ready(self) -> None:
-        """See to it that the next tiny commit can go to the journal."""
-        if not self._journal.is_wanted or self._prepare_in:
-            self._prepare_in = max(0, self._prepare_in - 1)
-            return
-        try:
-            if not self._journal.is_ready:
-                self._journal.prepare()
-            if not self._room.is_at_hand(JOURNAL_ROOM_BYTES):
-                self._room.ensure(JOURNAL_ROOM_BYTES)
-        except (lmdb.Error, OSError, StoreFull):  # what was committed is so, whatever comes of this
-            self._prepare_in = PREPARE_AGAIN_COMMITS
-
-    def _resolve(self) -> CommitReport | None:
-        env = self._live.working()
-        if self._journal.is_in_doubt:
-            try:
-                self._journal.erase()
-            except OSError:
-                self._commit(env, Changes(), is_asked=False)
-        attempt, self._attempt = self._attempt, None
-        if attempt is None or not (attempt.is_there and attempt.is_asked):
-            return None
-        return attempt.report
-
-    def _failed(self, error: lmdb.Error | OSError) -> CommitFailed:
-        """The failure in the core's words; also find out whether LMDB has given up."""
-        if not self._live.notice():
-            self._attempt = None  # it failed before the write that makes it count
-        code = error.code if isinstance(error, lmdb.Error) else error.errno
-        if isinstance(error, lmdb.MapFullError) or code in NO_SPACE:
-            return StoreFull(f"no space for the commit: {error}")
-        return StoreFailed(f"the commit could not be put on disk: {error}")
-
-    def _opened_again(self) -> None:
-        """LMDB's file shows what became of the last commit; the next look may see it gone. Not
-        there it stays: what makes that certain is a transaction of the same number."""
-        attempt = self._attempt
-        if attempt is not None and attempt.is_there is not False:
-            attempt.is_there = self._live.last_transaction >= attempt.transaction
-
-    def _settled(self) -> None:
-        """What the file showed will stay so."""
-        if self._attempt is not None and self._attempt.is_there:
-            self._landed(self._attempt)
-
-    def _free_bytes(self) -> int:
-        with self._live.reading() as txn:
-            live = Snapshot(txn, self._live.tables, self._live.page_release).live_bytes()
-        return self._live.used_bytes - live

@@ -15,7 +15,7 @@ the mark lies in the last of its record's sectors: a record that is whole has it
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -32,6 +32,7 @@ from arneb_core.store.commit_record import (
     seal,
     unseal,
 )
+from arneb_core.store.opening import sync_directory
 from arneb_core.store.records import JournalState
 
 JOURNAL_NAME: Final = "arneb.journal"
@@ -258,3 +259,33 @@ def _piece(fd: int, at: int, size: int) -> bytes:
         return os.pread(fd, wanted, at).ljust(wanted, b"\0")
     except OSError:
         return bytes(wanted)
+
+
+MARK_BYTES: Final = len(mark(0, 0, 0, 0))
+
+
+def write_file(directory: Path, state: JournalState, records: Iterable[CommitRecord] = ()) -> None:
+    """Write a whole journal file, durably: ``records``, which follow ``state``, and a mark."""
+    data = bytearray()
+    number, checksum = state.number, state.checksum
+    for record in records:
+        number = record.number
+        made, checksum = slotted(state, number, checksum, record.changes, len(data))
+        data += made[:-MARK_BYTES]
+    data += mark(state.epoch, number + 1, checksum, state.salt)
+    # Not emptied first: on a full disk its blocks might not be had again.
+    fd = os.open(directory / JOURNAL_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o640)
+    try:
+        write_at(fd, bytes(data.ljust(JOURNAL_BYTES, b"\0")), 0)
+        os.ftruncate(fd, JOURNAL_BYTES)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    sync_directory(directory)
+
+
+def write_at(fd: int, data: bytes, at: int) -> None:
+    """Write into a journal; raises :class:`OSError` unless all of it is there."""
+    written = os.pwrite(fd, data, at)
+    if written != len(data):
+        raise OSError(f"expected to write {len(data)} bytes of the journal, got {written}")

@@ -18,6 +18,7 @@ import lmdb
 from arneb_core.api.errors import ForeignDirectory, StoreLocked, StoreUnusable
 from arneb_core.store.bodies import Body, Encoded
 from arneb_core.store.changes import Changes
+from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.creating import create_store
 from arneb_core.store.opening import (
     DATA_NAME,
@@ -31,7 +32,6 @@ from arneb_core.store.pages import PageFile
 from arneb_core.store.placing import placed_when_whole
 from arneb_core.store.salvage import Salvage
 from arneb_core.store.salvage_scan import scan
-from arneb_core.store.transaction import Transaction
 
 MAKING_SUFFIX: Final = ".salvaging"
 """Behind the name of a directory that is not whole yet."""

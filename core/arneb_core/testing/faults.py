@@ -17,7 +17,7 @@ from typing import Final
 from unittest.mock import patch
 
 from arneb_core.api.errors import CommitFailed, StoreFailed
-from arneb_core.store import journal
+from arneb_core.store import journal_file
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.environment import Store, StoreStatistics
 from arneb_core.store.opening import DATA_NAME
@@ -198,7 +198,7 @@ def broken_disk(directory: str | os.PathLike[str], fault: DiskFault) -> Iterator
 def broken_journal(*, lands: bool = False, count: int = 1 << 30) -> Iterator[None]:
     """Let the next ``count`` writes into journals fail; ``lands``: what the first of them writes
     is there all the same."""
-    write, left, landed = journal._write, count, not lands
+    write, left, landed = journal_file.write_at, count, not lands
 
     def failing(fd: int, data: bytes, at: int) -> None:
         nonlocal left, landed
@@ -211,7 +211,7 @@ def broken_journal(*, lands: bool = False, count: int = 1 << 30) -> Iterator[Non
             write(fd, data, at)
         raise OSError(errno.EIO, "told to fail")
 
-    with patch.object(journal, "_write", failing):
+    with patch.object(journal_file, "write_at", failing):
         yield
 
 

@@ -408,7 +408,7 @@ async def test_a_stop_does_not_wait_for_the_trims_of_a_large_topic(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They go on after the next start."""
-    monkeypatch.setattr("arneb_core.store.transaction.TRIM_BLOCKS_MAX", 1)
+    monkeypatch.setattr("arneb_core.store.commit.transaction.TRIM_BLOCKS_MAX", 1)
     async with open_engine(data_dir) as engine:
         await make_queue(engine)
         for number in range(50):

@@ -425,7 +425,7 @@ def test_a_table_that_cannot_be_read_is_a_finding(
     sound: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long key whose value does not begin with it."""
-    monkeypatch.setattr("arneb_core.store.transaction.wrap", lambda key, value: value)
+    monkeypatch.setattr("arneb_core.store.commit.transaction.wrap", lambda key, value: value)
     sound.commit(put(Table.CATALOG, b"frontend/" + bytes(600), b""))
     kinds = {finding.kind for finding in findings_in(sound)}
     assert Kind.UNREADABLE in kinds

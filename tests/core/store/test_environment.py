@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from arneb_core.api.position import AFTER_ALL, Position, position
-from arneb_core.store import transaction
 from arneb_core.store.changes import Changes, CommitReport
+from arneb_core.store.commit import transaction
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import META_TRIMS, Table, TopicId
 from arneb_core.testing.store_kit import StoreModel, assert_holds, entry

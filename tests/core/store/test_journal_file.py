@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from arneb_core.api.position import position
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit_record import CommitRecord, encode_record
-from arneb_core.store.journal import write_file
 from arneb_core.store.journal_file import (
     JOURNAL_BYTES,
     JOURNAL_NAME,
@@ -24,6 +23,7 @@ from arneb_core.store.journal_file import (
     parse_journal,
     read_journal,
     slotted,
+    write_file,
 )
 from arneb_core.store.records import JournalState
 from arneb_core.store.schema import TopicId

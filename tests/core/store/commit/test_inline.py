@@ -19,8 +19,8 @@ from arneb_core.store.commit.inline import (
     PAUSE_COMMITS,
     InlineCommits,
 )
+from arneb_core.store.commit.journal import RECORDS_MAX
 from arneb_core.store.environment import Store
-from arneb_core.store.journal import RECORDS_MAX
 from arneb_core.store.schema import Table, TopicId
 from arneb_core.testing.engine_kit import Outcome, make_entry, publish, quiet
 from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal

@@ -12,8 +12,8 @@ from arneb_core.api.errors import StoreFull
 from arneb_core.api.position import Position, position
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
+from arneb_core.store.commit.journal import RECORDS_MAX, RUN_BYTES_MAX
 from arneb_core.store.environment import Store
-from arneb_core.store.journal import RECORDS_MAX, RUN_BYTES_MAX
 from arneb_core.store.journal_file import JOURNAL_BYTES, JOURNAL_NAME
 from arneb_core.store.schema import Table, TopicId
 from arneb_core.store.snapshot import Snapshot

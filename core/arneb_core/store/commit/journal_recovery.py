@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from arneb_core.store.aside import keep_aside
+from arneb_core.store.commit.journal import Journal
 from arneb_core.store.commit_record import RecordCorrupt
 from arneb_core.store.fitting import Fitting, fit, losses
-from arneb_core.store.journal import Journal
 from arneb_core.store.journal_file import Reading, read_journal
 from arneb_core.store.records import JournalState
 from arneb_core.store.schema import META_CLEAN, META_JOURNAL, Table

@@ -18,22 +18,22 @@ and then LMDB is told of the new epoch, so that a crash in between leaves nothin
 
 import os
 import secrets
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from arneb_core.store import journal_file
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit_record import CommitRecord
 from arneb_core.store.fitting import Fitting, Gap
 from arneb_core.store.journal_file import (
     JOURNAL_BYTES,
     JOURNAL_NAME,
+    MARK_BYTES,
     Reading,
     mark,
     slotted,
 )
-from arneb_core.store.opening import sync_directory
 from arneb_core.store.records import JournalState
 
 RECORDS_MAX: Final = 256
@@ -163,7 +163,7 @@ class Journal:
             in_use=True,
         )
         self.close()
-        write_file(self._directory, fresh)
+        journal_file.write_file(self._directory, fresh)
         self._fd = os.open(self._directory / JOURNAL_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_DSYNC)
         self._is_sound = True
         self._fresh = fresh
@@ -183,12 +183,12 @@ class Journal:
         self._number = number
         self._usable = self._is_sound = False
         self.is_in_doubt = True
-        _write(self._fd, data, self._offset)
+        journal_file.write_at(self._fd, data, self._offset)
         self._usable = self._is_sound = True
         self.is_in_doubt = False
         record = CommitRecord(state.epoch, number, self._checksum, changes, checksum)
         self._checksum = checksum
-        self._offset += len(data) - len(_MARK)
+        self._offset += len(data) - MARK_BYTES
         self.pending.append(record)
         return len(data)
 
@@ -196,7 +196,7 @@ class Journal:
         """Make sure, by a write, that the record in doubt is not there. Raises :class:`OSError`."""
         assert self.is_in_doubt, f"expected a record in doubt, got {self!r}"
         data = mark(self.state.epoch, self._number, self._checksum, self.state.salt)
-        _write(self._fd, data, self._offset)
+        journal_file.write_at(self._fd, data, self._offset)
         self._number -= 1
         self._usable = self._is_sound = True
         self.is_in_doubt = False
@@ -207,32 +207,3 @@ class Journal:
             os.close(self._fd)
             self._fd = -1
             self._usable = False
-
-
-_MARK: Final = mark(0, 0, 0, 0)
-
-
-def write_file(directory: Path, state: JournalState, records: Iterable[CommitRecord] = ()) -> None:
-    """Write a whole journal file, durably: ``records``, which follow ``state``, and a mark."""
-    data = bytearray()
-    number, checksum = state.number, state.checksum
-    for record in records:
-        number = record.number
-        made, checksum = slotted(state, number, checksum, record.changes, len(data))
-        data += made[: -len(_MARK)]
-    data += mark(state.epoch, number + 1, checksum, state.salt)
-    # Not emptied first: on a full disk its blocks might not be had again.
-    fd = os.open(directory / JOURNAL_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o640)
-    try:
-        _write(fd, bytes(data.ljust(JOURNAL_BYTES, b"\0")), 0)
-        os.ftruncate(fd, JOURNAL_BYTES)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    sync_directory(directory)
-
-
-def _write(fd: int, data: bytes, at: int) -> None:
-    written = os.pwrite(fd, data, at)
-    if written != len(data):
-        raise OSError(f"expected to write {len(data)} bytes of the journal, got {written}")
