@@ -7,9 +7,9 @@ from tests.mutants.table import Mutant
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 BROKER: Final = "broker/arneb/"
-IDENTITY_TESTS: Final = ("tests/pulsar_frontend/authentication/test_authentication.py",)
+PASSWORD_TESTS: Final = ("tests/pulsar_frontend/authentication/test_passwords.py",)
 HTTP_TESTS: Final = ("tests/broker/test_http_server.py",)
-ROOM_TESTS: Final = ("tests/pulsar_frontend/server/test_room.py",)
+ROOM_TESTS: Final = ("tests/pulsar_frontend/server/test_listings.py",)
 
 PROTOCOL_MUTANTS: Final = (
     Mutant(
@@ -64,14 +64,14 @@ PROTOCOL_MUTANTS: Final = (
         "            right = right or any(\n"
         "                each.user == name and password for each in self.shut_out\n"
         "            )\n",
-        IDENTITY_TESTS,
+        PASSWORD_TESTS,
     ),
     Mutant(
         "passwords in the clear are a kind of hash",
         PULSAR + "authentication/passwords.py",
         '    "bcrypt", "sha256_crypt",',
         '    "plaintext", "bcrypt", "sha256_crypt",',
-        IDENTITY_TESTS,
+        PASSWORD_TESTS,
     ),
     Mutant(
         "figures are for strangers",

@@ -15,7 +15,7 @@ SCHEMA_TESTS: Final = (
     "tests/pulsar_frontend/schemas/test_compatibility.py",
 )
 IDENTITY_TESTS: Final = (
-    "tests/pulsar_frontend/authentication/test_authentication.py",
+    "tests/pulsar_frontend/authentication/test_tokens.py",
     "tests/pulsar_frontend/session/test_authentication.py",
     "tests/pulsar_frontend/services/test_authenticator.py",
 )

