@@ -41,7 +41,7 @@ from arneb_amqp.wire.items import (
     PublishRun,
 )
 from arneb_amqp.wire.methods import decode_method, has_content, method_ids
-from arneb_amqp.wire.properties import PERSISTENT, SINGLE, PropertyJudge
+from arneb_amqp.wire.property_judge import PERSISTENT, SINGLE, PropertyJudge
 from arneb_amqp.wire.route import join_route
 
 METHOD_PAYLOAD_BYTES_MIN: Final = 4

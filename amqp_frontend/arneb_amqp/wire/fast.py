@@ -39,13 +39,8 @@ from arneb_amqp.wire.constants import (
 from arneb_amqp.wire.frames import Frame, FramingLost, cut_frame
 from arneb_amqp.wire.items import Ack, AckRun, Broken, Item, Method, Publish, PublishRun
 from arneb_amqp.wire.methods import decode_method
-from arneb_amqp.wire.properties import (
-    INTERESTING,
-    PERSISTENT,
-    SINGLE,
-    PropertyFlag,
-    PropertyJudge,
-)
+from arneb_amqp.wire.properties import PropertyFlag
+from arneb_amqp.wire.property_judge import INTERESTING, PERSISTENT, SINGLE, PropertyJudge
 from arneb_amqp.wire.rows import (
     ROWS_FIRST,
     ROWS_PAUSE,

@@ -1,0 +1,133 @@
+"""Judging property lists: which messages must be looked at, and which are well formed.
+
+The rule: nothing here is called for a message whose property list equals the last one's; the
+reader compares bytes. :class:`PropertyJudge` looks at a list that is new.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from struct import Struct, error
+from typing import Final, NamedTuple
+
+from arneb_amqp.wire.properties import (
+    DELIVERY_MODE_PERSISTENT,
+    DELIVERY_MODE_TRANSIENT,
+    TABLE_SIZE,
+    TIMESTAMP,
+    PropertyFlag,
+    flags_of,
+    malformed,
+    names_in,
+    table_end,
+)
+from arneb_amqp.wire.tables import check_table, decode_table
+
+INTERESTING: Final = (
+    PropertyFlag.EXPIRATION | PropertyFlag.USER_ID | PropertyFlag.PRIORITY | PropertyFlag.REPLY_TO
+)
+"""The default mask of the reader: publishes with one of these flags come singly. So do, whatever
+the mask, those with a header named CC or BCC and those whose delivery mode is neither 1 nor 2."""
+
+PERSISTENT: Final = 1
+"""Bit of a judgement: delivery mode 2."""
+SINGLE: Final = 2
+"""Bit of a judgement: whoever takes the message must look at its properties."""
+
+_KNOWN_MODES: Final = (None, DELIVERY_MODE_TRANSIENT, DELIVERY_MODE_PERSISTENT)
+
+
+SKELETONS_MAX: Final = 256
+_FREE_MAX: Final = 2 * 64
+"""Skeletons with more fields than this take too much memory."""
+
+COPIES: Final = frozenset({"CC", "BCC"})
+"""The headers that name more routing keys."""
+
+
+class PropertyJudge:
+    """Checks property lists and says what the reader does with their messages.
+
+    Lists of one client mostly differ in the text of an id or a header only. So the judge
+    remembers by length a *skeleton* of what it has judged: the flags, all lengths, the names
+    and types of headers, and the delivery mode. A list with the same skeleton is as well
+    formed, and means the same here. A skeleton costs more than it saves unless it is met
+    again, so the judge makes no more of them than it has met, and a few to begin with.
+    """
+
+    __slots__ = ("_credit", "_mask", "_skeletons")
+
+    def __init__(self, interesting: PropertyFlag = INTERESTING) -> None:
+        self._mask = int(interesting)
+        self._credit = SKELETONS_MAX
+        self._skeletons: dict[int, tuple[Callable[[bytes], object], object, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"<PropertyJudge {len(self._skeletons)} skeletons>"
+
+    def judge(self, data: bytes) -> int:
+        """A combination of :data:`PERSISTENT` and :data:`SINGLE` for the property list ``data``.
+
+        Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when it is malformed.
+        """
+        skeleton = self._skeletons.get(len(data))
+        if skeleton is not None and skeleton[0](data) == skeleton[1]:
+            self._credit += 1
+            return skeleton[2]
+        found = _walk(data)
+        judgement = PERSISTENT if found.delivery_mode == DELIVERY_MODE_PERSISTENT else 0
+        if found.flags & self._mask or found.has_cc or found.delivery_mode not in _KNOWN_MODES:
+            judgement |= SINGLE
+        if self._credit and len(found.free) <= _FREE_MAX:
+            self._credit -= 1
+            self._remember(data, found.free, judgement)
+        return judgement
+
+    def _remember(self, data: bytes, free: list[int], judgement: int) -> None:
+        if len(self._skeletons) >= SKELETONS_MAX:
+            self._skeletons.clear()
+        edges = [0, *free, len(data)]
+        lengths = [b - a for a, b in pairwise(edges)]
+        kept_and_free = zip(lengths[::2], [*lengths[1::2], 0], strict=True)
+        unpack = Struct("".join(f"{kept}s{skipped}x" for kept, skipped in kept_and_free)).unpack
+        self._skeletons[len(data)] = unpack, unpack(data), judgement
+
+
+class _Findings(NamedTuple):
+    flags: int
+    delivery_mode: int | None
+    has_cc: bool
+    free: list[int]
+    """Start and end of all that does not matter, in order."""
+
+
+def _walk(data: bytes) -> _Findings:
+    """Check ``data``, and find out what there is to judge."""
+    mode: int | None = None
+    has_cc = False
+    free: list[int] = []
+    try:
+        flags, at = flags_of(data), 2
+        for name in names_in(flags):
+            if name == "headers":
+                start, end = at + TABLE_SIZE.size, table_end(data, at)
+                check_table(data, start, end, free)
+                if data.find(b"CC", start, end) >= 0:
+                    has_cc = not COPIES.isdisjoint(decode_table(data, start, end))
+            elif name == "delivery_mode":
+                end = at + 1
+                mode = data[at]
+            elif name == "priority":
+                end = at + 1
+                free += (at, end)
+            elif name == "timestamp":
+                end = at + TIMESTAMP.size
+                free += (at, end)
+            else:
+                end = at + 1 + data[at]
+                free += (at + 1, end)
+            at = end
+    except (IndexError, error):
+        raise malformed(data) from None
+    if at != len(data):
+        raise malformed(data)
+    return _Findings(flags, mode, has_cc, free)
