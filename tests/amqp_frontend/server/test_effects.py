@@ -1,0 +1,176 @@
+"""The effect runner: somebody carries out every effect, and requests keep their order."""
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pytest
+import trio
+import trio.testing
+from pamqp.commands import Queue
+
+from arneb_amqp.errors import AmqpError, not_found
+from arneb_amqp.server.context import NOBODY, ConnectionContext
+from arneb_amqp.server.effects import EffectRunner
+from arneb_amqp.session.deliveries import ConsumerId, Settled
+from arneb_amqp.session.effects import (
+    Acknowledge,
+    Append,
+    Awaited,
+    Cancel,
+    Commit,
+    Consume,
+    Disconnect,
+    Effect,
+    EndConnection,
+    Find,
+    Get,
+    Leave,
+    Perform,
+    Reject,
+    Release,
+    Token,
+    Wake,
+)
+from arneb_amqp.session.events import RequestDone, RequestFailed
+from arneb_amqp.topology.queues.declaration import ConnectionId
+from arneb_core.api.errors import StoreFull
+
+SETTLED = Settled(ConsumerId(1), [])
+ONE = ConsumerId(1)
+
+
+class FoundAtOnce:
+    """A search that is over with its first step."""
+
+    def step(self) -> bool:
+        return True
+
+
+EXAMPLES: dict[type[Effect], tuple[Effect, list[str]]] = {
+    Append: (Append(("q",), [b"x"], Token(1)), ["append"]),
+    Acknowledge: (Acknowledge(SETTLED), ["acknowledge"]),
+    Reject: (Reject(SETTLED), ["reject"]),
+    Release: (Release(SETTLED), ["release"]),
+    Wake: (Wake((ONE,)), ["wake"]),
+    Disconnect: (Disconnect(), ["disconnect"]),
+    Find: (Find(FoundAtOnce()), []),  # type: ignore[arg-type]
+    Perform: (Perform(Queue.Declare()), ["perform"]),
+    Consume: (Consume(ONE, "q", "t", False, False, {}, ()), ["consume"]),
+    Cancel: (Cancel(ONE), ["cancel"]),
+    Get: (Get(ONE, "q", False), ["get"]),
+    Commit: (Commit(), ["present", "commit", "answered", "deliveries_made"]),
+    Leave: (Leave((ONE,)), ["leave"]),
+    EndConnection: (EndConnection(), ["leave_all", "delete_exclusive"]),
+}
+ASYNCHRONOUS = {
+    "perform", "consume", "cancel", "get", "commit", "leave", "leave_all", "delete_exclusive",
+    "deliveries_made",
+}  # fmt: skip
+
+
+class Session:
+    """One that wants what it is told to want, and remembers the answers."""
+
+    has_more = False
+    discarded = ()
+
+    def __init__(self, *effects: Effect) -> None:
+        self._wanted = list(effects)
+        self.events: list[object] = []
+        self.effects = self
+        self.is_waiting = False
+
+    def take_effects(self) -> list[Effect]:
+        wanted, self._wanted = self._wanted, []
+        return wanted
+
+    def handle(self, event: object, now: float, now_ms: int) -> None:
+        self.events.append(event)
+
+
+class Recorder:
+    """Stands for publishes, consumers, methods and connection alike."""
+
+    def __init__(self, failing: Exception | None = None) -> None:
+        self.calls: list[str] = []
+        self._failing = failing
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*_: object) -> object:
+            self.calls.append(name)
+            return [] if name == "present" else None
+
+        async def acall(*_: object) -> object:
+            self.calls.append(name)
+            if self._failing is not None:
+                raise self._failing
+            return True
+
+        return acall if name in ASYNCHRONOUS else call
+
+    async def room(self) -> None:
+        """There is room."""
+
+
+def runner(session: Session, recorder: Recorder, nursery: Any = None) -> EffectRunner:
+    one: Any = recorder
+    context = ConnectionContext(one, one, ConnectionId(1), NOBODY)
+    wanting: Any = session
+    made = EffectRunner(wanting, context, one, one, nursery, lambda: (0.0, 0), one)
+    made._publishes = made._methods = one
+    return made
+
+
+def test_there_is_an_example_of_every_effect() -> None:
+    assert set(EXAMPLES) == set(get_args(Effect))
+
+
+@pytest.mark.parametrize("kind", get_args(Effect), ids=lambda each: each.__name__)
+async def test_every_effect_is_carried_out(kind: type[Effect]) -> None:
+    effect, calls = EXAMPLES[kind]
+    session, recorder = Session(effect), Recorder()
+    made = runner(session, recorder)
+    waiting = made.run_orders()
+    assert waiting == ([effect] if isinstance(effect, Awaited) else [])
+    await made.run_all(waiting)
+    assert recorder.calls == calls
+    assert len(session.events) == len(waiting)
+    assert all(isinstance(each, RequestDone) for each in session.events)
+
+
+@pytest.mark.parametrize("error", [not_found("no queue"), StoreFull("full")])
+async def test_a_request_that_fails_is_told_in_amqps_words(error: Exception) -> None:
+    session = Session(Leave((ONE,)))
+    made = runner(session, Recorder(error))
+    await made.run_all(made.run_orders())
+    (event,) = session.events
+    assert isinstance(event, RequestFailed)
+    assert isinstance(event.error, AmqpError)
+
+
+async def test_what_stands_behind_a_request_waits_for_it() -> None:
+    session, recorder = Session(*(EXAMPLES[kind][0] for kind in (Wake, Cancel, Append))), Recorder()
+    made = runner(session, recorder)
+    waiting = made.run_orders()
+    assert recorder.calls == ["wake"]
+    await made.run_all(waiting)
+    assert recorder.calls == ["wake", "cancel", "append"]
+
+
+async def test_a_queue_is_not_counted_before_what_was_published_is_in_it() -> None:
+    session, recorder = Session(EXAMPLES[Perform][0]), Recorder()
+    session.is_waiting = True
+    made = runner(session, recorder)
+
+    async def run() -> None:
+        await made.run_all(made.run_orders())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not recorder.calls
+        assert made.busy
+        session.is_waiting = False
+        made.all_published()
+    assert recorder.calls == ["perform"]
+    assert not made.busy
