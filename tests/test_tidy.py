@@ -203,6 +203,12 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(there), f"{name_of(page)}: {there.name} has no #{anchor}"
 
 
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_a_page_holds_one_side_of_a_merge(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"^(<{7}|>{7})( |$)", text, re.MULTILINE), "a conflict was left standing"
+
+
 def test_every_page_of_docs_is_linked_from_another() -> None:
     """A page that nothing leads to is not read."""
     linked = set()
