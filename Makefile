@@ -11,7 +11,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test hunt check graph pages demo bench bench-pairs bench-pulsar bench-delayed conformance mutants \
+.PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-delayed conformance mutants \
 	soak-attack soak-crash soak-damage soak-journal soak-room clean java compiler broker-tools client-tools
 
 help:
@@ -45,6 +45,13 @@ hunt: $(VENV)/.dev
 	for seed in $$(shuf -i 1-1000000 -n $(or $(ROUNDS),20)); do \
 		$(BIN)/pytest --quiet -x --hypothesis-seed=$$seed tests/core tests/amqp_frontend \
 			tests/pulsar_frontend tests/spark_connector $(ARGS) || exit 1; \
+	done
+
+# The core's tests over other commit logs: one in memory that is late with every commit, and more
+# than one commit under way.
+commit-logs: $(VENV)/.dev
+	for log in memory-1 memory-8 local-8; do \
+		$(BIN)/pytest --quiet -x --commit-log $$log tests/core/engine $(ARGS) || exit 1; \
 	done
 
 check: $(VENV)/.dev

@@ -7,7 +7,9 @@ not, readers over both; small ledgers, so that trims happen all the time.
 import shutil
 from collections import defaultdict
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
@@ -38,6 +40,7 @@ from arneb_core.store.check import check
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, make_entry, quiet
 from arneb_core.testing.faults import FaultyStore
+from arneb_core.testing.memory_commit_log import MemoryCommitLog
 
 TARGETS = [("t", "s"), ("t", "s"), ("t", "x"), ("m", "s"), ("t", "reader"), ("m", "reader")]
 KINDS = ["batch", "message", "message", "no ack", "shares a window"]
@@ -428,6 +431,22 @@ def test_engine_agrees_with_the_model(
 ) -> None:
     """With ledgers that end as soon as they are acknowledged, and with such as wait."""
     note(f"{programs}")
+    play(programs, ended_bytes_min=ended_bytes_min)
+
+
+@settings(max_examples=25, deadline=None)
+@given(PROGRAMS, st.integers(0, 1 << 16))
+def test_engine_agrees_with_the_model_over_a_commit_log_that_is_late(
+    programs: list[tuple[bool, list[tuple]]], seed: int
+) -> None:
+    """With eight commits under way, and each of them late."""
+    note(f"{programs}")
+    log = partial(MemoryCommitLog, depth=8, delays=Random(seed))
+    with patch("arneb_core.engine.engine.LocalCommitLog", log):
+        play(programs, ended_bytes_min=1)
+
+
+def play(programs: list[tuple[bool, list[tuple]]], *, ended_bytes_min: int) -> None:
     with TemporaryDirectory() as directory, ExitStack() as small:
         small.enter_context(patch("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 12))
         small.enter_context(patch("arneb_core.log.retention.ENDED_BYTES_MIN", ended_bytes_min))
