@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import mutated
-from tests.pulsar_frontend.wire.test_payload import COMPRESS
+from tests.pulsar_frontend.wire.test_compression import COMPRESS
 
 from arneb_core.api.codec import Message
 from arneb_core.api.entry import EntryHeader, Origin
