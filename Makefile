@@ -61,6 +61,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m arneb_pulsar.wire.proto.generate --check
 	$(BIN)/python docs/settings_page.py --check
+	$(BIN)/python docs/graph.py --check
 	$(BIN)/pytest --quiet tests/test_tidy.py tests/test_dead_code.py
 
 # What stands in docs/guide and is made from the code.

@@ -1,4 +1,4 @@
-"""Draws who imports whom: ``python docs/graph.py`` writes ``docs/graph.svg``.
+"""Draws who imports whom: ``python docs/graph.py [--check]`` writes ``docs/graph.svg``.
 
 The rule: what is drawn is what the code says, imports inside functions and for type checkers
 included, and arrows only point down. Where the code has a circle there is no such drawing, and
@@ -117,7 +117,7 @@ def lines(text: str, width: float, size: float) -> list[str]:
 def first_sentence(path: Path) -> str:
     """What a folder says of itself."""
     said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return " ".join(said.partition("\n\n")[0].split()).rstrip(".").replace("``", "")
+    return " ".join(said.partition("\n\n")[0].split()).rstrip(".:").replace("``", "")
 
 
 def boxes_of(graph: ImportGraph, package: str, root: Path) -> dict[str, Box]:
@@ -549,10 +549,16 @@ def draw_borders(
             drawing.arrow([*start, (x, into), (end + side, into)], COLOURS[package])
 
 
-def main() -> None:
-    SVG.write_text(draw(SVG.parent.parent), encoding="utf-8")
-    print(f"wrote {SVG}", file=sys.stderr)
+def main(arguments: Sequence[str]) -> int:
+    drawn = draw(SVG.parent.parent)
+    if "--check" in arguments:
+        if SVG.read_text(encoding="utf-8") == drawn:
+            return 0
+        print(f"{SVG.name} shows another code than this one: run `make graph`", file=sys.stderr)
+        return 1
+    SVG.write_text(drawn, encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

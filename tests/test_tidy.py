@@ -209,6 +209,19 @@ def test_a_page_holds_one_side_of_a_merge(page: Path) -> None:
     assert not re.search(r"^(<{7}|>{7})( |$)", text, re.MULTILINE), "a conflict was left standing"
 
 
+HOP: Final = re.compile(r"^(\d+)\. `([\w/]+\.py)`", re.MULTILINE)
+
+
+def test_the_walks_of_the_architecture_are_short_and_name_modules_that_are_there() -> None:
+    text = (REPOSITORY / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+    walks = text.partition("## Three walks")[2].partition("\n## ")[0]
+    hops = HOP.findall(walks)
+    assert [number for number, _ in hops].count("1") == 3
+    assert max(int(number) for number, _ in hops) <= 12
+    for _, module in hops:
+        assert any((REPOSITORY / each / module).exists() for each in PACKAGES), module
+
+
 def test_every_page_of_docs_is_linked_from_another() -> None:
     """A page that nothing leads to is not read."""
     linked = set()

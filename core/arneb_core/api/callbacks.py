@@ -30,7 +30,12 @@ def call(back: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
     """Call ``back``; False when it raised."""
     try:
         back(*args, **kwargs)
-    except Exception:
-        logger.exception("error in a callback: %r", back)
+    except Exception as error:
+        has_failed(back, error)
         return False
     return True
+
+
+def has_failed(back: Callable[..., object], error: Exception) -> None:
+    """Say that ``back`` raised, for who calls it often and so without :func:`call`."""
+    logger.error("error in a callback: %r", back, exc_info=error)

@@ -117,8 +117,8 @@ class Engine(Steps):
             self._append_behind(topic, entries, messages, done)
         else:
             request = Request(
-                lambda error, firsts: done(error, firsts[0] if firsts else Position(0)),
-                [(topic, entries, messages)],
+                appended=done,
+                appends=[(topic, entries, messages)],
                 entries=len(entries),
                 size=sum(map(len, entries)),
                 passes_over_gone=passes_over_gone,

@@ -7,12 +7,12 @@ the newest commit first, so that every step finds what it left.
 
 from collections.abc import Collection, Iterable
 
-from arneb_core.api.callbacks import Done, call
+from arneb_core.api.callbacks import Done, call, has_failed
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position
 from arneb_core.cursor.cursor import CursorChanges
 from arneb_core.engine.consumer import LogConsumer
-from arneb_core.engine.request import Request, keep_order
+from arneb_core.engine.request import NOWHERE, Request, keep_order
 from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
 from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.trimming import PlannedTrim
@@ -164,7 +164,9 @@ class PlannedCommit:
             trimmed.trimming.succeeded(plan)
         for request, offsets in zip(self.requests, self.offsets, strict=True):
             # A topic that went with the commit has no run.
-            request.succeed([Position(runs[t].first + at if t in runs else 0) for t, at in offsets])
+            _succeed(
+                request, [Position(runs[t].first + at if t in runs else 0) for t, at in offsets]
+            )
         for done in self.receipts:
             call(done, None)
         return entries
@@ -187,8 +189,23 @@ class PlannedCommit:
         """Say that nothing of it is on disk."""
         for request in self.requests:
             if request.is_held_up and not request.is_durable:
-                request.succeed([])  # it only waited for what stood before it
+                _succeed(request, [])  # it only waited for what stood before it
             else:
                 request.fail(error)
         for done in self.receipts:
             call(done, error)
+
+
+def _succeed(request: Request, firsts: list[Position]) -> None:
+    """``request`` is on disk: have the rest of it take place, and say so."""
+    if request.on_commit is not None:
+        request.on_commit()
+    if request.in_memory:
+        request.let_others_come()
+    if request.appended is not None:
+        try:
+            request.appended(None, firsts[0] if firsts else NOWHERE)
+        except Exception as error:
+            has_failed(request.appended, error)
+    elif request.told is not None:
+        call(request.told, None, firsts)

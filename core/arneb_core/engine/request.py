@@ -6,8 +6,9 @@ the telling, or never.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from arneb_core.api.callbacks import call
+from arneb_core.api.callbacks import Appended, call
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position
 from arneb_core.engine.consumer import LogConsumer
@@ -24,14 +25,19 @@ Append = tuple[LogTopic, list[bytes], int | None]
 Finish = Callable[[CommitFailed | None, list[Position]], None]
 """Gets the first position of each append of the request, in order (empty on failure)."""
 
+NOWHERE: Final = Position(0)
+"""What the first position of no entries is said to be."""
+
 
 @dataclass(slots=True)
 class Request:
     """Changes that go into one commit together. What it does not have costs it nothing: one is
     made for every run of publishes."""
 
-    told: Finish
+    told: Finish | None = None
     appends: Sequence[Append] = ()
+    appended: Appended | None = None
+    """Who is told instead, if all of it is one run."""
     acks: Sequence[tuple[LogConsumer, Sequence[Position], Mapping[Position, int]]] = ()
     puts: Sequence[tuple[Table, bytes, bytes | None]] = ()
     rows_of: LogTopic | None = None
@@ -84,20 +90,16 @@ class Request:
         if self.shared:
             self.size = sum(map(len, {id(each): each for run in runs for each in run}.values()))
 
-    def succeed(self, firsts: list[Position]) -> None:
-        """It is on disk: have the rest of it take place, and say so."""
-        if self.on_commit is not None:
-            self.on_commit()
-        if self.in_memory:
-            self._let_others_come()
-        call(self.told, None, firsts)
-
     def fail(self, error: CommitFailed) -> None:
         """Nothing of it is on disk."""
-        self._let_others_come()
-        call(self.told, error, [])
+        self.let_others_come()
+        if self.appended is not None:
+            call(self.appended, error, NOWHERE)
+        elif self.told is not None:
+            call(self.told, error, [])
 
-    def _let_others_come(self) -> None:
+    def let_others_come(self) -> None:
+        """Nothing waits for it any more."""
         for topic in self.in_memory:
             topic.appends_held_up -= 1
 

@@ -10,7 +10,7 @@ from typing import Any, Final, ParamSpec, Protocol, cast
 
 import trio
 
-from arneb_core.api.callbacks import Done, call
+from arneb_core.api.callbacks import Done, call, has_failed
 from arneb_core.api.consumers import ConsumerSpec, Sink
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import CommitFailed, SubscriptionFenced
@@ -355,7 +355,10 @@ class LogSubscription(SubscriptionAdmin):
     def _deliver(self, effect: Deliver) -> None:
         consumer = effect.consumer
         assert isinstance(consumer, LogConsumer), "attach() made it"
-        if not call(consumer.sink.deliver, effect.run):
+        try:
+            consumer.sink.deliver(effect.run)
+        except Exception as error:
+            has_failed(consumer.sink.deliver, error)
             consumer.put_out("failed")
 
     def _depart(self, effect: Depart) -> None:

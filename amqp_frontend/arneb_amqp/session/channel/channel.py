@@ -35,7 +35,7 @@ from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.session.transitions import ChannelInput, ChannelState, next_channel_state
 from arneb_amqp.wire.access import Access
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
-from arneb_amqp.wire.items import Ack, AckRun, Publish, PublishRun
+from arneb_amqp.wire.items import Ack, Publish
 from arneb_amqp.wire.replies import close_channel, make
 from arneb_amqp.wire.tables import Table
 
@@ -62,20 +62,10 @@ class Channel:
 
     # Hot items. Each is dropped while the channel is closing, as everything is.
 
-    def publish_run(self, item: PublishRun) -> None:
-        """Publishes that differ in content only."""
-        if self.state is ChannelState.OPEN:
-            self.publisher.publish_run(item)
-
     def publish(self, item: Publish) -> None:
         """A publish that must be looked at."""
         if self.state is ChannelState.OPEN:
             self.publisher.publish(item)
-
-    def ack_run(self, item: AckRun) -> None:
-        """Acks of single deliveries."""
-        if self.state is ChannelState.OPEN:
-            self.deliverer.acknowledge(item.tags, self.publisher.transaction)
 
     def ack(self, item: Ack) -> None:
         """A cumulative ack."""

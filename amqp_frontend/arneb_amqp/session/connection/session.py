@@ -298,7 +298,9 @@ class ConnectionSession(Lifecycle):
             return
         self.current = item.channel, BASIC_PUBLISH
         self.work_left -= len(item.bodies)
-        self._channel(item.channel).publish_run(item)
+        channel = self._channel(item.channel)
+        if channel.state is ChannelState.OPEN:
+            channel.publisher.publish_run(item)
 
     def _publish(self, item: Publish) -> None:
         if self._held_back(item):
@@ -318,7 +320,9 @@ class ConnectionSession(Lifecycle):
     def _ack_run(self, item: AckRun) -> None:
         self.current = item.channel, BASIC_ACK
         self.work_left -= len(item.tags) // ACKS_PER_WORK
-        self._channel(item.channel).ack_run(item)
+        channel = self._channel(item.channel)
+        if channel.state is ChannelState.OPEN:
+            channel.deliverer.acknowledge(item.tags, channel.publisher.transaction)
 
     def _ack(self, item: Ack) -> None:
         self.current = item.channel, BASIC_ACK
