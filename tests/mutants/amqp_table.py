@@ -14,7 +14,7 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "a fast publisher is read as far as there is memory",
         "amqp_frontend/arneb_amqp/server/connection.py",
-        "            if self._since_mark > UNKEPT_BYTES:\n",
+        "            if self._since_mark > UNSTORED_BYTES_MAX:\n",
         "            if False:\n",
         ("tests/amqp_frontend/server/test_back_pressure.py",),
     ),
@@ -190,7 +190,7 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "a dead client keeps what it holds",
         "amqp_frontend/arneb_amqp/server/connection.py",
-        '        self._services.nursery.start_soon(contain, "hanging up", self._hang_up)\n',
+        '        self._server.nursery.start_soon(contain, "hanging up", self._hang_up)\n',
         "",
         ("tests/amqp_frontend/server/test_endings.py",),
     ),

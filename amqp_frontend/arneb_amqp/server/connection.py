@@ -44,7 +44,7 @@ CLEANUP_S: Final = 5.0
 """How long the end of a connection waits for the store, or for millions of messages to be given
 back, before its socket is closed; and all in all when the broker stops."""
 
-UNKEPT_BYTES: Final = 256 * 1024
+UNSTORED_BYTES_MAX: Final = 256 * 1024
 """A client may be read this far, and once more, beyond what is on disk of what it has published. So
 much keeps a commit full while the next one gathers; more would only stand in front of others."""
 
@@ -61,28 +61,28 @@ class Connection:
     """
 
     def __init__(
-        self, services: ServerContext, id_: ConnectionId, sock: socket.socket, *, loopback: bool
+        self, server: ServerContext, id_: ConnectionId, sock: socket.socket, *, loopback: bool
     ) -> None:
-        config = services.config
-        self._services = services
-        self._core = services.core
+        config = server.config
+        self._server = server
+        self._core = server.core
         self._id = id_
         self._high = config.outbox_bytes_high
         self._low = config.outbox_bytes_low
         self._max = config.outbox_bytes_max
-        context = ConnectionContext(services.core, services.topology, id_, self)
+        context = ConnectionContext(server.core, server.topology, id_, self)
         self.consumers = Consumers(context)
         broker = BrokerContext(config, context.open_vhost, new_name, loopback)
         self.session = ConnectionSession(broker, trio.current_time())
         self._state = self.session.state
-        self.link = Link(sock, services.nursery, self._low, self._drained)
+        self.link = Link(sock, server.nursery, self._low, self._drained)
         self._runner = EffectRunner(
-            self.session, context, self.consumers, self, services.nursery, instants,
-            services.long_turns,
+            self.session, context, self.consumers, self, server.nursery, instants,
+            server.long_turns,
         )  # fmt: skip
-        self._parked: trio.Event | None = None
-        self._pressed: trio.Event | None = None
-        self._roomy: trio.Event | None = None
+        self._unblock: trio.Event | None = None
+        self._caught_up: trio.Event | None = None
+        self._room_made: trio.Event | None = None
         self._mark = Token(0)
         self._since_mark = 0
         self._its_turn = True
@@ -97,9 +97,9 @@ class Connection:
 
     async def run(self) -> None:
         """Serve the client until one side ends it; then leave nothing behind."""
-        timers = self._services.timers
+        timers = self._server.timers
         timers.add(self)
-        shortages = self._services.shortages
+        shortages = self._server.shortages
         shortages.listen(self.shortage_changed)
         self.shortage_changed(shortages.short)
         try:
@@ -147,8 +147,8 @@ class Connection:
                 self.session.committed(token, None, refused=refused)
             else:
                 self.session.handle(Committed(token, failure, refused), *instants())
-            if self._pressed is not None and effects.has_through(self._mark):
-                self._pressed.set()
+            if self._caught_up is not None and effects.has_through(self._mark):
+                self._caught_up.set()
             if failure is not None:
                 self._runner.run()
             is_waiting = effects.is_waiting
@@ -158,7 +158,7 @@ class Connection:
                 return
             if is_waiting:
                 # More of this connection's commits may end in this turn: one confirm for all.
-                self._services.flusher.add(self.flush)
+                self._server.flusher.add(self.flush)
                 return
         except Exception as error:
             self.break_down(error)
@@ -188,7 +188,7 @@ class Connection:
         if self._goes_behind_deliveries():
             self._delivered = delivered = trio.Event()
             await delivered.wait()
-            self._services.flusher.add(self.flush)
+            self._server.flusher.add(self.flush)
 
     def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
         """A consumer was assigned a run."""
@@ -200,10 +200,10 @@ class Connection:
         except Exception as error:
             self.break_down(error)
         if not self._behind_deliveries:
-            self._services.flusher.add(self.flush)
+            self._server.flusher.add(self.flush)
         if self.session.effects.has_orders:
             # Not at once: whoever delivers must not be called back.
-            self._services.flusher.add(self._answer)
+            self._server.flusher.add(self._answer)
 
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
         """The core has detached a consumer."""
@@ -211,7 +211,7 @@ class Connection:
             self.consumers.closed(consumer)
             if reason == "seek":
                 reattach = partial(self._reattach, consumer)
-                self._services.nursery.start_soon(
+                self._server.nursery.start_soon(
                     contain, "reattaching consumers after a seek", reattach
                 )
             else:
@@ -258,10 +258,10 @@ class Connection:
                     self.link.finish()
             elif not self.consumers.writable and self.link.waiting_bytes <= self._low:
                 self.consumers.set_writable(True)
-            if self._parked is not None and not self.session.blocked:
-                self._parked.set()
-            if self._roomy is not None and self.session.state is not ConnectionState.OPEN:
-                self._roomy.set()
+            if self._unblock is not None and not self.session.blocked:
+                self._unblock.set()
+            if self._room_made is not None and self.session.state is not ConnectionState.OPEN:
+                self._room_made.set()
         except Exception as error:
             self.break_down(error)
 
@@ -273,11 +273,11 @@ class Connection:
         is_full = self.link.waiting_bytes > self._max
         while is_full and self.session.state is ConnectionState.OPEN and not self.link.broken:
             self._its_turn = True
-            self._roomy = trio.Event()
-            await self._roomy.wait()
+            self._room_made = trio.Event()
+            await self._room_made.wait()
             self._its_turn = False
             is_full = self.link.waiting_bytes > self._low
-        self._roomy = None
+        self._room_made = None
 
     def _answer(self) -> None:
         """Carry out what deliveries have brought about: answers to messages of a stream that the
@@ -288,10 +288,10 @@ class Connection:
             self.break_down(error)
 
     def _drained(self) -> None:
-        if self._roomy is not None:
-            self._roomy.set()
-        if self._parked is not None and self.link.broken:
-            self._parked.set()
+        if self._room_made is not None:
+            self._room_made.set()
+        if self._unblock is not None and self.link.broken:
+            self._unblock.set()
         if not self.consumers.writable:
             self.consumers.set_writable(True)
 
@@ -305,7 +305,7 @@ class Connection:
 
     async def _converse(self) -> None:
         link, session, runner, core = self.link, self.session, self._runner, self._core
-        long_turns, piece = self._services.long_turns, FIRST_READ_BYTES
+        long_turns, piece = self._server.long_turns, FIRST_READ_BYTES
         while not self._disconnecting:
             if piece > FIRST_READ_BYTES:
                 await long_turns.begin()
@@ -338,13 +338,13 @@ class Connection:
             self.flush()
             if session.state is not self._state or session.timer_nearer:
                 self._state, session.timer_nearer = session.state, False
-                self._services.timers.add(self)
+                self._server.timers.add(self)
             if session.blocked:
                 await self._unblocked()
             if core.crowded:
                 await core.room()
             self._since_mark += size
-            if self._since_mark > UNKEPT_BYTES:
+            if self._since_mark > UNSTORED_BYTES_MAX:
                 await self._catch_up()
             if link.waiting_bytes > self._max:
                 self._its_turn = True
@@ -362,29 +362,29 @@ class Connection:
         """Wait until what was published up to the last mark is on disk; then set the next one."""
         effects = self.session.effects
         while not effects.has_through(self._mark):
-            self._pressed = trio.Event()
-            await self._pressed.wait()
-        self._pressed = None
+            self._caught_up = trio.Event()
+            await self._caught_up.wait()
+        self._caught_up = None
         self._mark, self._since_mark = effects.last, 0
 
     async def _unblocked(self) -> None:
         """Wait until the client may be read again, or the link breaks."""
         while self.session.blocked and not self.link.broken:
-            self._parked = trio.Event()
-            await self._parked.wait()
-        self._parked = None
+            self._unblock = trio.Event()
+            await self._unblock.wait()
+        self._unblock = None
         await self._runner.finished()
 
     def disconnect(self, order: Disconnect) -> None:
         """Close the socket when all is written; the peer may be given the time to do it first."""
         LOGGER.debug("= connection %d: %s", self._id, order.reason)
         self._disconnecting, self._peer_first = True, order.peer_first
-        self._services.nursery.start_soon(contain, "hanging up", self._hang_up)
+        self._server.nursery.start_soon(contain, "hanging up", self._hang_up)
 
     def _close_consumer(self, consumer: ConsumerId) -> None:
         self.session.handle(ConsumerClosed(consumer), *instants())
         self._runner.run()
-        self._services.flusher.add(self.flush)
+        self._server.flusher.add(self.flush)
 
     async def _reattach(self, consumer: ConsumerId) -> None:
         for _ in range(REATTACH_TRIES):

@@ -33,8 +33,8 @@ GOODBYE_S: Final = 1.0
 class Server:
     """The connections of one broker."""
 
-    def __init__(self, services: ServerContext) -> None:
-        self._services = services
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
         self._ids = count(1)
         self._connections: set[Connection] = set()
         self._gone = trio.Event()
@@ -45,7 +45,7 @@ class Server:
     async def serve(self, sock: socket.socket, *, loopback: bool) -> None:
         """Serve one client; never raises because of anything that the client does."""
         id_ = ConnectionId(next(self._ids))
-        connection = Connection(self._services, id_, sock, loopback=loopback)
+        connection = Connection(self._context, id_, sock, loopback=loopback)
         self._connections.add(connection)
         try:
             await connection.run()

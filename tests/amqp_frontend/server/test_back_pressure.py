@@ -14,7 +14,7 @@ from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
 from tests.amqp_frontend.session.playbook import publishes
 
-from arneb_amqp.server.connection import UNKEPT_BYTES
+from arneb_amqp.server.connection import UNSTORED_BYTES_MAX
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX
 from arneb_amqp.topology.names import topic_of
 from arneb_core.api.errors import StoreFull
@@ -24,7 +24,7 @@ from arneb_core.engine.engine import Engine
 
 BODY = bytes(1000)
 CHUNK = publishes(*[BODY] * 100, key="flood").data
-AHEAD_MAX = 2 * (UNKEPT_BYTES + RECEIVE_BYTES_MAX) * 5 // 4
+AHEAD_MAX = 2 * (UNSTORED_BYTES_MAX + RECEIVE_BYTES_MAX) * 5 // 4
 """An entry is a little larger than its message on the wire."""
 
 
