@@ -25,6 +25,13 @@ PROMISES_MUTANTS: Final = (
         GOING_TESTS,
     ),
     Mutant(
+        "what is noted of a topic that goes brings it back",
+        CORE + "engine/planned_commit.py",
+        "        if of_topic is None or not (of_topic.gone or of_topic in self.going):\n",
+        "        if of_topic is None or not of_topic.gone:\n",
+        GOING_TESTS,
+    ),
+    Mutant(
         "a topic that is being deleted takes what is published",
         CORE + "engine/engine.py",
         "        if topic.fenced and topic.refuses(passes_over_gone):\n",

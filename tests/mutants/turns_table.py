@@ -299,6 +299,6 @@ TURNS_MUTANTS: Final = (
         "            await trio.lowlevel.wait_readable(self._reader)\n"
         "            os.read(self._reader, RING_BYTES)\n            self._rung = False\n"
         "            self._make()\n",
-        ("tests/core/engine/test_io_threads.py",),
+        ("tests/core/engine/test_reader.py",),
     ),
 )

@@ -22,7 +22,7 @@ from arneb_core.delayed.index import DelayedIndex
 from arneb_core.delayed.memory import InMemoryDelayedDeliveryTracker
 from arneb_core.delayed.segment_store import SegmentName, Segments
 from arneb_core.delayed.tracker import DelayedDeliveryTracker
-from arneb_core.engine.io_threads import Reader
+from arneb_core.engine.reader import Reader
 from arneb_core.engine.request import Request
 from arneb_core.engine.topic import LogTopic
 from arneb_core.log.tail_cache import CacheBudget

@@ -41,8 +41,8 @@ from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
 from arneb_core.engine.catalog import Catalog
 from arneb_core.engine.committer import Committer
-from arneb_core.engine.io_threads import Reader
 from arneb_core.engine.loop_calls import LoopCalls
+from arneb_core.engine.reader import Reader
 from arneb_core.engine.request import Finish, Request
 from arneb_core.engine.steps import Steps
 from arneb_core.engine.topic import LogTopic

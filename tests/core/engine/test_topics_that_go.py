@@ -93,6 +93,25 @@ async def test_only_the_owner_of_a_topic_has_what_comes_for_it_go_with_it(
         assert other.messages == under_way + as_owner, "a unit takes place whole or not at all"
 
 
+async def test_what_is_noted_of_a_topic_that_goes_does_not_bring_it_back(data_dir: Path) -> None:
+    """Its record is written once more when entries come that expire, or are delayed."""
+    async with faulty_engine(data_dir) as (engine, faulty):
+        topic = await engine.create_topic("q")
+        await engine.create_topic("other")
+        faulty.hold()
+        await occupy(engine, "other")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(engine.delete_topic, "q", as_owner=True))
+            await wait()
+            engine.expect_expiry(topic)
+            engine.expect_delays(topic)
+            await wait()
+            faulty.release()
+        await quiet(engine)
+    async with open_engine(data_dir) as engine:
+        assert set(engine.topics) == {"other"}
+
+
 async def test_appends_to_a_topic_whose_deletion_failed_go_on(data_dir: Path) -> None:
     async with faulty_engine(data_dir) as (engine, faulty):
         topic = await engine.create_topic("q")

@@ -13,8 +13,8 @@ import pytest
 import trio
 import trio.testing
 
-from arneb_core.engine.io_threads import Reader
 from arneb_core.engine.loop_calls import LoopCalls
+from arneb_core.engine.reader import Reader
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit.local import LocalCommitLog
 from arneb_core.store.environment import Store
