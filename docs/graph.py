@@ -396,7 +396,7 @@ def draw_panel(drawing: Drawing, panel: Panel) -> None:
     root = f"{PACKAGES[panel.package]}/{panel.package}"
     drawing.text(panel.edge[-1], panel.y + 26, root, 17, colour, bold=True)
     (caption, *_) = lines(panel.caption, panel.width, CAPTION) or [""]
-    drawing.text(panel.edge[-1], panel.y + 45, caption, CAPTION, "#555555")
+    drawing.text(panel.edge[-1], panel.y + 45, caption.rstrip(":"), CAPTION, "#555555")
     for box in panel.boxes.values():
         drawing.rect(box.x, box.y, box.width, box.height, "#ffffff", colour, 6)
         y = box.y + 8
