@@ -242,13 +242,6 @@ OTHER_SENSE: Final[dict[str, str]] = {
 }
 """Files and folders where such a word is the field's own, each with what it means there."""
 
-NOT_YET: Final = (
-    "docs/internals/departures.md",
-    "tests/broker/test_supervision.py",
-    "tests/mutants/",
-)
-"""Files and folders that still have words of which the glossary says that they are not used."""
-
 
 @cache
 def banned_words() -> dict[str, str]:
@@ -289,7 +282,7 @@ def test_words_that_the_glossary_does_not_want_are_not_used() -> None:
     found = [
         each
         for path in [*modules(*PACKAGES, "tests", "conformance", "bench", "docs"), *pages()]
-        if path != GLOSSARY and not name_of(path).startswith((*OTHER_SENSE, *NOT_YET))
+        if path != GLOSSARY and not name_of(path).startswith(tuple(OTHER_SENSE))
         for each in sorted(banned_in(path))
     ]
     assert not found

@@ -15,7 +15,7 @@ import trio
 from arneb.settings import read_settings
 from arneb.watermarks import Levels, Watermarks, memory_available_bytes, read_levels
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.resource_alarms import Resource, Short, Shortages
+from arneb_core.api.resource_alarms import Resource, ResourceAlarms, Short
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Alarms:
         available: Callable[[], int] = memory_available_bytes,
         read: Callable[[Path], Levels] = read_levels,
     ) -> None:
-        self.shortages = Shortages()
+        self.resource_alarms = ResourceAlarms()
         self.watermarks = watermarks
         self._path = path
         self._available = available()
@@ -54,11 +54,11 @@ class Alarms:
         self._levels = Levels(0, 1 << 62)  # nothing is short before it was looked at
 
     def __repr__(self) -> str:
-        return f"<Alarms {self.shortages!r} {self._levels}>"
+        return f"<Alarms {self.resource_alarms!r} {self._levels}>"
 
     @property
     def statistics(self) -> AlarmStatistics:
-        short = self.shortages.short
+        short = self.resource_alarms.short
         return AlarmStatistics(
             memory_alarm=Resource.MEMORY in short,
             memory_used_bytes=self._levels.memory_used_bytes,
@@ -94,14 +94,14 @@ class Alarms:
         await self.look()
 
     def _declare(self) -> None:
-        before, short = self.shortages.short, self._short()
+        before, short = self.resource_alarms.short, self._short()
         for resource in short - before:
             LOGGER.warning(
                 "%s alarm raised, AMQP publishers are blocked: %s", resource.value, self._levels
             )
         for resource in before - short:
             LOGGER.warning("%s alarm cleared: %s", resource.value, self._levels)
-        self.shortages.declare(short)
+        self.resource_alarms.declare(short)
 
     def _short(self) -> Short:
         marks, levels = self.watermarks, self._levels

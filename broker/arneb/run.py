@@ -116,7 +116,7 @@ class Shared:
         self.watchdog = TurnWatchdog() if config.debug.turn_watchdog else None
         read = partial(read_levels, room_inside=core.room_inside)
         self.alarms = Alarms(config.alarms, config.data_dir, read=read)
-        self.alarms.shortages.listen(core.shortages_changed)
+        self.alarms.resource_alarms.listen(core.alarms_changed)
 
     @cached_property
     def proofs(self) -> "Proofs":
@@ -182,7 +182,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         shared.core,
         listeners,
         config=shared.config.amqp,
-        shortages=shared.alarms.shortages,
+        resource_alarms=shared.alarms.resource_alarms,
         task_status=task_status,
     )
 

@@ -42,7 +42,7 @@ def test_short_is_what_is_beyond_its_watermark(
         disk_free_min_bytes=free_min,
     )
     alarms = alarms_of(marks, lambda _: levels[0])
-    assert alarms.shortages.short == NOTHING_SHORT
+    assert alarms.resource_alarms.short == NOTHING_SHORT
 
     async def look() -> None:
         while levels:
@@ -52,7 +52,7 @@ def test_short_is_what_is_beyond_its_watermark(
             assert statistics.memory_alarm is (seen.memory_used_bytes >= mark)
             assert statistics.disk_alarm is (seen.disk_free_bytes < free_min)
             assert statistics.memory_high_watermark_bytes == mark
-            short = alarms.shortages.short
+            short = alarms.resource_alarms.short
             assert (Resource.MEMORY in short) is statistics.memory_alarm
             assert (Resource.DISK in short) is statistics.disk_alarm
 
@@ -62,7 +62,7 @@ def test_short_is_what_is_beyond_its_watermark(
 def test_a_moved_watermark_counts_at_once_and_zero_is_an_alarm() -> None:
     alarms = alarms_of(Watermarks(), lambda _: Levels(100, 60_000_000))
     heard = list[Short]()
-    alarms.shortages.listen(heard.append)
+    alarms.resource_alarms.listen(heard.append)
 
     async def move() -> None:
         await alarms.look()
@@ -116,11 +116,11 @@ def test_what_cannot_be_read_leaves_alarms_as_they_are() -> None:
 
     async def look() -> None:
         await alarms.look()
-        assert alarms.shortages.short == frozenset(Resource)
+        assert alarms.resource_alarms.short == frozenset(Resource)
         await alarms.look()
-        assert alarms.shortages.short == frozenset(Resource)
+        assert alarms.resource_alarms.short == frozenset(Resource)
         await alarms.look()
-        assert alarms.shortages.short == NOTHING_SHORT
+        assert alarms.resource_alarms.short == NOTHING_SHORT
 
     run(look)
 
@@ -140,7 +140,7 @@ def test_what_the_store_can_use_again_counts_as_free(tmp_path: Path) -> None:
 def alarmed(watermarks: Watermarks, read: Callable[[Path], Levels]) -> Short:
     alarms = Alarms(watermarks, Path("/"), read=read)
     trio.run(alarms.look)
-    return alarms.shortages.short
+    return alarms.resource_alarms.short
 
 
 def test_levels_are_those_of_this_process_and_disk(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from arneb_amqp.session.connection.session import ConnectionSession
 from arneb_amqp.session.context import BrokerContext
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Disconnect, Token
-from arneb_amqp.session.events import Committed, ConsumerClosed, ShortageChanged, Shutdown
+from arneb_amqp.session.events import AlarmsChanged, Committed, ConsumerClosed, Shutdown
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.topology import new_name
@@ -99,9 +99,9 @@ class Connection:
         """Serve the client until one side ends it; then leave nothing behind."""
         timers = self._server.timers
         timers.add(self)
-        shortages = self._server.shortages
-        shortages.listen(self.shortage_changed)
-        self.shortage_changed(shortages.short)
+        resource_alarms = self._server.resource_alarms
+        resource_alarms.listen(self.alarms_changed)
+        self.alarms_changed(resource_alarms.short)
         try:
             await self._converse()
         except Exception as error:
@@ -111,7 +111,7 @@ class Connection:
             self.flush()
         finally:
             timers.remove(self)
-            shortages.leave(self.shortage_changed)
+            resource_alarms.leave(self.alarms_changed)
             with trio.move_on_after(CLEANUP_S) as scope:
                 scope.shield = True
                 await self._clean_up()
@@ -235,10 +235,10 @@ class Connection:
             self.break_down(error)
         self.flush()
 
-    def shortage_changed(self, short: Short) -> None:
+    def alarms_changed(self, short: Short) -> None:
         """The broker runs short of something, or does not any more."""
         try:
-            self.session.handle(ShortageChanged(short), *instants())
+            self.session.handle(AlarmsChanged(short), *instants())
             self._runner.run()
         except Exception as error:
             self.break_down(error)

@@ -19,7 +19,7 @@ from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.api.core import Core
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.long_turns import LongTurns
-from arneb_core.api.resource_alarms import Shortages
+from arneb_core.api.resource_alarms import ResourceAlarms
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ServerContext:
     flusher: Flusher
     timers: Timers
     nursery: trio.Nursery
-    shortages: Shortages
+    resource_alarms: ResourceAlarms
     long_turns: LongTurns
 
 

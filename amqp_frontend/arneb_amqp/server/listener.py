@@ -21,7 +21,7 @@ from arneb_amqp.topology.topology import Topology
 from arneb_core.api.core import Core
 from arneb_core.api.listening import serve_listeners
 from arneb_core.api.long_turns import LongTurns
-from arneb_core.api.resource_alarms import Shortages
+from arneb_core.api.resource_alarms import ResourceAlarms
 from arneb_core.api.supervision import shielded_nursery, supervise
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -69,13 +69,13 @@ async def serve_amqp(
     listeners: Sequence[trio.abc.Listener[Any]],
     *,
     config: AmqpConfig | None = None,
-    shortages: Shortages | None = None,
+    resource_alarms: ResourceAlarms | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Serve AMQP 0-9-1 on ``listeners``, of sockets or of TLS (:class:`.SecuredListener`), until
     cancelled.
 
-    While something is short in ``shortages``, connections that publish are not read any more.
+    While something is short in ``resource_alarms``, connections that publish are not read any more.
     ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes
     every connection with 320 and returns within about :data:`GOODBYE_S`. The listeners stay
     the caller's to close.
@@ -89,7 +89,7 @@ async def serve_amqp(
         nursery.start_soon(supervise, "scheduling AMQP's long requests", long_turns.run)
         nursery.start_soon(supervise, "AMQP timers", timers.run)
         nursery.start_soon(supervise, "AMQP queue maintenance", topology.maintain)
-        short = shortages or Shortages()
+        short = resource_alarms or ResourceAlarms()
         server = Server(
             ServerContext(core, topology, settings, flusher, timers, nursery, short, long_turns)
         )

@@ -41,7 +41,7 @@ class ConsumerClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class ShortageChanged:
+class AlarmsChanged:
     """The broker runs short of these, and of nothing else."""
 
     short: Short
@@ -54,7 +54,7 @@ class Shutdown:
     reason: str = "broker forced connection closure with reason 'shutdown'"
 
 
-Event = Committed | RequestDone | RequestFailed | ConsumerClosed | ShortageChanged | Shutdown
+Event = Committed | RequestDone | RequestFailed | ConsumerClosed | AlarmsChanged | Shutdown
 
 
 # What requests are answered with.

@@ -1,7 +1,7 @@
-"""Shortages: which resources the broker runs short of, and who is to know.
+"""Resource alarms: which resources the broker runs short of, and who is to know.
 
 The rule: whoever measures says what is short as a whole, and listeners hear of changes only. What
-a shortage means is theirs to decide; the core goes on either way, and refuses appends only when
+an alarm means is theirs to decide; the core goes on either way, and refuses appends only when
 there is no room left at all.
 """
 
@@ -22,7 +22,7 @@ Short = frozenset[Resource]
 NOTHING_SHORT: Final[Short] = frozenset()
 
 
-class Shortages:
+class ResourceAlarms:
     """What is short now. Belongs to the event loop."""
 
     __slots__ = ("_listeners", "_short")
@@ -32,7 +32,7 @@ class Shortages:
         self._listeners: dict[Callable[[Short], None], None] = {}
 
     def __repr__(self) -> str:
-        return f"<Shortages {' '.join(sorted(each.value for each in self._short)) or 'none'}>"
+        return f"<ResourceAlarms {' '.join(sorted(each.value for each in self._short)) or 'none'}>"
 
     @property
     def short(self) -> Short:

@@ -235,7 +235,7 @@ class Engine(Steps):
         read of the store; may be called in any thread. Raises :class:`StoreFailed`."""
         return self._store.free_bytes
 
-    def shortages_changed(self, short: Short) -> None:
+    def alarms_changed(self, short: Short) -> None:
         """While the disk is short, ledgers end as soon as all of them is acknowledged."""
         self._maintenance.room_is_short = Resource.DISK in short
 

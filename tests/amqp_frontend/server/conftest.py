@@ -12,7 +12,7 @@ import trio
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server import serve_amqp
-from arneb_core.api.resource_alarms import Resource, Shortages
+from arneb_core.api.resource_alarms import Resource, ResourceAlarms
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.faults import FaultyStore
@@ -28,7 +28,7 @@ class Broker:
     engine: Engine = field(init=False)
     faults: FaultyStore = field(init=False)
     token: trio.lowlevel.TrioToken | None = None
-    shortages: Shortages = field(default_factory=Shortages)
+    resource_alarms: ResourceAlarms = field(default_factory=ResourceAlarms)
 
     def call(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
         """Run ``function`` in the broker's event loop."""
@@ -38,7 +38,7 @@ class Broker:
         """From now on the broker is short of these."""
 
         async def declare() -> None:
-            self.shortages.declare(frozenset(resources))
+            self.resource_alarms.declare(frozenset(resources))
 
         self.call(declare)
 
@@ -71,7 +71,7 @@ def serve_in_thread(path: Path, config: AmqpConfig | None = None) -> Iterator[Br
                             engine,
                             listeners,
                             config=config,
-                            shortages=broker.shortages,
+                            resource_alarms=broker.resource_alarms,
                             task_status=task_status,
                         )
 

@@ -167,11 +167,11 @@ async def test_a_small_one_goes_at_once_while_the_disk_is_short(
         for number, subscription in enumerate(queues):
             await publish(engine, f"q{number}", [b"small"])
             await drain(engine, subscription)
-        engine.shortages_changed(frozenset({resource}))
+        engine.alarms_changed(frozenset({resource}))
         await looked(engine)
         left = sum(topic.messages for topic in engine.topics.values())
         assert left == (0 if resource is Resource.DISK else 3)
-        engine.shortages_changed(NOTHING_SHORT)
+        engine.alarms_changed(NOTHING_SHORT)
 
 
 async def test_retention_by_time_begins_when_an_idle_ledger_is_old(data_dir: Path) -> None:

@@ -132,7 +132,7 @@ class Lifecycle(ABC):
         """Something goes to the peer."""
         self._heartbeats.sent(now)
 
-    # Shortages.
+    # Resource alarms.
 
     def block(self) -> None:
         """The client publishes though something is short: no more of it is handled."""
@@ -141,7 +141,7 @@ class Lifecycle(ABC):
         if self._blocked_notify:
             self.output.send(CHANNEL_ZERO, make(Connection.Blocked, reason=self.throttle.reason))
 
-    def shortage_changed(self, short: Short) -> None:
+    def alarms_changed(self, short: Short) -> None:
         """Something else is short now, or nothing."""
         if self.throttle.change(short):
             self._heartbeats.received(self.now)

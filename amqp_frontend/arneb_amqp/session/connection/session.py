@@ -36,12 +36,12 @@ from arneb_amqp.session.discarded import Discarded
 from arneb_amqp.session.effect_queue import EffectQueue, Publishing
 from arneb_amqp.session.effects import Effect, Find, Token
 from arneb_amqp.session.events import (
+    AlarmsChanged,
     Committed,
     ConsumerClosed,
     Event,
     RequestDone,
     RequestFailed,
-    ShortageChanged,
     Shutdown,
 )
 from arneb_amqp.session.transaction import TransactionBytes
@@ -146,8 +146,8 @@ class ConnectionSession(Lifecycle):
                 consumer = self._consumers.get(consumer_of(id_))
                 if consumer is not None:
                     self._channels[consumer.channel].consumer_closed(consumer.id)
-            case ShortageChanged(short):
-                self.shortage_changed(short)
+            case AlarmsChanged(short):
+                self.alarms_changed(short)
                 self._advance()
             case Shutdown(reason):
                 self.shut_down(reason)

@@ -20,14 +20,14 @@ from tests.amqp_frontend.session.playbook import (
 
 from arneb_amqp.session.connection.throttle import Throttle
 from arneb_amqp.session.effects import EndConnection, Perform
-from arneb_amqp.session.events import Committed, ShortageChanged, Shutdown
+from arneb_amqp.session.events import AlarmsChanged, Committed, Shutdown
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.wire.tables import boolean, table
 from arneb_core.api.resource_alarms import NOTHING_SHORT, Resource
 
-MEMORY = ShortageChanged(frozenset({Resource.MEMORY}))
-BOTH = ShortageChanged(frozenset(Resource))
-NOTHING = ShortageChanged(NOTHING_SHORT)
+MEMORY = AlarmsChanged(frozenset({Resource.MEMORY}))
+BOTH = AlarmsChanged(frozenset(Resource))
+NOTHING = AlarmsChanged(NOTHING_SHORT)
 
 WANTS_TO_KNOW = {"capabilities": table({"connection.blocked": boolean(True)})}
 
@@ -62,13 +62,13 @@ def test_whoever_did_not_ask_is_blocked_in_silence() -> None:
         assert len(play.appended().entries) == 1
 
 
-def test_two_shortages_are_named_in_order() -> None:
+def test_two_alarms_are_named_in_order() -> None:
     with listening() as play:
         play >> BOTH >> publishes(b"one")
         play << sent(Connection.Blocked, 0, reason="low on disk & memory")
 
 
-def test_a_second_shortage_is_blocked_and_told_anew() -> None:
+def test_a_second_alarm_is_blocked_and_told_anew() -> None:
     with listening() as play:
         for _ in range(2):
             play >> MEMORY >> publishes(b"x") << sent(Connection.Blocked, 0)
@@ -115,7 +115,7 @@ shorts = st.frozensets(st.sampled_from(Resource))
 
 
 @given(st.lists(shorts | st.none()))
-def test_a_throttle_is_blocked_from_a_publish_to_the_end_of_all_shortages(
+def test_a_throttle_is_blocked_from_a_publish_to_the_end_of_all_alarms(
     happened: list[frozenset[Resource] | None],
 ) -> None:
     """None is a publish."""

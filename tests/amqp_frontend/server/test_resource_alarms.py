@@ -1,4 +1,4 @@
-"""Shortages: a blocked connection waits, is not read, and still ends when its peer does."""
+"""Resource alarms: a blocked connection waits, is not read, and still ends when its peer does."""
 
 import socket
 import struct
