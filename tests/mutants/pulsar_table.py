@@ -191,4 +191,26 @@ PULSAR_MUTANTS: Final = (
         "",
         (THROTTLE_TESTS,),
     ),
+    Mutant(
+        "the end of a topic is told to consumers of another subscription of the name",
+        PULSAR + "services/consumers.py",
+        "            if each.subscription is subscription:\n",
+        "            if each.subscription.name == subscription.name:\n",
+        ("tests/pulsar_frontend/services/test_consumers.py",),
+    ),
+    Mutant(
+        "a request that failed is counted for ever",
+        PULSAR + "server/request_tasks.py",
+        "            await request(effect)\n        finally:\n",
+        "            await request(effect)\n        except trio.Cancelled:\n"
+        "            raise\n        else:\n",
+        ("tests/pulsar_frontend/server/test_request_tasks.py",),
+    ),
+    Mutant(
+        "a holder of state has no repr",
+        PULSAR + "services/throttles.py",
+        "    def __repr__(self) -> str:\n",
+        "    def describe(self) -> str:\n",
+        ("tests/pulsar_frontend/test_reprs.py",),
+    ),
 )
