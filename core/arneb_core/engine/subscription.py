@@ -154,7 +154,9 @@ class LogSubscription(SubscriptionAdmin):
         self.machine = SubscriptionMachine(
             state,
             suspect_until=suspect_until,
-            make_consumer=partial(LogConsumer, subscription=self),
+            make_consumer=lambda answering, spec, shared=None: LogConsumer(
+                answering, spec, shared, subscription=self
+            ),
         )
         self.expect_delays()
 

@@ -19,6 +19,15 @@ from arneb_core.subscription.state import SubscriptionState
 class Acknowledgements:
     """Takes the acknowledgements of one subscription."""
 
+    __slots__ = (
+        "_cursor",
+        "_delivery",
+        "_log",
+        "_ready",
+        "_state",
+        "acks",
+    )
+
     def __init__(self, state: SubscriptionState, ready: Ready, delivery: Delivery) -> None:
         self._state = state
         self._log = state.log

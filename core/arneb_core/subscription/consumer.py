@@ -199,7 +199,7 @@ class AttachedConsumer(InFlight):
         """The core ends the attachment."""
         if self.attached:
             self.detach()
-            self._state.outbox.call(Closed(self, reason))
+            self._state.outbox.calls.append(Closed(self, reason))
             self._state.outbox.flush()
 
     # Units

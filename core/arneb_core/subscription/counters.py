@@ -14,6 +14,12 @@ from arneb_core.subscription.state import SubscriptionState
 class Counters:
     """The counts of one subscription."""
 
+    __slots__ = (
+        "_delivery",
+        "_ready",
+        "_state",
+    )
+
     def __init__(self, state: SubscriptionState, ready: Ready, delivery: Delivery) -> None:
         self._state = state
         self._ready = ready

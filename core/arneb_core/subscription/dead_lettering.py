@@ -359,7 +359,7 @@ class DeadLettering:
             self._state.holder.sizes.update(
                 (each, size) for each, size in sizes.items() if size != 1
             )
-        self._state.outbox.call(Depart(reason, run, self._state.holder, parts))
+        self._state.outbox.calls.append(Depart(reason, run, self._state.holder, parts))
 
     def not_taken(self, depart: Depart) -> None:
         """The target could not take these: they are read for it once more, a little later."""

@@ -355,7 +355,7 @@ class Delivery:
     ) -> None:
         """Have delivered what was counted already."""
         run = self._run(consumer, positions, entries, sizes, masks, is_divided=is_divided)
-        self._outbox.call(Deliver(consumer, run))
+        self._outbox.calls.append(Deliver(consumer, run))
 
     def _run(
         self,

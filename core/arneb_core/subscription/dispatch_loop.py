@@ -25,6 +25,17 @@ DISPATCH_ENTRIES_MAX: Final = 2_048
 class DispatchLoop:
     """The turns of one subscription."""
 
+    __slots__ = (
+        "_acknowledgements",
+        "_dead_lettering",
+        "_delivery",
+        "_outbox",
+        "_ready",
+        "_state",
+        "grouped",
+        "keyed",
+    )
+
     def __init__(
         self,
         state: SubscriptionState,

@@ -5,7 +5,6 @@ consumer's client, the disk, a clock, its topic) is put here as a value, a run a
 a time; :mod:`arneb_core.engine.subscription` carries it out, and a test only looks at it.
 """
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -139,26 +138,19 @@ class Outbox:
     def __init__(self, carry_out: Callable[[Effect], None]) -> None:
         self.put = carry_out
         """Have an order carried out."""
-        self.calls: deque[Call] = deque()
-        """Not made yet."""
+        self.calls: list[Call] = []
+        """To be made with the next :meth:`flush`, in order."""
         self._reads: dict[int, Callable[[Found], None]] = {}
         self._next_read = 0
 
     def __repr__(self) -> str:
         return f"<Outbox {len(self.calls)} calls, {len(self._reads)} reads under way>"
 
-    def call(self, effect: Call) -> None:
-        """Have a call made with the next :meth:`flush`."""
-        self.calls.append(effect)
-
     def flush(self) -> None:
         """Have the calls made, in order; what these bring about comes behind them."""
-        while self.calls:
-            self.put(self.calls.popleft())
-
-    def drop_calls(self) -> None:
-        """Nobody can say any more what the calls are about."""
-        self.calls.clear()
+        calls = self.calls
+        while calls:
+            self.put(calls.pop(0))
 
     def read(self, place: Position, bytes_max: int, then: Callable[[Found], None]) -> None:
         """Have entries read; ``then`` gets them when the answer comes in."""

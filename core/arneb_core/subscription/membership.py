@@ -69,4 +69,4 @@ def tell_active(
     told = [*state.consumers.values()] if active is not before else [new]
     for each in told:
         if each is not None:
-            state.outbox.call(ActiveChanged(each, each is active))
+            state.outbox.calls.append(ActiveChanged(each, each is active))

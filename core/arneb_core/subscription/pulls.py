@@ -26,6 +26,13 @@ class Unanswered(Enum):
 class Pulls:
     """Answers the pulls of one subscription."""
 
+    __slots__ = (
+        "_dead_lettering",
+        "_delivery",
+        "_ready",
+        "_state",
+    )
+
     def __init__(
         self,
         state: SubscriptionState,

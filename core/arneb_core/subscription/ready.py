@@ -22,6 +22,12 @@ Source = ReplaySet | PrioritySource | DueSource | BacklogReader
 class Ready:
     """The sources of one subscription."""
 
+    __slots__ = (
+        "_reader",
+        "_state",
+        "held_back",
+    )
+
     def __init__(self, state: SubscriptionState) -> None:
         self._state = state
         self._reader = state.reader

@@ -36,6 +36,14 @@ class Taken:
 class Returns:
     """Takes what comes back to one subscription."""
 
+    __slots__ = (
+        "_acknowledgements",
+        "_dead_lettering",
+        "_delivery",
+        "_ready",
+        "_state",
+    )
+
     def __init__(
         self,
         state: SubscriptionState,

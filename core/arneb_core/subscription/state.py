@@ -68,6 +68,7 @@ class SubscriptionState:
         """How many messages each of :attr:`divided` holds."""
         self.byte_counter: ByteCounter | None = None
         """For those who have to know how many bytes are ready."""
+        self._reading = outbox.read, self.wake, self.read_failed
         self.replay: ReplaySet | PrioritySource = self.replays()
         self.reader = BacklogReader(log, self.acks, self.acks.mark_delete, self.fetch(), ahead)
         self.era = 0
@@ -159,7 +160,7 @@ class SubscriptionState:
 
     def fetch(self) -> Fetch:
         """A fetch of this subscription's log."""
-        return Fetch(self.log, self.outbox.read, self.wake, self.read_failed)
+        return Fetch(self.log, *self._reading)
 
     def replays(self) -> ReplaySet:
         """A replay set over this subscription's log."""
