@@ -1,9 +1,8 @@
 """One connection: a socket and a session, kept going by one task.
 
-The rule: whatever happens (bytes, a commit, deliveries, a timer) is told to the session, then
-its effects are carried out, then its output is written. Bytes are handled by the connection's
-task; the rest happens in other tasks' turns and only marks what must be written, so that one
-write carries everything a turn has brought.
+The rule: whatever happens is told to the session, then its effects are carried out, then its output
+is written. Bytes are handled by the connection's task; the rest happens in other tasks' turns and
+only marks what must be written, so that one write carries everything a turn has brought.
 """
 
 import logging
@@ -29,7 +28,7 @@ from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.topology import new_name
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import SubscriptionFenced
-from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES
+from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES, WAKING_BYTES
 from arneb_core.api.resource_alarms import Short
 from arneb_core.api.supervision import contain
 
@@ -211,9 +210,8 @@ class Connection:
             self.consumers.closed(consumer)
             if reason == "seek":
                 reattach = partial(self._reattach, consumer)
-                self._server.nursery.start_soon(
-                    contain, "reattaching consumers after a seek", reattach
-                )
+                start_soon = self._server.nursery.start_soon
+                start_soon(contain, "reattaching consumers after a seek", reattach)
             else:
                 self._close_consumer(consumer)
         except Exception as error:
@@ -323,8 +321,10 @@ class Connection:
             if size >= FIRST_READ_BYTES:
                 piece = RECEIVE_BYTES_MAX
             elif size <= SHORT_READ_BYTES:
-                # Not sooner: what comes in batches would be cut in two, each with its commit.
-                piece = FIRST_READ_BYTES
+                long_turns.short_left -= size + WAKING_BYTES
+                if long_turns.short_left <= long_turns.SHORT_LOW:
+                    await long_turns.begin_short(size)
+                piece = FIRST_READ_BYTES  # not sooner: a batch would be cut in two, each a commit
             if session.vhost is None:
                 link.acknowledge_now()
             session.receive_data(data, *instants())

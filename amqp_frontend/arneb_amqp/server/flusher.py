@@ -6,11 +6,16 @@ them all, and each connection writes once for everything that the turn has broug
 """
 
 from collections.abc import Callable
+from itertools import islice
+from typing import Final
 
 import outcome
 import trio
 
 from arneb_core.api.callbacks import call
+
+FLUSHES_PER_TURN: Final = 128
+"""One is a write to a socket, 10 µs: some 2 ms, then others have their turn."""
 
 
 class Flusher:
@@ -43,7 +48,13 @@ class Flusher:
     def _flush(self) -> None:
         # Not in run(): its frame would hold the last connections while it waits, with all that
         # they had in flight, though they are long closed.
-        flushes, self._flushes = self._flushes, {}
+        flushes = self._flushes
+        if len(flushes) <= FLUSHES_PER_TURN:
+            self._flushes = {}
+        else:
+            flushes = dict.fromkeys(islice(flushes, FLUSHES_PER_TURN))
+            for flush in flushes:
+                del self._flushes[flush]
         for flush in flushes:
             call(flush)
 

@@ -4,7 +4,8 @@ A turn takes a few milliseconds at the most, but a pass is one turn of every tas
 with a thousand busy connections it would last seconds. The rule: whoever is about to do as much as
 a turn may asks first, and only as many begin in a pass as keep it short, going by how long the
 passes before it took; the rest wait in the order in which they asked. Whoever has little to do does
-not ask, and is served in every pass.
+not ask, and is served in every pass, until a thousand of them have: of short reads, too, a pass has
+only so many bytes, and whoever comes later is the first in the next.
 """
 
 import sys
@@ -31,6 +32,13 @@ turn may be in the same pass."""
 SHORT_READ_BYTES: Final = 4 * 1024
 """What a read of at most that brings is short work, some hundred microseconds, and does not ask."""
 
+SHORT_READS_BYTES: Final = 64 * 1024
+"""Of short reads together in one pass, with :data:`WAKING_BYTES` for each: some 8 ms, which are 180
+single publishes. Inside a pass trio's order is none, so there may be twice as many in one."""
+
+WAKING_BYTES: Final = 256
+"""What it costs to read anything, in bytes that cost as much to handle."""
+
 FIRST_READ_BYTES: Final = 16 * 1024
 """What is read of a client that sent less before, so that little waits in memory for its turn. Who
 fills it asks before it is read, and is read in large pieces, until it sends little again."""
@@ -41,8 +49,12 @@ class LongTurns:
 
     Invariants: at most ``_allowed`` are given out between two turns of :meth:`run`, which is
     between :data:`LONG_TURNS_MIN` and :data:`LONG_TURNS_MAX`; ``_left`` is 0 while anybody waits,
-    which nobody does before :meth:`run`.
+    which nobody does before :meth:`run`; nor is ``short_left`` above 0 while a short read waits.
     """
+
+    SHORT_LOW: Final = 3 * SHORT_READS_BYTES // 4
+    """With so much left the next pass is looked for: soon enough that with some fifty connections
+    nobody waits, and not for every read."""
 
     def __init__(self, seconds: Callable[[], float] = perf_counter) -> None:
         self._seconds = seconds
@@ -52,11 +64,16 @@ class LongTurns:
         """With so many left the next pass is looked for. Sooner it would cost whoever is alone."""
         self._pass_s = PASS_S
         """What the last one took; before the first nothing is known."""
-        self._waiting: OrderedDict[trio.lowlevel.Task, None] = OrderedDict()
+        self._waiting: OrderedDict[trio.lowlevel.Task, int] = OrderedDict()
+        self.short_left = sys.maxsize
+        """What short reads of this pass have left. Whoever reads takes what it has read from it,
+        and calls :meth:`begin_short` once :attr:`SHORT_LOW` is reached: most cost no call."""
+        self._short_waiting: OrderedDict[trio.lowlevel.Task, int] = OrderedDict()
         self._parked: trio.lowlevel.Task | None = None
 
     def __repr__(self) -> str:
-        return f"<LongTurns, {self._left} of {self._allowed} left, {len(self._waiting)} waiting>"
+        waiting = f"{len(self._waiting)} and {len(self._short_waiting)} short waiting"
+        return f"<LongTurns, {self._left} of {self._allowed} left, {waiting}>"
 
     async def begin(self) -> None:
         """Wait until a long turn may begin; often that is now, without a checkpoint."""
@@ -66,14 +83,14 @@ class LongTurns:
                 self._wake()
             return
         self._wake()
-        task = trio.lowlevel.current_task()
-        self._waiting[task] = None
+        await _wait(self._waiting, 1)
 
-        def abort(_: object) -> trio.lowlevel.Abort:
-            del self._waiting[task]
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
+    async def begin_short(self, size: int) -> None:
+        """``size`` bytes of a short read, and the waking, have been taken from what is left of
+        this pass, which is little by now; wait for another if it was nothing any more."""
+        self._wake()
+        if self.short_left < 0:
+            await _wait(self._short_waiting, size + WAKING_BYTES)
 
     async def next(self) -> None:
         """One long turn is over; wait until another may begin, and others have had theirs."""
@@ -83,9 +100,10 @@ class LongTurns:
     async def run(self) -> None:
         """Give turns out, pass by pass, until cancelled."""
         self._left = 0 if self._waiting else self._allowed
+        self.short_left = 0 if self._short_waiting else SHORT_READS_BYTES
         began = self._seconds()
         while True:
-            if not self._waiting and self._left > self._left_low:
+            if self._is_roomy:
                 self._parked = trio.lowlevel.current_task()
                 await trio.lowlevel.wait_task_rescheduled(self._abort)
                 began = self._seconds()
@@ -95,12 +113,29 @@ class LongTurns:
                 task, _none = self._waiting.popitem(last=False)
                 trio.lowlevel.reschedule(task)
             self._left = self._allowed - given
-            if not given and self._allowed == LONG_TURNS_MIN:
+            self._give_short()
+            if not (given or self._short_waiting) and self._allowed == LONG_TURNS_MIN:
                 continue  # how long this pass takes says nothing: fewer turns there cannot be
             await trio.lowlevel.checkpoint()
             ended = self._seconds()
             self._allow(ended - began)
             began = ended
+
+    @property
+    def _is_roomy(self) -> bool:
+        """Nobody waits, nor will anybody soon."""
+        if self._waiting or self._short_waiting:
+            return False
+        return self._left > self._left_low and self.short_left > self.SHORT_LOW
+
+    def _give_short(self) -> None:
+        """Wake as many of those with short reads as the next pass has room for."""
+        waiting, left = self._short_waiting, SHORT_READS_BYTES
+        while waiting and left > 0:
+            task, size = waiting.popitem(last=False)
+            left -= size
+            trio.lowlevel.reschedule(task)
+        self.short_left = 0 if waiting else left
 
     def _allow(self, pass_s: float) -> None:
         """A pass took so long: see how many turns may begin in the next."""
@@ -122,3 +157,15 @@ class LongTurns:
     def _abort(self, _: object) -> trio.lowlevel.Abort:
         self._parked = None
         return trio.lowlevel.Abort.SUCCEEDED
+
+
+async def _wait(waiting: OrderedDict[trio.lowlevel.Task, int], size: int) -> None:
+    """Wait in ``waiting`` until :meth:`LongTurns.run` takes the task out."""
+    task = trio.lowlevel.current_task()
+    waiting[task] = size
+
+    def abort(_: object) -> trio.lowlevel.Abort:
+        del waiting[task]
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    await trio.lowlevel.wait_task_rescheduled(abort)

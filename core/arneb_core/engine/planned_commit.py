@@ -62,7 +62,7 @@ class PlannedCommit:
         """Of these something is to be written should this fail."""
         self.taken: list[tuple[LogConsumer, Taken]] = []
         """What units acknowledged."""
-        self.receipts: list[Done] = []
+        self.receipts: list[tuple[LogSubscription, Done]] = []
         """Who wait for the cursors."""
         self.trims: list[tuple[SubscribedTopic, PlannedTrim]] = []
         self.trim_due: dict[SubscribedTopic, bool] = {}
@@ -167,7 +167,7 @@ class PlannedCommit:
             _succeed(
                 request, [Position(runs[t].first + at if t in runs else 0) for t, at in offsets]
             )
-        for done in self.receipts:
+        for _, done in self.receipts:
             call(done, None)
         return entries
 
@@ -192,7 +192,7 @@ class PlannedCommit:
                 _succeed(request, [])  # it only waited for what stood before it
             else:
                 request.fail(error)
-        for done in self.receipts:
+        for _, done in self.receipts:
             call(done, error)
 
 

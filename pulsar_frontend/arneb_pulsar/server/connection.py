@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES
+from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES, WAKING_BYTES
 from arneb_pulsar.authentication.grants import Grant
 from arneb_pulsar.server.effects import EffectRunner
 from arneb_pulsar.server.requests import Endpoint
@@ -147,7 +147,12 @@ class Connection:
 
     async def _read(self) -> None:
         """Until the client closes or must be closed."""
-        session, clock, asks = self._session, self._clock, False
+        session, clock, turns, asks = (
+            self._session,
+            self._clock,
+            self._context.long_turns,
+            False,
+        )
         while not self._closing:
             if asks:
                 await self._my_turn()
@@ -164,9 +169,15 @@ class Connection:
                 return
             self._heard.set()
             self._heard = trio.Event()
-            if not asks and len(data) > SHORT_READ_BYTES:
-                await self._my_turn()
-                now = clock.now()
+            if not asks:
+                if len(data) > SHORT_READ_BYTES:
+                    await self._my_turn()
+                    now = clock.now()
+                else:
+                    turns.short_left -= len(data) + WAKING_BYTES
+                    if turns.short_left <= turns.SHORT_LOW:
+                        await self._my_short_turn(len(data))
+                        now = clock.now()
             # Not small again before little comes: a batch would be cut in two.
             asks = len(data) > (SHORT_READ_BYTES if asks else FIRST_READ_BYTES - 1)
             self._effects.run(session.receive_data(bytes(data), now, clock.wall_ms()))
@@ -180,6 +191,13 @@ class Connection:
         """Wait until others have had theirs; the client, who is not read, may well live."""
         self._paused = True
         await self._context.long_turns.begin()
+        self._paused = False
+        self._session.resumed(self._clock.now())
+
+    async def _my_short_turn(self, size: int) -> None:
+        """As :meth:`_my_turn`, with a short read of ``size`` bytes."""
+        self._paused = True
+        await self._context.long_turns.begin_short(size)
         self._paused = False
         self._session.resumed(self._clock.now())
 

@@ -1,10 +1,12 @@
 """The flusher: each once, soon, and one task for all."""
 
 import weakref
+from functools import partial
+from itertools import pairwise
 
 import trio
 
-from arneb_amqp.server.flusher import Flusher
+from arneb_amqp.server.flusher import FLUSHES_PER_TURN, Flusher
 
 
 async def test_each_is_called_once_for_everything_a_turn_brings() -> None:
@@ -65,3 +67,20 @@ async def test_what_was_flushed_is_not_held_while_nothing_is_to_be_done() -> Non
         await trio.testing.wait_all_tasks_blocked()
         assert alive() is None
         nursery.cancel_scope.cancel()
+
+
+async def test_others_have_their_turn_while_a_thousand_write() -> None:
+    flusher, written = Flusher(), list[int]()
+    seen: list[int] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.run)
+        await trio.testing.wait_all_tasks_blocked()
+        for number in range(1000):
+            flusher.add(partial(written.append, number))
+        while len(written) < 1000:
+            await trio.lowlevel.checkpoint()
+            seen.append(len(written))
+        nursery.cancel_scope.cancel()
+    assert written == list(range(1000))
+    steps = [late - early for early, late in pairwise([0, *seen])]
+    assert max(steps) <= 2 * FLUSHES_PER_TURN, "inside a pass trio's order is none"

@@ -7,7 +7,14 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.long_turns import LONG_TURNS_MAX, LONG_TURNS_MIN, PASS_S, LongTurns
+from arneb_core.api.long_turns import (
+    LONG_TURNS_MAX,
+    LONG_TURNS_MIN,
+    PASS_S,
+    SHORT_READS_BYTES,
+    WAKING_BYTES,
+    LongTurns,
+)
 
 LONG_S = 1.01 * PASS_S / LONG_TURNS_MIN
 """A turn of which no more than the fewest fit into a pass."""
@@ -156,3 +163,57 @@ async def test_without_somebody_who_gives_turns_out_nobody_waits() -> None:
     turns = LongTurns()
     for _ in range(10 * LONG_TURNS_MAX):
         await turns.begin()
+
+
+def play_short(sizes: list[int], rounds: int) -> list[tuple[int, int]]:
+    """In which pass who handled a short read: each has ``rounds`` of them, as fast as it can."""
+    passes, log = Passes(), list[tuple[int, int]]()
+
+    async def reads(turns: LongTurns, name: int, size: int) -> None:
+        for _ in range(rounds):
+            turns.short_left -= size + WAKING_BYTES
+            if turns.short_left <= turns.SHORT_LOW:
+                await turns.begin_short(size)
+            log.append((passes.number, name))
+            await trio.lowlevel.checkpoint()
+
+    async def main() -> None:
+        turns = LongTurns()
+        async with trio.open_nursery() as outer:
+            outer.start_soon(turns.run)
+            await trio.testing.wait_all_tasks_blocked()
+            async with trio.open_nursery() as nursery:
+                for name, size in enumerate(sizes):
+                    nursery.start_soon(reads, turns, name, size)
+            outer.cancel_scope.cancel()
+
+    trio.run(main, instruments=[passes])
+    return log
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 4096), min_size=1, max_size=400), st.integers(1, 3))
+def test_short_reads_of_one_pass_have_a_bound_and_all_are_handled(
+    sizes: list[int], rounds: int
+) -> None:
+    log = play_short(sizes, rounds)
+    assert Counter(name for _, name in log) == dict.fromkeys(range(len(sizes)), rounds)
+    bytes_of = Counter[int]()
+    for number, name in log:
+        bytes_of[number] += sizes[name] + WAKING_BYTES
+    assert max(bytes_of.values()) <= 2 * (SHORT_READS_BYTES + 4096 + WAKING_BYTES)
+
+
+def test_a_thousand_with_little_to_say_are_served_in_turn() -> None:
+    log = play_short([100] * 1000, 3)
+    each = SHORT_READS_BYTES // (100 + WAKING_BYTES) + 1
+    assert max(Counter(number for number, _ in log).values()) <= 2 * each
+    first_round = {name for _, name in log[: 1000 + 2 * each]}
+    assert len(first_round) == 1000, "nobody is served twice before everybody was once"
+
+
+def test_a_few_with_little_to_say_are_served_in_every_pass() -> None:
+    log = play_short([100] * 50, 20)
+    passes = sorted({number for number, _ in log})
+    assert all(count == 50 for count in Counter(number for number, _ in log).values())
+    assert passes == list(range(passes[0], passes[0] + 20))
