@@ -7,11 +7,11 @@ this package alone: it makes what a Pulsar consumer gets for an entry of another
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, overload
 
 from arneb_core.api.codec import Message
 from arneb_core.api.entry import HEADER_BYTES, Origin
-from arneb_pulsar.wire.batch import join_batch, split_batch
+from arneb_pulsar.wire.batch import batch_starts, join_batch, message_at, split_batch
 from arneb_pulsar.wire.checksum import join_body, split_body
 from arneb_pulsar.wire.compression import decompress
 from arneb_pulsar.wire.errors import PayloadError
@@ -26,12 +26,17 @@ FOREIGN_PRODUCER: Final = "arneb"
 """Producer name of a translated message that brings none."""
 
 
+LARGE_BATCH: Final = 2_000
+"""Of larger ones it is only looked whether they are whole when they are opened, 30 ms for 60,000
+messages: to make all of them would take 0.2 s, and whoever reads message by message wants a few."""
+
+
 class PulsarCodec:
     """Reads entries of Pulsar origin; see :class:`arneb_core.api.codec.Codec`."""
 
     origin: Origin = Origin.PULSAR
 
-    def decode(self, entry: bytes) -> list[Message]:
+    def decode(self, entry: bytes) -> Sequence[Message]:
         """Every message of ``entry``, in batch order.
 
         Raises :class:`ValueError` for a body that is damaged, encrypted by the producer, or
@@ -45,11 +50,40 @@ class PulsarCodec:
             payload = decompress(payload, compression, metadata.uncompressed_size)
         if not metadata.HasField("num_messages_in_batch"):
             return [_single_message(metadata, payload)]
+        if metadata.num_messages_in_batch > LARGE_BATCH:
+            return LargeBatch(metadata, payload)
         singles = split_batch(payload, metadata.num_messages_in_batch)
         return [
             _batch_message(metadata, single, value, index)
             for index, (single, value) in enumerate(singles)
         ]
+
+
+class LargeBatch(Sequence[Message]):
+    """The messages of a batch that is whole, each made when it is asked for."""
+
+    def __init__(self, metadata: MessageMetadata, payload: bytes) -> None:
+        self._metadata = metadata
+        self._payload = payload
+        self._starts = batch_starts(payload, metadata.num_messages_in_batch)
+
+    def __repr__(self) -> str:
+        return f"<LargeBatch of {len(self)} messages>"
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Message]: ...
+
+    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        single, value = message_at(self._payload, self._starts[index])
+        return _batch_message(self._metadata, single, value, index % len(self))
 
 
 CODEC: Final = PulsarCodec()

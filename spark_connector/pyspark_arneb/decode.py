@@ -96,7 +96,7 @@ def message_rows(chunk: Chunk, known: Mapping[Origin, Codec]) -> Iterator[Messag
 
 def _decode(
     header: EntryHeader, entry: bytes, known: Mapping[Origin, Codec]
-) -> tuple[list[Message], int]:
+) -> tuple[Sequence[Message], int]:
     """The entry's messages and the flags of their rows."""
     codec = _codec(header.origin, known)
     try:

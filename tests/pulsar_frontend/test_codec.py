@@ -1,14 +1,17 @@
 """The codec: every message of an entry, whatever form its producer chose."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.counting import calls_of
 from tests.pulsar_frontend.wire.strategies import mutated
 from tests.pulsar_frontend.wire.test_compression import COMPRESS
 
 from arneb_core.api.codec import Message
 from arneb_core.api.entry import EntryHeader, Origin
-from arneb_pulsar.codec import CODEC, encode_message, encode_messages
+from arneb_pulsar.codec import CODEC, LARGE_BATCH, encode_message, encode_messages
 from arneb_pulsar.wire.batch import join_batch
 from arneb_pulsar.wire.checksum import join_body, split_body, verify_body
 from arneb_pulsar.wire.metadata import make_entry, parse_metadata
@@ -142,3 +145,30 @@ def test_a_damaged_entry_is_read_or_refused(message: Message, data: st.DataObjec
     assert all(isinstance(each.value, bytes) for each in found)
     for each in found:
         assert all(isinstance(text, str) for pair in each.properties.items() for text in pair)
+
+
+def large_entry(count: int) -> bytes:
+    singles = [(SingleMessageMetadata(sequence_id=n), b"%d" % n) for n in range(count)]
+    metadata = MessageMetadata(
+        producer_name="p", sequence_id=0, publish_time=7, num_messages_in_batch=count
+    )
+    return entry_of(join_body(metadata.SerializeToString(), join_batch(singles)))
+
+
+def test_the_messages_of_a_large_batch_are_the_same_and_made_when_asked_for() -> None:
+    count = LARGE_BATCH + 50
+    entry, small = large_entry(count), CODEC.decode(large_entry(LARGE_BATCH))
+    found: list[Sequence[Message]] = []
+    calls = calls_of(lambda: found.append(CODEC.decode(entry)))
+    [large] = found
+    assert calls < 5 * count, "what would be called for every message as well"
+    assert len(large) == count
+    assert list(large[:LARGE_BATCH]) == list(small)
+    assert list(large) == [large[index] for index in range(count)]
+    assert (large[-1].value, large[-1].batch_index) == (b"%d" % (count - 1), count - 1)
+
+
+def test_a_large_batch_that_is_damaged_is_refused_as_a_whole() -> None:
+    entry = large_entry(LARGE_BATCH + 50)
+    with pytest.raises(ValueError, match="expected"):
+        CODEC.decode(entry[:-1])

@@ -6,7 +6,7 @@ point group ``arneb.codecs``, and whoever meets a foreign entry (the other
 frontend, Spark) finds the codec by the origin in the entry's header.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
@@ -44,7 +44,7 @@ class Codec(Protocol):
 
     origin: Origin
 
-    def decode(self, entry: bytes) -> list[Message]:
+    def decode(self, entry: bytes) -> Sequence[Message]:
         """Every message of ``entry`` (header included in the bytes), in batch order.
 
         Raises :class:`ValueError` when the body is not in the origin's wire form, or is

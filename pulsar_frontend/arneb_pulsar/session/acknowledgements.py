@@ -4,12 +4,14 @@ The rule: a receipt says that the acknowledgement is durable, or why it is none;
 none hears nothing either way.
 """
 
+from collections.abc import Iterator
+
 from arneb_pulsar.session.consumer import Consumer
 from arneb_pulsar.session.effects import Acknowledge, AcknowledgeUntil
 from arneb_pulsar.session.errors import NO_TRANSACTIONS, Failure
 from arneb_pulsar.session.output import Output
 from arneb_pulsar.wire import commands
-from arneb_pulsar.wire.ids import done_mask, position_of, split_acks
+from arneb_pulsar.wire.ids import IDS_PER_TURN, done_mask, position_of, split_acks
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck
 
@@ -21,11 +23,26 @@ def acknowledge(output: Output, consumer: Consumer, command: CommandAck, raw: by
     consumer_id = consumer.consumer_id
     if command.txnid_most_bits or command.txnid_least_bits:
         answer_ack(output, consumer_id, request_id, NO_TRANSACTIONS)
+    elif command.ack_type == CommandAck.Individual and len(command.message_id) > IDS_PER_TURN:
+        output.do_in_pieces(_in_pieces(consumer, command, raw, request_id))
     elif command.ack_type == CommandAck.Individual:
         whole, partial = split_acks(command.message_id, raw)
         output.do(Acknowledge(consumer.key, consumer_id, whole, partial, request_id))
     else:
         _acknowledge_until(output, consumer, command, request_id)
+
+
+def _in_pieces(
+    consumer: Consumer, command: CommandAck, raw: bytes, request_id: int | None
+) -> Iterator[Acknowledge]:
+    """So many acknowledgements that others have their turn meanwhile. The receipt is that of the
+    last: the cursor that is written for it has all before it too."""
+    key, consumer_id, ids = consumer.key, consumer.consumer_id, command.message_id
+    for start in range(0, len(ids), IDS_PER_TURN):
+        behind = start + IDS_PER_TURN
+        whole, partial = split_acks(ids[start:behind], raw)
+        answered = request_id if behind >= len(ids) else None
+        yield Acknowledge(key, consumer_id, whole, partial, answered)
 
 
 def answer_ack(

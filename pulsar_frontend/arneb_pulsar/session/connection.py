@@ -82,15 +82,18 @@ class ConnectionSession:
     @property
     def has_more(self) -> bool:
         """Something that came from the client is not handled: :meth:`go_on` must be called."""
-        return self._at < len(self._frames[0])
+        return self._at < len(self._frames[0]) or self._output.pieces is not None
 
     def go_on(self, now: float, clock_ms: int) -> list[Effect]:
-        """Handle what came, up to the next request and with it."""
+        """Handle what came, up to the next request and with it, or the next piece of it."""
         self._output.now = now
         self._keep_alive.heard(now)
         self.request_bytes = 0
         try:
-            self._handle_frames()
+            if self._output.pieces is not None:
+                self._output.next_piece()
+            else:
+                self._handle_frames()
             if self._reader.error is not None and not self.has_more:
                 raise self._reader.error
         except (RemoteProtocolError, WireError) as error:
@@ -190,6 +193,8 @@ class ConnectionSession:
             at += 1
             if command.type not in UNANSWERED:
                 self.request_bytes = len(data)
+                break
+            if self._output.pieces is not None:
                 break
         if at < end:
             self._at = at

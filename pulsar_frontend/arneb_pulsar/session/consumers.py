@@ -5,6 +5,7 @@ consumer that is not there are dropped where the protocol has no answer to them,
 send them before they know that the broker closed it.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from arneb_core.api.position import Position
@@ -39,7 +40,7 @@ from arneb_pulsar.session.output import Output
 from arneb_pulsar.session.subscribe import attachment
 from arneb_pulsar.session.transitions import ConsumerInput, ConsumerState
 from arneb_pulsar.wire import commands
-from arneb_pulsar.wire.ids import mask_of, place_of, position_of
+from arneb_pulsar.wire.ids import IDS_PER_TURN, mask_of, place_of, position_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandAck,
@@ -52,6 +53,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandSeek,
     CommandSubscribe,
     CommandUnsubscribe,
+    MessageIdData,
 )
 
 CONSUMERS_MAX: Final = 10_000
@@ -218,9 +220,7 @@ class Consumers:
             # One reader in order: it starts again after what it acknowledged.
             self._output.do(Redeliver(consumer.key, None, count=False))
         elif command.message_ids:
-            ids = map(position_of, command.message_ids)
-            positions = [place for place in dict.fromkeys(ids) if place is not None]
-            self._output.do(Redeliver(consumer.key, positions, count=True))
+            self._output.do_in_pieces(_redeliveries(consumer.key, command.message_ids))
         else:
             self._output.do(Redeliver(consumer.key, None, count=True))
 
@@ -343,3 +343,12 @@ class Consumers:
             del self._by_id[consumer.consumer_id]
         if consumer.state is ConsumerState.CLOSED:
             del self._by_key[consumer.key]
+
+
+def _redeliveries(key: ConsumerKey, message_ids: Sequence[MessageIdData]) -> Iterator[Redeliver]:
+    """Give back what a client names, so many a turn. A name in two pieces counts twice if the entry
+    was delivered again in between, which is the client's own doing."""
+    for start in range(0, len(message_ids), IDS_PER_TURN):
+        ids = map(position_of, message_ids[start : start + IDS_PER_TURN])
+        positions = [place for place in dict.fromkeys(ids) if place is not None]
+        yield Redeliver(key, positions, count=True)

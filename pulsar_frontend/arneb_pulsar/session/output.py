@@ -1,6 +1,7 @@
 """The output: what a session wants to say, to its client and to the server."""
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Final
 
 from arneb_pulsar.session.client import Client
@@ -28,6 +29,8 @@ class Output:
         self.waiting_bytes = 0
         self.unasked_bytes = 0
         """How much of it the client did not ask for."""
+        self.pieces: Iterator[Effect] | None = None
+        """The rest of a request that is carried out piece by piece."""
         self._behind: deque[bytes | TranslatedRun] = deque()
 
     def __repr__(self) -> str:
@@ -57,6 +60,22 @@ class Output:
     def do(self, effect: Effect) -> None:
         """Ask the server for an effect."""
         self.effects.append(effect)
+
+    def do_in_pieces(self, effects: Iterator[Effect]) -> None:
+        """Ask for many effects, of which the first is made now and each other by a call of
+        :meth:`next_piece`."""
+        assert self.pieces is None, "nothing is handled behind a request in pieces"
+        self.pieces = effects
+        self.next_piece()
+
+    def next_piece(self) -> None:
+        """Ask for the next of :attr:`pieces`, if there is another."""
+        assert self.pieces is not None, "a request is carried out in pieces"
+        piece = next(self.pieces, None)
+        if piece is None:
+            self.pieces = None
+        else:
+            self.effects.append(piece)
 
     @property
     def has_untranslated(self) -> bool:

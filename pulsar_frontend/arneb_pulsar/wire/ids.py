@@ -23,6 +23,11 @@ WORDS_MAX: Final = BATCH_MESSAGES_MAX // WORD_BITS
 NEIGHBOURS_MIN: Final = 8
 """Acknowledgements from which on the look for neighbours pays."""
 
+IDS_PER_TURN: Final = 1_000
+"""Message ids of one request that are handled in a turn: up to 6 ms, with ack sets; a mask of each
+of them may take 8 KiB. Clients send as many at once at the most, but one request may have half a
+million."""
+
 FIELD_MESSAGE_ID: Final = b"\x1a"
 FIELD_LEDGER_ID: Final = b"\x08"
 FIELD_ENTRY_ID: Final = b"\x10"

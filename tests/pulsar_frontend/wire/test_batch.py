@@ -1,11 +1,13 @@
 """The messages of a batch come apart as they were put together, or are refused."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import TEXT, mutated
 
-from arneb_pulsar.wire.batch import join_batch, split_batch
+from arneb_pulsar.wire.batch import batch_starts, join_batch, message_at, split_batch
 from arneb_pulsar.wire.errors import PayloadError
 from arneb_pulsar.wire.proto.pulsar_pb2 import SingleMessageMetadata
 
@@ -29,6 +31,22 @@ BATCHES = st.lists(
 @given(BATCHES)
 def test_a_batch_comes_apart_as_it_was_put_together(messages: list[Single]) -> None:
     assert split_batch(join_batch(messages), len(messages)) == messages
+
+
+@given(BATCHES, st.integers(-2, 2), st.data())
+def test_where_messages_begin_is_found_just_when_they_can_be_split(
+    messages: list[Single], more: int, data: st.DataObject
+) -> None:
+    count = max(0, len(messages) + more)
+    payload = data.draw(st.one_of(st.just(join_batch(messages)), mutated(join_batch(messages))))
+    try:
+        found = split_batch(payload, count)
+    except PayloadError as error:
+        with pytest.raises(PayloadError, match=re.escape(str(error))):
+            batch_starts(payload, count)
+    else:
+        starts = batch_starts(payload, count)
+        assert [message_at(payload, at) for at in starts] == found
 
 
 @given(BATCHES, st.integers(-2, 2).filter(bool))
