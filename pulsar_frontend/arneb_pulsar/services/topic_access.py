@@ -4,7 +4,7 @@ The rule: what belongs to a connection of another protocol is nobody else's, and
 broker's own no client consumes.
 """
 
-from typing import Any
+from collections.abc import Mapping
 
 from arneb_core.api.entry import Origin
 from arneb_core.api.errors import NotAllowed, SubscriptionNotFound
@@ -31,25 +31,30 @@ async def subscribe(
     name: TopicName,
     subscription: str,
     *,
+    durable: bool = True,
+    initial: InitialPosition = InitialPosition.LATEST,
+    start: Position | None = None,
+    properties: Mapping[str, str] | None = None,
     forced: bool = False,
-    **wanted: Any,
 ) -> Subscription:
-    """The subscription, made if that is allowed: as :meth:`Topic.subscribe`, and
+    """The subscription, made if that is allowed, or ``forced``: as :meth:`Topic.subscribe`, and
     :class:`SubscriptionNotFound`."""
     check_common(topic)
     if subscription == COMPACTION:
         raise NotAllowed(f"Subscription {COMPACTION!r} is the broker's own")
     if (
         not forced
-        and wanted.get("durable", True)
+        and durable
         and subscription not in topic.subscriptions
         and not context.namespaces.policies(name).auto_subscription
     ):
         raise SubscriptionNotFound("Subscription does not exist")
     if not name.is_persistent:
         # Nothing is there from before, and nothing will wait.
-        wanted |= {"initial": InitialPosition.LATEST, "start": None}
-    found = await topic.subscribe(subscription, **wanted)
+        initial, start = InitialPosition.LATEST, None
+    found = await topic.subscribe(
+        subscription, durable=durable, initial=initial, start=start, properties=properties
+    )
     context.topic_policies.apply(topic)
     return found
 
