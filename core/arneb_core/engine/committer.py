@@ -63,7 +63,7 @@ class Committer:
         self.unsettled = False
         """Something is in the commit log only."""
         self._settle_due = False
-        self._journaled = trio.Event()
+        self._became_unsettled = trio.Event()
         self._stopping = False
         self._receipts: list[tuple[LogSubscription, Done]] = []
         self._flush_cursors = False
@@ -116,10 +116,10 @@ class Committer:
         """The subscription was removed; nothing of it is to be written any more."""
         self._dirty.pop(subscription, None)
 
-    async def journaled(self) -> None:
+    async def until_unsettled(self) -> None:
         """Wait until :attr:`unsettled`."""
         if not self.unsettled:
-            await self._journaled.wait()
+            await self._became_unsettled.wait()
 
     def settle(self) -> None:
         """Have the next commit put into the store what is in the log only."""
@@ -300,8 +300,8 @@ class Committer:
         # The store removes large topics step by step, one step a commit.
         self._trims_left = bool(report.trims_left)
         if report.unsettled and not self.unsettled:
-            self._journaled.set()
-            self._journaled = trio.Event()
+            self._became_unsettled.set()
+            self._became_unsettled = trio.Event()
         self.unsettled = report.unsettled
         self.commits_total += 1
         self.full = self._one_by_one = False

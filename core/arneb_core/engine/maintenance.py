@@ -124,7 +124,7 @@ class Maintenance:
     async def settle_journal(self) -> NoReturn:
         """Have what is only in the store's journal put where other processes look first."""
         while True:
-            await self._committer.journaled()
+            await self._committer.until_unsettled()
             await trio.sleep(SETTLE_S)
             self._committer.settle()
             self._wake()
