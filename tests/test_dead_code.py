@@ -27,7 +27,6 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "amqp_frontend/arneb_amqp/wire/properties.py: APP_ID": "a flag of the protocol's table",
     "amqp_frontend/arneb_amqp/wire/properties.py: CLUSTER_ID": "a flag of the protocol's table",
     "amqp_frontend/arneb_amqp/wire/properties.py: CORRELATION_ID": "a flag of the protocol's table",
-    "amqp_frontend/arneb_amqp/wire/properties.py: app_id": BY_FIELD,
     "amqp_frontend/arneb_amqp/wire/properties.py: cluster_id": BY_FIELD,
     "amqp_frontend/arneb_amqp/wire/properties.py: content_encoding": BY_FIELD,
     "broker/arneb/cli.py: exit_code": OVERRIDDEN,
