@@ -33,6 +33,9 @@ class Single:
         self._replay = replay
         self._at_hand = [place], [entry]
 
+    def __repr__(self) -> str:
+        return f"<Single {self._at_hand[0]} of {self._replay!r}>"
+
     def peek(self) -> tuple[list[Position], list[bytes]]:
         """Nothing but that replay."""
         return self._at_hand
@@ -51,6 +54,9 @@ class Portion:
         self.positions: list[Position] = []
         self.entries: list[bytes] = []
         self.slots: list[int] = []
+
+    def __repr__(self) -> str:
+        return f"<Portion of {len(self.positions)} entries>"
 
     def add(self, place: Position, entry: bytes, slot: int) -> None:
         self.positions.append(place)
