@@ -1,5 +1,7 @@
 """A thousand connections that are all busy at once, beside one that is not: how long a pass lasts.
 
+Either each sends what is work for several turns, or each publishes and acknowledges a little.
+
 Run it as ``python -m tests.attack.busy``; ``test_busy.py`` holds what it finds against bounds.
 """
 
@@ -12,13 +14,16 @@ from pathlib import Path
 from typing import Final
 
 import pika
-from pamqp import commands, frame
+from pamqp import body, commands, frame, header
 from tests.amqp_frontend.server.raw import RawClient
 from tests.attack.running import AttackedBroker
 
 CONNECTIONS: Final = 1_000
 REQUESTS: Final = 1_500
 """Of each: some 28 KiB, which the kernel takes though nobody reads, and work of several turns."""
+
+ROUNDS: Final = 20
+MESSAGE_BYTES: Final = 100
 
 PING_EVERY_S: Final = 0.02
 
@@ -71,5 +76,49 @@ def attack(connections: int = CONNECTIONS) -> Found:
         return Found(after["passes"], after["turns"], sorted(pings))
 
 
+def publish(connections: int = CONNECTIONS) -> Found:
+    """Have each publish a message to a queue of its own, and acknowledge the one before, all at the
+    same moment, and wait for all confirms and deliveries; :data:`ROUNDS` times."""
+    with tempfile.TemporaryDirectory() as directory, AttackedBroker(Path(directory)) as broker:
+        clients = [_consumer(broker.ports["amqp"], f"q{number}") for number in range(connections)]
+        for done in range(ROUNDS):
+            broker.pause()
+            for number, client in enumerate(clients):
+                ack = frame.marshal(commands.Basic.Ack(done), 1) if done else b""
+                client.socket.sendall(ack + _message(f"q{number}"))
+            broker.go_on()
+            for client in clients:
+                client.expect(commands.Basic.Deliver)  # which comes before the confirm
+                client.skip_delivery(2)
+                client.expect(commands.Basic.Ack)
+        after = broker.turns()
+        for client in clients:
+            client.socket.close()
+        return Found(after["passes"], after["turns"], [])
+
+
+def _consumer(port: int, queue: str) -> RawClient:
+    client = RawClient(port).open()
+    client.socket.settimeout(60)
+    client.send(commands.Queue.Declare, 1, queue=queue, durable=True)
+    client.expect(commands.Queue.DeclareOk)
+    client.send(commands.Confirm.Select, 1)
+    client.expect(commands.Confirm.SelectOk)
+    client.send(commands.Basic.Consume, 1, queue=queue, consumer_tag="busy")
+    client.expect(commands.Basic.ConsumeOk)
+    return client
+
+
+def _message(queue: str) -> bytes:
+    properties = commands.Basic.Properties(delivery_mode=2)
+    parts = (
+        commands.Basic.Publish(routing_key=queue),
+        header.ContentHeader(0, MESSAGE_BYTES, properties),
+        body.ContentBody(bytes(MESSAGE_BYTES)),
+    )
+    return b"".join(frame.marshal(each, 1) for each in parts)
+
+
 if __name__ == "__main__":
     print(attack())
+    print(publish())

@@ -24,18 +24,15 @@ EDGE_MUTANTS: Final = (
     Mutant(
         "who waits for deliveries is never called",
         "core/arneb_core/engine/steps.py",
-        "        if self._after_dispatch:\n"
-        "            backs, self._after_dispatch = self._after_dispatch, {}\n"
-        "            for back in backs:\n"
-        "                call(back)\n",
-        "",
+        "                del self._after_dispatch[back]\n                call(back)\n",
+        "                del self._after_dispatch[back]\n",
         AFTER_DISPATCH,
     ),
     Mutant(
         "who waits for deliveries waits although nothing is ready",
         "core/arneb_core/engine/steps.py",
-        "        if self._ready:\n            self._after_dispatch[back] = None\n",
-        "        if True:\n            self._after_dispatch[back] = None\n",
+        "        if self._ready:\n            self._after_dispatch.setdefault(",
+        "        if True:\n            self._after_dispatch.setdefault(",
         AFTER_DISPATCH,
     ),
     Mutant(

@@ -122,6 +122,13 @@ TURNS_MUTANTS: Final = (
         ("tests/pulsar_frontend/test_codec.py",),
     ),
     Mutant(
+        "a confirm overtakes its delivery when many subscriptions are ready",
+        "core/arneb_core/engine/steps.py",
+        " if due <= had or not ready]",
+        "]",
+        ("tests/core/engine/test_after_dispatch.py",),
+    ),
+    Mutant(
         "whoever asked last for a long turn has it first",
         "core/arneb_core/api/long_turns.py",
         "self._waiting.popitem(last=False)",

@@ -45,7 +45,9 @@ class Steps:
         """Topics kept in memory of which something may go."""
         self._completed: deque[Callable[[], None]] = deque()
         """Who is to be told something."""
-        self._after_dispatch: dict[Callable[[], None], None] = {}
+        self._turns_total = 0
+        self._after_dispatch: dict[Callable[[], None], int] = {}
+        """Who is to be called when there were so many turns in all."""
 
     @property
     def has_more(self) -> bool:
@@ -55,7 +57,7 @@ class Steps:
     def after_dispatch(self, back: Callable[[], None]) -> bool:
         """Have ``back`` called behind the deliveries that are ready; see the interface."""
         if self._ready:
-            self._after_dispatch[back] = None
+            self._after_dispatch.setdefault(back, self._turns_total + len(self._ready))
             return True
         return False
 
@@ -155,6 +157,7 @@ class Steps:
             if left <= 0 or not self._ready:  # a turn may end others
                 break
             subscription, _none = self._ready.popitem(last=False)
+            self._turns_total += 1
             try:
                 taken = subscription.turn()
             except Exception as error:
@@ -167,6 +170,9 @@ class Steps:
         for topic in topics:
             call(topic.dispatched)
         if self._after_dispatch:
-            backs, self._after_dispatch = self._after_dispatch, {}
+            # Not those whose deliveries are for the next step: they would be overtaken.
+            had, ready = self._turns_total, self._ready
+            backs = [each for each, due in self._after_dispatch.items() if due <= had or not ready]
             for back in backs:
+                del self._after_dispatch[back]
                 call(back)

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from arneb_core.api.callbacks import Appended
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.steps import STEP_ENTRIES_MAX, TURN_ENTRIES
 from arneb_core.store.commit.inline import LONE_COMMITS_MIN
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, attach, make_entry, quiet
 
@@ -101,3 +103,35 @@ async def test_who_fails_when_called_harms_nobody(
         await quiet(engine)
         assert len(sink.positions) == 2
         assert "a frontend's mistake" in caplog.text
+
+
+async def test_nobody_is_called_before_what_many_others_are_handed_out_in_between(
+    data_dir: Path,
+) -> None:
+    """More subscriptions are ready than have their turn in one step."""
+    count = 3 * STEP_ENTRIES_MAX // TURN_ENTRIES
+    async with open_engine(data_dir) as engine:
+        sinks: list[RecordingSink] = []
+        for number in range(count):
+            topic = await engine.create_topic(
+                f"q{number}", TopicSettings(durable=False), subscriptions=["s"]
+            )
+            sinks.append(attach(topic.subscriptions["s"], permits=10)[1])
+        await quiet(engine)
+        had: list[int] = []
+
+        def teller(sink: RecordingSink) -> Appended:
+            def called() -> None:
+                had.append(len(sink.positions))
+
+            def done(error: CommitFailed | None, _: Position) -> None:
+                assert error is None
+                engine.after_dispatch(called)
+
+            return done
+
+        for number, sink in enumerate(sinks):
+            engine.append(engine.topic(f"q{number}"), [make_entry(b"x")], teller(sink), 1)
+        await quiet(engine)
+        assert all(len(each.positions) == 1 for each in sinks)
+        assert had == [1] * count
