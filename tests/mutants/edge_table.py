@@ -43,6 +43,13 @@ EDGE_MUTANTS: Final = (
         OWN_DELIVERIES,
     ),
     Mutant(
+        "what a transaction brings about is written before its answer",
+        AMQP + "server/publishes.py",
+        "                        self._context.events.answer_follows()\n",
+        "                        pass\n",
+        OWN_DELIVERIES,
+    ),
+    Mutant(
         "a transaction holds whatever comes",
         AMQP + "session/transaction.py",
         "        if wanted > self.most and self.held:\n",

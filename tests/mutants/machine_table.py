@@ -61,4 +61,18 @@ MACHINE_MUTANTS: Final = (
         "        if not call(then, found) and False:\n",
         ("tests/core/engine/test_commit_path.py",),
     ),
+    Mutant(
+        "what lives no time is gone before a consumer that waits for it can have it read",
+        CORE + "subscription/dead_lettering.py",
+        "        if has_room and self._ready.first() is state.reader:\n",
+        "        if False:\n",
+        ("tests/core/subscription/test_dead_lettering.py",),
+    ),
+    Mutant(
+        "what lives no time goes with what has expired in front of it",
+        CORE + "subscription/dead_lettering.py",
+        "        expired = self.count_expired(entries, is_new=not cut)\n",
+        "        expired = self.count_expired(at_hand[1])\n",
+        ("tests/core/subscription/test_dead_lettering.py",),
+    ),
 )

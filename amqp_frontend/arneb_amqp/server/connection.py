@@ -53,9 +53,7 @@ REATTACH_TRIES: Final = 100
 
 
 class Connection:
-    """One client.
-
-    Invariants: ``_its_turn`` while the client is waited for and not the broker;
+    """One client. Invariants: ``_its_turn`` while the client is waited for and not the broker;
     ``_behind_deliveries`` while the core is to call :meth:`_dispatched`.
     """
 
@@ -85,7 +83,7 @@ class Connection:
         self._mark = Token(0)
         self._since_mark = 0
         self._its_turn = True
-        self._behind_deliveries = False
+        self._behind_deliveries = self._answer_follows = False
         self._delivered: trio.Event | None = None
         self._disconnecting = False
         self._peer_first = False
@@ -164,12 +162,8 @@ class Connection:
         self.flush()
 
     def _goes_behind_deliveries(self) -> bool:
-        """Whether a confirm waits for the deliveries that are about to be made.
-
-        Whoever consumes what it publishes gets the message before the confirm and in the same
-        write, as from RabbitMQ: were the connection cut between two writes, a client would know
-        of a message kept that it never saw. Who has no consumers here waits for nobody's.
-        """
+        """Whether a confirm waits for the deliveries that are about to be made: what a connection
+        publishes to itself comes before the confirm, in the same write, as from RabbitMQ."""
         if not self._behind_deliveries and self.consumers.attached:
             self._behind_deliveries = self._core.after_dispatch(self._dispatched)
         return self._behind_deliveries
@@ -182,8 +176,13 @@ class Connection:
             self._delivered.set()
             self._delivered = None
 
+    def answer_follows(self) -> None:
+        """Write nothing before the answer to a transaction."""
+        self._answer_follows = True
+
     async def deliveries_made(self) -> None:
         """Wait for the deliveries that a commit brings about; the answer to it goes behind them."""
+        self._answer_follows = False
         if self._goes_behind_deliveries():
             self._delivered = delivered = trio.Event()
             await delivered.wait()
@@ -245,7 +244,7 @@ class Connection:
     def flush(self) -> None:
         """Write what has been gathered, unless the deliveries that belong in front are about to
         be made."""
-        if self._behind_deliveries:
+        if self._behind_deliveries or self._answer_follows:
             return
         try:
             data = self.session.data_to_send(trio.current_time())

@@ -49,6 +49,10 @@ class CoreEvents(Protocol):
         """A consumer was assigned a run."""
         ...
 
+    def answer_follows(self) -> None:
+        """A transaction is on disk, and :meth:`deliveries_made` will be called."""
+        ...
+
     async def deliveries_made(self) -> None:
         """Wait for the deliveries that a commit brings about."""
         ...
@@ -67,6 +71,9 @@ class Nobody:
 
     def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
         """What is in flight there has gone back."""
+
+    def answer_follows(self) -> None:
+        """Nothing is written."""
 
     async def deliveries_made(self) -> None:
         """Nobody waits for them."""

@@ -268,9 +268,9 @@ class EffectRunner:
         acks = self._consumers.present(request.acknowledged)
         admitted = await self._publishes.commit(request, acks)
         self._consumers.answered(acks)
+        await self._connection.deliveries_made()
         if not admitted:
             raise precondition_failed("partial tx completion")
-        await self._connection.deliveries_made()
 
     async def _wait_until_published(self) -> None:
         while self._session.effects.is_waiting:

@@ -89,7 +89,12 @@ class Publishes:
                 unit.parts.append((consumer, settled.masks))
 
             def begin(done: Done) -> None:
-                if self._core.commit(unit, done):
+                def ended(error: CommitFailed | None) -> None:
+                    if error is None:
+                        self._context.events.answer_follows()
+                    done(error)
+
+                if self._core.commit(unit, ended):
                     admission.over()
 
             await durable(begin)

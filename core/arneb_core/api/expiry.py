@@ -28,10 +28,13 @@ def lives_no_time(entry: bytes, ttl_ms: int | None) -> bool:
     return expires_ms(entry, ttl_ms) <= published
 
 
-def count_expired(entries: Sequence[bytes], ttl_ms: int | None, now_ms: int) -> int:
-    """How many of ``entries``, from the first on, have expired."""
+def count_expired(
+    entries: Sequence[bytes], ttl_ms: int | None, now_ms: int, *, is_new: bool = False
+) -> int:
+    """How many of ``entries``, from the first on, have expired. ``is_new``: a consumer may be there
+    for them, so those that live no time have not."""
     for index, entry in enumerate(entries):
-        if expires_ms(entry, ttl_ms) > now_ms:
+        if expires_ms(entry, ttl_ms) > now_ms or (is_new and lives_no_time(entry, ttl_ms)):
             return index
     return len(entries)
 

@@ -194,8 +194,9 @@ class DeadLettering:
                 del self._waiting[reason]
         self._state.is_departing = bool(self._waiting)
 
-    def let_go(self) -> int:
-        """Let what has expired or is too much go; how many entries those were."""
+    def let_go(self, *, has_room: bool) -> int:
+        """Let what has expired or is too much go; how many entries those were. ``has_room``: some
+        consumer would take more."""
         state = self._state
         expiring = state.is_expiring
         total = 0
@@ -203,7 +204,7 @@ class DeadLettering:
             source = self._ready.first()
             gone: int | None = 0
             if expiring:
-                gone = self.take_expired(source)
+                gone = self.take_expired(source, spares_new=has_room and source is state.reader)
             if not gone:
                 gone = self.take_excess(source)
             if gone is None and not source:
@@ -211,7 +212,10 @@ class DeadLettering:
             if not gone:
                 break
             total += gone
-        self.judged_through = state.log.ledgers.last or BEFORE_ALL
+        last = state.log.ledgers.last or BEFORE_ALL
+        if has_room and self._ready.first() is state.reader:
+            last = max(self.judged_through, state.reader.after)  # it waits for what is being read
+        self.judged_through = last
         return total
 
     def retry(self) -> None:
@@ -237,10 +241,10 @@ class DeadLettering:
         most = self._state.limits.ready_messages_max
         return ready if most is None else min(ready, most)
 
-    def count_expired(self, entries: Sequence[bytes]) -> int:
-        """How many of ``entries``, from the first on, have expired."""
+    def count_expired(self, entries: Sequence[bytes], *, is_new: bool = False) -> int:
+        """How many of ``entries``, from the first on, have expired; see :func:`.count_expired`."""
         state = self._state
-        return count_expired(entries, state.limits.message_ttl_ms, state.now_ms())
+        return count_expired(entries, state.limits.message_ttl_ms, state.now_ms(), is_new=is_new)
 
     def living(
         self, positions: list[Position], entries: list[bytes], *, may_be_new: bool
@@ -259,14 +263,18 @@ class DeadLettering:
         state = self._state
         return count_alive(entries, state.limits.message_ttl_ms, state.now_ms(), is_new=is_new)
 
-    def take_expired(self, source: Front) -> int | None:
+    def take_expired(self, source: Front, *, spares_new: bool = False) -> int | None:
         """Let what has expired at the front of ``source`` depart; how many entries those were, or
-        None when the front is not at hand. Says when the next one expires."""
+        None when the front is not at hand. Says when the next one expires. ``spares_new``: what
+        lives no time is still for consumers if it has come since they were looked at."""
         at_hand = source.peek()
         if at_hand is None:
             return None
         positions, entries = at_hand
-        expired = self.count_expired(entries)
+        cut = bisect_right(positions, self.judged_through) if spares_new else -1
+        if cut > 0:
+            positions, entries = positions[:cut], entries[:cut]
+        expired = self.count_expired(entries, is_new=not cut)
         count = self._fitting(entries[:expired]) if expired else 0
         if expired and not count:
             return None

@@ -99,7 +99,8 @@ class DispatchLoop:
         dead_lettering.step()
         taken = 0
         if dead_lettering.drop_returned():
-            taken = self._hand_out() + dead_lettering.let_go()
+            taken = self._hand_out()
+            taken += dead_lettering.let_go(has_room=self._delivery.has_room)
             if not state.limits.waits and taken < DISPATCH_ENTRIES_MAX:
                 self._let_fall()
         self._outbox.flush()
@@ -141,11 +142,13 @@ class DispatchLoop:
             return None if not source else 0
         positions, entries = at_hand
         if self._state.is_expiring:
+            may_be_new = not isinstance(source, ReplaySet)
             positions, entries = self._dead_lettering.living(
-                positions, entries, may_be_new=not isinstance(source, ReplaySet)
+                positions, entries, may_be_new=may_be_new
             )
             if not positions:
-                return 1 if self._dead_lettering.take_expired(source) else 0
+                gone = self._dead_lettering.take_expired(source, spares_new=may_be_new)
+                return 1 if gone else 0
         log = self._state.log
         if positions[0] <= log.groups_through and self._has_groups(entries):
             return None

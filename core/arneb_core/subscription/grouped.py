@@ -131,7 +131,8 @@ class GroupedDelivery:
                 positions, entries, may_be_new=not is_replay
             )
             if not positions:
-                return self._dead_lettering.take_expired(source) or 0
+                dead_lettering = self._dead_lettering
+                return dead_lettering.take_expired(source, spares_new=not is_replay) or 0
         looked_at, held_up = self._share(positions, entries)
         for place, group in held_up.items():
             self._aside.setdefault(group, []).append(place)

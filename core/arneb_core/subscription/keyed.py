@@ -183,7 +183,7 @@ class KeyedDelivery:
             dead_lettering = self._dead_lettering
             positions, entries = dead_lettering.living(positions, entries, may_be_new=True)
             if not positions:
-                return dead_lettering.take_expired(source) or 0
+                return dead_lettering.take_expired(source, spares_new=True) or 0
         return self._share(source, positions, entries)
 
     def _share(self, source: Source, positions: list[Position], entries: list[bytes]) -> int:

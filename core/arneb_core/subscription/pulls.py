@@ -57,14 +57,14 @@ class Pulls:
             at_hand = source.peek()
             if at_hand is not None:
                 if dead_lettering.must_go(at_hand[1]):
-                    if not dead_lettering.let_go():
+                    if not dead_lettering.let_go(has_room=False):
                         return Unanswered.LATER  # the target has its hands full
                     continue
                 run = self._take(consumer, source, *at_hand)
                 if run is not None:
                     if self._state.is_expiring and not self._delivery.has_room:
                         # Who pulls is told what is left, and what has expired is not.
-                        dead_lettering.let_go()
+                        dead_lettering.let_go(has_room=False)
                     return run
             elif not source:
                 continue  # the log had none of them any more

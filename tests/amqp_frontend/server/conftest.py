@@ -49,15 +49,19 @@ class Broker:
         )
 
 
-def serve_in_thread(path: Path, config: AmqpConfig | None = None) -> Iterator[Broker]:
-    """Run a server over ``path`` while the caller holds the iterator open."""
+def serve_in_thread(
+    path: Path, config: AmqpConfig | None = None, *, inline: bool = False
+) -> Iterator[Broker]:
+    """Run a server over ``path`` while the caller holds the iterator open; one that commits in the
+    event loop when it may, if it is to be ``inline``, and whose store cannot fail then."""
     broker, ready, stop = Broker(), Event(), []
     failures: list[BaseException] = []
 
     async def serve() -> None:
         store = Store.open(path)
         broker.faults = FaultyStore(store)
-        async with open_engine(path, store=store, committing=broker.faults) as engine:
+        committing = None if inline else broker.faults
+        async with open_engine(path, store=store, committing=committing) as engine:
             listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
             broker.engine = engine
             broker.token = trio.lowlevel.current_trio_token()

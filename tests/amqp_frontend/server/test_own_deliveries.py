@@ -12,8 +12,8 @@ from tests.amqp_frontend.session.playbook import publishes
 
 from arneb_amqp.server.link import Link
 from arneb_amqp.wire.constants import FRAME_METHOD
-from arneb_amqp.wire.frames import cut_frame
-from arneb_amqp.wire.methods import decode_method
+from arneb_amqp.wire.frames import ChannelId, cut_frame
+from arneb_amqp.wire.methods import decode_method, encode_method
 
 TIMES = 40
 """Whichever task the event loop happens to serve first."""
@@ -97,9 +97,16 @@ def test_messages_that_were_sent_together_come_with_one_confirm_behind_them(
     assert [kinds(each) for each in written] == [wanted] * TIMES
 
 
+@pytest.mark.parametrize("inline", [True, False], ids=["inline", "in a thread"])
+@pytest.mark.parametrize("bodies", [[b"x"], [b"x", b"y"]], ids=len)
 def test_a_committed_message_comes_before_its_commit_ok_in_one_write(
-    broker: Broker, written: Written
+    tmp_path: Path, written: Written, bodies: list[bytes], *, inline: bool
 ) -> None:
+    for broker in serve_in_thread(tmp_path, inline=inline):
+        commit_again_and_again(broker, written, bodies)
+
+
+def commit_again_and_again(broker: Broker, written: Written, bodies: list[bytes]) -> None:
     with RawClient(broker.port) as client:
         client.open()
         client.send(Queue.Declare, 1, queue="committed", durable=True)
@@ -110,13 +117,13 @@ def test_a_committed_message_comes_before_its_commit_ok_in_one_write(
         client.expect(Basic.ConsumeOk)
         del written[:]
         for _ in range(TIMES):
-            client.socket.sendall(publishes(b"x", b"y", key="committed").data)
-            client.send(Tx.Commit, 1)
-            for _ in range(2):
+            committing = encode_method(ChannelId(1), Tx.Commit())
+            client.socket.sendall(publishes(*bodies, key="committed").data + committing)
+            for _ in bodies:
                 client.expect(Basic.Deliver)
                 client.skip_delivery(frames=2)
             client.expect(Tx.CommitOk)
-    wanted = ["Basic.Deliver on 1"] * 2 + ["Tx.CommitOk on 1"]
+    wanted = ["Basic.Deliver on 1"] * len(bodies) + ["Tx.CommitOk on 1"]
     assert [kinds(each) for each in written] == [wanted] * TIMES
 
 

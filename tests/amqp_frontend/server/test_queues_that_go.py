@@ -58,6 +58,9 @@ class Told:
     def delivered(self, consumer: ConsumerId, run: Deliveries) -> None:
         raise AssertionError("nobody consumes")
 
+    def answer_follows(self) -> None:
+        """Nobody asks."""
+
     async def deliveries_made(self) -> None:
         """Nobody asks."""
 

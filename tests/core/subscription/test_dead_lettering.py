@@ -2,6 +2,7 @@
 
 from arneb_core.api.limits import Limits
 from arneb_core.api.position import Position
+from arneb_core.subscription.dispatch_loop import DISPATCH_ENTRIES_MAX
 from arneb_core.subscription.effects import (
     Depart,
     HasWork,
@@ -26,7 +27,17 @@ from arneb_core.subscription.inputs import (
 )
 from arneb_core.subscription.returns import Taken
 from arneb_core.subscription.state import HOLDER
-from arneb_core.testing.playbook import NOW_MS, Departed, Playbook, PutOut, place, places, to
+from arneb_core.testing.playbook import (
+    NOW_MS,
+    Delivered,
+    Departed,
+    Playbook,
+    PutOut,
+    in_short,
+    place,
+    places,
+    to,
+)
 
 
 def held(play: Playbook) -> set[Position]:
@@ -75,6 +86,33 @@ def test_nothing_that_has_expired_is_delivered() -> None:
         play.now_ms += 1_000
         play.attach("a", 9)
         play << HasWork() >> Turn() << Departed("expired", (0, 1))
+
+
+def test_what_lives_no_time_is_for_a_consumer_that_waits_while_it_is_read() -> None:
+    with Playbook(is_hot=False) as play:
+        play >> Limited(Limits(message_ttl_ms=0), has_target=True)
+        play >> play.append(b"missed") >> Turn()
+        play.attach("a", 2)
+        missed = play.skip(HasWork).take(Read)
+        # One read at a time: what comes now is not at hand, though somebody wants it.
+        play >> Turn() >> play.append(b"1", b"2", b"3") << HasWork() >> Turn()
+        play >> play.read(missed) << HasWork() >> Turn()
+        rest = play.skip(HasWork).take(Read)
+        play << Departed("expired", (0,)) << to("a", 1)
+        play >> play.read(rest) >> Turn()
+        play.skip(HasWork) << to("a", 2) << Departed("expired", (3,))
+
+
+def test_what_lives_no_time_is_taken_over_several_turns() -> None:
+    entries = DISPATCH_ENTRIES_MAX + 100
+    with Playbook() as play:
+        play >> Limited(Limits(message_ttl_ms=0), has_target=True)
+        play.attach("a", entries)
+        play.skip(HasWork) >> play.append(*[b"x"] * entries) >> Turn() >> Turn()
+        delivered = [in_short(each) for each in play.skip(HasWork, WakeAt).effects]
+        assert all(isinstance(each, Delivered) for each in delivered)
+        assert sum(len(each.numbers) for each in delivered) == entries
+        play.effects.clear()
 
 
 def test_a_rejected_entry_departs_at_once_and_is_read_for_it_if_need_be() -> None:
