@@ -129,4 +129,11 @@ DELAYED_MUTANTS: Final = (
         "        while len(self._segments) > 1_000_000:\n",
         BUCKET_TESTS,
     ),
+    Mutant(
+        "what waits behind the commit that notes delays relies on it",
+        CORE + "engine/catalog.py",
+        "            self._untold.add(topic)\n            request",
+        "            self._untold.discard(topic)\n            request",
+        ("tests/core/engine/test_delayed.py",),
+    ),
 )

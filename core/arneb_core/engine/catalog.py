@@ -156,8 +156,9 @@ class Catalog:
         elif topic not in self._untold:
             return
         if topic.durable and self.topics.get(topic.name) is topic:
-            # In the same commit as the first of them, or in one before.
-            self._untold.discard(topic)
+            # Said again until it is on disk: each of them is in a commit that says so, or behind
+            # one that has.
+            self._untold.add(topic)
             request = Request(
                 lambda error, firsts: self._told_of_delays(topic, error), rows_of=topic
             )
@@ -165,8 +166,8 @@ class Catalog:
             self._engine.submit(request)
 
     def _told_of_delays(self, topic: LogTopic, error: CommitFailed | None) -> None:
-        if error is not None:
-            self._untold.add(topic)  # the next delayed entry says so again
+        if error is None:
+            self._untold.discard(topic)
 
     async def create_topic(
         self, name: str, settings: TopicSettings, unit: Unit | None, subscriptions: Sequence[str]

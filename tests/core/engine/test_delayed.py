@@ -10,7 +10,9 @@ import pytest
 import trio
 import trio.testing
 
+from arneb_core.api.core import Unit
 from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position, position
 from arneb_core.api.settings import DelayedSettings, TopicSettings, TrackerKind
 from arneb_core.api.subscription_types import SubscriptionType
@@ -37,6 +39,7 @@ from arneb_core.store.schema import (
     through_key,
 )
 from arneb_core.testing.engine_kit import append, attach, quiet
+from arneb_core.testing.faults import FaultyStore
 
 START_MS: Final = 1_000_000
 
@@ -279,6 +282,36 @@ async def test_a_subscription_that_is_being_made_holds_back_too(
         assert sink.bodies == [b"1"]
         await clock.reach(100, engine)
         assert sink.bodies == [b"1", b"0"]
+
+
+async def test_what_waits_behind_a_commit_that_fails_is_held_back_after_a_start_too(
+    data_dir: Path,
+) -> None:
+    """The commit that failed was the one to note that something is delayed."""
+    clock = Clock()
+    store = Store.open(data_dir)
+    faulty = FaultyStore(store)
+    async with open_engine(data_dir, store=store, committing=faulty, now_ms=clock) as engine:
+        await topic_with(engine, "s")
+        errors: list[CommitFailed | None] = []
+        faulty.hold()
+        for body in (b"fails", b"waits behind it"):
+            engine.expect_delays(engine.topic("t"))
+            unit = Unit([(engine.topic("t"), [entry(100, body)])])
+            engine.commit(unit, errors.append)
+            await trio.testing.wait_all_tasks_blocked()  # the first is on its way, in a thread
+        faulty.fail_next()
+        faulty.release()
+        while len(errors) < 2:
+            await trio.lowlevel.checkpoint()
+        assert isinstance(errors[0], CommitFailed) and errors[1] is None
+    store.close()
+    async with running(data_dir, clock) as engine:
+        _, sink = attach(subscription(engine), permits=9)
+        await clock.reach(99, engine)
+        assert not sink.bodies
+        await clock.reach(100, engine)
+        assert sink.bodies == [b"waits behind it"]
 
 
 @pytest.mark.parametrize("early", ["a", "b"])
