@@ -4,13 +4,15 @@ The rule: each lane is one run of pytest with brokers of its own, so lanes share
 machine. Most scenarios wait (for a client's patience, for a time to live, for a Java process to
 start), and lanes wait at the same time; other people's suites are half of it all. What is fetched
 by Maven, which keeps one store for all, is in one lane. Failures are told when they happen, and
-once more at the end.
+once more at the end. A lane that a client's library kills, as Pulsar's wheel does now and then,
+goes on where it was.
 """
 
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,8 +26,16 @@ LANES: Final = {
     "suites": ("suites/test_suites.py",),
     "aiopika": ("suites/test_suite_of_aio_pika.py",),
 }
+PLAYED: Final = "CONFORMANCE_PLAYED"
+"""Names a file of the scenarios that a lane need not play again."""
+
+CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS})
 NOTHING_CHOSEN: Final = 5
 """What pytest ends with when the arguments choose none of a lane's scenarios."""
+
+
+CRASHES_MAX: Final = 3
+"""Of one lane. A scenario that kills its lane each time is no matter of luck."""
 
 
 class Lane:
@@ -37,13 +47,19 @@ class Lane:
         self.last = ""
         self.status = -1
         self.took_s = 0.0
+        self.crashes = 0
         self._began = time.monotonic()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-summary"]
-            + [str(HERE / part) for part in parts]
-            + list(arguments),
+        self._command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        self._command += ["--no-summary", *(str(HERE / part) for part in parts), *arguments]
+        self._played = tempfile.NamedTemporaryFile(prefix=f"conformance-{name}-")  # noqa: SIM115
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[str]:
+        environment = {"PYTHONUNBUFFERED": "1", "COLUMNS": "90", PLAYED: self._played.name}
+        return subprocess.Popen(
+            self._command,
             cwd=HERE.parent,
-            env=os.environ | {"PYTHONUNBUFFERED": "1", "COLUMNS": "90"},
+            env=os.environ | environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -54,15 +70,26 @@ class Lane:
 
     def follow(self, terminal: Lock) -> None:
         """Pass on what it says until it ends."""
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.last = line.strip() or self.last
-            if line.startswith("FAILED "):
-                self.failed.append(line.split()[1])
-            with terminal:
-                print(f"{self.name:>7} | {line}", end="", flush=True)
-        self.status = self._process.wait()
+        while True:
+            assert self._process.stdout is not None
+            with self._process.stdout as said:
+                for line in said:
+                    self._pass_on(line, terminal)
+            self.status = self._process.wait()
+            if -self.status not in CRASHES or self.crashes == CRASHES_MAX:
+                break
+            self.crashes += 1
+            self._pass_on("AGAIN from where it crashed\n", terminal)
+            self._process = self._start()
+        self._played.close()
         self.took_s = time.monotonic() - self._began
+
+    def _pass_on(self, line: str, terminal: Lock) -> None:
+        self.last = line.strip() or self.last
+        if line.startswith("FAILED "):
+            self.failed.append(line.split()[1])
+        with terminal:
+            print(f"{self.name:>7} | {line}", end="", flush=True)
 
     def end(self) -> None:
         """End it early, as the keyboard would."""
@@ -71,8 +98,8 @@ class Lane:
 
     @property
     def is_good(self) -> bool:
-        """Nothing failed."""
-        return self.status in (0, NOTHING_CHOSEN)
+        """Nothing failed, before a crash neither."""
+        return self.status in (0, NOTHING_CHOSEN) and not self.failed
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -91,7 +118,8 @@ def main(arguments: Sequence[str]) -> int:
         for follower in followers:
             follower.join()
     for lane in lanes:
-        print(f"{lane.name}: {lane.last} ({lane.took_s / 60:.1f} minutes)")
+        crashed = f", {lane.crashes} crashes" if lane.crashes else ""
+        print(f"{lane.name}: {lane.last} ({lane.took_s / 60:.1f} minutes{crashed})")
         for scenario in lane.failed:
             print(f"  FAILED {scenario}")
     if all(lane.status == NOTHING_CHOSEN for lane in lanes):

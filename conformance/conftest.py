@@ -74,10 +74,21 @@ def _what_was_wrong(text: str) -> str:
     return next((line[1:].strip() for line in text.splitlines() if line.startswith("E ")), text)
 
 
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    """Note what was played, for a lane that has to begin again."""
+    if path := os.environ.get("CONFORMANCE_PLAYED"):
+        with Path(path).open("a") as played:
+            played.write(nodeid + "\n")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Play what fails on an original once or twice more. The originals have races of their own,
-    which a busy machine brings out, and which are nothing that Arneb could do about; what fails on
-    Arneb has failed. The clients' own suites do this themselves, for each of their tests."""
+    """Leave out what a lane played before it crashed, and play what fails on an original up to
+    twice more. The originals have races of their own, which a busy machine brings out, and which
+    Arneb can do nothing about; what fails on Arneb has failed. The clients' own suites do this
+    themselves, for each of their tests."""
+    if path := os.environ.get("CONFORMANCE_PLAYED"):
+        played = set(Path(path).read_text().splitlines())
+        items[:] = [item for item in items if item.nodeid not in played]
     for item in items:
         if "suites" in item.path.parts:
             continue

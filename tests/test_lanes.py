@@ -3,8 +3,10 @@
 import subprocess
 import sys
 from pathlib import Path
+from threading import Lock
 
-from conformance.__main__ import HERE, LANES, NOTHING_CHOSEN
+import pytest
+from conformance.__main__ import CRASHES_MAX, HERE, LANES, NOTHING_CHOSEN, Lane
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -37,3 +39,34 @@ def test_a_failure_is_told_when_it_happens_and_counts(tmp_path: Path) -> None:
     assert any("assert 1 == 2" in line for line in lines[told:])
     assert "1 failed, 2 passed" in lines[-1]
     assert ran.returncode not in (0, NOTHING_CHOSEN)
+
+
+def test_a_lane_that_a_library_kills_goes_on_where_it_was(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import os, pathlib, signal\n"
+        "marks = pathlib.Path(__file__).with_suffix('.marks')\n"
+        "def mark(what):\n"
+        "    with marks.open('a') as file: file.write(what)\n"
+        "    return marks.read_text().count(what)\n"
+        "def test_first(): assert mark('a') == 1\n"
+        "def test_dies():\n"
+        "    if mark('b') == 1: os.kill(os.getpid(), signal.SIGSEGV)\n"
+        "def test_last(): assert mark('c') == 1\n"
+    )
+    plugins = ["-p", "conformance.conftest", "--rootdir", str(tmp_path)]
+    lane = Lane("luck", [str(tmp_path)], plugins)
+    lane.follow(Lock())
+    assert lane.is_good and lane.crashes == 1
+    assert (tmp_path / "test_it.marks").read_text() == "abbc"
+    assert "AGAIN" in capfd.readouterr().out
+
+
+def test_a_lane_that_is_killed_each_time_has_failed(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import os, signal\ndef test_dies(): os.kill(os.getpid(), signal.SIGSEGV)\n"
+    )
+    lane = Lane("luck", [str(tmp_path)], ["--rootdir", str(tmp_path)])
+    lane.follow(Lock())
+    assert not lane.is_good and lane.crashes == CRASHES_MAX
