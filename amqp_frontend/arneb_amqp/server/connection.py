@@ -376,7 +376,8 @@ class Connection:
 
     def disconnect(self, order: Disconnect) -> None:
         """Close the socket when all is written; the peer may be given the time to do it first."""
-        LOGGER.debug("= connection %d: %s", self._id, order.reason)
+        level = logging.INFO if order.is_late else logging.DEBUG
+        LOGGER.log(level, "closing connection %d: %s", self._id, order.reason)
         self._disconnecting, self._peer_first = True, order.peer_first
         self._server.nursery.start_soon(contain, "hanging up", self._hang_up)
 

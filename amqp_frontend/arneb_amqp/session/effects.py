@@ -73,10 +73,11 @@ class Wake:
 @dataclass(frozen=True, slots=True)
 class Disconnect:
     """End the connection; what is to be sent goes out first. ``peer_first``: the client is given
-    a moment to close the socket itself."""
+    a moment to close the socket itself. ``is_late``: it is given up, silent for too long."""
 
     reason: str = ""
     peer_first: bool = False
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Peers that misbehave, peers that are slow, and a broker that stops: nobody else is harmed."""
 
+import logging
 import random
 import time
 from pathlib import Path
@@ -209,14 +210,21 @@ def test_missed_heartbeats_end_a_connection(tmp_path: Path) -> None:
     next(serving, None)
 
 
-def test_a_handshake_that_stalls_is_cut(tmp_path: Path) -> None:
+def test_a_handshake_that_stalls_is_cut_and_said_to_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "arneb_amqp")
     serving = serve_in_thread(tmp_path / "data", AmqpConfig(handshake_s=0.3))
     broker = next(serving)
     with RawClient(broker.port) as client:
         started = time.monotonic()
         assert client.socket.recv(100) == b""
         assert time.monotonic() - started < 3
+    with RawClient(broker.port) as client:
+        client.open()
     next(serving, None)
+    (line,) = [each for each in caplog.messages if each.startswith("closing connection")]
+    assert line.endswith("timed out in connection state header"), line
 
 
 def test_what_comes_while_a_connection_opens_is_acknowledged_at_once_and_then_not(

@@ -113,13 +113,13 @@ class Lifecycle(ABC):
         if self._disconnected:
             return
         if now >= self._deadline:
-            self.cut(f"timed out in connection state {self.state.value}")
+            self.cut(f"timed out in connection state {self.state.value}", is_late=True)
             return
         match self._heartbeats.check(now):
             case Beat.SEND:
                 self.output.send_chunks((HEARTBEAT_FRAME,))
             case Beat.GIVE_UP:
-                self.cut("missed heartbeats from client")
+                self.cut("missed heartbeats from client", is_late=True)
             case Beat.NOTHING:
                 pass
 
@@ -259,14 +259,14 @@ class Lifecycle(ABC):
         elif self.state not in _DEAF:
             self.cut(reason)
 
-    def cut(self, reason: str, *, peer_first: bool = False) -> None:
+    def cut(self, reason: str, *, peer_first: bool = False, is_late: bool = False) -> None:
         """End the connection without another word."""
         if self._disconnected:
             return
         self._disconnected = True
         self.end_channels()
         self._move(ConnectionInput.CUT)
-        self.effects.emit(Disconnect(reason, peer_first))
+        self.effects.emit(Disconnect(reason, peer_first, is_late))
 
     def _move(self, happened: ConnectionInput) -> None:
         self.state = next_state(self.state, happened)

@@ -196,7 +196,7 @@ def test_heartbeats_are_sent_and_missed() -> None:
         assert play.raw[len(before) :] == b"\x08\x00\x00\x00\x00\x00\x00\xce"
         assert play.session.next_timer() == NOW + 10
         play >> Tick(NOW + 20)
-        assert play.effect(Disconnect).reason == "missed heartbeats from client"
+        assert play.effect(Disconnect) == Disconnect("missed heartbeats from client", is_late=True)
 
 
 def test_a_client_closes_and_nothing_is_left_undone() -> None:
