@@ -224,7 +224,7 @@ def test_a_handshake_that_stalls_is_cut_and_said_to_be(
         client.open()
     next(serving, None)
     (line,) = [each for each in caplog.messages if each.startswith("closing connection")]
-    assert line.endswith("timed out in connection state header"), line
+    assert line.endswith("timed out in connection state handshake"), line
 
 
 def test_what_comes_while_a_connection_opens_is_acknowledged_at_once_and_then_not(
