@@ -19,6 +19,8 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Final
 
+from conformance.toolbox import PLAYED
+
 HERE: Final = Path(__file__).parent
 LANES: Final = {
     "amqp": ("amqp", "celery"),
@@ -26,9 +28,6 @@ LANES: Final = {
     "suites": ("suites/test_suites.py",),
     "aiopika": ("suites/test_suite_of_aio_pika.py",),
 }
-PLAYED: Final = "CONFORMANCE_PLAYED"
-"""Names a file of the scenarios that a lane need not play again."""
-
 CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS})
 NOTHING_CHOSEN: Final = 5
 """What pytest ends with when the arguments choose none of a lane's scenarios."""

@@ -23,6 +23,7 @@ from conformance.brokers.arneb import Arneb  # noqa: E402
 from conformance.brokers.certificates import make_certificate  # noqa: E402
 from conformance.brokers.process import Address, Broker, free_port  # noqa: E402
 from conformance.brokers.rabbitmq import RabbitMQ  # noqa: E402
+from conformance.toolbox import PLAYED  # noqa: E402
 
 ORIGINALS = frozenset({"rabbitmq", "pulsar"})
 RERUNS_MAX = 2
@@ -76,7 +77,7 @@ def _what_was_wrong(text: str) -> str:
 
 def pytest_runtest_logfinish(nodeid: str) -> None:
     """Note what was played, for a lane that has to begin again."""
-    if path := os.environ.get("CONFORMANCE_PLAYED"):
+    if path := os.environ.get(PLAYED):
         with Path(path).open("a") as played:
             played.write(nodeid + "\n")
 
@@ -86,7 +87,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     twice more. The originals have races of their own, which a busy machine brings out, and which
     Arneb can do nothing about; what fails on Arneb has failed. The clients' own suites do this
     themselves, for each of their tests."""
-    if path := os.environ.get("CONFORMANCE_PLAYED"):
+    if path := os.environ.get(PLAYED):
         played = set(Path(path).read_text().splitlines())
         items[:] = [item for item in items if item.nodeid not in played]
     for item in items:

@@ -20,6 +20,8 @@ from typing import Final
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 CLIENTS: Final = REPOSITORY / ".clients"
 BUILD_WITHIN_S: Final = 600.0
+PLAYED: Final = "CONFORMANCE_PLAYED"
+"""In the environment: a file of the scenarios that a lane need not play again."""
 
 
 def tool(name: str, package: str) -> str:

@@ -91,6 +91,9 @@ CLOCK_BEHIND_S_MAX = 2 * 60 * 60
 CLOCK_SET_PART = 0.03
 """Of the looks at whether the broker has died."""
 UNLIMITED = """
+[log]
+level = "info"
+
 [pulsar]
 max_unacked_messages_per_consumer = 0
 max_unacked_messages_per_subscription = 0

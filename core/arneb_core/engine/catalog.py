@@ -19,6 +19,7 @@ from arneb_core.api.settings import TopicSettings
 from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
 from arneb_core.cursor.cursor import Cursor
+from arneb_core.delayed.bucket import Put
 from arneb_core.engine.delayed_indexes import IndexEngine, first_row, new_index, restore_index
 from arneb_core.engine.recovery import Stored, StoredCursor, recover
 from arneb_core.engine.request import Finish, Request
@@ -75,9 +76,9 @@ class Catalog:
         self.watchers: list[TopicWatcher] = []
         self.companions: list[Companion] = []
         self._next_topic_id = 1
-        self._untold: set[LogTopic] = set()
-        """Topics with an index of delayed entries, of which the disk does not know that."""
-        self._untold_of_expiry: set[LogTopic] = set()
+        self._delays_untold: set[LogTopic] = set()
+        """Topics with an index of delayed entries, of which the disk may not know that."""
+        self._expiry_untold: set[LogTopic] = set()
         """Topics with entries that expire, of which the disk may not know that."""
         self.locks = NameLocks()
         """Held by whoever changes topics or subscriptions, until that is durable: a topic by its
@@ -131,21 +132,10 @@ class Catalog:
 
     def expect_expiry(self, topic: LogTopic) -> None:
         """Entries with an expiry of their own are about to come; durable with the first of them."""
-        if topic.log.has_expiring and topic not in self._untold_of_expiry:
+        if topic.log.has_expiring and topic not in self._expiry_untold:
             return
         topic.log.has_expiring = True
-        if topic.durable and self.topics.get(topic.name) is topic:
-            # Said again until it is on disk: any of these may be in another commit.
-            self._untold_of_expiry.add(topic)
-            request = Request(
-                lambda error, firsts: self._told_of_expiry(topic, error), rows_of=topic
-            )
-            request.puts = [_record_of(topic)]
-            self._engine.submit(request)
-
-    def _told_of_expiry(self, topic: LogTopic, error: CommitFailed | None) -> None:
-        if error is None:
-            self._untold_of_expiry.discard(topic)
+        self._tell_disk(topic, self._expiry_untold, [])
 
     def expect_delays(self, topic: LogTopic) -> None:
         """Delayed entries are about to come; durable with the first of them."""
@@ -153,21 +143,26 @@ class Catalog:
             topic.delayed = new_index(topic, self._engine)
             for subscription in topic.subscriptions.values():
                 subscription.expect_delays()
-        elif topic not in self._untold:
+        elif topic not in self._delays_untold:
             return
-        if topic.durable and self.topics.get(topic.name) is topic:
-            # Said again until it is on disk: each of them is in a commit that says so, or behind
-            # one that has.
-            self._untold.add(topic)
-            request = Request(
-                lambda error, firsts: self._told_of_delays(topic, error), rows_of=topic
-            )
-            request.puts = [_record_of(topic), first_row(topic)]
-            self._engine.submit(request)
+        self._tell_disk(topic, self._delays_untold, [first_row(topic)] if topic.durable else [])
 
-    def _told_of_delays(self, topic: LogTopic, error: CommitFailed | None) -> None:
-        if error is None:
-            self._untold.discard(topic)
+    def _tell_disk(self, topic: LogTopic, untold: set[LogTopic], rows: list[Put]) -> None:
+        """Have the topic's record written as it is now, and ``rows``, in the commit of what is
+        about to be appended or in one before."""
+        if not topic.durable or self.topics.get(topic.name) is not topic:
+            return
+        # Said again until it is on disk: whatever commit fails, each entry is in one that says so,
+        # or behind one that has.
+        untold.add(topic)
+
+        def told(error: CommitFailed | None, _: object) -> None:
+            if error is None:
+                untold.discard(topic)
+
+        request = Request(told, rows_of=topic)
+        request.puts = [_record_of(topic), *rows]
+        self._engine.submit(request)
 
     async def create_topic(
         self, name: str, settings: TopicSettings, unit: Unit | None, subscriptions: Sequence[str]
@@ -336,8 +331,8 @@ class Catalog:
 
     def _topic_gone(self, topic: LogTopic) -> None:
         topic.gone = True
-        self._untold.discard(topic)
-        self._untold_of_expiry.discard(topic)
+        self._delays_untold.discard(topic)
+        self._expiry_untold.discard(topic)
         self.topics.pop(topic.name, None)
         for subscription in topic.subscriptions.values():
             self._engine.forget(subscription)

@@ -5,6 +5,7 @@ consumer's client, the disk, a clock, its topic) is put here as a value, a run a
 a time; :mod:`arneb_core.engine.subscription` carries it out, and a test only looks at it.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -138,8 +139,9 @@ class Outbox:
     def __init__(self, carry_out: Callable[[Effect], None]) -> None:
         self.put = carry_out
         """Have an order carried out."""
-        self.calls: list[Call] = []
-        """To be made with the next :meth:`flush`, in order."""
+        self.calls: deque[Call] = deque()
+        """To be made with the next :meth:`flush`, in order: one for each of thousands of consumers
+        when a queue goes."""
         self._reads: dict[int, Callable[[Found], None]] = {}
         self._next_read = 0
 
@@ -150,7 +152,7 @@ class Outbox:
         """Have the calls made, in order; what these bring about comes behind them."""
         calls = self.calls
         while calls:
-            self.put(calls.pop(0))
+            self.put(calls.popleft())
 
     def read(self, place: Position, bytes_max: int, then: Callable[[Found], None]) -> None:
         """Have entries read; ``then`` gets them when the answer comes in."""
