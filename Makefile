@@ -61,7 +61,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m arneb_pulsar.wire.proto.generate --check
 	$(BIN)/python docs/settings_page.py --check
-	$(BIN)/python docs/graph.py --check
+	$(BIN)/python -m docs.graph --check
 	$(BIN)/pytest --quiet tests/test_tidy.py tests/test_dead_code.py
 
 # What stands in docs/guide and is made from the code.
@@ -70,7 +70,7 @@ pages: $(VENV)/.dev
 
 # Fails where there is a circle. That the drawing is of the code as it is, `make check` looks at.
 graph: $(VENV)/.dev
-	$(BIN)/python docs/graph.py
+	$(BIN)/python -m docs.graph
 
 demo: $(VENV)/.dev java
 	$(BIN)/python -m arneb.demo

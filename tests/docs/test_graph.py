@@ -1,19 +1,9 @@
 """The drawing of who imports whom: arrows that say something, rows from the top, no circle."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
+from docs.graph.boxes import Box, levels, put_together, reach, reduce
 from hypothesis import given
 from hypothesis import strategies as st
-
-SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "graph.py"
-spec = importlib.util.spec_from_file_location("arneb_docs_graph", SCRIPT)
-assert spec is not None and spec.loader is not None
-graph = importlib.util.module_from_spec(spec)
-sys.modules[spec.name] = graph  # which its dataclasses want
-spec.loader.exec_module(graph)
 
 NAMES = "abcdefg"
 EDGES = st.sets(
@@ -23,7 +13,7 @@ EDGES = st.sets(
 
 def boxes_with(edges, alone: str = ""):
     return {
-        name: graph.Box(
+        name: Box(
             name, "p", [name], "" if name in alone else "said", {b for a, b in edges if a == name}
         )
         for name in NAMES
@@ -33,17 +23,17 @@ def boxes_with(edges, alone: str = ""):
 @given(EDGES)
 def test_arrows_that_are_left_out_follow_from_the_others(edges) -> None:
     boxes = boxes_with(edges)
-    kept = graph.reduce(boxes)
+    kept = reduce(boxes)
     fewer = boxes_with({(a, b) for a, below in kept.items() for b in below})
     for name in NAMES:
-        assert graph.reach(fewer, fewer[name].below) == graph.reach(boxes, boxes[name].below)
+        assert reach(fewer, fewer[name].below) == reach(boxes, boxes[name].below)
         for each in kept[name]:
-            assert each not in graph.reach(boxes, boxes[name].below - {each})
+            assert each not in reach(boxes, boxes[name].below - {each})
 
 
 @given(EDGES)
 def test_whoever_imports_stands_above(edges) -> None:
-    height = graph.levels(boxes_with(edges))
+    height = levels(boxes_with(edges))
     assert all(height[a] > height[b] for a, b in edges)
 
 
@@ -51,11 +41,11 @@ def test_whoever_imports_stands_above(edges) -> None:
 def test_modules_beside_folders_are_put_together_without_a_circle(edges) -> None:
     boxes = boxes_with(edges, alone="bdf")
     folders = {name: box for name, box in boxes.items() if box.caption}
-    made = graph.put_together(folders, [boxes[name] for name in "bdf"])
-    graph.levels(made)
+    made = put_together(folders, [boxes[name] for name in "bdf"])
+    levels(made)
     assert sorted(each for box in made.values() for each in box.children) == sorted(NAMES)
 
 
 def test_a_circle_is_named_and_not_drawn() -> None:
     with pytest.raises(SystemExit, match="a circle: a -> b -> a"):
-        graph.levels(boxes_with({("a", "b"), ("b", "a")}))
+        levels(boxes_with({("a", "b"), ("b", "a")}))
