@@ -77,11 +77,6 @@ class RouteResult:
     delayed_by: tuple[str, ...] = ()
     depends_on_more: bool = False
 
-    @property
-    def routed(self) -> bool:
-        """At least one queue takes the message."""
-        return bool(self.queues)
-
 
 @dataclass(frozen=True, slots=True)
 class Removed:
@@ -182,13 +177,9 @@ class Router:
             self._queues.add(name)
             self.generation += 1
 
-    def remove_queue(self, name: str) -> Removed:
-        """Forget a queue and the bindings that lead to it."""
-        return finished(self.removing_queue(name))
-
     def removing_queue(self, name: str) -> Generator[None, None, Removed]:
-        """:meth:`remove_queue` in steps, as :meth:`deleting`; until the last one some bindings may
-        still lead there."""
+        """Forget a queue and the bindings that lead to it, in steps, as :meth:`deleting`; until
+        the last one some bindings may still lead there."""
         removal = _Removal()
         if name in self._queues:
             self._queues.remove(name)

@@ -6,7 +6,6 @@ entry's header. A publish costs one lookup by bytes, and a run of publishes cost
 The cache is shared by all connections of a vhost.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,11 +78,6 @@ class Routes:
 
     def __repr__(self) -> str:
         return f"<Routes, {len(self._routes)} to {self._targets} queues>"
-
-    @property
-    def remembered(self) -> Mapping[bytes, CachedRoute]:
-        """The routes that need not be searched again."""
-        return self._routes
 
     def find(self, raw: bytes) -> CachedRoute:
         """The route named by ``raw``. Raises 404 for an exchange that is not there and 403 for

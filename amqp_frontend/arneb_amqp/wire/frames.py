@@ -5,7 +5,6 @@ from typing import Final, NamedTuple
 from arneb_amqp.errors import ConnectionException, ReplyCode
 from arneb_amqp.wire.constants import (
     FRAME_END,
-    FRAME_END_OCTET,
     FRAME_OVERHEAD_BYTES,
     FRAME_START,
     FRAME_START_BYTES,
@@ -86,11 +85,6 @@ def cut_frame(data: bytes, at: int, payload_bytes_max: int) -> Frame | int:
     if data[end] != FRAME_END:
         raise _lost(kind, payload, f"{{invalid_frame_end_marker,{data[end]}}}")
     return Frame(kind, ChannelId(channel), payload)
-
-
-def encode_frame(kind: int, channel: ChannelId, payload: bytes) -> bytes:
-    """A whole frame."""
-    return FRAME_START.pack(kind, channel, len(payload)) + payload + FRAME_END_OCTET
 
 
 def describe_frame(kind: int, payload: bytes) -> str:

@@ -47,7 +47,6 @@ class AckState:
         "_mark_delete",
         "_masks",
         "_unsaved_masks",
-        "mark_delete_dirty",
     )
 
     def __init__(self, ledgers: LedgerIndex, mark_delete: Position = BEFORE_ALL) -> None:
@@ -56,8 +55,6 @@ class AckState:
         self._holes = Holes()
         self._masks: dict[Position, int] = {}
         self._unsaved_masks = Unsaved()
-        self.mark_delete_dirty = True
-        """Mark-delete moved since :meth:`take_changes`; the engine writes its record."""
 
     @classmethod
     def load(
@@ -70,7 +67,6 @@ class AckState:
         bytes that this class never wrote.
         """
         state = cls(ledgers, mark_delete)
-        state.mark_delete_dirty = False
         masks: dict[Position, int] = {}
         for suffix, value in pairs:
             if suffix[:1] == KIND_CHUNK:
@@ -82,7 +78,6 @@ class AckState:
                 masks[place] = mask
         state._advance()
         state._load_masks(masks)
-        state.mark_delete_dirty = state._mark_delete != mark_delete
         return state
 
     # Acknowledging
@@ -156,7 +151,7 @@ class AckState:
         for masked in list(self._masks):
             self._forget_mask(masked)
         start = self._ledgers.after(before(place))
-        self._set_mark_delete(before(self._ledgers.next_append if start is None else start))
+        self._mark_delete = before(self._ledgers.next_append if start is None else start)
         if start == place and mask is not None:
             if mask:
                 self._put_mask(place, mask)
@@ -259,8 +254,8 @@ class AckState:
     def take_changes(self) -> Changes:
         """What must be stored for :meth:`load` to give this state, since the last call.
 
-        Only the holes and the masks; the record of mark-delete is the engine's, to be written
-        in the same commit if :attr:`mark_delete_dirty`, which this clears.
+        Only the holes and the masks; the record of mark-delete is the engine's, which writes it
+        in the same commit.
         """
         changes: Changes = [
             (KIND_CHUNK + key.to_bytes(6, "big"), value)
@@ -270,7 +265,6 @@ class AckState:
             mask = self._masks.get(Position(place))
             value = mask and mask.to_bytes((mask.bit_length() + 7) // 8, "little")
             changes.append((KIND_MASK + place.to_bytes(8, "big"), value or None))
-        self.mark_delete_dirty = False
         return changes
 
     def mark_dirty_again(self, changes: Changes) -> None:
@@ -279,7 +273,6 @@ class AckState:
         masks = [suffix for suffix, _ in changes if suffix[:1] == KIND_MASK]
         self._holes.mark_dirty_again(_number(suffix, 6) for suffix in chunks)
         self._unsaved_masks.failed(_number(suffix, 8) for suffix in masks)
-        self.mark_delete_dirty = True
 
     # Inside
 
@@ -310,7 +303,7 @@ class AckState:
         if place in self._masks:
             self._forget_mask(place)
         if place == self._mark_delete + 1 or self._follows(place):
-            self._set_mark_delete(place)
+            self._mark_delete = place
             if self._holes.count:
                 self._advance()
             return 1
@@ -334,7 +327,7 @@ class AckState:
                 self._forget_mask(place)
         if self._holes.count:
             held = self._holes.discard_range(Position(self._mark_delete + 1), target)
-        self._set_mark_delete(target)
+        self._mark_delete = target
         self._advance()
         return entries - held
 
@@ -344,13 +337,13 @@ class AckState:
             start = self._ledgers.after(self._mark_delete)
             if start is None or (end := self._holes.pop_run(start)) is None:
                 return
-            self._set_mark_delete(end)
+            self._mark_delete = end
 
     def _move_back(self, target: Position) -> None:
         """Move mark-delete down; what it leaves behind is kept as holes."""
         for key, lows in self._parts(target, self._mark_delete):
             self._holes.add_lows(key, lows)
-        self._set_mark_delete(target)
+        self._mark_delete = target
 
     def _parts(
         self, low_exclusive: Position, high_inclusive: Position
@@ -358,10 +351,6 @@ class AckState:
         """The entries in (low, high] as fresh bitmaps by chunk."""
         for first, last in self._ledgers.runs(low_exclusive, high_inclusive):
             yield from of_run(first, last)
-
-    def _set_mark_delete(self, place: Position) -> None:
-        self._mark_delete = place
-        self.mark_delete_dirty = True
 
     def _put_mask(self, place: Position, mask: int) -> None:
         self._masks[place] = mask

@@ -82,11 +82,6 @@ class BucketDelayedDeliveryTracker:
         """How many buckets there are."""
         return len(self._buckets)
 
-    @property
-    def segments_held(self) -> int:
-        """How many segments are in memory."""
-        return len(self._segments)
-
     # Coming
 
     def add(self, keys: Sequence[DueKey], through: Position, *, rolled: bool) -> int:

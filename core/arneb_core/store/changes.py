@@ -55,7 +55,6 @@ class CommitReport:
     """Blocks written, after splitting."""
     bytes_written: int
     """Bytes of those blocks."""
-    blocks_trimmed: int
     trims_left: int
     """Trims that are not finished yet. The store remembers them, durably, and goes on with them
     in every later commit; when there is none, commit empty :class:`Changes`."""

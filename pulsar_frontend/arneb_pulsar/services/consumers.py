@@ -61,11 +61,6 @@ class ConsumerRegistry:
     def __repr__(self) -> str:
         return f"<ConsumerRegistry {sum(1 for _ in self._all())} on {len(self._by_topic)} topics>"
 
-    @property
-    def is_empty(self) -> bool:
-        """Nobody consumes anything."""
-        return not self._by_topic
-
     def add(self, attached: AttachedConsumer) -> None:
         """It is attached."""
         subscriptions = self._by_topic.setdefault(attached.topic.name, {})

@@ -48,7 +48,7 @@ def test_what_is_planned_is_what_goes(
     match data.draw(st.sampled_from(["queue", "exchange", "binding"])):
         case "queue":
             planned = finished(queue_removal(router, "q"))
-            remove = lambda: router.remove_queue("q")  # noqa: E731
+            remove = lambda: finished(router.removing_queue("q"))  # noqa: E731
         case "exchange":
             name = data.draw(st.sampled_from((*EXCHANGES, "unknown")))
             planned = finished(exchange_removal(router, name))

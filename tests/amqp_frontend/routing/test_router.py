@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from arneb_amqp.errors import ChannelException, ConnectionException
 from arneb_amqp.routing.exchange import ALTERNATE_EXCHANGE, Binding, DestinationKind, Exchange
-from arneb_amqp.routing.router import PREDECLARED, STEPS_AT_ONCE_MAX, Removed, Router
+from arneb_amqp.routing.router import PREDECLARED, STEPS_AT_ONCE_MAX, Removed, Router, finished
 from arneb_amqp.wire.tables import longstr, signedint
 
 QUEUE, EXCHANGE = DestinationKind.QUEUE, DestinationKind.EXCHANGE
@@ -38,9 +38,9 @@ def test_a_vhost_begins_with_the_predeclared_exchanges() -> None:
 def test_the_default_exchange_routes_by_queue_name() -> None:
     made = router()
     assert made.route("", "q").queues == ("q",)
-    assert not made.route("", "other").routed
-    made.remove_queue("q")
-    assert not made.route("", "q").routed
+    assert not made.route("", "other").queues
+    finished(made.removing_queue("q"))
+    assert not made.route("", "q").queues
 
 
 def test_queues_come_sorted_and_once() -> None:
@@ -93,8 +93,8 @@ def test_the_alternate_gets_what_cannot_be_routed() -> None:
 
 def test_a_missing_alternate_is_ignored_and_a_circle_ends() -> None:
     made = router(alternate("x", "nowhere"), alternate("y", "z"), alternate("z", "y"))
-    assert not made.route("x", "k").routed
-    assert not made.route("y", "k").routed
+    assert not made.route("x", "k").queues
+    assert not made.route("y", "k").queues
 
 
 def test_an_alternate_that_is_no_name_is_none() -> None:
@@ -166,7 +166,7 @@ def test_auto_delete_runs_along_bound_exchanges() -> None:
     made.bind(to_exchange("x", "y"))
     made.bind(to_exchange("y", "z"))
     made.bind(Binding("z", "q"))
-    removed = made.remove_queue("q")
+    removed = finished(made.removing_queue("q"))
     assert [exchange.name for exchange in removed.exchanges] == ["z", "y", "x"]
     assert len(removed.bindings) == 3
 
@@ -269,7 +269,7 @@ class Topology(RuleBasedStateMachine):
     @rule(queue=queues)
     def remove_queue(self, queue: str) -> None:
         self.queues.discard(queue)
-        self.removed(self.router.remove_queue(queue))
+        self.removed(finished(self.router.removing_queue(queue)))
         assert not self.router.bindings_to(queue, QUEUE)
 
     def changes(self, change: object) -> None:

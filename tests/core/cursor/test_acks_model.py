@@ -74,7 +74,6 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
         self.unit: UnitOfAcks | None = None
         self.commit: Commit | None = None
         self.fill()
-        assert self.state.mark_delete_dirty, "a new cursor must be written"
         self.disk = CursorDisk(self.state.mark_delete)
         self.disk.write(self.state.mark_delete, self.state.take_changes())
         self.durable = set(self.model.acked)
@@ -208,10 +207,8 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
     @precondition(lambda self: self.commit is None)
     @rule()
     def start_commit(self) -> None:
-        dirty, mark_delete = self.state.mark_delete_dirty, self.state.mark_delete
-        assert dirty or mark_delete == self.disk.mark_delete
-        self.commit = Commit(mark_delete, self.state.take_changes(), set(self.model.acked))
-        assert not self.state.mark_delete_dirty
+        changes = self.state.take_changes()
+        self.commit = Commit(self.state.mark_delete, changes, set(self.model.acked))
         assert self.state.take_changes() == [], "what was taken is not taken twice"
 
     @precondition(lambda self: self.commit is not None)
@@ -222,7 +219,6 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
         if fails:
             self.disk.failed = True
             self.state.mark_dirty_again(commit.changes)
-            assert self.state.mark_delete_dirty
         else:
             self.disk.write(commit.mark_delete, commit.changes)
             self.durable = commit.acked

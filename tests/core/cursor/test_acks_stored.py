@@ -64,7 +64,6 @@ def test_what_comes_and_goes_between_two_commits_is_not_written() -> None:
     state.acknowledge([position(1, 1)])
     state.acknowledge_messages(position(1, 0), 1, 2)
     state.acknowledge([position(1, 0)])
-    assert state.mark_delete_dirty
     assert state.take_changes() == []
 
 
@@ -77,7 +76,6 @@ def test_a_failed_commit_is_written_by_the_next_one() -> None:
     failed = state.take_changes()
     assert len(failed) == 2
     state.mark_dirty_again(failed)
-    assert state.mark_delete_dirty
     assert state.take_changes() == failed
     state.mark_dirty_again(failed)
     state.acknowledge_until(position(1, 9))
@@ -208,7 +206,6 @@ def test_a_stored_cursor_whose_next_ledger_was_dropped_moves_over_the_holes_behi
     ledgers.drop_through(LedgerId(1))
     loaded = AckState.load(ledgers, state.mark_delete, pairs)
     assert loaded.mark_delete == position(2, 1)
-    assert loaded.mark_delete_dirty
     check_ack_state(loaded)
     assert [value for _, value in loaded.take_changes()] == [None]
 

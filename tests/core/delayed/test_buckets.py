@@ -190,7 +190,7 @@ def test_buckets_and_memory_agree(ops: list[tuple[Any, ...]]) -> None:
         keys = twin._keys.keys()
         wanted = {place_of(k) for k in keys if k > low and place_of(k) > gone}
         assert wanted <= set(tracker.members), "an entry that is to come is passed over by nobody"
-        assert tracker.segments_held <= SEGMENTS_HELD_MIN + 2 * (tracker.buckets + 1)
+        assert len(tracker._segments) <= SEGMENTS_HELD_MIN + 2 * (tracker.buckets + 1)
 
 
 def _there(keys: Sequence[DueKey], gone: int) -> list[DueKey]:
@@ -266,7 +266,7 @@ def test_memory_holds_what_comes_due_next() -> None:
             place = reading.keys[-1]
             assert time_of(place) <= until
         assert reading.next_ms == until + 1
-        assert tracker.segments_held <= SEGMENTS_HELD_MIN + 2 * tracker.buckets
+        assert len(tracker._segments) <= SEGMENTS_HELD_MIN + 2 * tracker.buckets
 
 
 def test_what_is_due_already_is_the_readers() -> None:

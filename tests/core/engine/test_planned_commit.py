@@ -104,7 +104,7 @@ class ScriptedLog:
             for place in [each for each in self.entries if each[0] == topic_id]:
                 if first <= place[1] <= last:
                     del self.entries[place]
-        return CommitReport(len(changes.blocks), 0, 0, 0)
+        return CommitReport(len(changes.blocks), 0, 0)
 
 
 class Reader:

@@ -46,7 +46,7 @@ class AtOnce:
         self, changes: Changes, ended: Ended, *, requests: int = 0, settle: bool = False
     ) -> CommitReport:
         self.commits += 1
-        return CommitReport(1, 1, 0, 0)
+        return CommitReport(1, 1, 0)
 
     def close(self) -> None:
         pass

@@ -138,7 +138,7 @@ class Commits:
         if not self._room.is_at_hand(JOURNAL_ROOM_BYTES):
             return None
         written = self._journal.append(changes)
-        return CommitReport(1, written, 0, 0, unsettled=True)
+        return CommitReport(1, written, 0, unsettled=True)
 
     # Inside
 
@@ -160,7 +160,7 @@ class Commits:
         need = bytes_written + PAGES_PER_ROW * PAGE_BYTES * (rows + 16)
         trims = self._trims + [trim for trim in changes.trims if trim not in self._trims]
         if not (changes or trims or due):
-            return CommitReport(0, 0, 0, 0)
+            return CommitReport(0, 0, 0)
         begun = perf_counter()
         try:
             if appends:
@@ -173,12 +173,12 @@ class Commits:
                     if each.puts:
                         transaction.apply(each, Encoded())
                 transaction.apply(changes, encoded)
-                trimmed, trims_left = transaction.trim(trims) if trims else (0, [])
+                trims_left = transaction.trim(trims) if trims else []
                 if trims_left != self._trims:
                     transaction.remember_trims(trims_left)
                 if due is not None:
                     transaction.remember_journal(due)
-                report = CommitReport(len(encoded.blocks), bytes_written, trimmed, len(trims_left))
+                report = CommitReport(len(encoded.blocks), bytes_written, len(trims_left))
                 attempt = Attempt(txn.id(), report, trims_left, due, is_asked)
                 self._attempt = attempt
         except (lmdb.Error, OSError) as error:

@@ -63,8 +63,8 @@ class Transaction:
         for table, prefix in changes.prefixes:
             self._delete_prefix(table, prefix)
 
-    def trim(self, trims: list[Trim]) -> tuple[int, list[Trim]]:
-        """Delete blocks within the bounds of one commit; how many, and the trims left."""
+    def trim(self, trims: list[Trim]) -> list[Trim]:
+        """Delete blocks within the bounds of one commit; the trims left."""
         cursor = self._txn.cursor(self._tables[Table.ENTRIES])
         deadline = time.monotonic() + TRIM_S_MAX
         trimmed = 0
@@ -76,14 +76,14 @@ class Transaction:
                 more = cursor.next()
             while more and bytes(cursor.key()) <= end:
                 if trimmed >= TRIM_BLOCKS_MAX or (trimmed and time.monotonic() > deadline):
-                    return trimmed, trims[index:]
+                    return trims[index:]
                 references = _references(cursor.value())
                 cursor.delete()  # moves on to the next block
                 trimmed += 1
                 more = bool(cursor.key())
                 if references:
                     self._release(references)
-        return trimmed, []
+        return []
 
     def remember_trims(self, trims: list[Trim]) -> None:
         """Keep the trims that are left, so that a restart goes on with them."""

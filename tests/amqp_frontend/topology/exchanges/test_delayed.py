@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_amqp.routing.exchange import Binding, Exchange
-from arneb_amqp.routing.router import Router
+from arneb_amqp.routing.router import Router, finished
 from arneb_amqp.topology.exchanges.delayed import KINDS_MAX, DelayedExchange
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose, payload_of, properties_of
@@ -54,7 +54,7 @@ class World:
         """Declare or delete; a new queue has a new topic."""
         if queue in self.topics:
             del self.topics[queue]
-            self.router.remove_queue(queue)
+            finished(self.router.removing_queue(queue))
         else:
             self.topics[queue] = FakeTopic(queue)
             self.router.add_queue(queue)

@@ -25,7 +25,7 @@ from arneb_core.store.schema import Table, TopicId
 from arneb_core.testing.engine_kit import Outcome, make_entry, publish, quiet
 from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
 
-REPORT = CommitReport(1, 1, 0, 0)
+REPORT = CommitReport(1, 1, 0)
 
 
 def tiny(*entries: bytes) -> Changes:
@@ -155,7 +155,7 @@ def test_a_failure_closes_it(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize(
     "result",
-    [CommitReport(1, 1, 0, 0, seconds=FLUSHES * module.FAST_S * 1.01), StoreFailed("told to")],
+    [CommitReport(1, 1, 0, seconds=FLUSHES * module.FAST_S * 1.01), StoreFailed("told to")],
     ids=["slow", "failed"],
 )
 def test_a_slow_or_failed_commit_of_the_thread_closes_it_too(
