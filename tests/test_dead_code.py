@@ -83,7 +83,7 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "pulsar_frontend/arneb_pulsar/wire/commands.py: brokerServiceUrlTls": WRITTEN,
     "pulsar_frontend/arneb_pulsar/wire/commands.py: producer_ready": WRITTEN,
     "spark_connector/pyspark_arneb/batch.py: pushFilters": OVERRIDDEN,
-    "spark_connector/pyspark_arneb/environment.py: close_environments":
+    "spark_connector/pyspark_arneb/log/environment.py: close_environments":
         "lets one process read a store, and then open it",
 }  # fmt: skip
 

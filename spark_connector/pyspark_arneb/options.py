@@ -17,7 +17,9 @@ from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from arneb_core.api.position import AFTER_ALL, Position, position
-from pyspark_arneb.topics import TopicSelection, full_name
+from pyspark_arneb.log.block_source import Location
+from pyspark_arneb.log.directory import Directory
+from pyspark_arneb.log.topics import TopicSelection, full_name
 
 EARLIEST: Final = Position(0)
 """Before every log; apart from ``1:0``, which someone asked for and which may be lost."""
@@ -74,7 +76,7 @@ class Offsets:
 class ReadOptions:
     """What one read was asked for; see the table in :class:`pyspark_arneb.DefaultSource`."""
 
-    path: str
+    location: Location
     topics: TopicSelection
     start: Offsets = Offsets(EARLIEST)
     end: Offsets = Offsets(LATEST)
@@ -129,7 +131,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     # pulsar-spark's table always has the properties; the other styles have them on request.
     properties_by_default = style is ColumnStyle.PULSAR
     return ReadOptions(
-        path=options.required("path", _directory),
+        location=Directory(options.required("path", _directory)),
         topics=_topics(options),
         start=options.parse("startingOffsets", _offsets(EARLIEST), Offsets(EARLIEST)),
         end=_ending(options),

@@ -18,17 +18,17 @@ from arneb_core.api.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, r
 from arneb_core.api.position import Position, position
 from arneb_core.store.schema import TopicId
 from arneb_pulsar.codec import encode_messages
-from pyspark_arneb import decode
-from pyspark_arneb.amqp_runs import AmqpRun, MixedRun, UniformRun, amqp_run
-from pyspark_arneb.chunks import ROWS_MAX, Chunk
-from pyspark_arneb.decode import Decoder, message_rows
-from pyspark_arneb.message_id import message_id
+from pyspark_arneb.decode import decoder
+from pyspark_arneb.decode.amqp_runs import AmqpRun, MixedRun, UniformRun, amqp_run
+from pyspark_arneb.decode.chunks import ROWS_MAX, Chunk
+from pyspark_arneb.decode.decoder import Decoder, message_rows
+from pyspark_arneb.decode.message_id import message_id
+from pyspark_arneb.decode.rows import AmqpRows, MessageRows, Rows, SharedProperties
+from pyspark_arneb.decode.times import TIME_MS_MAX
+from pyspark_arneb.log.topics import full_name
 from pyspark_arneb.options import ColumnStyle
-from pyspark_arneb.ranges import Span
-from pyspark_arneb.rows import AmqpRows, MessageRows, Rows, SharedProperties
+from pyspark_arneb.plan.ranges import Span
 from pyspark_arneb.schema import STYLES, Column, Field, RowFlag, arrow_schema
-from pyspark_arneb.times import TIME_MS_MAX
-from pyspark_arneb.topics import full_name
 
 SHORT_CUT_FIELDS = (
     Field.KEY,
@@ -273,7 +273,7 @@ def test_bytes_that_are_no_entry_stop_the_read() -> None:
 
 
 def test_a_codec_that_is_not_installed_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "codecs", lambda: MappingProxyType({}))
+    monkeypatch.setattr(decoder, "codecs", lambda: MappingProxyType({}))
     with pytest.raises(LookupError, match=r"origin PULSAR: install"):
         table([pulsar_entry(encode_messages(BATCH), messages=2)])
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from arneb_core.api.position import Position, position
 from arneb_core.store.schema import TopicId
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageIdData
-from pyspark_arneb.message_id import message_id, varint
-from pyspark_arneb.places import OFFSET_BATCH_MAX, OFFSET_ENTRIES_MAX, Places
-from pyspark_arneb.ranges import Span
+from pyspark_arneb.decode.message_id import message_id, varint
+from pyspark_arneb.decode.places import OFFSET_BATCH_MAX, OFFSET_ENTRIES_MAX, Places
+from pyspark_arneb.log.topics import full_name
+from pyspark_arneb.plan.ranges import Span
 from pyspark_arneb.schema import Field
-from pyspark_arneb.topics import full_name
 
 LEDGERS = st.integers(1, (1 << 31) - 1)
 FIRSTS = st.sampled_from([0, 1, 126, 127, 128, 5_000, 16_383, 16_384, 65_535, 2_097_150]) | (

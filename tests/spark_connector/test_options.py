@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core.api.position import Position, position
+from pyspark_arneb.log.directory import Directory
+from pyspark_arneb.log.topics import full_name
 from pyspark_arneb.options import (
     ALIASES,
     EARLIEST,
@@ -17,7 +19,6 @@ from pyspark_arneb.options import (
     SnapshotTime,
     read_options,
 )
-from pyspark_arneb.topics import full_name
 
 LEAST = {"path": "/data", "topic": "orders"}
 ORDERS = full_name("orders")
@@ -25,7 +26,7 @@ ORDERS = full_name("orders")
 
 def test_path_and_topic_are_enough() -> None:
     options = read_options(LEAST)
-    assert options.path == "/data"
+    assert options.location == Directory("/data")
     assert options.topics.names == (ORDERS,)
     assert (options.start, options.end) == (Offsets(EARLIEST), Offsets(LATEST))
     assert options.fail_on_data_loss
@@ -36,8 +37,8 @@ def test_path_and_topic_are_enough() -> None:
 
 
 def test_a_relative_path_is_made_absolute_where_the_user_stands() -> None:
-    assert read_options({**LEAST, "path": "data"}).path == str(Path.cwd() / "data")
-    assert read_options({**LEAST, "path": "file:///my%20data"}).path == "/my data"
+    assert read_options({**LEAST, "path": "data"}).location == Directory(str(Path.cwd() / "data"))
+    assert read_options({**LEAST, "path": "file:///my%20data"}).location == Directory("/my data")
 
 
 @pytest.mark.parametrize(

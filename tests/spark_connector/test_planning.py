@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core.api.position import Position, position
+from arneb_core.store.extents import Extent, LedgerExtent
 from arneb_core.store.schema import TopicId
+from pyspark_arneb.log.topics import TopicSelection, full_name
 from pyspark_arneb.options import EARLIEST, LATEST, Offsets, OptionError, ReadOptions
-from pyspark_arneb.partitions import ENTRIES_WORTH_A_TASK, Partition, divide
-from pyspark_arneb.ranges import CLOCK_SLACK_MS, Extent, LedgerExtent, Loss, Span, select
-from pyspark_arneb.topics import TopicSelection, full_name
+from pyspark_arneb.plan.partitions import ENTRIES_WORTH_A_TASK, Partition, divide
+from pyspark_arneb.plan.ranges import CLOCK_SLACK_MS, Loss, Span, select
 
 HOUR_MS = 3_600_000
 

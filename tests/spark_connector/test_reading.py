@@ -20,9 +20,10 @@ from arneb_core.store.check import check
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import TopicId
 from arneb_pulsar.codec import encode_messages
-from pyspark_arneb import DefaultSource, chunks
+from pyspark_arneb import DefaultSource
 from pyspark_arneb.batch import BatchReader, DataLossError, LogPartition, PushdownReader
-from pyspark_arneb.environment import close_environments, environment
+from pyspark_arneb.decode import chunks
+from pyspark_arneb.log.environment import close_environments, environment
 from pyspark_arneb.options import OptionError
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_arneb.topics import (
+from pyspark_arneb.log.topics import (
     TopicSelection,
     full_name,
     partition_index,

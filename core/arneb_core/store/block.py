@@ -244,6 +244,18 @@ def _checked(value: bytes) -> tuple[Position, Sequence[int], int]:
     return first, lengths, body
 
 
+def cut_run(
+    place: Position, entries: list[bytes], first: Position, last: Position | None
+) -> tuple[Position, list[bytes]]:
+    """The part of a run that lies in [first, last]."""
+    if last is not None and place + len(entries) - 1 > last:
+        del entries[max(0, last - place + 1) :]
+    if place < first:
+        del entries[: first - place]
+        place = first
+    return place, entries
+
+
 def split_run(
     first: Position, entries: list[bytes], bytes_max: int = BLOCK_BYTES_MAX
 ) -> list[tuple[Position, list[bytes], list[int]]]:

@@ -18,6 +18,7 @@ from arneb_core.api.position import AFTER_ALL, Position
 from arneb_core.store.block import (
     BLOCK_FORMAT,
     block_span,
+    cut_run,
     decode_block,
     encode_block,
     pick_entries,
@@ -141,7 +142,7 @@ class Snapshot:
         """
         runs: list[tuple[Position, list[bytes]]] = []
         bytes_read = 0
-        for value in self._block_values(topic_id, first, last):
+        for _, value in self.block_values(topic_id, first, last):
             place, entries = cut_run(*decode_block(value, self._find), first, last)
             if not entries:
                 break
@@ -162,7 +163,8 @@ class Snapshot:
         for _ in range(BLOCKS_READ_MAX):
             if index == len(places) or bytes_read >= bytes_max:
                 break
-            value = next(self._block_values(topic_id, places[index], places[index]), None)
+            found = self.block_values(topic_id, places[index], places[index])
+            _, value = next(found, (None, None))
             first, count = (places[index], 0) if value is None else block_span(value)
             if value is None or not first <= places[index] < first + count:
                 index += 1
@@ -181,7 +183,7 @@ class Snapshot:
         self, topic_id: TopicId, first: Position = BEFORE_EVERYTHING, last: Position = AFTER_ALL
     ) -> Iterator[tuple[Position, list[bytes]]]:
         """As :meth:`read_blocks`, one by one and without a limit."""
-        for value in self._block_values(topic_id, first, last):
+        for _, value in self.block_values(topic_id, first, last):
             place, entries = cut_run(*decode_block(value, self._find), first, last)
             if entries:
                 yield place, entries
@@ -247,10 +249,11 @@ class Snapshot:
         self._page_release.read(len(entry))
         return entry
 
-    def _block_values(
+    def block_values(
         self, topic_id: TopicId, first: Position, last: Position | None
-    ) -> Iterator[bytes]:
-        """The blocks that hold something of [first, last], and perhaps one more behind it."""
+    ) -> Iterator[tuple[Position, bytes]]:
+        """The blocks that hold something of [first, last], and perhaps one more behind it, as they
+        are stored, damaged or not; each with the position of its last entry."""
         prefix = topic_prefix(topic_id)
         cursor = self._txn.cursor(self._tables[Table.ENTRIES])
         more = cursor.set_range(entry_key(topic_id, first))
@@ -259,27 +262,17 @@ class Snapshot:
             if not key.startswith(prefix):
                 break
             self._page_release.read(len(value))
-            yield value
-            if last is not None and parse_entry_key(key)[1] >= last:
+            end = parse_entry_key(key)[1]
+            yield end, value
+            if last is not None and end >= last:
                 return
             more = cursor.next()
         for place, entries in self._journaled.get(topic_id, ()):
-            if place + len(entries) > first:
-                yield bytes(encode_block(place, entries))
-            if last is not None and place + len(entries) > last:
+            end = Position(place + len(entries) - 1)
+            if end >= first:
+                yield end, bytes(encode_block(place, entries))
+            if last is not None and end >= last:
                 return
-
-
-def cut_run(
-    place: Position, entries: list[bytes], first: Position, last: Position | None
-) -> tuple[Position, list[bytes]]:
-    """The part of a run that lies in [first, last]."""
-    if last is not None and place + len(entries) - 1 > last:
-        del entries[max(0, last - place + 1) :]
-    if place < first:
-        del entries[: first - place]
-        place = first
-    return place, entries
 
 
 class SnapshotEnvironment:

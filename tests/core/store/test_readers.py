@@ -24,7 +24,8 @@ SIZE = 1 << 20
 
 READER = """
 import sys, time
-from arneb_core.store import Table, open_snapshot_environment
+from arneb_core.store.schema import Table
+from arneb_core.store.snapshot import open_snapshot_environment
 with open_snapshot_environment(sys.argv[1]) as environment, environment.snapshot() as snapshot:
     print("reading", flush=True)
     sys.stdin.readline()

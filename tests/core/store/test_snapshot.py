@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.api.position import AFTER_ALL, Position, ledger_of, position
+from arneb_core.store.block import cut_run
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
 from arneb_core.store.page_release import FORGET_BYTES
 from arneb_core.store.schema import Table, TopicId
-from arneb_core.store.snapshot import Snapshot, cut_run, open_snapshot_environment
+from arneb_core.store.snapshot import Snapshot, open_snapshot_environment
 from arneb_core.testing.store_kit import StoreModel, assert_holds, entry, read_log
 
 KEY = b"frontend/key"

@@ -1,20 +1,18 @@
 """Reading a span of the log in chunks that become Arrow batches.
 
-The rule: each read is a transaction of its own, closed before a row is handed to Spark, so
-that a slow query never keeps the broker from using its pages again. The span was fixed
+The rule: nothing is held open at the source while rows are handed to Spark. The span was fixed
 beforehand and its entries are dense, so anything that is not there was trimmed: a
-:class:`~pyspark_arneb.ranges.Loss`.
+:class:`~pyspark_arneb.plan.ranges.Loss`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from arneb_core.api.position import Position
-from pyspark_arneb.ranges import Loss, Span
-
-if TYPE_CHECKING:
-    from arneb_core.store.snapshot import SnapshotEnvironment
+from arneb_core.store.block import cut_run
+from pyspark_arneb.log.block_source import BlockSource
+from pyspark_arneb.plan.ranges import Loss, Span
 
 ROWS_MAX: Final = 2048
 """Rows of an Arrow batch. Measured: fewer than 1024 pay for the batch, many more for fresh
@@ -40,16 +38,12 @@ class Chunk:
     entries: Sequence[bytes]
 
 
-def read_chunks(
-    environment: "SnapshotEnvironment", span: Span, lose: Callable[[Loss], None]
-) -> Iterator[Chunk]:
+def read_chunks(source: BlockSource, span: Span, lose: Callable[[Loss], None]) -> Iterator[Chunk]:
     """The entries of ``span`` in order; ``lose`` is told what is not there any more."""
     gathered = _Gathered(span.first)
     while gathered.end <= span.last:
-        with environment.snapshot() as snapshot:
-            runs = snapshot.read_blocks(
-                span.topic_id, gathered.end, bytes_max=READ_BYTES, last=span.last
-            )
+        blocks = source.read(span.topic_id, gathered.end, span.last, READ_BYTES)
+        runs = [cut_run(*block.decode(), gathered.end, span.last) for block in blocks]
         for first, entries in runs or [(Position(span.last + 1), [])]:
             if first != gathered.end:
                 yield from gathered.take_all()

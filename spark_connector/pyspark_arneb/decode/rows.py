@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from arneb_core.api.codec import Codec, Message
 from arneb_core.api.entry import Origin
-from pyspark_arneb.amqp_runs import AmqpRun
+from pyspark_arneb.decode.amqp_runs import AmqpRun
+from pyspark_arneb.decode.times import times_of_ms
 from pyspark_arneb.schema import Field
-from pyspark_arneb.times import times_of_ms
 
 TIMESTAMP_TYPES: Final = {Origin.AMQP: 1, Origin.PULSAR: 0}
 """Kafka's ``timestampType``: 0 = the producer's clock, 1 = the broker's."""

@@ -8,7 +8,7 @@ the messages in an open ledger are an estimate.
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark_arneb.ranges import Span
+from pyspark_arneb.plan.ranges import Span
 
 Partition = tuple[Span, ...]
 

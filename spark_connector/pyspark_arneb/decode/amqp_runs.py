@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arneb_core.api.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin
-from pyspark_arneb.amqp_layout import (
+from pyspark_arneb.decode.amqp_layout import (
     BODY_FRAME,
     BODY_HEAD,
     BODY_OFFSET,
@@ -38,7 +38,7 @@ from pyspark_arneb.amqp_layout import (
     routing_key,
     timestamp_path,
 )
-from pyspark_arneb.times import TYPE, times_of_column, times_of_ms
+from pyspark_arneb.decode.times import TYPE, times_of_column, times_of_ms
 
 FLAGS: Final = 3
 PUBLISHED: Final = 8

@@ -2,7 +2,7 @@
 
 The rule: what the bytes of an entry mean is known to its origin's codec alone
 (:mod:`arneb_core.api.codec`); this module hands entries to it and bounds what comes back. Runs of
-AMQP entries take the short cut of :mod:`pyspark_arneb.amqp_runs`.
+AMQP entries take the short cut of :mod:`pyspark_arneb.decode.amqp_runs`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from arneb_core.api.codec import Codec, Message, codecs
 from arneb_core.api.entry import ENTRY_FORMAT, HEADER_BYTES, EntryHeader, Origin, read_header
-from pyspark_arneb.amqp_runs import amqp_run
-from pyspark_arneb.chunks import ROWS_MAX, Chunk
-from pyspark_arneb.places import PLACED, Places
-from pyspark_arneb.ranges import Span
-from pyspark_arneb.rows import AmqpRows, MessageRows, PlaceRows, Rows, SharedProperties
+from pyspark_arneb.decode.amqp_runs import amqp_run
+from pyspark_arneb.decode.chunks import ROWS_MAX, Chunk
+from pyspark_arneb.decode.places import PLACED, Places
+from pyspark_arneb.decode.rows import AmqpRows, MessageRows, PlaceRows, Rows, SharedProperties
+from pyspark_arneb.plan.ranges import Span
 from pyspark_arneb.schema import DEAR, Column, RowFlag, arrow_schema
 
 BATCH_BYTES_MAX: Final = 1 << 20

@@ -1,6 +1,6 @@
 """Which stretches of the log a read covers; pure.
 
-The rule: an :class:`Extent` says what the log held at one instant, a :class:`Span` what
+The rule: an :class:`.Extent` says what the log held at one instant, a :class:`Span` what
 will be read of it. Spans are fixed once, on the driver. Entries never change and are dense
 in their ledger, so a span that is read later and elsewhere gives the same rows, or is
 provably incomplete.
@@ -8,13 +8,12 @@ provably incomplete.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from arneb_core.api.position import LedgerId, Position, ledger_of, render
+from arneb_core.store.extents import Extent, LedgerExtent
+from arneb_core.store.schema import TopicId
 from pyspark_arneb.options import EARLIEST, LATEST, OptionError, ReadOptions
-
-if TYPE_CHECKING:
-    from arneb_core.store.schema import TopicId
 
 CLOCK_SLACK_MS: Final = 10 * 60 * 1000
 """How far an entry's publish time may lie outside its ledger's lifetime: entries wait for
@@ -23,38 +22,10 @@ skipped; the others are read and each entry's own time decides."""
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerExtent:
-    """What one ledger holds; never empty. ``messages`` of an open ledger is an estimate."""
-
-    first: Position
-    last: Position
-    messages: int
-    created_ms: int = 0
-    closed_ms: int = 0
-    """0 = open."""
-
-    @property
-    def entries(self) -> int:
-        return self.last - self.first + 1
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """What one topic's log holds, in order."""
-
-    topic_id: "TopicId"
-    topic: str
-    ledgers: tuple[LedgerExtent, ...]
-    floor: Position = EARLIEST
-    """Nothing below this exists any more. A log that was drained says it though it holds
-    nothing."""
-
-
-@dataclass(frozen=True, slots=True)
 class Span:
     """Consecutive entries of one ledger, both ends included."""
 
-    topic_id: "TopicId"
+    topic_id: TopicId
     topic: str
     first: Position
     last: Position

@@ -26,8 +26,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from pyspark_arneb.log.topics import partition_index, short_name, without_partition
 from pyspark_arneb.schema import Column, Field
-from pyspark_arneb.topics import partition_index, short_name, without_partition
 
 SpanFilter = Callable[[str, int], bool]
 """Whether rows of the topic and the ledger are wanted."""

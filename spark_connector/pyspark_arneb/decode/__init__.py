@@ -1,0 +1,1 @@
+"""Stored blocks as Arrow record batches."""
