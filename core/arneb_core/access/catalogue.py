@@ -1,0 +1,190 @@
+"""The access catalogue: vhosts, users, permissions, limits, parameters and policies of one node.
+
+The rule: it is durable first and visible then. A change is one commit of rows of its own, so a
+crash at any instant leaves all of it or nothing, and a replicated commit log carries it as it
+carries messages. The settings say who there is at the very first start; from then on the store
+does, and who was locked out changes it with no broker running.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from secrets import token_bytes
+from typing import Final, Self
+
+import trio
+
+from arneb_core.access.edits import UNLIMITED, Edit
+from arneb_core.access.namespaces import carried_namespace
+from arneb_core.access.passwords import SALT_BYTES, PasswordHash, hash_password
+from arneb_core.access.records import PREFIX, AnyRecord, Seeded, User, Vhost, decode
+from arneb_core.access.tables import Changed, Tables
+from arneb_core.api.callbacks import call
+from arneb_core.api.core import Core, Unit
+
+ALL: Final = ".*"
+
+AccessWatcher = Callable[[Sequence[Changed]], None]
+"""Called with what has changed, when it is durable and can be seen; it must not block or raise."""
+
+VhostCompanion = Callable[[str], Awaitable[None]]
+"""Removes all that is in a vhost, for a frontend that keeps something there; may be called again
+for one that it was called for before."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeedUser:
+    """A user whom the settings name, with every right in all the vhosts that they name."""
+
+    name: str
+    password: str = field(repr=False)
+    """In clear text."""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """Who there is at the first start."""
+
+    vhosts: tuple[str, ...] = ("/",)
+    users: tuple[SeedUser, ...] = ()
+
+
+class Catalogue:
+    """The access catalogue of one node."""
+
+    def __init__(self, core: Core, tables: Tables, vhosts_max: int) -> None:
+        self._core = core
+        self.tables: Final = tables
+        """What there is now; for reading, and for :mod:`.rights`."""
+        self._vhosts_max = vhosts_max
+        self._lock = trio.Lock()
+        self._watchers: list[AccessWatcher] = []
+        self._companions: list[VhostCompanion] = []
+        self._removals = trio.Lock()
+        self.ignored: tuple[str, ...] = ()
+        """What the settings say and the store does not, one line each."""
+
+    def __repr__(self) -> str:
+        return f"<Catalogue {self.tables!r}>"
+
+    @classmethod
+    async def open(cls, core: Core, seed: Seed, *, vhosts_max: int = UNLIMITED) -> Self:
+        """The catalogue in the store of ``core``; at the very first start, what ``seed`` says.
+
+        Raises :class:`ValueError` for rows that cannot be read, :class:`.AccessError` for a seed
+        that cannot be, and :class:`.CommitFailed`.
+        """
+        rows = core.metadata(PREFIX)
+        catalogue = cls(core, Tables(decode(row, value) for row, value in rows.items()), vhosts_max)
+        if catalogue.tables.get(Seeded, Seeded().name) is None:
+            await catalogue._begin(seed)
+        else:
+            ignored = partial(_ignored, catalogue.tables, seed)
+            catalogue.ignored = tuple(await trio.to_thread.run_sync(ignored))
+        return catalogue
+
+    async def _begin(self, seed: Seed) -> None:
+        async with self.changing() as edit:
+            for vhost in dict.fromkeys(seed.vhosts):
+                edit.put_vhost(vhost, namespace=carried_namespace(vhost, self._core.topics))
+            for user in seed.users:
+                edit.put_user(user.name, await hashed(user.password), user.tags)
+                for vhost in seed.vhosts:
+                    edit.set_permissions(user.name, vhost, ALL, ALL, ALL)
+            edit.mark_seeded()
+
+    # Looking
+
+    def get(self, kind: type[AnyRecord], *key: str) -> AnyRecord | None:
+        """The record of that name."""
+        return self.tables.get(kind, *key)
+
+    def vhost(self, name: str) -> Vhost | None:
+        """The vhost of that name, unless it is being removed."""
+        vhost = self.tables.get(Vhost, name)
+        return None if vhost is None or vhost.leaving else vhost
+
+    def vhost_of(self, namespace: str) -> Vhost | None:
+        """The vhost that a namespace is."""
+        name = self.tables.vhost_names.get(namespace)
+        return None if name is None else self.vhost(name)
+
+    # Changing
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[Edit]:
+        """An edit that is made, durably and all at once, when the block ends without an error.
+
+        Raises :class:`.CommitFailed`: then nothing has changed.
+        """
+        async with self._lock:
+            edit = Edit(self.tables, self._vhosts_max)
+            yield edit
+            changed = edit.changed
+            if not changed:
+                return
+            with trio.CancelScope(shield=True):  # what is on disk must be in memory too
+                await self._core.committed(Unit(metadata=edit.rows))
+                self.tables.apply(changed)
+        for watcher in self._watchers:
+            call(watcher, changed)
+
+    async def delete_vhost(self, name: str) -> None:
+        """Remove a vhost with all that is in it. Raises :class:`.NoSuchVhost`.
+
+        From the first commit on nobody gets in any more and it will be gone, be it after the next
+        start; when this returns it is.
+        """
+        async with self.changing() as edit:
+            edit.begin_vhost_removal(name)
+        await self._finish_removals()
+
+    async def _finish_removals(self) -> None:
+        if not self._companions:
+            return  # whoever knows what is in it comes later
+        async with self._removals:
+            for vhost in self.tables.rows(Vhost):
+                if not vhost.leaving:
+                    continue
+                for companion in self._companions:
+                    await companion(vhost.name)
+                async with self.changing() as edit:
+                    edit.end_vhost_removal(vhost.name)
+
+    # Being told
+
+    def watch(self, watcher: AccessWatcher) -> None:
+        """Have ``watcher`` told of every change from now on."""
+        self._watchers.append(watcher)
+
+    async def accompany_removals(self, companion: VhostCompanion) -> None:
+        """Have ``companion`` empty vhosts that are removed, those first whose removal was begun
+        before."""
+        self._companions.append(companion)
+        await self._finish_removals()
+
+
+async def hashed(password: str) -> PasswordHash:
+    """The hash of a new password, made in a thread. Raises :class:`.InvalidAccess`."""
+    return await trio.to_thread.run_sync(hash_password, password, token_bytes(SALT_BYTES))
+
+
+def _ignored(tables: Tables, seed: Seed) -> list[str]:
+    """What is set and does not hold: no passwords, which the log is not to have."""
+    lines = [
+        f"vhost '{name}' is set but not in the store, which counts from the first start on"
+        for name in seed.vhosts
+        if tables.get(Vhost, name) is None
+    ]
+    for wanted in seed.users:
+        user = tables.get(User, wanted.name)
+        if user is None:
+            lines.append(f"user '{wanted.name}' is set but not in the store, which counts")
+            continue
+        if not user.password.admits(wanted.password):
+            lines.append(f"the password set for user '{wanted.name}' is not the one in the store")
+        if set(wanted.tags) != set(user.tags):
+            lines.append(f"the tags set for user '{wanted.name}' are not those in the store")
+    return lines

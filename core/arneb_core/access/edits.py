@@ -1,0 +1,309 @@
+"""Edits: changes of the access catalogue that are made together or not at all.
+
+The rule: an edit checks what it is asked for against what is there and against what it has changed
+itself, and touches nothing; the catalogue makes it durable and then applies it. What goes with
+something (a user's permissions, all that is said of a vhost) goes in the same edit.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from arneb_core.access.errors import (
+    InvalidAccess,
+    LimitReached,
+    NamespaceTaken,
+    NoSuchUser,
+    NoSuchVhost,
+    NotSet,
+    UserExists,
+)
+from arneb_core.access.namespaces import proposed_namespace
+from arneb_core.access.passwords import NO_PASSWORD, PasswordHash
+from arneb_core.access.patterns import check_pattern
+from arneb_core.access.records import (
+    AnyRecord,
+    GlobalParameter,
+    Key,
+    Limits,
+    OperatorPolicy,
+    Parameter,
+    Permission,
+    Policy,
+    Record,
+    Seeded,
+    TopicPermission,
+    User,
+    Vhost,
+    encode,
+    row_key,
+)
+from arneb_core.access.tables import Changed, Tables
+from arneb_core.api.json_text import is_text
+
+VHOST_LIMITS: Final = frozenset({"max-connections", "max-queues"})
+USER_LIMITS: Final = frozenset({"max-connections", "max-channels"})
+"""The limits that there are."""
+
+UNLIMITED: Final = -1
+
+_OF_VHOST: Final = ((Parameter, 0), (Policy, 0), (OperatorPolicy, 0), (Permission, 1),
+                    (TopicPermission, 1))  # fmt: skip
+"""What goes with a vhost, and which part of its name says of which vhost it is."""
+
+
+class Edit:
+    """What is to be changed. Every method raises an :class:`.AccessError` for what cannot be."""
+
+    def __init__(self, tables: Tables, vhosts_max: int = UNLIMITED) -> None:
+        self._tables = tables
+        self._vhosts_max = vhosts_max
+        self._changed: dict[tuple[type[Record], Key], Record | None] = {}
+
+    def __repr__(self) -> str:
+        return f"<Edit of {len(self._changed)} records>"
+
+    # What it comes to
+
+    @property
+    def changed(self) -> list[Changed]:
+        """Every record that becomes another, comes or goes."""
+        changes = (
+            Changed(self._tables.get(kind, *key), after)
+            for (kind, key), after in self._changed.items()
+        )
+        return [each for each in changes if each.before != each.after]
+
+    @property
+    def rows(self) -> list[tuple[str, bytes | None]]:
+        """The same as rows of the store."""
+        return [
+            (row_key(type(record), record.key), None if after is None else encode(after))
+            for before, after in self.changed
+            if (record := after or before) is not None
+        ]
+
+    # Looking
+
+    def get(self, kind: type[AnyRecord], *key: str) -> AnyRecord | None:
+        """The record of that name, as it will be."""
+        if (kind, key) in self._changed:
+            return cast("AnyRecord | None", self._changed[kind, key])
+        return self._tables.get(kind, *key)
+
+    def rows_of(self, kind: type[AnyRecord]) -> list[AnyRecord]:
+        """All of a kind, as they will be."""
+        kept = [each for each in self._tables.rows(kind) if (kind, each.key) not in self._changed]
+        made = [each for (of, _), each in self._changed.items() if of is kind and each is not None]
+        return [*kept, *cast("list[AnyRecord]", made)]
+
+    def user(self, name: str) -> User:
+        """Raises :class:`.NoSuchUser`."""
+        user = self.get(User, name)
+        if user is None:
+            raise NoSuchUser(name)
+        return user
+
+    def vhost(self, name: str) -> Vhost:
+        """Raises :class:`.NoSuchVhost`, also for one that is being removed."""
+        vhost = self.get(Vhost, name)
+        if vhost is None or vhost.leaving:
+            raise NoSuchVhost(name)
+        return vhost
+
+    # Vhosts
+
+    def put_vhost(
+        self,
+        name: str,
+        *,
+        description: str = "",
+        tags: Sequence[str] = (),
+        default_queue_type: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str | None = None,
+    ) -> Vhost:
+        """Make a vhost, or say all of it anew but its namespace and limits, which stay.
+
+        Raises :class:`.NamespaceTaken`, and :class:`.LimitReached` when there may be no more.
+        """
+        _check_name("vhost", name)
+        present = self.get(Vhost, name)
+        if present is not None and present.leaving:
+            raise InvalidAccess(f"cannot create vhost '{name}': it is being deleted")
+        if present is None:
+            there = self.rows_of(Vhost)
+            if 0 <= self._vhosts_max <= len(there):
+                raise LimitReached(
+                    f"cannot create vhost '{name}': vhost limit of {self._vhosts_max} is reached"
+                )
+            wanted = namespace or proposed_namespace(name)
+            for other in there:
+                if other.namespace == wanted:
+                    raise NamespaceTaken(name, wanted, other.name)
+            present = Vhost(name, wanted)
+        elif namespace not in (None, present.namespace):
+            raise InvalidAccess(f"the namespace of vhost '{name}' is {present.namespace}")
+        made = replace(
+            present,
+            description=description,
+            tags=tuple(tags),
+            default_queue_type=default_queue_type,
+            metadata=metadata or {},
+        )
+        self._put(made)
+        return made
+
+    def set_vhost_limits(self, name: str, limits: Limits) -> None:
+        """Have these limits of the vhost, and no others."""
+        _check_limits(limits, VHOST_LIMITS)
+        self._put(replace(self.vhost(name), limits=dict(limits)))
+
+    def begin_vhost_removal(self, name: str) -> None:
+        """Nobody gets in from now on, and it goes for good, all that is said of it first. What is
+        in it is for others to remove, before :meth:`end_vhost_removal`."""
+        self._put(replace(self.vhost(name), leaving=True))
+        for kind, part in _OF_VHOST:
+            for each in self.rows_of(kind):
+                if each.key[part] == name:
+                    self._drop(each)
+
+    def end_vhost_removal(self, name: str) -> None:
+        """Nothing is in it any more."""
+        vhost = self.get(Vhost, name)
+        assert vhost is not None, "it is there until its removal ends"
+        assert vhost.leaving, "its removal was begun"
+        self._drop(vhost)
+
+    # Users
+
+    def add_user(self, name: str, password: PasswordHash, tags: Sequence[str] = ()) -> None:
+        """Make a user. Raises :class:`.UserExists`."""
+        if self.get(User, name) is not None:
+            raise UserExists(name)
+        self.put_user(name, password, tags)
+
+    def put_user(
+        self, name: str, password: PasswordHash = NO_PASSWORD, tags: Sequence[str] = ()
+    ) -> None:
+        """Make a user, or give the user this password and these tags; limits stay."""
+        _check_name("user", name)
+        present = self.get(User, name) or User(name)
+        self._put(replace(present, password=password, tags=tuple(dict.fromkeys(tags))))
+
+    def set_password(self, name: str, password: PasswordHash) -> None:
+        """Give a user another password; :data:`.NO_PASSWORD`: none."""
+        self._put(replace(self.user(name), password=password))
+
+    def set_tags(self, name: str, tags: Sequence[str]) -> None:
+        """Give a user these tags and no others."""
+        self._put(replace(self.user(name), tags=tuple(dict.fromkeys(tags))))
+
+    def set_user_limits(self, name: str, limits: Limits) -> None:
+        """Have these limits of the user, and no others."""
+        _check_limits(limits, USER_LIMITS)
+        self._put(replace(self.user(name), limits=dict(limits)))
+
+    def delete_user(self, name: str) -> None:
+        """The user goes, with all permissions."""
+        self._drop(self.user(name))
+        for kind in (Permission, TopicPermission):
+            for each in self.rows_of(kind):
+                if each.key[0] == name:
+                    self._drop(each)
+
+    # Permissions
+
+    def set_permissions(self, user: str, vhost: str, configure: str, write: str, read: str) -> None:
+        """What the user may do there, which gives access as well."""
+        self.user(user)
+        self.vhost(vhost)
+        for pattern in (configure, write, read):
+            check_pattern(pattern)
+        self._put(Permission(user, vhost, configure, write, read))
+
+    def clear_permissions(self, user: str, vhost: str) -> None:
+        """The user has no access there any more. Without a row, nothing changes."""
+        self.user(user)
+        self.vhost(vhost)
+        present = self.get(Permission, user, vhost)
+        if present is not None:
+            self._drop(present)
+
+    def set_topic_permissions(
+        self, user: str, vhost: str, exchange: str, write: str, read: str
+    ) -> None:
+        """Which routing keys the user may use with an exchange, which need not be there."""
+        self.user(user)
+        self.vhost(vhost)
+        for pattern in (write, read):
+            check_pattern(pattern)
+        self._put(TopicPermission(user, vhost, exchange, write, read))
+
+    def clear_topic_permissions(self, user: str, vhost: str, exchange: str | None = None) -> None:
+        """All routing keys may be used again, with one exchange or with all."""
+        self.user(user)
+        self.vhost(vhost)
+        for each in self.rows_of(TopicPermission):
+            if each.key[:2] == (user, vhost) and exchange in (None, each.exchange):
+                self._drop(each)
+
+    # Parameters and policies: here they are values, and what they mean is for others to check
+
+    def set_parameter(self, vhost: str, component: str, name: str, value: Any) -> None:
+        """Say something of a component in a vhost."""
+        self.vhost(vhost)
+        self._put(Parameter(vhost, component, name, value))
+
+    def clear_parameter(self, vhost: str, component: str, name: str) -> None:
+        """Raises :class:`.NotSet`."""
+        self._clear(Parameter, vhost, component, name)
+
+    def set_global_parameter(self, name: str, value: Any) -> None:
+        """Say something of the node."""
+        self._put(GlobalParameter(name, value))
+
+    def clear_global_parameter(self, name: str) -> None:
+        """Raises :class:`.NotSet`."""
+        self._clear(GlobalParameter, name)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Have a policy, or an operator's, instead of one of that name."""
+        self.vhost(policy.vhost)
+        check_pattern(policy.pattern)
+        self._put(policy)
+
+    def clear_policy(self, kind: type[Policy], vhost: str, name: str) -> None:
+        """Raises :class:`.NotSet`."""
+        self._clear(kind, vhost, name)
+
+    def mark_seeded(self) -> None:
+        """From now on the store says who there is."""
+        self._put(Seeded())
+
+    # Inside
+
+    def _clear(self, kind: type[Record], *key: str) -> None:
+        present = self.get(kind, *key)
+        if present is None:
+            raise NotSet(f"there is no {kind.TABLE} {'/'.join(key)}")
+        self._drop(present)
+
+    def _put(self, record: Record) -> None:
+        self._changed[type(record), record.key] = record
+
+    def _drop(self, record: Record) -> None:
+        self._changed[type(record), record.key] = None
+
+
+def _check_name(what: str, name: str) -> None:
+    if not name or not is_text(name):
+        raise InvalidAccess(f"expected a name of a {what}, got {name!r}")
+
+
+def _check_limits(limits: Limits, known: frozenset[str]) -> None:
+    for name, value in limits.items():
+        if name not in known:
+            raise InvalidAccess(f"expected a limit of {', '.join(sorted(known))}, got {name!r}")
+        if type(value) is not int:
+            raise InvalidAccess(f"expected a number as {name}, got {value!r}")

@@ -1,0 +1,47 @@
+"""What can be wrong with a change of the access catalogue, in words for whoever asked for it."""
+
+
+class AccessError(Exception):
+    """A change that cannot be made; nothing of it is. The text is one line for the operator."""
+
+
+class NoSuchUser(AccessError):
+    """There is no user of that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"User '{name}' does not exist")
+
+
+class NoSuchVhost(AccessError):
+    """There is no vhost of that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Virtual host '{name}' does not exist")
+
+
+class UserExists(AccessError):
+    """There is a user of that name already."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"User '{name}' already exists")
+
+
+class NotSet(AccessError):
+    """What was to be cleared is not there."""
+
+
+class InvalidAccess(AccessError):
+    """Something that was given is not what it has to be."""
+
+
+class NamespaceTaken(AccessError):
+    """Two vhosts cannot have one namespace."""
+
+    def __init__(self, vhost: str, namespace: str, other: str) -> None:
+        super().__init__(
+            f"cannot create vhost '{vhost}': its namespace {namespace} is that of vhost '{other}'"
+        )
+
+
+class LimitReached(AccessError):
+    """There are as many as there may be."""

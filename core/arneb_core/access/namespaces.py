@@ -1,0 +1,69 @@
+"""Namespaces: which one a vhost gets when it is made.
+
+The rule: the name only proposes; the relation is stored with the vhost, one to one. What is
+proposed for different names can be the same (``v`` and ``public/v``), and then the later vhost is
+refused; what is encoded never clashes with what is not. Only characters that Pulsar allows in names
+are used, so every vhost can be reached from there.
+
+==============  =====================
+vhost           proposed namespace
+==============  =====================
+``/``           ``public/default``
+``v``           ``public/v``
+``t/n``         ``t/n``
+``a b``         ``public/a=20b``
+==============  =====================
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+DEFAULT_VHOST: Final = "/"
+DEFAULT_NAMESPACE: Final = "public/default"
+DEFAULT_TENANT: Final = "public"
+
+_PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:")
+"""What stays as it is; all that Pulsar allows but ``=``, which begins what is encoded."""
+
+_FORMERLY_ENCODED: Final = frozenset(b"/%?#\\\x7f" + bytes(range(0x21)))
+_TOPICS: Final = "persistent://"
+
+
+def proposed_namespace(vhost: str) -> str:
+    """``tenant/namespace`` for a vhost of that name."""
+    if vhost == DEFAULT_VHOST:
+        return DEFAULT_NAMESPACE
+    tenant, slash, name = vhost.partition("/")
+    if slash and tenant and name:
+        return f"{_encode(tenant)}/{_encode(name)}"
+    return f"{DEFAULT_TENANT}/{_encode(vhost)}"
+
+
+def carried_namespace(vhost: str, topics: Iterable[str]) -> str:
+    """The same for a store that is older than stored relations: where the vhost's topics are."""
+    proposed, former = proposed_namespace(vhost), _former_namespace(vhost)
+    if former != proposed and any(each.startswith(f"{_TOPICS}{former}/") for each in topics):
+        return former
+    return proposed
+
+
+def _encode(name: str) -> str:
+    raw = name.encode("utf-8", "surrogateescape")
+    return "".join(chr(octet) if octet in _PLAIN else f"={octet:02X}" for octet in raw)
+
+
+def _former_namespace(vhost: str) -> str:
+    """As before names were encoded as above."""
+    if vhost == DEFAULT_VHOST:
+        return DEFAULT_NAMESPACE
+    tenant, slash, name = vhost.partition("/")
+    if slash and tenant and name:
+        return f"{_formerly(tenant)}/{_formerly(name)}"
+    return f"{DEFAULT_TENANT}/{_formerly(vhost)}"
+
+
+def _formerly(name: str) -> str:
+    raw = name.encode("utf-8", "surrogateescape")
+    return b"".join(
+        b"%%%02X" % octet if octet in _FORMERLY_ENCODED else bytes((octet,)) for octet in raw
+    ).decode("utf-8", "surrogateescape")
