@@ -14,7 +14,7 @@ from arneb_amqp.session.deliveries import ConsumerId, Settled, attached_again, c
 from arneb_amqp.session.effects import Cancel, Consume, Get
 from arneb_amqp.session.events import Pulled
 from arneb_amqp.topology.footprint import of_queue
-from arneb_amqp.topology.queues.attachments import Attachment, Consumption, give_back
+from arneb_amqp.topology.queues.attachments import Attachment, give_back
 from arneb_amqp.topology.queues.delivery_counts import counted
 from arneb_amqp.topology.queues.options import QueueType
 from arneb_core.api.consumers import Consumer
@@ -185,19 +185,12 @@ class Consumers:
         await self.leave(tuple(self.attached))
 
     async def _attach(self, request: Consume) -> StreamFilter | None:
-        wanted = Consumption(
-            request.queue,
-            request.tag,
-            request.no_ack,
-            request.exclusive,
-            request.arguments,
-            request.windows,
-        )
+        wanted = request.wanted
         id_, context = self._next_id(request.consumer), self._context
         sink, vhost = ConsumerSink(context.events, id_), context.vhost
-        async with context.topology.changing(lambda: of_queue(vhost.name, request.queue)):
-            if is_reply_queue(request.queue):
-                await vhost.queues.make_reply_queue(request.queue)
+        async with context.topology.changing(lambda: of_queue(vhost.name, wanted.queue)):
+            if is_reply_queue(wanted.queue):
+                await vhost.queues.make_reply_queue(wanted.queue)
             attachment = await vhost.attachments.attach(wanted, context.owner, sink)
         attachment.consumer.writable = self.writable
         self.attached[id_] = attachment

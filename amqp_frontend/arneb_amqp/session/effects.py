@@ -12,10 +12,9 @@ from typing import NewType
 
 from pamqp.base import Frame as Command
 
+from arneb_amqp.consumption import Consumption
 from arneb_amqp.routing.search import Search
 from arneb_amqp.session.deliveries import ConsumerId, Settled
-from arneb_amqp.wire.tables import Table
-from arneb_core.api.windows import Window
 
 Token = NewType("Token", int)
 """Names an append until it is committed; never used twice on a connection."""
@@ -108,12 +107,7 @@ class Consume(Awaited):
     None."""
 
     consumer: ConsumerId
-    queue: str
-    tag: str
-    no_ack: bool
-    exclusive: bool
-    arguments: Table
-    windows: tuple[Window, ...]
+    wanted: Consumption
 
 
 @dataclass(frozen=True, slots=True)

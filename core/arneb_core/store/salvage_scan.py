@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from struct import error
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from arneb_core.store.block import HEADER_BYTES as BLOCK_HEADER_BYTES
 from arneb_core.store.block import BlockCorrupt, block_bytes, block_span, check_block
@@ -38,11 +38,7 @@ from arneb_core.store.schema import (
     BODY_KEY_BYTES,
     FRONTEND_PREFIX,
     LEDGER_KEY,
-    META_CLEAN,
-    META_FORMAT,
-    META_JOURNAL,
-    META_NEXT_TOPIC_ID,
-    META_TRIMS,
+    META_KEYS,
     SUBSCRIPTION_PREFIX,
     TOPIC_PREFIX,
     BodyKey,
@@ -51,10 +47,6 @@ from arneb_core.store.schema import (
     parse_entry_key,
 )
 from arneb_core.store.store_file import damaged_tables, table_name
-
-META_KEYS: Final = frozenset(
-    {META_FORMAT, META_NEXT_TOPIC_ID, META_CLEAN, META_TRIMS, META_JOURNAL}
-)
 
 
 class Place(NamedTuple):

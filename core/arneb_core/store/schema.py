@@ -106,6 +106,9 @@ META_TRIMS: Final = b"trims"
 """The trims that no commit has finished yet; the store's own."""
 META_JOURNAL: Final = b"journal"
 """Up to which record ENTRIES has what the journal has, and how to know that file again."""
+META_KEYS: Final = frozenset(
+    {META_FORMAT, META_NEXT_TOPIC_ID, META_CLEAN, META_TRIMS, META_JOURNAL}
+)
 
 TOPIC_PREFIX: Final = b"topic/"
 SUBSCRIPTION_PREFIX: Final = b"subscription/"

@@ -5,6 +5,7 @@ could not be handed out stays where it was. A run is with its consumers before t
 out, so that one whose socket is full is passed over.
 """
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from arneb_core.api.consumers import ConsumerSpec
@@ -22,38 +23,19 @@ DISPATCH_ENTRIES_MAX: Final = 2_048
 """Entries dispatched before other subscriptions and connections get their turn."""
 
 
+@dataclass(slots=True, eq=False)
 class DispatchLoop:
     """The turns of one subscription."""
 
-    __slots__ = (
-        "_acknowledgements",
-        "_dead_lettering",
-        "_delivery",
-        "_outbox",
-        "_ready",
-        "_state",
-        "grouped",
-        "keyed",
-    )
-
-    def __init__(
-        self,
-        state: SubscriptionState,
-        ready: Ready,
-        delivery: Delivery,
-        acknowledgements: Acknowledgements,
-        dead_lettering: DeadLettering,
-    ) -> None:
-        self._state = state
-        self._outbox = state.outbox
-        self._ready = ready
-        self._delivery = delivery
-        self._acknowledgements = acknowledgements
-        self._dead_lettering = dead_lettering
-        self.keyed: KeyedDelivery | None = None
-        """Hands out instead, while the type goes by keys."""
-        self.grouped: GroupedDelivery | None = None
-        """Hands out instead, while a Shared subscription has entries that belong together."""
+    _state: SubscriptionState
+    _ready: Ready
+    _delivery: Delivery
+    _acknowledgements: Acknowledgements
+    _dead_lettering: DeadLettering
+    keyed: KeyedDelivery | None = field(default=None, init=False)
+    """Hands out instead, while the type goes by keys."""
+    grouped: GroupedDelivery | None = field(default=None, init=False)
+    """Hands out instead, while a Shared subscription has entries that belong together."""
 
     def __repr__(self) -> str:
         return f"<DispatchLoop {self._special or self._delivery!r}>"
@@ -103,12 +85,12 @@ class DispatchLoop:
             taken += dead_lettering.let_go(has_room=self._delivery.has_room)
             if not state.limits.waits and taken < DISPATCH_ENTRIES_MAX:
                 self._let_fall()
-        self._outbox.flush()
+        self._state.outbox.flush()
         return taken
 
     def _hand_out(self) -> int:
         taken_total = 0
-        state, delivery, outbox = self._state, self._delivery, self._outbox
+        state, delivery, outbox = self._state, self._delivery, self._state.outbox
         delivery.parts_left = PARTS_PER_TURN
         while taken_total < DISPATCH_ENTRIES_MAX and not state.is_fenced:
             if not delivery.has_room:

@@ -10,6 +10,7 @@ Source: Pulsar ``SharedConsumerAssignor``, which keeps chunks of a message toget
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from arneb_core.api.entry import FLAGS_OFFSET, HINT, HINT_OFFSET, EntryFlag
@@ -39,27 +40,21 @@ def groups_of(entries: Iterable[bytes]) -> list[int]:
     ]
 
 
+@dataclass(slots=True, eq=False)
 class GroupedDelivery:
     """Hands out what a Shared subscription has while some of it is grouped."""
 
-    def __init__(
-        self,
-        state: SubscriptionState,
-        ready: Ready,
-        delivery: Delivery,
-        dead_lettering: DeadLettering,
-    ) -> None:
-        self._state = state
-        self._ready = ready
-        self._delivery = delivery
-        self._dead_lettering = dead_lettering
-        self._held = HeldKeys()
-        self._aside: dict[int, list[Position]] = {}
-        """By group, what was set aside because its consumer had no room."""
-        self._expires_ms = NEVER
-        """When the first of that expires."""
-        self.is_active = False
-        """Some group is in flight, or may be at hand."""
+    _state: SubscriptionState
+    _ready: Ready
+    _delivery: Delivery
+    _dead_lettering: DeadLettering
+    _held: HeldKeys = field(default_factory=HeldKeys, init=False)
+    _aside: dict[int, list[Position]] = field(default_factory=dict, init=False)
+    """By group, what was set aside because its consumer had no room."""
+    _expires_ms: int = field(default=NEVER, init=False)
+    """When the first of that expires."""
+    is_active: bool = field(default=False, init=False)
+    """Some group is in flight, or may be at hand."""
 
     def __repr__(self) -> str:
         return f"<GroupedDelivery {'active' if self.is_active else 'idle'}, {self._held!r}>"

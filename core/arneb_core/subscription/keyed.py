@@ -6,6 +6,7 @@ keys, and an entry that leaves the replay set (acknowledged, departed, purged) w
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 from arneb_core.api.entry import messages_in
@@ -64,26 +65,18 @@ class Portion:
         self.slots.append(slot)
 
 
+@dataclass(slots=True, eq=False)
 class KeyedDelivery:
     """Hands out what a Key_Shared subscription has."""
 
-    def __init__(
-        self,
-        state: SubscriptionState,
-        ready: Ready,
-        delivery: Delivery,
-        dead_lettering: DeadLettering,
-        replay: ReplaySet,
-        dispatcher: KeySharedDispatcher,
-    ) -> None:
-        self._state = state
-        self._ready = ready
-        self._delivery = delivery
-        self._dead_lettering = dead_lettering
-        self._replay = replay
-        self.dispatcher = dispatcher
-        self._held: dict[Position, bytes] = {}
-        self._held_bytes = 0
+    _state: SubscriptionState
+    _ready: Ready
+    _delivery: Delivery
+    _dead_lettering: DeadLettering
+    _replay: ReplaySet
+    dispatcher: KeySharedDispatcher
+    _held: dict[Position, bytes] = field(default_factory=dict, init=False)
+    _held_bytes: int = field(default=0, init=False)
 
     def __repr__(self) -> str:
         return f"<KeyedDelivery {self.dispatcher!r}, {len(self._held)} held>"

@@ -4,6 +4,7 @@ The rule: the answer "nothing is ready" is given only when that is known; until 
 to ask again, and it has taken nothing.
 """
 
+from dataclasses import dataclass
 from enum import Enum
 
 from arneb_core.api.deliveries import Deliveries
@@ -23,27 +24,14 @@ class Unanswered(Enum):
     LATER = "something is under way: ask behind the subscription's next turn"
 
 
+@dataclass(slots=True, eq=False)
 class Pulls:
     """Answers the pulls of one subscription."""
 
-    __slots__ = (
-        "_dead_lettering",
-        "_delivery",
-        "_ready",
-        "_state",
-    )
-
-    def __init__(
-        self,
-        state: SubscriptionState,
-        ready: Ready,
-        delivery: Delivery,
-        dead_lettering: DeadLettering,
-    ) -> None:
-        self._state = state
-        self._ready = ready
-        self._delivery = delivery
-        self._dead_lettering = dead_lettering
+    _state: SubscriptionState
+    _ready: Ready
+    _delivery: Delivery
+    _dead_lettering: DeadLettering
 
     def __repr__(self) -> str:
         return f"<Pulls from {self._ready!r}>"

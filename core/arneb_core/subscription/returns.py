@@ -33,30 +33,15 @@ class Taken:
     past: Past
 
 
+@dataclass(slots=True, eq=False)
 class Returns:
     """Takes what comes back to one subscription."""
 
-    __slots__ = (
-        "_acknowledgements",
-        "_dead_lettering",
-        "_delivery",
-        "_ready",
-        "_state",
-    )
-
-    def __init__(
-        self,
-        state: SubscriptionState,
-        ready: Ready,
-        delivery: Delivery,
-        acknowledgements: Acknowledgements,
-        dead_lettering: DeadLettering,
-    ) -> None:
-        self._state = state
-        self._ready = ready
-        self._delivery = delivery
-        self._acknowledgements = acknowledgements
-        self._dead_lettering = dead_lettering
+    _state: SubscriptionState
+    _ready: Ready
+    _delivery: Delivery
+    _acknowledgements: Acknowledgements
+    _dead_lettering: DeadLettering
 
     def __repr__(self) -> str:
         return f"<Returns to {self._ready!r}>"

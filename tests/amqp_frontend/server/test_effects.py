@@ -8,6 +8,7 @@ import trio
 import trio.testing
 from pamqp.commands import Queue
 
+from arneb_amqp.consumption import Consumption
 from arneb_amqp.errors import AmqpError, not_found
 from arneb_amqp.server.context import NOBODY, ConnectionContext
 from arneb_amqp.server.effects import EffectRunner
@@ -55,7 +56,7 @@ EXAMPLES: dict[type[Effect], tuple[Effect, list[str]]] = {
     Disconnect: (Disconnect(), ["disconnect"]),
     Find: (Find(FoundAtOnce()), []),  # type: ignore[arg-type]
     Perform: (Perform(Queue.Declare()), ["perform"]),
-    Consume: (Consume(ONE, "q", "t", False, False, {}, ()), ["consume"]),
+    Consume: (Consume(ONE, Consumption("q", "t", False, False, {}, ())), ["consume"]),
     Cancel: (Cancel(ONE), ["cancel"]),
     Get: (Get(ONE, "q", False), ["get"]),
     Commit: (Commit(), ["present", "commit", "answered", "deliveries_made"]),

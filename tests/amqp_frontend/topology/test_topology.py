@@ -4,10 +4,11 @@ import pytest
 import trio
 from tests.amqp_frontend.topology.conftest import ME, OTHER, Box, Opener, RunningVhost
 
+from arneb_amqp.consumption import Consumption
 from arneb_amqp.errors import ChannelException, ConnectionException, ReplyCode
 from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.topology.names import SUBSCRIPTION, topic_of
-from arneb_amqp.topology.queues.attachments import Attachment, Consumption
+from arneb_amqp.topology.queues.attachments import Attachment
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.wire.tables import Field, FieldType, longstr, signedint
 from arneb_core.api.core import Unit

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
+from arneb_amqp.consumption import Consumption
 from arneb_amqp.errors import not_allowed, not_implemented, precondition_failed
 from arneb_amqp.routing.reply_to import REPLY_TO, ReplyTo
 from arneb_amqp.session.consume.ack_timeouts import AckTimeouts, timed_out
@@ -97,7 +98,8 @@ class Deliverer:
             ConsumerState.ATTACHING, [],
         )  # fmt: skip
         windows = (Window(self.prefetch), self.window)
-        request = Consume(consumer.id, queue, tag, no_ack, exclusive, arguments, windows)
+        wanted = Consumption(queue, tag, no_ack, exclusive, arguments, windows)
+        request = Consume(consumer.id, wanted)
         self.consumers[tag] = consumer
         self._context.register(consumer)
         return consumer, request

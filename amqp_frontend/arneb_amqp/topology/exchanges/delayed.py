@@ -9,6 +9,7 @@ and never there twice. What no queue gets is gone, as in RabbitMQ.
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 from arneb_amqp.errors import AmqpError
@@ -256,23 +257,16 @@ class DelayedExchange:
         return route
 
 
+@dataclass(slots=True, eq=False)
 class DelayedExchanges:
     """The delayed exchanges of one vhost, by name."""
 
-    def __init__(
-        self,
-        vhost: str,
-        core: Core,
-        router: Router,
-        queues: Queues,
-        now_ms: Callable[[], int],
-    ) -> None:
-        self.vhost = vhost
-        self._core = core
-        self._router = router
-        self._queues = queues
-        self._now_ms = now_ms
-        self._exchanges: dict[str, DelayedExchange] = {}
+    vhost: str
+    _core: Core
+    _router: Router
+    _queues: Queues
+    _now_ms: Callable[[], int]
+    _exchanges: dict[str, DelayedExchange] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         return f"<DelayedExchanges of {self.vhost}, {len(self._exchanges)} exchanges>"

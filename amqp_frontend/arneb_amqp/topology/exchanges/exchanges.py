@@ -5,7 +5,7 @@ that, and writes what must outlive the broker. Whoever calls holds the topology'
 """
 
 from collections.abc import Generator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from arneb_amqp.errors import (
     access_refused,
@@ -41,22 +41,15 @@ from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CoreError
 
 
+@dataclass(slots=True, eq=False)
 class Exchanges:
     """The exchanges and bindings of one vhost."""
 
-    def __init__(
-        self,
-        vhost: str,
-        core: Core,
-        router: Router,
-        queues: Queues,
-        delayed_exchanges: DelayedExchanges,
-    ) -> None:
-        self.vhost = vhost
-        self._core = core
-        self._router = router
-        self._queues = queues
-        self._delayed_exchanges = delayed_exchanges
+    vhost: str
+    _core: Core
+    _router: Router
+    _queues: Queues
+    _delayed_exchanges: DelayedExchanges
 
     def __repr__(self) -> str:
         return f"<Exchanges of {self.vhost}, {len(self._router.exchanges)}>"

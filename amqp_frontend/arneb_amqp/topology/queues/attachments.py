@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from arneb_amqp.consumption import Consumption
 from arneb_amqp.errors import (
     access_refused,
     not_implemented,
@@ -30,7 +31,6 @@ from arneb_amqp.topology.queues.options import QueueType
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.topology.queues.streams import StreamSink, stream_filter_of, subscribe
-from arneb_amqp.wire.tables import Table
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.consumers import Consumer, ConsumerSpec, Sink
 from arneb_core.api.errors import TopicBusy
@@ -61,18 +61,6 @@ class Attachment:
         """What may change when it leaves."""
         queue = self.queue
         return None if queue.auto_delete else of_queue(queue.vhost, queue.name)
-
-
-@dataclass(frozen=True, slots=True)
-class Consumption:
-    """What ``basic.consume`` asks for. The windows are the consumer's and the channel's."""
-
-    queue: str
-    tag: str
-    no_ack: bool
-    exclusive: bool
-    arguments: Table
-    windows: tuple[Window, ...]
 
 
 class Attachments:

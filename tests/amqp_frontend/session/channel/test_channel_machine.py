@@ -58,7 +58,7 @@ class ChannelMachine(RuleBasedStateMachine):
         for id_, limit in enumerate(limits, 1):
             self.play.session._channels[1].deliverer.prefetch = limit
             self.play >> client(Basic.Consume, queue="q", consumer_tag=f"c{id_}")
-            self.windows[id_] = self.play.effect(Consume).windows
+            self.windows[id_] = self.play.effect(Consume).wanted.windows
             self.play >> RequestDone() << sent(Basic.ConsumeOk)
 
     def qos(self, count: int, *, is_global: bool) -> None:

@@ -187,7 +187,7 @@ def test_recover_without_requeue_is_not_implemented() -> None:
 def test_without_acks_nothing_is_kept_but_tags_go_on() -> None:
     with opened() as play:
         play >> client(Basic.Consume, queue="q", consumer_tag="c", no_ack=True)
-        assert play.effect(Consume).no_ack
+        assert play.effect(Consume).wanted.no_ack
         play >> RequestDone() << sent(Basic.ConsumeOk)
         delivered(play, 2)
         consuming(play, "d")
@@ -206,7 +206,7 @@ def test_deliveries_wait_for_the_answer_to_consume() -> None:
 def test_a_consumer_gets_a_name_if_it_has_none() -> None:
     with opened() as play:
         play >> client(Basic.Consume, queue="q")
-        assert play.effect(Consume).tag == "amq.ctag-name0"
+        assert play.effect(Consume).wanted.tag == "amq.ctag-name0"
         play >> RequestDone() << sent(Basic.ConsumeOk, consumer_tag="amq.ctag-name0")
 
 
@@ -223,7 +223,7 @@ def test_answers_come_to_one_consumer_whatever_it_asks_for() -> None:
             Basic.Consume, queue=REPLY_TO, consumer_tag="r", no_ack=True,
             arguments={"x-priority": longstr("x")},
         )  # fmt: skip
-        assert play.effect(Consume).arguments == {}
+        assert play.effect(Consume).wanted.arguments == {}
         play >> RequestDone() << sent(Basic.ConsumeOk, consumer_tag="r")
         play >> client(Basic.Consume, queue=REPLY_TO, consumer_tag="r", no_ack=True)
         text = "PRECONDITION_FAILED - reply consumer already set"
@@ -274,7 +274,7 @@ def test_the_client_is_told_when_a_queue_goes() -> None:
 def test_what_a_queue_delivered_before_it_went_fills_the_prefetch_until_it_is_answered() -> None:
     with delivered(consuming(), 3) as play:
         play >> client(Basic.Consume, queue="r", consumer_tag="d")
-        window = play.effect(Consume).windows[-1]
+        window = play.effect(Consume).wanted.windows[-1]
         play >> RequestDone() << sent(Basic.ConsumeOk, consumer_tag="d")
         assert window.in_flight == 0, "the core counts what is there"
         play >> ConsumerClosed(FIRST) << sent(Basic.Cancel, consumer_tag="c", nowait=True)
@@ -325,7 +325,7 @@ def windows(play: Playbook, tag: str) -> tuple[int, ...]:
     play >> client(Basic.Consume, queue="q", consumer_tag=tag)
     consume: Consume = play.effect(Consume)
     play >> RequestDone() << sent(Basic.ConsumeOk)
-    return tuple(window.limit for window in consume.windows)
+    return tuple(window.limit for window in consume.wanted.windows)
 
 
 def qos(play: Playbook, count: int, *, shared: bool = False) -> None:
@@ -345,7 +345,7 @@ def test_prefetch_is_that_of_later_consumers() -> None:
 def test_global_prefetch_is_shared_by_the_channel() -> None:
     with opened() as play:
         play >> client(Basic.Consume, queue="q", consumer_tag="a")
-        shared = play.effect(Consume).windows[-1]
+        shared = play.effect(Consume).wanted.windows[-1]
         play >> RequestDone() << sent(Basic.ConsumeOk)
         qos(play, 7, shared=True)
         assert shared.limit == 7

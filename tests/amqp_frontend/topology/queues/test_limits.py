@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from tests.amqp_frontend.topology.conftest import ME, Box, Opener, RunningVhost
 
+from arneb_amqp.consumption import Consumption
 from arneb_amqp.topology.names import topic_of
-from arneb_amqp.topology.queues.attachments import Attachment, Consumption
+from arneb_amqp.topology.queues.attachments import Attachment
 from arneb_amqp.topology.queues.maintenance import delete_expired, retry_dead_letters
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.wire.constants import ChannelId

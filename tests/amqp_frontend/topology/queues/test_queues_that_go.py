@@ -6,10 +6,10 @@ import trio
 import trio.testing
 from tests.amqp_frontend.topology.conftest import ME, Box, Opener, RunningVhost
 
+from arneb_amqp.consumption import Consumption
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.topology.names import topic_of
-from arneb_amqp.topology.queues.attachments import Consumption
 from arneb_amqp.topology.queues.maintenance import delete_expired
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.wire.tables import long, longstr

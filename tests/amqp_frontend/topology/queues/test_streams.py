@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.amqp_frontend.topology.conftest import ME, Box, Opener
 
+from arneb_amqp.consumption import Consumption
 from arneb_amqp.errors import ChannelException
-from arneb_amqp.topology.queues.attachments import Consumption
 from arneb_amqp.topology.queues.consumer_arguments import Start, StartsAt, start_of
 from arneb_amqp.topology.queues.declaration import Declaration
 from arneb_amqp.topology.queues.options import QUEUE_TYPE, QueueOptions

@@ -1,0 +1,23 @@
+"""What ``basic.consume`` asks for, as the session that was asked and the topology that does it
+both know it.
+
+The rule: names are expanded, a tag is there, and nothing is judged yet.
+"""
+
+from dataclasses import dataclass
+
+from arneb_amqp.wire.tables import Table
+from arneb_core.api.windows import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """A consumer to be."""
+
+    queue: str
+    tag: str
+    no_ack: bool
+    exclusive: bool
+    arguments: Table
+    windows: tuple[Window, ...]
+    """The consumer's own and its channel's."""
