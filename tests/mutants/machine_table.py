@@ -63,16 +63,16 @@ MACHINE_MUTANTS: Final = (
     ),
     Mutant(
         "what lives no time is gone before a consumer that waits for it can have it read",
-        CORE + "subscription/dead_lettering.py",
+        CORE + "subscription/limit_enforcer.py",
         "        if has_room and self._ready.first() is state.reader:\n",
         "        if False:\n",
-        ("tests/core/subscription/test_dead_lettering.py",),
+        ("tests/core/subscription/test_limit_enforcer.py",),
     ),
     Mutant(
         "what lives no time goes with what has expired in front of it",
-        CORE + "subscription/dead_lettering.py",
+        CORE + "subscription/limit_enforcer.py",
         "        expired = self.count_expired(entries, is_new=not cut)\n",
         "        expired = self.count_expired(at_hand[1])\n",
-        ("tests/core/subscription/test_dead_lettering.py",),
+        ("tests/core/subscription/test_limit_enforcer.py",),
     ),
 )

@@ -365,7 +365,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a full queue drops one too few",
-        CORE + "subscription/dead_lettering.py",
+        CORE + "subscription/limit_enforcer.py",
         "            messages = self._counters.ready_messages - limits.ready_messages_max\n",
         "            messages = self._counters.ready_messages - limits.ready_messages_max - 1\n",
         DEPARTURE_TESTS,
@@ -393,14 +393,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the end expires instead of the front",
-        CORE + "subscription/dead_lettering.py",
+        CORE + "subscription/limit_enforcer.py",
         "Departure.EXPIRED, positions[:count], entries[:count]",
         "Departure.EXPIRED, positions[-count:], entries[-count:]",
         DEPARTURE_TESTS,
     ),
     Mutant(
         "a full queue drops its end",
-        CORE + "subscription/dead_lettering.py",
+        CORE + "subscription/limit_enforcer.py",
         "Departure.MAX_LENGTH, positions[:count], entries[:count]",
         "Departure.MAX_LENGTH, positions[-count:], entries[-count:]",
         DEPARTURE_TESTS,
@@ -443,14 +443,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what comes back goes out again before the limit is looked at",
-        CORE + "subscription/dead_lettering.py",
+        CORE + "subscription/limit_enforcer.py",
         "            self._has_returned = True\n",
         "            self._has_returned = False\n",
         DEPARTURE_TESTS,
     ),
     Mutant(
         "what has only come now makes what came back too much",
-        CORE + "subscription/dead_lettering.py",
+        CORE + "subscription/limit_enforcer.py",
         "                messages -= self._state.log.ledgers.count_after(self.judged_through)\n",
         "                pass\n",
         DEPARTURE_TESTS,

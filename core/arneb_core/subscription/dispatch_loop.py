@@ -15,6 +15,7 @@ from arneb_core.subscription.dead_lettering import DeadLettering
 from arneb_core.subscription.delivery import PARTS_PER_TURN, Delivery
 from arneb_core.subscription.grouped import GroupedDelivery
 from arneb_core.subscription.keyed import KeyedDelivery
+from arneb_core.subscription.limit_enforcer import LimitEnforcer
 from arneb_core.subscription.ready import Ready
 from arneb_core.subscription.sources.replay import ReplaySet
 from arneb_core.subscription.state import SubscriptionState
@@ -32,6 +33,7 @@ class DispatchLoop:
     _delivery: Delivery
     _acknowledgements: Acknowledgements
     _dead_lettering: DeadLettering
+    _enforcer: LimitEnforcer
     keyed: KeyedDelivery | None = field(default=None, init=False)
     """Hands out instead, while the type goes by keys."""
     grouped: GroupedDelivery | None = field(default=None, init=False)
@@ -42,7 +44,7 @@ class DispatchLoop:
 
     def begin(self, spec: ConsumerSpec, dispatcher: Dispatcher | KeySharedDispatcher) -> None:
         """The first consumer is about to come, and sets the type."""
-        parts = self._state, self._ready, self._delivery, self._dead_lettering
+        parts = self._state, self._ready, self._delivery, self._enforcer
         if spec.type.traits.divides_groups and not spec.message_level:
             self.grouped = GroupedDelivery(*parts)
         elif isinstance(dispatcher, KeySharedDispatcher):
@@ -74,15 +76,15 @@ class DispatchLoop:
     def turn(self) -> int:
         """Hand out what can be handed out now; how many entries that were. When they are
         :data:`DISPATCH_ENTRIES_MAX` or more, there may be more to do at once."""
-        state, dead_lettering = self._state, self._dead_lettering
+        state, enforcer = self._state, self._enforcer
         state.turn_begins()
         if not (state.may_depart or state.log.has_expiring):
             return self._hand_out()
-        dead_lettering.step()
+        self._dead_lettering.step()
         taken = 0
-        if dead_lettering.drop_returned():
+        if enforcer.drop_returned():
             taken = self._hand_out()
-            taken += dead_lettering.let_go(has_room=self._delivery.has_room)
+            taken += enforcer.let_go(has_room=self._delivery.has_room)
             if not state.limits.waits and taken < DISPATCH_ENTRIES_MAX:
                 self._let_fall()
         self._state.outbox.flush()
@@ -125,11 +127,9 @@ class DispatchLoop:
         positions, entries = at_hand
         if self._state.is_expiring:
             may_be_new = not isinstance(source, ReplaySet)
-            positions, entries = self._dead_lettering.living(
-                positions, entries, may_be_new=may_be_new
-            )
+            positions, entries = self._enforcer.living(positions, entries, may_be_new=may_be_new)
             if not positions:
-                gone = self._dead_lettering.take_expired(source, spares_new=may_be_new)
+                gone = self._enforcer.take_expired(source, spares_new=may_be_new)
                 return 1 if gone else 0
         log = self._state.log
         if positions[0] <= log.groups_through and self._has_groups(entries):

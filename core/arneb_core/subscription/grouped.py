@@ -18,9 +18,9 @@ from arneb_core.api.expiry import NEVER, expires_ms
 from arneb_core.api.position import Position
 from arneb_core.dispatch import Receiver
 from arneb_core.dispatch.held_keys import HeldKeys
-from arneb_core.subscription.dead_lettering import DeadLettering
 from arneb_core.subscription.delivery import Delivery
 from arneb_core.subscription.effects import WakeAt
+from arneb_core.subscription.limit_enforcer import LimitEnforcer
 from arneb_core.subscription.ready import Ready, Source
 from arneb_core.subscription.sources.priorities import PrioritySource
 from arneb_core.subscription.sources.replay import ReplaySet
@@ -47,7 +47,7 @@ class GroupedDelivery:
     _state: SubscriptionState
     _ready: Ready
     _delivery: Delivery
-    _dead_lettering: DeadLettering
+    _enforcer: LimitEnforcer
     _held: HeldKeys = field(default_factory=HeldKeys, init=False)
     _aside: dict[int, list[Position]] = field(default_factory=dict, init=False)
     """By group, what was set aside because its consumer had no room."""
@@ -122,12 +122,9 @@ class GroupedDelivery:
         positions, entries = at_hand
         if self._state.is_expiring:
             is_replay = isinstance(source, ReplaySet)
-            positions, entries = self._dead_lettering.living(
-                positions, entries, may_be_new=not is_replay
-            )
+            positions, entries = self._enforcer.living(positions, entries, may_be_new=not is_replay)
             if not positions:
-                dead_lettering = self._dead_lettering
-                return dead_lettering.take_expired(source, spares_new=not is_replay) or 0
+                return self._enforcer.take_expired(source, spares_new=not is_replay) or 0
         looked_at, held_up = self._share(positions, entries)
         for place, group in held_up.items():
             self._aside.setdefault(group, []).append(place)

@@ -13,9 +13,9 @@ from arneb_core.api.entry import messages_in
 from arneb_core.api.position import Position
 from arneb_core.dispatch import KeySharedDispatcher, Receiver
 from arneb_core.dispatch.selector import key_hashes
-from arneb_core.subscription.dead_lettering import DeadLettering
 from arneb_core.subscription.delivery import Delivery
 from arneb_core.subscription.in_flight import InFlight
+from arneb_core.subscription.limit_enforcer import LimitEnforcer
 from arneb_core.subscription.ready import Ready, Source
 from arneb_core.subscription.sources.replay import ReplaySet
 from arneb_core.subscription.state import SubscriptionState
@@ -72,7 +72,7 @@ class KeyedDelivery:
     _state: SubscriptionState
     _ready: Ready
     _delivery: Delivery
-    _dead_lettering: DeadLettering
+    _enforcer: LimitEnforcer
     _replay: ReplaySet
     dispatcher: KeySharedDispatcher
     _held: dict[Position, bytes] = field(default_factory=dict, init=False)
@@ -142,7 +142,7 @@ class KeyedDelivery:
                 continue
             if self._state.is_expiring and not self._may_be_delivered(place, entry):
                 single = Single(self._replay, place, entry)
-                if not self._dead_lettering.take_expired(single):
+                if not self._enforcer.take_expired(single):
                     break  # the target has its hands full
                 dispatcher.take_due(receiver)
                 gone += 1
@@ -157,9 +157,9 @@ class KeyedDelivery:
         return gone + len(portion.positions)
 
     def _may_be_delivered(self, place: Position, entry: bytes) -> bool:
-        dead_lettering = self._dead_lettering
-        is_new = place > dead_lettering.judged_through
-        return bool(dead_lettering.count_alive([entry], is_new=is_new))
+        enforcer = self._enforcer
+        is_new = place > enforcer.judged_through
+        return bool(enforcer.count_alive([entry], is_new=is_new))
 
     # What is new
 
@@ -173,10 +173,10 @@ class KeyedDelivery:
             return 0
         positions, entries = at_hand
         if self._state.is_expiring:
-            dead_lettering = self._dead_lettering
-            positions, entries = dead_lettering.living(positions, entries, may_be_new=True)
+            enforcer = self._enforcer
+            positions, entries = enforcer.living(positions, entries, may_be_new=True)
             if not positions:
-                return dead_lettering.take_expired(source, spares_new=True) or 0
+                return enforcer.take_expired(source, spares_new=True) or 0
         return self._share(source, positions, entries)
 
     def _share(self, source: Source, positions: list[Position], entries: list[bytes]) -> int:

@@ -27,6 +27,7 @@ from arneb_core.subscription.delivery import Delivery
 from arneb_core.subscription.dispatch_loop import DispatchLoop
 from arneb_core.subscription.effects import Depart, Found, NoConsumers
 from arneb_core.subscription.held_back import HeldBack
+from arneb_core.subscription.limit_enforcer import LimitEnforcer
 from arneb_core.subscription.membership import check_type, tell_active
 from arneb_core.subscription.nothing_held import NOTHING_HELD
 from arneb_core.subscription.pulls import Pulls, Unanswered
@@ -62,15 +63,13 @@ class SubscriptionMachine:
         delivery.settle = self.acknowledgements.settle_delivered
         self.counters = Counters(state, ready, delivery)
         self.dead_lettering = DeadLettering(
-            state,
-            ready,
-            self.acknowledgements,
-            self.counters,
-            lambda: make_consumer(self.answering, HOLDER),
+            state, self.acknowledgements, lambda: make_consumer(self.answering, HOLDER)
         )
-        self.returns = Returns(state, ready, delivery, self.acknowledgements, self.dead_lettering)
-        self.loop = DispatchLoop(state, ready, delivery, self.acknowledgements, self.dead_lettering)
-        self._pulls = Pulls(state, ready, delivery, self.dead_lettering)
+        self._enforcer = LimitEnforcer(state, ready, self.counters, self.dead_lettering)
+        leaving = self.acknowledgements, self.dead_lettering, self._enforcer
+        self.returns = Returns(state, ready, delivery, *leaving)
+        self.loop = DispatchLoop(state, ready, delivery, *leaving)
+        self._pulls = Pulls(state, ready, delivery, self._enforcer)
         self.answering = Answering(
             state, self, self.acknowledgements, self.returns, self.dead_lettering
         )
@@ -331,7 +330,7 @@ class SubscriptionMachine:
     @property
     def ready_messages(self) -> int:
         """Messages neither acknowledged nor in flight."""
-        return self.dead_lettering.staying(self.counters.ready_messages)
+        return self._enforcer.staying(self.counters.ready_messages)
 
     def statistics(self) -> SubscriptionStatistics:
         """The subscription at this instant."""

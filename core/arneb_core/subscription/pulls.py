@@ -9,9 +9,9 @@ from enum import Enum
 
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import Position
-from arneb_core.subscription.dead_lettering import DeadLettering
 from arneb_core.subscription.delivery import Delivery
 from arneb_core.subscription.in_flight import InFlight
+from arneb_core.subscription.limit_enforcer import LimitEnforcer
 from arneb_core.subscription.ready import Ready, Source
 from arneb_core.subscription.state import SubscriptionState
 
@@ -31,7 +31,7 @@ class Pulls:
     _state: SubscriptionState
     _ready: Ready
     _delivery: Delivery
-    _dead_lettering: DeadLettering
+    _enforcer: LimitEnforcer
 
     def __repr__(self) -> str:
         return f"<Pulls from {self._ready!r}>"
@@ -39,20 +39,20 @@ class Pulls:
     def pull(self, consumer: InFlight) -> Deliveries | Unanswered:
         """One message for ``consumer``. Raises :class:`.StoreFailed` when the next cannot be
         read."""
-        dead_lettering = self._dead_lettering
+        enforcer = self._enforcer
         while consumer.attached and not self._state.is_fenced:
             source = self._ready.first()
             at_hand = source.peek()
             if at_hand is not None:
-                if dead_lettering.must_go(at_hand[1]):
-                    if not dead_lettering.let_go(has_room=False):
+                if enforcer.must_go(at_hand[1]):
+                    if not enforcer.let_go(has_room=False):
                         return Unanswered.LATER  # the target has its hands full
                     continue
                 run = self._take(consumer, source, *at_hand)
                 if run is not None:
                     if self._state.is_expiring and not self._delivery.has_room:
                         # Who pulls is told what is left, and what has expired is not.
-                        dead_lettering.let_go(has_room=False)
+                        enforcer.let_go(has_room=False)
                     return run
             elif not source:
                 continue  # the log had none of them any more

@@ -13,6 +13,7 @@ from arneb_core.subscription.acknowledgements import Acknowledgements
 from arneb_core.subscription.dead_lettering import DeadLettering
 from arneb_core.subscription.delivery import Delivery, Past
 from arneb_core.subscription.in_flight import Held, InFlight
+from arneb_core.subscription.limit_enforcer import LimitEnforcer
 from arneb_core.subscription.ready import Ready
 from arneb_core.subscription.state import SubscriptionState
 
@@ -42,6 +43,7 @@ class Returns:
     _delivery: Delivery
     _acknowledgements: Acknowledgements
     _dead_lettering: DeadLettering
+    _enforcer: LimitEnforcer
 
     def __repr__(self) -> str:
         return f"<Returns to {self._ready!r}>"
@@ -82,7 +84,7 @@ class Returns:
                 waiting = self._within_limit(waiting)
             if self._state.byte_counter is not None:
                 self._state.byte_counter.returned(waiting)
-            self._dead_lettering.returned()
+            self._enforcer.returned()
             self._ready.returned(waiting)
         self._state.wake()
 
