@@ -137,8 +137,9 @@ class Commits:
             return None
         if not self._room.is_at_hand(JOURNAL_ROOM_BYTES):
             return None
+        begun = perf_counter()
         written = self._journal.append(changes)
-        return CommitReport(1, written, 0, unsettled=True)
+        return CommitReport(1, written, 0, perf_counter() - begun, True)
 
     # Inside
 

@@ -1,17 +1,18 @@
 """Inline commits: very small ones, which the event loop makes by itself.
 
 The rule: only while one publisher at a time waits for one or a few messages, and only as long
-as the disk has answered fast of late, whoever asked it; and it is one write into the journal or
-nothing: whatever is more than that is left to the thread. Handing a commit to the writer thread and
-being told of its end costs two changes of thread, which is half of what such a commit takes; a
-publisher at window 1 waits for nothing else. The price is that a disk that stalls holds the loop up
-for the length of one write, once in :data:`PAUSE_COMMITS` commits:
+as the journal's writes have been fast of late, whoever made them; and it is one write into the
+journal or nothing: whatever is more than that is left to the thread. Handing a commit to the writer
+thread and being told of its end costs two changes of thread, which is half of what such a commit
+takes; a publisher at window 1 waits for nothing else. The price is that a disk that stalls holds
+the loop up for the length of one write, once in :data:`PAUSE_COMMITS` commits. Meanwhile the thread
+writes them into the same journal, and finds out whether that is fast again: how long LMDB's own
+commits take says nothing of it, for the file system has more to do for them.
 docs/decisions/0010-tiny-commits-go-to-a-journal.md.
 """
 
 import logging
 from collections.abc import Callable
-from time import perf_counter
 from typing import Final
 
 from arneb_core.store.changes import Changes, CommitReport
@@ -24,17 +25,18 @@ BYTES_MAX: Final = 16 * 1024
 """More is no window of one; then there is work to do meanwhile."""
 
 LONE_COMMITS_MIN: Final = 16
-"""So many tiny commits in a row, each of one request, before the loop makes the next itself:
-publishers that come together are to be committed together, by the thread."""
+"""So many tiny commits in a row, each of one request, before the next is for the journal:
+publishers that come together are to be committed together, by LMDB."""
 
 FAST_S: Final = 0.001
-"""A disk that flushes in less may hold the loop up: ten times what the change of threads costs."""
-
-FLUSHES: Final = 2
-"""That a commit of LMDB waits for, where the journal waits for one."""
+"""A disk that writes in less may hold the loop up: ten times what the change of threads costs."""
 
 PAUSE_COMMITS: Final = 256
-"""Commits left to the thread after one that was not fast, or failed, wherever it was made."""
+"""Commits left to the thread after one of the loop's that was not fast, or after a failure."""
+
+RECENT_COMMITS: Final = 64
+"""Commits left to the thread after one of the thread's that was not fast: so many must have been,
+one after the other, before the loop makes the next."""
 
 
 class InlineCommits:
@@ -43,9 +45,9 @@ class InlineCommits:
     def __init__(self, commit: Callable[[Changes], CommitReport | None]) -> None:
         """``commit`` makes a tiny one, if it can; see :meth:`.Store.commit_tiny`."""
         self._commit = commit
-        self.is_tiny = False
-        """The commit of which :meth:`suits` was asked last would be one for the loop but for the
-        disk, or for who committed before."""
+        self.for_journal = False
+        """The commit of which :meth:`suits` was asked last is one for the journal, whoever writes
+        it."""
         self._lone = 0
         self._pause = 0
 
@@ -55,7 +57,7 @@ class InlineCommits:
 
     def suits(self, requests: int, changes: Changes) -> bool:
         """Whether this commit, of so many requests, is one for the loop. Ask once for each."""
-        self.is_tiny = False
+        self.for_journal = False
         blocks = changes.blocks
         # Entries and nothing else: no ledger that opens, no cursors, no trims.
         if (
@@ -70,33 +72,38 @@ class InlineCommits:
         ):
             self._lone = 0
             return False
-        self.is_tiny = True
+        self._lone += 1
+        if self._lone <= LONE_COMMITS_MIN:
+            return False
+        self.for_journal = True
         if self._pause:
             self._pause -= 1
             return False
-        self._lone += 1
-        return self._lone > LONE_COMMITS_MIN
+        return True
 
     def commit(self, changes: Changes) -> CommitReport | None:
         """Commit here and now; blocks for as long as one write takes. None: it was not to be, and
-        is the thread's, before anything else."""
-        self.is_tiny = False
-        start = perf_counter()
+        is the thread's, before anything else, by LMDB."""
+        self.for_journal = False
         try:
             report = self._commit(changes)
         except OSError as error:
-            logger.warning("cannot write to the journal, committing without it: %s", error)
-            self._close()
+            self._failed(error)
             return None
-        if perf_counter() - start > FAST_S:
-            self._close()
+        if report is not None and report.seconds > FAST_S:
+            self._pause = PAUSE_COMMITS
         return report
 
-    def told(self, ending: Ending) -> None:
-        """How the thread's commit ended, of which :meth:`suits` found that it :attr:`is_tiny`."""
-        if not isinstance(ending, CommitReport) or ending.seconds > FLUSHES * FAST_S:
-            self._close()
+    def told(self, ending: Ending, failure: OSError | None = None) -> None:
+        """How a commit of the thread's ended that was :attr:`for_journal`; ``failure``: of the
+        write into the journal, so that it was LMDB's."""
+        if failure is not None:
+            self._failed(failure)
+        elif not isinstance(ending, CommitReport):
+            self._pause = PAUSE_COMMITS
+        elif ending.unsettled and ending.seconds > FAST_S:
+            self._pause = max(self._pause, RECENT_COMMITS)
 
-    def _close(self) -> None:
-        self._lone = 0
+    def _failed(self, error: OSError) -> None:
+        logger.warning("cannot write to the journal, committing without it: %s", error)
         self._pause = PAUSE_COMMITS

@@ -51,14 +51,16 @@ class InLoop(Protocol):
 class _Submitted:
     """A commit on its way through the thread."""
 
-    __slots__ = ("changes", "ended", "era", "is_tiny")
+    __slots__ = ("changes", "ended", "era", "failure", "for_journal")
 
-    def __init__(self, changes: Changes, ended: Ended, era: int, is_tiny: bool) -> None:
+    def __init__(self, changes: Changes, ended: Ended, era: int, for_journal: bool) -> None:
         self.changes = changes
         self.ended = ended
         self.era = era
         """How often a commit was refused before it was submitted."""
-        self.is_tiny = is_tiny
+        self.for_journal = for_journal
+        self.failure: OSError | None = None
+        """Of the write into the journal."""
 
 
 class LocalCommitLog:
@@ -101,16 +103,16 @@ class LocalCommitLog:
         """See :meth:`.CommitLog.submit`. What the loop can commit by one write is stored when this
         returns; everything else goes through the thread."""
         inline = self._inline
-        is_tiny = False
+        for_journal = False
         if not settle:
             suits = inline.suits(requests, changes)
             if suits and not self._under_way:
                 report = inline.commit(changes)
                 if report is not None:
                     return report
-            is_tiny = inline.is_tiny
+            for_journal = inline.for_journal
         self._under_way += 1
-        self._queue.put(_Submitted(changes, ended, self._era, is_tiny))
+        self._queue.put(_Submitted(changes, ended, self._era, for_journal))
         return None
 
     def close(self) -> None:
@@ -128,8 +130,8 @@ class LocalCommitLog:
             # All behind it end with it; what is submitted from now on knows that.
             self._under_way = 0
             self._era += 1
-        if commit.is_tiny:
-            self._inline.told(ending)
+        if commit.for_journal:
+            self._inline.told(ending, commit.failure)
         commit.ended(ending)
 
     def _prepared(self) -> None:
@@ -150,17 +152,18 @@ class LocalCommitLog:
         """Commit and tell; False when nothing more can be committed by this process."""
         if commit.era == self._refused_era:
             return True
-        ending = self._ending(commit.changes)
+        ending = self._ending(commit)
         if isinstance(ending, CommitFailed):
             self._refused_era = commit.era
         if ending is not None:
             self._in_loop(self._ended, commit, ending)
         return ending is not None
 
-    def _ending(self, changes: Changes) -> Ending | None:
+    def _ending(self, commit: _Submitted) -> Ending | None:
         """How the commit went; None if nobody will ever know in this process."""
         try:
-            return self._store.commit(changes)
+            report = self._in_journal(commit) if commit.for_journal else None
+            return report or self._store.commit(commit.changes)
         except CommitFailed as error:
             return error
         except CommitInDoubt as doubt:
@@ -169,6 +172,14 @@ class LocalCommitLog:
             # A bug, not a full disk: the publishers still must not wait for ever.
             logger.exception("unexpected error in a commit")
             return StoreFailed(f"unexpected {type(error).__name__} while committing: {error}")
+
+    def _in_journal(self, commit: _Submitted) -> CommitReport | None:
+        """One write, where LMDB has two flushes and the file system's own work. None: not now."""
+        try:
+            return self._store.commit_tiny(commit.changes)
+        except OSError as error:
+            commit.failure = error
+            return None
 
     def _resolved(self, doubt: CommitInDoubt) -> Ending | None:
         logger.error("outcome of a commit unknown; commits are paused until the disk can be read")

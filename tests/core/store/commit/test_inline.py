@@ -1,8 +1,13 @@
 """Inline commits: which ones the event loop makes by itself, and that they count."""
 
 import threading
+from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 import trio
@@ -11,15 +16,17 @@ from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit import inline as module
+from arneb_core.store.commit.commit_log import Ending
 from arneb_core.store.commit.inline import (
     BYTES_MAX,
     ENTRIES_MAX,
-    FLUSHES,
     LONE_COMMITS_MIN,
     PAUSE_COMMITS,
+    RECENT_COMMITS,
     InlineCommits,
 )
 from arneb_core.store.commit.journal import RECORDS_MAX
+from arneb_core.store.commit.local import LocalCommitLog
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import Table, TopicId
 from arneb_core.testing.engine_kit import Outcome, make_entry, publish, quiet
@@ -66,14 +73,62 @@ def test_anything_else_closes_it(other: str) -> None:
     assert suits(cut)
 
 
-def test_a_slow_disk_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    cut = InlineCommits(lambda changes: REPORT)
+SLOW = CommitReport(1, 1, 0, seconds=module.FAST_S * 1.01, unsettled=True)
+SLOW_LMDB = CommitReport(1, 1, 0, seconds=60.0)
+
+
+def opened(report: CommitReport | None = REPORT) -> InlineCommits:
+    cut = InlineCommits(lambda changes: report)
     assert suits(cut, LONE_COMMITS_MIN + 1)
-    clock = iter([0.0, module.FAST_S * 1.01])
-    monkeypatch.setattr(module, "perf_counter", lambda: next(clock))
+    return cut
+
+
+def closed_for(cut: InlineCommits) -> int:
+    """How many commits are left to the thread, all of them for the journal."""
+    left = 0
+    while not cut.suits(1, tiny()):
+        assert cut.for_journal
+        left += 1
+    return left
+
+
+def test_a_slow_write_of_the_loop_closes_it() -> None:
+    cut = opened(SLOW)
+    assert cut.commit(tiny()) is SLOW
+    assert closed_for(cut) == PAUSE_COMMITS
+
+
+def test_a_slow_write_of_the_thread_keeps_it_closed_until_enough_were_fast() -> None:
+    """So a disk that stays slow holds the loop up once, and not once in so many commits."""
+    cut = opened(SLOW)
     cut.commit(tiny())
-    assert not suits(cut, PAUSE_COMMITS + LONE_COMMITS_MIN)
+    for _ in range(2 * PAUSE_COMMITS):
+        assert not suits(cut)
+        cut.told(SLOW)
+    assert closed_for(cut) == RECENT_COMMITS
+
+
+def test_a_slow_write_of_the_thread_shortens_no_pause() -> None:
+    cut = opened(SLOW)
+    cut.commit(tiny())
+    cut.told(SLOW)
+    assert closed_for(cut) == PAUSE_COMMITS
+
+
+def test_the_time_of_a_commit_of_lmdb_says_nothing() -> None:
+    cut = opened()
+    cut.told(SLOW_LMDB)
     assert suits(cut)
+
+
+@pytest.mark.parametrize("failure", [None, OSError(5, "told to fail")], ids=["all", "the journal"])
+def test_a_failure_in_the_thread_closes_it(
+    failure: OSError | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    cut = opened()
+    cut.told(StoreFailed("told to") if failure is None else REPORT, failure)
+    assert closed_for(cut) == PAUSE_COMMITS
+    assert any("cannot write to the journal" in each for each in caplog.messages) == bool(failure)
 
 
 @pytest.fixture
@@ -147,37 +202,95 @@ def test_a_failure_closes_it(caplog: pytest.LogCaptureFixture) -> None:
 
     cut = InlineCommits(commit)
     assert suits(cut, LONE_COMMITS_MIN + 1)
-    assert cut.commit(tiny()) is None
-    assert not suits(cut, PAUSE_COMMITS + LONE_COMMITS_MIN)
-    assert suits(cut)
+    assert cut.commit(tiny()) is None and not cut.for_journal
+    assert closed_for(cut) == PAUSE_COMMITS
     assert caplog.messages == [f"cannot write to the journal, committing without it: {failing}"]
 
 
-@pytest.mark.parametrize(
-    "result",
-    [CommitReport(1, 1, 0, seconds=FLUSHES * module.FAST_S * 1.01), StoreFailed("told to")],
-    ids=["slow", "failed"],
-)
-def test_a_slow_or_failed_commit_of_the_thread_closes_it_too(
-    result: CommitReport | StoreFailed,
+def test_a_commit_that_is_not_alone_is_not_for_the_journal() -> None:
+    cut = opened()
+    assert cut.for_journal
+    assert not cut.suits(*OTHERS["many entries"]) and not cut.for_journal
+    for _ in range(LONE_COMMITS_MIN):
+        assert not suits(cut) and not cut.for_journal
+    assert suits(cut) and cut.for_journal
+
+
+class SlowOnce:
+    """A store whose first write into the journal is slow, noting who commits what, and how."""
+
+    def __init__(self, journal_left: int = 1 << 30, failure: OSError | None = None) -> None:
+        self.made: list[tuple[str, str]] = []
+        self._left = journal_left
+        self._failure = failure
+
+    def commit(self, changes: Changes) -> CommitReport:
+        self.made.append((threading.current_thread().name, "LMDB"))
+        return SLOW_LMDB
+
+    def commit_tiny(self, changes: Changes) -> CommitReport | None:
+        self.made.append((threading.current_thread().name, "journal"))
+        if len(self.made) == LONE_COMMITS_MIN + 1:
+            return SLOW
+        if self._failure is not None:
+            raise self._failure
+        self._left -= 1
+        return replace(REPORT, unsettled=True) if self._left >= 0 else None
+
+    def prepare_tiny(self) -> None:
+        pass
+
+    def resolve(self) -> CommitReport | None:
+        return None
+
+    is_unsettled = False
+
+
+def commit_by(store: SlowOnce, times: int) -> Counter[tuple[str, str]]:
+    """Commit tiny ones one after the other, as an event loop would; who has made them."""
+    calls: SimpleQueue[Callable[[], object]] = SimpleQueue()
+    log = LocalCommitLog(store, lambda function, *args: calls.put(partial(function, *args)))
+    ended: list[Ending] = []
+    for number in range(times):
+        if (report := log.submit(tiny(), ended.append, requests=1)) is not None:
+            ended.append(report)
+        while len(ended) <= number:
+            calls.get(timeout=10)()
+    log.close()
+    return Counter(store.made)
+
+
+THREAD, LOOP = "arneb-writer", threading.main_thread().name
+
+
+def test_while_it_is_closed_the_thread_writes_into_the_journal() -> None:
+    store = SlowOnce()
+    assert commit_by(store, LONE_COMMITS_MIN + 1 + PAUSE_COMMITS + 10) == {
+        (THREAD, "LMDB"): LONE_COMMITS_MIN,
+        (THREAD, "journal"): PAUSE_COMMITS,
+        (LOOP, "journal"): 1 + 10,
+    }
+
+
+def test_what_the_journal_has_no_room_for_the_thread_gives_to_lmdb_and_nothing_closes() -> None:
+    store = SlowOnce(journal_left=10)
+    assert commit_by(store, LONE_COMMITS_MIN + 1 + PAUSE_COMMITS + 5) == {
+        (THREAD, "LMDB"): LONE_COMMITS_MIN + PAUSE_COMMITS - 10 + 5,
+        (THREAD, "journal"): PAUSE_COMMITS,
+        (LOOP, "journal"): 1 + 5,
+    }
+
+
+def test_what_the_thread_cannot_write_into_the_journal_it_gives_to_lmdb(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """So a disk that stays slow holds the loop up once, and not once in so many commits."""
-    cut = InlineCommits(lambda changes: REPORT)
-    for _ in range(3):
-        assert not suits(cut, LONE_COMMITS_MIN)
-        assert cut.is_tiny
-        cut.told(result)
-    assert not suits(cut, PAUSE_COMMITS + LONE_COMMITS_MIN)
-    cut.told(REPORT)
-    assert suits(cut)
-
-
-def test_a_commit_that_is_not_tiny_is_none_whose_time_says_anything() -> None:
-    cut = InlineCommits(lambda changes: REPORT)
-    assert suits(cut, LONE_COMMITS_MIN + 1) and cut.is_tiny
-    assert not cut.suits(*OTHERS["many entries"]) and not cut.is_tiny
-    assert not suits(cut, LONE_COMMITS_MIN)
-    assert suits(cut)
+    store = SlowOnce(failure=OSError(5, "told to fail"))
+    assert commit_by(store, LONE_COMMITS_MIN + 1 + PAUSE_COMMITS + 5) == {
+        (THREAD, "LMDB"): LONE_COMMITS_MIN + PAUSE_COMMITS + 5,
+        (THREAD, "journal"): PAUSE_COMMITS + 5,
+        (LOOP, "journal"): 1,
+    }
+    assert len(caplog.messages) == PAUSE_COMMITS + 5
 
 
 async def test_a_failure_on_the_spot_is_told_and_leaves_no_gap(data_dir: Path, fast: None) -> None:
