@@ -52,4 +52,18 @@ CLOCK_MUTANTS: Final = (
         "return EARLIEST_MS",
         CLOCK_TESTS,
     ),
+    Mutant(
+        "a process that stood still takes its clients for silent",
+        "amqp_frontend/arneb_amqp/server/timers.py",
+        "                await trio.sleep(GRACE_S)\n",
+        "                pass\n",
+        ("tests/amqp_frontend/server/test_timers.py",),
+    ),
+    Mutant(
+        "a process that stood still takes its Pulsar clients for silent",
+        "pulsar_frontend/arneb_pulsar/session/keep_alive.py",
+        "        if now - self.deadline > LATE_S:\n",
+        "        if now - self.deadline > 1e9:\n",
+        ("tests/pulsar_frontend/session/test_keep_alive.py",),
+    ),
 )

@@ -19,6 +19,14 @@ GRAIN_S: Final = 0.05
 """Nobody is looked at more often, whatever they say; the shortest heartbeat is sent every
 half second."""
 
+LATE_S: Final = 1.0
+"""A timer is this late only when the whole process did not run: the machine slept, a debugger or
+SIGSTOP held it, a disk held up a flush."""
+
+GRACE_S: Final = 2.0
+"""After that, what peers sent meanwhile is read before anybody is said to be silent, and a peer
+that slept on the same machine gets to say what it wants to say."""
+
 
 class Timed(Protocol):
     """Something with a timer."""
@@ -74,8 +82,11 @@ class Timers:
         while True:
             self._added = trio.Event()
             until = self._heap[0][0] if self._heap else float("inf")
+            begin = trio.current_time()
             with trio.move_on_at(until):
                 await self._added.wait()
+            if trio.current_time() - max(begin, until) > LATE_S:
+                await trio.sleep(GRACE_S)
             self._serve(trio.current_time())
 
     def _serve(self, now: float) -> None:

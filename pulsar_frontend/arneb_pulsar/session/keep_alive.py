@@ -2,11 +2,20 @@
 
 A PING goes out after one interval without a byte from the client; a second silent interval is
 the end. Any byte counts as an answer. Before the handshake is over there is one deadline; behind
-it there is none for a client that does not know PING.
+it there is none for a client that does not know PING. While this process did not run, nobody was
+silent: a timer that comes late looks again.
 """
 
 import math
 from enum import Enum, auto
+from typing import Final
+
+LATE_S: Final = 1.0
+"""A timer is this late only when the whole process did not run: the machine slept, a debugger or
+SIGSTOP held it, a disk held up a flush."""
+
+GRACE_S: Final = 2.0
+"""After that, the time in which a client that slept on the same machine may still say something."""
 
 
 class Tick(Enum):
@@ -52,6 +61,9 @@ class KeepAlive:
     def tick(self, now: float) -> Tick:
         """What to do now; moves the deadline."""
         if now < self.deadline:
+            return Tick.NOTHING
+        if now - self.deadline > LATE_S:
+            self.deadline = now + GRACE_S
             return Tick.NOTHING
         if self._connecting or self._pinged:
             return Tick.GIVE_UP

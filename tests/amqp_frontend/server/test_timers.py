@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from arneb_amqp.server.timers import GRAIN_S, Timers
+from arneb_amqp.server.timers import GRACE_S, GRAIN_S, LATE_S, Timers
 
 
 @dataclass(eq=False)
@@ -94,3 +94,30 @@ async def test_a_timer_that_is_always_due_does_not_stop_the_others() -> None:
     await run_for(timers, 2)
     assert other.rang
     assert len(stuck.rang) <= 2 / GRAIN_S + 2
+
+
+async def test_after_the_process_stood_still_peers_are_read_before_they_are_judged() -> None:
+    clock = trio.lowlevel.current_clock()
+    assert isinstance(clock, trio.testing.MockClock)
+    start = trio.current_time()
+    timers = Timers()
+    silent, heard = Alarm(start + 1), Alarm(start + 1)
+    timers.add(silent)
+    timers.add(heard)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_for, timers, 3 * LATE_S + GRACE_S + 1)
+        await trio.testing.wait_all_tasks_blocked()
+        clock.jump(1 + 2 * LATE_S)
+        await trio.testing.wait_all_tasks_blocked()
+        assert silent.rang == []
+        heard.due = trio.current_time() + 100
+    assert [rung - start for rung in silent.rang] == [1 + 2 * LATE_S + GRACE_S]
+    assert heard.rang == []
+
+
+async def test_a_timer_added_long_after_it_was_due_holds_up_nobody() -> None:
+    timers = Timers()
+    old = Alarm(trio.current_time() - 10 * LATE_S)
+    timers.add(old)
+    await run_for(timers, GRACE_S / 2)
+    assert len(old.rang) == 1
