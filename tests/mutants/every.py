@@ -13,6 +13,7 @@ from tests.mutants.edge_table import EDGE_MUTANTS
 from tests.mutants.journal_table import JOURNAL_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.machine_table import MACHINE_MUTANTS
+from tests.mutants.pipeline_table import PIPELINE_MUTANTS
 from tests.mutants.promises_table import PROMISES_MUTANTS
 from tests.mutants.protocols_table import PROTOCOL_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
@@ -35,6 +36,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *JOURNAL_MUTANTS,
     *MACHINE_MUTANTS,
     *PROMISES_MUTANTS,
+    *PIPELINE_MUTANTS,
     *PULSAR_MUTANTS,
     *SUPERVISION_MUTANTS,
     *TOPIC_MUTANTS,

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Final, Protocol
 
-from arneb_core.api.entry import Origin
+from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
 
 CODEC_GROUP: Final = "arneb.codecs"
 
@@ -53,10 +53,21 @@ class Codec(Protocol):
         ...
 
 
+class BrokerCodec:
+    """Reads what the broker wrote itself."""
+
+    origin: Origin = Origin.BROKER
+
+    def decode(self, entry: bytes) -> Sequence[Message]:
+        """The one message of ``entry``."""
+        header = read_header(entry)
+        return [Message(entry[HEADER_BYTES:], publish_time_ms=header.publish_time_ms)]
+
+
 @cache
 def codecs() -> Mapping[Origin, Codec]:
     """Every installed codec by origin, loaded once a process."""
-    found: dict[Origin, Codec] = {}
+    found: dict[Origin, Codec] = {Origin.BROKER: BrokerCodec()}
     for point in entry_points(group=CODEC_GROUP):
         codec: Codec = point.load()
         found[codec.origin] = codec

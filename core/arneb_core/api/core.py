@@ -146,6 +146,13 @@ class Core(Protocol):
         Raises :class:`TopicNotFound`."""
         ...
 
+    async def keep_history(self, topic: Topic, subscription: str) -> None:
+        """From now on note what happens to a subscription's entries, in the topic of
+        :func:`.history_topic`, which is made if it is not there. Consumers that are attached
+        already are not noted. Not kept: whoever wants it says so again after a start; saying it
+        again costs nothing. Raises :class:`SubscriptionNotFound` and :class:`CommitFailed`."""
+        ...
+
     def accompany_deletions(self, companion: "Companion") -> None:
         """Have ``companion`` take part whenever somebody else deletes a topic from now on, so that
         what goes with it goes in the same commit."""

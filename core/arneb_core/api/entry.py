@@ -62,6 +62,8 @@ class Origin(IntEnum):
 
     AMQP = 1
     PULSAR = 2
+    BROKER = 3
+    """None: the broker wrote it itself, and the body is the message's value."""
 
 
 class EntryFlag(IntFlag):

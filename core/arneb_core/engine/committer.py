@@ -19,6 +19,7 @@ from arneb_core.api.callbacks import Done, call
 from arneb_core.api.errors import CommitFailed, LeadershipLost, StoreFailed, StoreFull, TopicFenced
 from arneb_core.engine.breakage import Breakage
 from arneb_core.engine.planned_commit import PlannedCommit
+from arneb_core.engine.recording import Recorder
 from arneb_core.engine.request import Request
 from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
 from arneb_core.engine.topic import LogTopic
@@ -58,6 +59,8 @@ class Committer:
         """Bytes that wait for a commit or are in one under way."""
         self._under_way: deque[PlannedCommit] = deque()
         self._dirty: dict[LogSubscription, None] = {}
+        self._histories: dict[Recorder, None] = {}
+        """They have something to write, with the next cursors."""
         self._trim_due: dict[SubscribedTopic, bool] = {}
         self._trims_left = False
         self.unsettled = False
@@ -125,9 +128,14 @@ class Committer:
         """Have the next commit put into the store what is in the log only."""
         self._settle_due = self.unsettled
 
+    def history_due(self, recorder: Recorder) -> None:
+        """Have what it has written with the next cursors."""
+        self._histories[recorder] = None
+
     def flush_cursors(self) -> bool:
-        """Put all changed cursors into the next commit; False when there are none."""
-        self._flush_cursors = self._flush_cursors or bool(self._dirty)
+        """Put all changed cursors, and histories, into the next commit; False when there are
+        none."""
+        self._flush_cursors = self._flush_cursors or bool(self._dirty or self._histories)
         return self._flush_cursors
 
     @property
@@ -188,6 +196,8 @@ class Committer:
         self._cursors_first = False
         before = self._under_way[-1] if self._under_way else None
         commit = PlannedCommit(before)
+        if self._histories and take_cursors and not alone:
+            self._add_histories()
         if not alone:
             self._take_requests(commit)
         try:
@@ -211,6 +221,14 @@ class Committer:
         self._under_way.append(commit)
         requests = len(commit.requests)
         return self._log.submit(commit.changes, self._ended, requests=requests, settle=settle)
+
+    def _add_histories(self) -> None:
+        """Have histories written before all that waits: with the cursors that they are about."""
+        histories, self._histories = self._histories, {}
+        for request in [each.request() for each in histories]:
+            if request is not None:
+                self._waiting.appendleft(request)
+                self.waiting_bytes += request.size
 
     def _take_requests(self, commit: PlannedCommit) -> None:
         """Put into ``commit`` what fits of what waits."""

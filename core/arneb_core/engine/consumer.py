@@ -16,6 +16,7 @@ from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import Position
 from arneb_core.api.windows import UnackedWindow
 from arneb_core.subscription.consumer import Answering, AttachedConsumer
+from arneb_core.subscription.recorded import RecordedConsumer
 
 PLACES_PER_TURN: Final = 8_192
 """Some 2 ms."""
@@ -87,3 +88,7 @@ class LogConsumer(AttachedConsumer):
             await trio.lowlevel.checkpoint()
             # What was answered meanwhile is not in flight any more, and is passed over.
             self.release(piece, count=count)
+
+
+class RecordedLogConsumer(RecordedConsumer, LogConsumer):
+    """One attached consumer of a subscription with a history."""

@@ -43,6 +43,7 @@ from arneb_core.engine.catalog import Catalog
 from arneb_core.engine.committer import Committer
 from arneb_core.engine.loop_calls import LoopCalls
 from arneb_core.engine.reader import Reader
+from arneb_core.engine.recording import keep_history
 from arneb_core.engine.request import Finish, Request
 from arneb_core.engine.steps import Steps
 from arneb_core.engine.topic import LogTopic
@@ -201,6 +202,10 @@ class Engine(Steps):
     ) -> None:
         """Remove a topic with all that it holds; see the interface."""
         await self.catalog.delete_topic(name, unit, only_if, as_owner=as_owner)
+
+    async def keep_history(self, topic: Topic, subscription: str) -> None:
+        """Record what happens to a subscription; see the interface."""
+        await keep_history(self, topic, subscription)
 
     def accompany_deletions(self, companion: Companion) -> None:
         """Have ``companion`` take part when a topic is deleted; see the interface."""

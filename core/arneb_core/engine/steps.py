@@ -15,6 +15,7 @@ from arneb_core.api.errors import CommitFailed
 from arneb_core.engine.committer import Committer
 from arneb_core.engine.maintenance import Maintenance
 from arneb_core.engine.pump import Pump
+from arneb_core.engine.recording import Recorder
 from arneb_core.engine.request import Request
 from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
 from arneb_core.engine.topic import LogTopic
@@ -79,6 +80,11 @@ class Steps:
                 self.tell(done, None)
         if done is not None or not subscription.durable:
             self._pump.wake()
+
+    def history_due(self, recorder: Recorder) -> None:
+        """Have a history written, soon."""
+        self._committer.history_due(recorder)
+        self._maintenance.cursor_changed()
 
     def tell(self, done: Done, error: CommitFailed | None) -> None:
         """Call ``done`` soon, for what needs no commit."""

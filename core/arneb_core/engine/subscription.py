@@ -24,7 +24,7 @@ from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor, CursorChanges
 from arneb_core.delayed.index import DelayedIndex
 from arneb_core.engine.admin import AdministeredTopic, SubscriptionAdmin
-from arneb_core.engine.consumer import LogConsumer
+from arneb_core.engine.consumer import LogConsumer, RecordedLogConsumer
 from arneb_core.engine.trimming import Trimming
 from arneb_core.store.schema import SubscriptionId, TopicId
 from arneb_core.subscription.effects import (
@@ -201,7 +201,8 @@ class LogSubscription(SubscriptionAdmin):
         """Add a consumer; see :meth:`arneb_core.api.subscriptions.Subscription.attach`."""
         if self.topic.fenced:
             raise SubscriptionFenced(f"{self!r} is being reset or removed")
-        make = partial(LogConsumer, subscription=self, sink=sink)
+        kind = LogConsumer if self.machine.state.history is None else RecordedLogConsumer
+        make = partial(kind, subscription=self, sink=sink)
         consumer = cast(LogConsumer, self.machine.attach(spec, make))
         self.unused = False
         return consumer

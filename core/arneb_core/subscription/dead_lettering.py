@@ -118,6 +118,7 @@ class DeadLettering:
 
     def depart(self, reason: Departure, positions: list[Position], entries: list[bytes]) -> None:
         """Entries taken from the front of what was ready."""
+        self._state.departing(reason, positions, is_dead_lettered=self.has_target)
         if self._state.byte_counter is not None:
             self._state.byte_counter.left(positions, entries)
         if self._state.divided:

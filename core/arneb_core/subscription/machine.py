@@ -12,6 +12,7 @@ from arneb_core.api.callbacks import call
 from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import SubscriptionFenced
+from arneb_core.api.history import Happened
 from arneb_core.api.limits import Limits
 from arneb_core.api.position import BEFORE_ALL, Position, before, render
 from arneb_core.api.statistics import SubscriptionStatistics
@@ -267,6 +268,7 @@ class SubscriptionMachine:
         """Acknowledge everything that is ready; how many messages that is."""
         state, delivery = self.state, self.delivery
         purged = self.ready_messages
+        self._moved(Happened.PURGED, state.log.ledgers.last)
         out = state.places_in_flight()
         state.cursor.settle_all_but(out, state.divided, state.sizes)
         delivery.settled_all_but(out)
@@ -284,6 +286,7 @@ class SubscriptionMachine:
     def seek(self, place: Position, mask: int | None) -> None:
         """Make ``place`` the next entry; ``mask``: its messages still unacknowledged."""
         self.put_out("seek")
+        self._moved(Happened.SOUGHT, place)
         self.state.era += 1
         self.state.cursor.reset(place, mask)
         self.delivery.forget()
@@ -299,10 +302,15 @@ class SubscriptionMachine:
         """Acknowledge everything up to ``place``, in flight or not."""
         if self.state.is_fenced:
             raise SubscriptionFenced(f"{self!r} is being reset or removed")
+        self._moved(Happened.SKIPPED, place)
         for consumer in self.attached:
             consumer.acknowledge([each for each in consumer.places if each <= place])
         self.acknowledgements.acknowledge_until(place)
         self.state.cursor_changed()
+
+    def _moved(self, how: Happened, place: Position | None) -> None:
+        if self.state.history is not None and place is not None:
+            self.state.history.moved(how, place)
 
     def fence(self) -> None:
         """The subscription is being removed."""

@@ -95,6 +95,9 @@ class Returns:
             return positions
         over = [each for each in positions if self._delivery.redelivery_count(each) > limit]
         if over:
+            self._state.departing(
+                Departure.DELIVERY_LIMIT, over, is_dead_lettered=self._dead_lettering.has_target
+            )
             self._dead_lettering.reject(Departure.DELIVERY_LIMIT, over)
             gone = set(over)
             positions = [each for each in positions if each not in gone]
@@ -105,6 +108,9 @@ class Returns:
         limit = self._state.limits.delivery_limit
         if limit is None or self._delivery.redelivery_count(place) < limit:
             return False
+        self._state.departing(
+            Departure.DELIVERY_LIMIT, [place], is_dead_lettered=self._dead_lettering.has_target
+        )
         self._dead_lettering.reject_messages(Departure.DELIVERY_LIMIT, place, mask)
         return True
 

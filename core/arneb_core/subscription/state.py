@@ -5,12 +5,12 @@ that decides. Parts share this instead of knowing one another, or the subscripti
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from arneb_core.api.callbacks import Done
 from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.limits import Limits
+from arneb_core.api.limits import Departure, Limits
 from arneb_core.api.position import Position
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.cursor.cursor import Cursor
@@ -18,6 +18,7 @@ from arneb_core.dispatch import Receiver
 from arneb_core.log.memory_log import Log
 from arneb_core.subscription.byte_counter import ByteCounter
 from arneb_core.subscription.effects import CURSOR_CHANGED, HAS_WORK, Outbox, TryAgain, WriteCursor
+from arneb_core.subscription.history import History
 from arneb_core.subscription.in_flight import InFlight
 from arneb_core.subscription.sources.backlog import AheadBudget, BacklogReader
 from arneb_core.subscription.sources.fetch import Fetch
@@ -66,6 +67,8 @@ class SubscriptionState:
         """Batches that went out message by message: the messages in flight anywhere."""
         self.sizes: dict[Position, int] = {}
         """How many messages each of :attr:`divided` holds."""
+        self.history: History | None = None
+        """Where what happens is written down, if anybody wants that."""
         self.byte_counter: ByteCounter | None = None
         """For those who have to know how many bytes are ready."""
         self._reading = outbox.read, self.wake, self.read_failed
@@ -111,6 +114,13 @@ class SubscriptionState:
         holders = [*self.consumers.values(), self.holder]
         out = [place for holder in holders for place in holder.whole]
         return [*out, *self.divided]
+
+    def departing(
+        self, reason: Departure, positions: Sequence[Position], *, is_dead_lettered: bool
+    ) -> None:
+        """These leave without an acknowledgement, which a history tells."""
+        if self.history is not None:
+            self.history.departed(reason, positions, is_dead_lettered=is_dead_lettered)
 
     # What is said to the engine
 

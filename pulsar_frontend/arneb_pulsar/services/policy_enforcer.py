@@ -14,6 +14,7 @@ import trio
 
 from arneb_core.api.core import Core
 from arneb_core.api.errors import CoreError, StoreFailed, StoreFull
+from arneb_core.api.history import HISTORY_PROPERTY
 from arneb_core.api.supervision import supervise
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import AMQP_SUBSCRIPTION, COMPACTION, TopicName, topic_name_of
@@ -128,6 +129,8 @@ class PolicyEnforcer:
     def _is_idle(self, topic: Topic, rule: InactiveTopics) -> bool:
         if self._context.producers.of(topic) or AMQP_SUBSCRIPTION in topic.subscriptions:
             return False
+        if HISTORY_PROPERTY in topic.properties:
+            return False  # the broker writes to it
         subscriptions = [each for each in topic.subscriptions.values() if each.name != COMPACTION]
         if rule.mode is InactiveMode.NO_SUBSCRIPTIONS:
             return not subscriptions

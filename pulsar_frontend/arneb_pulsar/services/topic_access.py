@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from arneb_core.api.entry import Origin
 from arneb_core.api.errors import NotAllowed, SubscriptionNotFound
+from arneb_core.api.history import HISTORY_PROPERTY
 from arneb_core.api.position import Position
 from arneb_core.api.settings import EXCLUSIVE
 from arneb_core.api.subscriptions import InitialPosition, Subscription
@@ -56,6 +57,8 @@ async def subscribe(
         subscription, durable=durable, initial=initial, start=start, properties=properties
     )
     context.topic_policies.apply(topic)
+    if found.properties.get(HISTORY_PROPERTY) == "true" and durable:
+        await context.core.keep_history(topic, subscription)
     return found
 
 

@@ -88,7 +88,7 @@ def test_random_bytes_never_raise_anything_but_value_error(data: bytes) -> None:
         (0, ENTRY_FORMAT + 1, "expected entry format 1, got 2"),
         (0, 0, "expected entry format 1, got 0"),
         (1, 0, "0 is not a valid Origin"),
-        (1, 3, "3 is not a valid Origin"),
+        (1, 4, "4 is not a valid Origin"),
         (7, 0, "at least one message"),
         (39, 1, "reserved field 1"),
     ],

@@ -8,6 +8,7 @@ from typing import NewType
 
 from arneb_amqp.errors import precondition_failed
 from arneb_amqp.topology.queues.options import (
+    HISTORY,
     QUEUE_TYPE,
     QueueType,
     check_queue_arguments,
@@ -43,7 +44,11 @@ class Declaration:
         """Raise RabbitMQ's 406 for arguments that are wrong, and for what it demands of quorum
         queues and streams; ``queue`` as in error texts."""
         check_queue_arguments(self.arguments, queue)
-        if queue_type(self.arguments) is QueueType.CLASSIC:
+        kind = queue_type(self.arguments)
+        if HISTORY in self.arguments and (kind is QueueType.STREAM or not self.durable):
+            wanted = "expected a durable queue that is no stream"
+            raise precondition_failed(f"invalid arg '{HISTORY}' for {queue}: {wanted}")
+        if kind is QueueType.CLASSIC:
             return
         faults = {
             "auto-delete": self.auto_delete,

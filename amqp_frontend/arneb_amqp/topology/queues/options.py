@@ -34,6 +34,7 @@ from arneb_core.api.settings import EXCLUSIVE, WITHOUT_END, TopicSettings
 QUEUE_TYPE: Final = "x-queue-type"
 DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 STREAM_FILTER_SIZE: Final = "x-stream-filter-size-bytes"
+HISTORY: Final = "x-history"
 
 EXPIRY_MS_MAX: Final = 315_360_000_000
 """Ten years, RabbitMQ's bound for times to live."""
@@ -91,6 +92,8 @@ class QueueOptions:
     """How long deliveries may wait for their acknowledgements; 0 = for ever."""
     max_age_ms: int | None = None
     segment_bytes_max: int = 0
+    has_history: bool = False
+    """What becomes of its messages is recorded."""
 
     @classmethod
     def parse(cls, arguments: Table) -> Self:
@@ -240,7 +243,7 @@ class Argument:
     compared. What is in the lists of other types only is refused."""
     also: tuple[QueueType, ...] = ()
     """Types that take it though it came after RabbitMQ's list of them was made and never got into
-    it: the first declaration counts, and a later one is not compared."""
+    it, or never will be: the first declaration counts, and a later one is not compared."""
     option: str = ""
     """The field of :class:`QueueOptions` that it sets; none = it has no meaning here."""
     read: Callable[[Field], object] = number
@@ -314,8 +317,13 @@ ARGUMENTS: Final = (
         _at(quorum=15, stream=6),
     ),
     Argument("x-queue-master-locator", anything, _at(classic=13)),
+    # Arneb's own: what becomes of each message is recorded.
+    Argument(
+        HISTORY, boolean, also=(QueueType.CLASSIC, QueueType.QUORUM), option="has_history",
+        read=is_true,
+    ),
 )  # fmt: skip
-"""Every argument that RabbitMQ knows, in the order in which it looks at them."""
+"""Every argument that RabbitMQ knows, in the order in which it looks at them, and ours."""
 
 _CHECKS: Final = {row.name: row.check for row in ARGUMENTS}
 

@@ -40,6 +40,7 @@ from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.topology.removal import removal
 from arneb_core.api.clock import monotonic_ms, wall_clock_ms
 from arneb_core.api.core import Core, Unit
+from arneb_core.api.errors import CommitFailed
 from arneb_core.api.limits import Limits
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
@@ -164,6 +165,7 @@ class Queues:
             queue.redeclare(wanted)
             self._apply_options(queue)
             queue.adopted = False
+        await self._keep_history(queue)
         return queue
 
     async def make_reply_queue(self, name: str) -> None:
@@ -291,6 +293,10 @@ class Queues:
                 await self._core.committed(unit)
         for queue in self:
             self._apply_options(queue)
+            try:
+                await self._keep_history(queue)
+            except CommitFailed as error:
+                LOGGER.warning("%s goes on without its history: %s", queue, error)
 
     async def _find(self, name: str) -> Queue | None:
         queue = self._queues.get(name)
@@ -323,7 +329,12 @@ class Queues:
         owner = wanted.owner if wanted.exclusive else None
         queue = Queue(name, self.vhost, topic, wanted.auto_delete, wanted.arguments, owner)
         await self._enter(queue)
+        await self._keep_history(queue)
         return queue
+
+    async def _keep_history(self, queue: Queue) -> None:
+        if queue.options.has_history:
+            await self._core.keep_history(queue.topic, SUBSCRIPTION)
 
     async def _enter(self, queue: Queue, *, begin: bool = True) -> None:
         if not queue.is_complete:

@@ -201,10 +201,15 @@ def test_only_quorum_queues_have_a_delivery_limit() -> None:
 @pytest.mark.parametrize("kind", QueueType)
 def test_what_is_not_compared_is_refused_for_no_type(kind: QueueType) -> None:
     rows = [row for row in ARGUMENTS if row.also]
-    assert {row.name for row in rows} == {"x-consumer-timeout", "x-stream-filter-size-bytes"}
+    assert {row.name for row in rows} == {
+        "x-consumer-timeout",
+        "x-stream-filter-size-bytes",
+        "x-history",
+    }
     for row in rows:
         assert not row.compared
-        check_queue_arguments({QUEUE_TYPE: longstr(kind.value), row.name: signedint(16)}, WORDS)
+        value = boolean(True) if row.name == "x-history" else signedint(16)
+        check_queue_arguments({QUEUE_TYPE: longstr(kind.value), row.name: value}, WORDS)
 
 
 def test_the_size_of_a_streams_filter_has_bounds() -> None:

@@ -1,0 +1,192 @@
+"""The history of one subscription: the lines that are not on disk yet.
+
+The rule: a run is one line, made when it happens, and what waits is bounded: when the disk does
+not keep up, lines are missed, their number is written down, and no client waits. Nothing of this
+exists for a subscription whose history is off.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.history import Happened
+from arneb_core.api.limits import Departure
+from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position, entry_of, ledger_of, render
+from arneb_core.log.stamps import stamp_of
+
+WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Lines that wait for a commit: what a busy queue brings about in a second."""
+
+BATCH_BYTES_MAX: Final = 1024 * 1024
+"""One entry of the history's topic, which clients must be able to take."""
+
+PLACES_MAX: Final = 8_192
+"""Entries named in one line: some 2 ms."""
+
+Line = dict[str, object]
+
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class History:
+    """What happened to a subscription's entries and is to be written."""
+
+    def __init__(
+        self,
+        topic: str,
+        subscription: str,
+        run: str,
+        now_ms: Callable[[], int],
+        due: Callable[[], None],
+    ) -> None:
+        """``run`` tells this time of writing from those before it; ``due`` is called when there is
+        something to be written."""
+        self._whose = {"topic": topic, "subscription": subscription, "run": run}
+        self._now_ms = now_ms
+        self._due = due
+        self._lines: list[str] = []
+        self._bytes = 0
+        self._missed = 0
+        self._batches = 0
+
+    def __repr__(self) -> str:
+        return f"<History of {self._whose['topic']}/{self._whose['subscription']}, {self._bytes} B>"
+
+    def __bool__(self) -> bool:
+        """There is something to write."""
+        return bool(self._lines or self._missed)
+
+    # What happens
+
+    def delivered(self, consumer: str, run: Deliveries, messages: int) -> None:
+        """``run`` is in flight at ``consumer``."""
+        now_ms, places = self._now_ms(), run.positions
+        ages = [now_ms - stamp_of(entry) for entry in run.entries]
+        more: Line = {} if messages == len(places) else {"messages": messages}
+        for ledger, part in _by_ledger(places):
+            line: Line = {"consumer": consumer, "ledger": ledger, "entries": _entries(part), **more}
+            more = {}
+            line["age_ms"] = ages if len(part) == len(places) else _of(part, places, ages)
+            if run.redelivered:
+                again = [each for each in part if each in run.redelivered]
+                line["redelivered"] = _entries(again)
+                if counts := run.redelivery_counts:
+                    line["redeliveries"] = [counts.get(each, 0) for each in again]
+            if run.masks:
+                line["parts"] = _parts(
+                    {each: run.masks[each] for each in part if each in run.masks}
+                )
+            self._add(Happened.DELIVERED, line)
+
+    def acknowledged(
+        self, consumer: str, positions: Sequence[Position], *, is_auto: bool = False
+    ) -> None:
+        """Whole entries, by ``consumer``. ``is_auto``: it does not acknowledge."""
+        more: Line = {"consumer": consumer}
+        if is_auto:
+            more["auto"] = True
+        self._happened(Happened.ACKNOWLEDGED, positions, more)
+
+    def acknowledged_messages(self, consumer: str, place: Position, mask: int) -> None:
+        """Messages of a batch, by ``consumer``."""
+        more: Line = {"consumer": consumer, "parts": _parts({place: mask})}
+        self._happened(Happened.ACKNOWLEDGED, [place], more)
+
+    def acknowledged_through(self, consumer: str, place: Position) -> None:
+        """All up to ``place``, by ``consumer``."""
+        self._happened(Happened.ACKNOWLEDGED_THROUGH, [place], {"consumer": consumer})
+
+    def returned(self, consumer: str, positions: Sequence[Position], *, counted: bool) -> None:
+        """``consumer`` gave these back, or left."""
+        more: Line = {"consumer": consumer, "counted": counted}
+        self._happened(Happened.RETURNED, positions, more)
+
+    def restored(self, consumer: str, positions: Sequence[Position]) -> None:
+        """The commit that was to acknowledge these failed."""
+        self._happened(Happened.RESTORED, positions, {"consumer": consumer})
+
+    def departed(
+        self, reason: Departure, positions: Sequence[Position], *, is_dead_lettered: bool
+    ) -> None:
+        """These leave without an acknowledgement."""
+        more: Line = {"reason": reason.value, "dead_lettered": is_dead_lettered}
+        self._happened(Happened.DEPARTED, positions, more)
+
+    def moved(self, how: Happened, place: Position) -> None:
+        """The cursor was moved by something else, up to or to ``place``."""
+        self._happened(how, [place], {})
+
+    # Writing
+
+    def take(self, mark_delete: Position) -> list[bytes]:
+        """What is to be written, batch by batch; ``mark_delete`` is the cursor's."""
+        missed, self._missed = self._missed, 0
+        if missed:
+            self._lines.append(_encode(self._line(Happened.MISSED, {"lines": missed})))
+        lines, self._lines, self._bytes = self._lines, [], 0
+        batches: list[bytes] = []
+        first = 0
+        while first < len(lines):
+            last, size = first, 0
+            while last < len(lines) and (size := size + len(lines[last])) <= BATCH_BYTES_MAX:
+                last += 1
+            last = max(last, first + 1)
+            whose = {**self._whose, "batch": self._batches, "mark_delete": render(mark_delete)}
+            head = _encode(self._line(Happened.BATCH, whose))
+            batches.append("\n".join([head, *lines[first:last], ""]).encode())
+            self._batches += 1
+            first = last
+        return batches
+
+    def untake(self, batches: Sequence[bytes]) -> None:
+        """Those are not on disk."""
+        self._batches -= len(batches)
+        lines = [line for each in batches for line in each.decode().splitlines()[1:]]
+        self._lines[:0] = lines
+        self._bytes += sum(map(len, lines))
+
+    def _happened(self, what: Happened, positions: Sequence[Position], more: Line) -> None:
+        for start in range(0, len(positions), PLACES_MAX):
+            for ledger, part in _by_ledger(positions[start : start + PLACES_MAX]):
+                self._add(what, {**more, "ledger": ledger, "entries": _entries(part)})
+
+    def _line(self, what: Happened, more: Mapping[str, object]) -> Line:
+        return {"event": what.value, "at": self._now_ms(), **more}
+
+    def _add(self, what: Happened, more: Line) -> None:
+        if self._bytes > WAITING_BYTES_MAX:
+            self._missed += 1
+            return
+        line = _encode(self._line(what, more))
+        self._lines.append(line)
+        self._bytes += len(line)
+        self._due()
+
+
+def _by_ledger(positions: Sequence[Position]) -> list[tuple[int, Sequence[Position]]]:
+    ledgers = {place >> ENTRY_BITS for place in positions}
+    if len(ledgers) == 1:  # as it nearly always is
+        return [(ledgers.pop(), positions)]
+    return [
+        (ledger, [place for place in positions if ledger_of(place) == ledger])
+        for ledger in sorted(ledgers)
+    ]
+
+
+def _entries(positions: Sequence[Position]) -> list[int]:
+    return [place & ENTRY_MASK for place in positions]
+
+
+def _of(part: Sequence[Position], places: Sequence[Position], values: Sequence[int]) -> list[int]:
+    """The values of ``part``, of those of ``places``."""
+    known = dict(zip(places, values, strict=True))
+    return [known[place] for place in part]
+
+
+def _parts(masks: Mapping[Position, int]) -> dict[str, list[int]]:
+    """Of batches that are not whole, which messages; by entry."""
+    return {
+        str(entry_of(place)): [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+        for place, mask in masks.items()
+    }

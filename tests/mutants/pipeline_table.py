@@ -1,0 +1,55 @@
+"""The mutant list, continued: histories and the pipeline that reads them.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import CORE, Mutant
+
+RECORDING_TESTS: Final = ("tests/core/engine/test_recording.py",)
+
+PIPELINE_MUTANTS: Final = (
+    Mutant(
+        "a history is written behind all that waits, later than the cursor that it is about",
+        CORE + "engine/committer.py",
+        "                self._waiting.appendleft(request)\n",
+        "                self._waiting.append(request)\n",
+        RECORDING_TESTS,
+    ),
+    Mutant(
+        "what goes without an acknowledgement is in no history",
+        CORE + "subscription/state.py",
+        "        if self.history is not None:\n",
+        "        if self.history is not None and is_dead_lettered:\n",
+        RECORDING_TESTS,
+    ),
+    Mutant(
+        "a rejection is told as an acknowledgement",
+        CORE + "subscription/recorded.py",
+        "        history, state.history = state.history, None\n",
+        "        history = state.history\n",
+        RECORDING_TESTS,
+    ),
+    Mutant(
+        "what waits for the disk has no bound",
+        CORE + "subscription/history.py",
+        "        if self._bytes > WAITING_BYTES_MAX:\n",
+        "        if False:\n",
+        RECORDING_TESTS,
+    ),
+    Mutant(
+        "a history whose commit failed forgets what was in it",
+        CORE + "engine/recording.py",
+        "            self.history.untake(batches)\n",
+        "            pass\n",
+        RECORDING_TESTS,
+    ),
+    Mutant(
+        "the topic of a history is idle, and goes",
+        "pulsar_frontend/arneb_pulsar/services/policy_enforcer.py",
+        "        if HISTORY_PROPERTY in topic.properties:\n",
+        "        if False:\n",
+        ("tests/pulsar_frontend/server/test_histories.py",),
+    ),
+)
