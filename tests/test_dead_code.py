@@ -62,6 +62,13 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
             "LOCAL_DATE_TIME", "LOCAL_TIME",
         )
     },
+    **{
+        f"spark_connector/pyspark_arneb/stream/reader.py: {name}": OVERRIDDEN
+        for name in (
+            "getDefaultReadLimit", "initialOffset", "latestOffset",
+            "prepareForTriggerAvailableNow", "reportLatestOffset",
+        )
+    },
 }  # fmt: skip
 
 
@@ -87,6 +94,7 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "pulsar_frontend/arneb_pulsar/codec.py: CODEC": BY_NAME,
     "pulsar_frontend/arneb_pulsar/schemas/schema.py: INT32": BY_VALUE,
     "pulsar_frontend/arneb_pulsar/schemas/schema.py: STRING": BY_VALUE,
+    "spark_connector/pyspark_arneb/source.py: streamReader": OVERRIDDEN,
     "pulsar_frontend/arneb_pulsar/wire/commands.py: brokerServiceUrlTls": WRITTEN,
     "pulsar_frontend/arneb_pulsar/wire/commands.py: producer_ready": WRITTEN,
     "spark_connector/pyspark_arneb/batch.py: pushFilters": OVERRIDDEN,

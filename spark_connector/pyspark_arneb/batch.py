@@ -112,7 +112,7 @@ class BatchReader(DataSourceReader):
         spans = [span for span in plan.spans if self._wants(span.topic, span.ledger)]
         parts = divide(
             spans,
-            parallelism=_cores(),
+            parallelism=cores(),
             partitions_min=options.partitions_min,
             records_max=options.records_per_partition_max,
         )
@@ -149,7 +149,7 @@ class BatchReader(DataSourceReader):
         return not self._filters or any(self._wants(loss.topic, ledger) for ledger in ledgers)
 
 
-def _cores() -> int:
+def cores() -> int:
     """The log is on this machine's disk, so this machine's cores will read it."""
     affinity = getattr(os, "sched_getaffinity", None)  # Linux has it
     return len(affinity(0)) if affinity else os.cpu_count() or 1

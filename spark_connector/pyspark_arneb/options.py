@@ -8,7 +8,7 @@ pulsar-spark's names are accepted beside our own, so that existing jobs run unch
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -115,7 +115,7 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "pushdown": (),
     "snapshot": (),
 }
-"""Every option, with the other names under which it is known."""
+"""Every option of a read, with the other names under which it is known."""
 
 FOREIGN_PREFIXES: Final = ("kafka.", "pulsar.")
 """Client settings of the Kafka and Pulsar sources: meaningless for a directory, so ignored."""
@@ -126,37 +126,46 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 
     Raises :class:`OptionError`, which names the option, what it takes and what it got.
     """
-    options = _Given(given)
+    return read_options_of(GivenOptions(given, ALIASES), EARLIEST)
+
+
+def read_options_of(options: "GivenOptions", start: Position) -> ReadOptions:
+    """The options that say what to read, and how its rows look; ``start`` is where a read begins
+    that does not say it."""
     style = options.parse("columnStyle", _choice(ColumnStyle), ColumnStyle.ARNEB)
     # pulsar-spark's table always has the properties; the other styles have them on request.
     properties_by_default = style is ColumnStyle.PULSAR
     return ReadOptions(
         location=Directory(options.required("path", _directory)),
         topics=_topics(options),
-        start=options.parse("startingOffsets", _offsets(EARLIEST), Offsets(EARLIEST)),
+        start=options.parse("startingOffsets", _offsets(EARLIEST), Offsets(start)),
         end=_ending(options),
         starting_time_ms=options.parse("startingTime", _time_ms, None),
         ending_time_ms=options.parse("endingTime", _time_ms, None),
-        partitions_min=options.parse("minPartitions", _count, None),
-        records_per_partition_max=options.parse("maxRecordsPerPartition", _count, None),
-        fail_on_data_loss=options.parse("failOnDataLoss", _boolean, True),
-        include_properties=options.parse("includeProperties", _boolean, properties_by_default),
+        partitions_min=options.parse("minPartitions", count, None),
+        records_per_partition_max=options.parse("maxRecordsPerPartition", count, None),
+        fail_on_data_loss=options.parse("failOnDataLoss", boolean, True),
+        include_properties=options.parse("includeProperties", boolean, properties_by_default),
         columns=options.parse("columns", _names, None),
         style=style,
-        pushdown=options.parse("pushdown", _boolean, False),
+        pushdown=options.parse("pushdown", boolean, False),
         snapshot=options.parse("snapshot", _choice(SnapshotTime), SnapshotTime.QUERY),
     )
 
 
-class _Given:
-    """The options as given: Spark hands them over without regard to case."""
+class GivenOptions:
+    """The options as given: Spark hands them over without regard to case.
 
-    def __init__(self, given: Mapping[str, str]) -> None:
+    ``aliases`` are all options that there are, each with its other names. Raises
+    :class:`OptionError` on any other.
+    """
+
+    def __init__(self, given: Mapping[str, str], aliases: Mapping[str, tuple[str, ...]]) -> None:
         self._values: dict[str, tuple[str, str]] = {}
         canonical = {
             spelling.lower(): name
-            for name, aliases in ALIASES.items()
-            for spelling in (name, *aliases)
+            for name, others in aliases.items()
+            for spelling in (name, *others)
         }
         for spelling, value in given.items():
             if spelling.lower().startswith(FOREIGN_PREFIXES):
@@ -167,10 +176,16 @@ class _Given:
             if name in self._values:
                 other = self._values[name][0]
                 raise OptionError(spelling, f'is another name of "{other}": give one of them')
-            self._values[name] = (_spelling(spelling, name), value)
+            self._values[name] = (_spelling(spelling, (name, *aliases[name])), value)
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
+
+    def refuse(self, names: Iterable[str], why: str) -> None:
+        """None of these options may be given."""
+        for name in names:
+            if name in self._values:
+                raise OptionError(self._values[name][0], why)
 
     def parse(self, name: str, parser: Callable[[str], Value], default: Value) -> Value:
         """The option's value, or ``default`` if it is not given."""
@@ -189,10 +204,9 @@ class _Given:
         return self.parse(name, parser, "")
 
 
-def _spelling(given: str, name: str) -> str:
+def _spelling(given: str, known: Iterable[str]) -> str:
     """How to name the option to its user: Spark may have lowered the case of what they wrote."""
-    known = {spelling.lower(): spelling for spelling in (name, *ALIASES[name])}
-    return known[given.lower()]
+    return next(spelling for spelling in known if spelling.lower() == given.lower())
 
 
 def _suggestion(spelling: str, canonical: Mapping[str, str]) -> str:
@@ -200,7 +214,7 @@ def _suggestion(spelling: str, canonical: Mapping[str, str]) -> str:
     return f'; did you mean "{canonical[close[0]]}"?' if close else ""
 
 
-def _topics(options: _Given) -> TopicSelection:
+def _topics(options: GivenOptions) -> TopicSelection:
     ways = [name for name in ("topic", "topics", "topicsPattern") if name in options]
     if len(ways) != 1:
         got = " and ".join(ways) or "none of them"
@@ -208,7 +222,7 @@ def _topics(options: _Given) -> TopicSelection:
     return options.parse(ways[0], _SELECTIONS[ways[0]], TopicSelection())
 
 
-def _ending(options: _Given) -> Offsets:
+def _ending(options: GivenOptions) -> Offsets:
     end = options.parse("endingOffsets", _offsets(LATEST), Offsets(LATEST))
     if end.default == EARLIEST:
         raise OptionError("endingOffsets", "earliest would read nothing; expected latest or JSON")
@@ -292,13 +306,15 @@ def _time_ms(text: str) -> int:
     return round(zoned.timestamp() * 1000)
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """A whole number of at least 1."""
     if not text.isdecimal() or not int(text):
         raise ValueError(f"expected a whole number of at least 1, got {text!r}")
     return int(text)
 
 
-def _boolean(text: str) -> bool:
+def boolean(text: str) -> bool:
+    """``true`` or ``false``, in any case."""
     if text.lower() not in ("true", "false"):
         raise ValueError(f"expected true or false, got {text!r}")
     return text.lower() == "true"

@@ -2,12 +2,14 @@
 
 from collections.abc import MutableMapping
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from pyspark_arneb.batch import BatchReader, Plan, PushdownReader, plan_read
 from pyspark_arneb.options import SnapshotTime, read_options
 from pyspark_arneb.schema import columns_in, columns_of, spark_schema
+from pyspark_arneb.stream.options import any_read_options, batch_options, stream_options
+from pyspark_arneb.stream.reader import StreamReader
 
 
 class DefaultSource(DataSource):
@@ -45,6 +47,21 @@ class DefaultSource(DataSource):
                                              is at the DataFrame's first query; or load: at once
     ======================= ================ ==================================================
 
+    Streaming reads (``readStream``) take these as well, but nothing that says where a read ends;
+    they start at ``latest`` unless it is said otherwise:
+
+    ======================= ================ ==================================================
+    maxOffsetsPerTrigger,   no limit         messages and bytes of a micro-batch at most, shared
+    maxBytesPerTrigger                       out over the topics by what they have; both may be
+                                             given. Bytes as 1048576, 64m, 1g
+    minOffsetsPerTrigger    none             a micro-batch waits for so many messages, but no
+    maxTriggerDelay         15m              longer than this
+    subscription            a new one        the name of the cursor that keeps what the query has
+                                             not read yet; a new query goes on where it stands
+    subscriptionPrefix      spark            what names of new cursors begin with
+    cursorLease             7 days           how long the cursor stays when nobody runs the query
+    ======================= ================ ==================================================
+
     Settings that begin with ``kafka.`` or ``pulsar.`` are ignored. The columns are described
     in docs/internals/spark.md.
 
@@ -73,19 +90,25 @@ class DefaultSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self._read_options = read_options(options)
+        self._given = dict(options)
         self._plan: Plan | None = None
-        if self._read_options.snapshot is SnapshotTime.LOAD:
-            self._plan = plan_read(self._read_options)
+        if "snapshot" in options:
+            read = read_options(options)
+            self._plan = plan_read(read) if read.snapshot is SnapshotTime.LOAD else None
 
     @classmethod
     def name(cls) -> str:
         return "arneb"
 
     def schema(self) -> StructType:
-        return spark_schema(columns_of(self._read_options))
+        return spark_schema(columns_of(any_read_options(self._given)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        columns = columns_in(schema, self._read_options.style)
-        kind = PushdownReader if self._read_options.pushdown else BatchReader
-        return kind(self._read_options, columns, self._plan)
+        options = batch_options(self._given)
+        columns = columns_in(schema, options.style)
+        kind = PushdownReader if options.pushdown else BatchReader
+        return kind(options, columns, self._plan)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        options = stream_options(self._given)
+        return StreamReader(options, columns_in(schema, options.read.style))

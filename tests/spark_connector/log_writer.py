@@ -3,6 +3,7 @@
 Each line of its input is a command, answered by one line when it is done:
 
 * ``append TOPICS COUNT``: that many entries to each of the topics, in one commit
+* ``create TOPIC``: a topic that was not there
 * ``roll TOPICS``: close the open ledgers
 * ``trim TOPIC LEDGER``: remove a ledger
 * ``stream TOPICS KEEP``: go on appending commits of :data:`COMMIT_ENTRIES` entries and rolling,
@@ -71,6 +72,10 @@ class Writer:
         for topic in topics:
             self._writer.create(topic)
 
+    def _create(self, topic: str) -> None:
+        self._writer.create(topic)
+        self._counts[topic], self._ledgers[topic] = 0, 1
+
     def run(self) -> None:
         """Obey until the input ends."""
         print("ready", flush=True)
@@ -80,6 +85,8 @@ class Writer:
             match command:
                 case "append":
                     self._append(topics.split(","), number)
+                case "create":
+                    self._create(topics)
                 case "roll":
                     self._roll(topics.split(","))
                 case "trim":

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from arneb_core.api.entry import messages_in
-from arneb_core.api.position import AFTER_ALL, ENTRY_MASK, LedgerId, Position, ledger_of, position
+from arneb_core.api.position import (
+    AFTER_ALL,
+    ENTRY_MASK,
+    LedgerId,
+    Position,
+    entry_of,
+    ledger_of,
+    position,
+)
 from arneb_core.store.block import BlockCorrupt
 from arneb_core.store.records import LedgerRecord, TopicRecord
 from arneb_core.store.schema import (
@@ -40,6 +48,10 @@ class LedgerExtent:
     created_ms: int = 0
     closed_ms: int = 0
     """0 = open."""
+    bytes_total: int = 0
+    """Of the entries, headers included; of an open ledger an estimate, too."""
+    messages_before: int = 0
+    """How many messages the topic ever had before :attr:`first`."""
 
     @property
     def entries(self) -> int:
@@ -59,6 +71,13 @@ class Extent:
     nothing."""
     end: Position = BEFORE_LEDGERS
     """The first position that was not given out yet, in the youngest ledger."""
+    messages_before: int = 0
+    """How many messages the topic ever had below :attr:`floor`."""
+
+    @property
+    def first(self) -> Position:
+        """The first entry, or, without any, the lowest place where the next one may stand."""
+        return self.ledgers[0].first if self.ledgers else self.floor
 
 
 def topic_names(snapshot: "Snapshot") -> list[str]:
@@ -90,6 +109,7 @@ def _extent(snapshot: "Snapshot", topic_id: TopicId, name: str) -> Extent:
         tuple(_ledgers(snapshot, topic_id, records)),
         position(records[0][0], 0),
         _end(snapshot, topic_id, *records[-1]),
+        records[0][1].messages_before,
     )
 
 
@@ -140,20 +160,33 @@ def _ledger(
         last = snapshot.last_position(topic_id, up_to=position(ledger, ENTRY_MASK))
     if last is None or last < start:
         return None
-    entries = last - start + 1
+    entries, skipped = last - start + 1, entry_of(start)
+    messages, size = record.messages, record.bytes_total
     if record.closed_ms:
-        messages = record.messages * entries // record.entries
+        before = messages * skipped // record.entries
+        messages, size = messages * entries // record.entries, size * entries // record.entries
     else:
-        messages = entries * _messages_an_entry(snapshot, topic_id, last)
-    return LedgerExtent(start, last, max(entries, messages), record.created_ms, record.closed_ms)
+        each_messages, each_bytes = _typical_entry(snapshot, topic_id, last)
+        before = skipped * each_messages
+        messages, size = entries * each_messages, entries * each_bytes
+    return LedgerExtent(
+        start,
+        last,
+        max(entries, messages),
+        record.created_ms,
+        record.closed_ms,
+        size,
+        record.messages_before + before,
+    )
 
 
-def _messages_an_entry(snapshot: "Snapshot", topic_id: TopicId, last: Position) -> int:
-    """An open ledger's record has no counts yet; its last entry speaks for the others."""
+def _typical_entry(snapshot: "Snapshot", topic_id: TopicId, last: Position) -> tuple[int, int]:
+    """Messages and bytes of an entry: an open ledger's record has no counts yet, and its last
+    entries speak for the others."""
     for block in read_stored_blocks(snapshot, topic_id, last, last, 1):
         try:
             first, entries = block.decode()
         except BlockCorrupt:
-            return 1
-        return messages_in(entries[last - first])
-    return 1
+            return 1, block.size
+        return messages_in(entries[last - first]), sum(map(len, entries)) // len(entries)
+    return 1, 0

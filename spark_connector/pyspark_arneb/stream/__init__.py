@@ -1,0 +1,1 @@
+"""The log as an unbounded table: its micro-batches, and what they acknowledge."""

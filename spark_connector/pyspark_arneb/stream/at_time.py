@@ -1,0 +1,58 @@
+"""Where a topic's log is at a time of day.
+
+The rule: the broker gives entries their publish time in the order of the log, so the first one of
+a time is found by halving, in some twenty reads of a block; after a clock was set back, an
+entry that is too early may be found.
+"""
+
+from bisect import bisect_left
+from typing import Final
+
+from arneb_core.api.entry import TIMES, TIMES_OFFSET
+from arneb_core.api.position import Position
+from arneb_core.store.extents import Extent, LedgerExtent
+from pyspark_arneb.log.block_source import BlockSource
+
+ONE_BLOCK: Final = 1
+"""Bytes to be read: whatever stands in the block with which they are reached comes too."""
+
+
+def place_at(source: BlockSource, extent: Extent, time_ms: int) -> Position:
+    """The first entry that the broker took in at or after ``time_ms``, or the end of the log."""
+    for ledger in extent.ledgers:
+        if not 0 < ledger.closed_ms < time_ms:
+            place = _place_in(source, extent, ledger, time_ms)
+            if place <= ledger.last:
+                return place
+    return extent.end
+
+
+def published_ms(source: BlockSource, extent: Extent, place: Position) -> int | None:
+    """When the broker took in the entry at ``place``, or the first one behind it."""
+    for block in source.read(extent.topic_id, place, extent.end, ONE_BLOCK):
+        first, entries = block.decode()
+        return _time(entries[max(0, place - first)])
+    return None
+
+
+def _place_in(source: BlockSource, extent: Extent, ledger: LedgerExtent, time_ms: int) -> Position:
+    low, end = ledger.first, Position(ledger.last + 1)
+    while low < end:
+        middle = Position((low + end) // 2)
+        blocks = source.read(extent.topic_id, middle, ledger.last, ONE_BLOCK)
+        if not blocks:
+            return end  # trimmed meanwhile, or the rest of the ledger was lost
+        first, entries = blocks[0].decode()
+        times = [_time(entry) for entry in entries]
+        if times[-1] < time_ms:
+            low = Position(first + len(entries))
+        elif times[0] < time_ms:
+            return Position(first + bisect_left(times, time_ms))
+        else:
+            end = Position(min(first, middle))
+    return low
+
+
+def _time(entry: bytes) -> int:
+    published_at: int = TIMES.unpack_from(entry, TIMES_OFFSET)[0]
+    return published_at

@@ -1,0 +1,114 @@
+"""Whether a log still goes on where a query stopped reading it; pure.
+
+The rule: what a query was to read and cannot is a loss with a name, never a silent jump: trimmed
+entries, a topic that was deleted or made anew, a log that ends before the place that was
+reached. A trimmed ledger of which everything had been read is none.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from arneb_core.api.position import Position, ledger_of, render
+from arneb_core.store.extents import Extent
+from pyspark_arneb.log.topics import short_name
+from pyspark_arneb.stream.backlog import Backlog, backlog_of, messages_until
+from pyspark_arneb.stream.offset import StreamOffset, TopicOffset
+
+BEYOND = Position(1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """Where to go on in one topic."""
+
+    extent: Extent
+    begin: Position
+    told: bool
+    """The start offset says :attr:`begin` itself."""
+    loss: str | None = None
+    """What is lost before :attr:`begin`, for people."""
+
+    def backlog(self, until: Position | None = None) -> Backlog:
+        """What there is to read, up to ``until``."""
+        return backlog_of(self.extent, self.begin, BEYOND if until is None else until)
+
+    def offset(self, end: Position, *, initial: bool) -> TopicOffset:
+        """The offset of a micro-batch that ends before ``end``. It says where the batch began if
+        its start does not, or (``initial``) if Spark will not know the start after a restart."""
+        said = TopicOffset(self.extent.topic_id, end, messages_until(self.extent, end))
+        if self.told and not initial:
+            return said
+        return replace(
+            said, begin=self.begin, begin_messages=messages_until(self.extent, self.begin)
+        )
+
+
+def continuations(
+    start: StreamOffset, extents: Iterable[Extent]
+) -> tuple[list[Continuation], list[str]]:
+    """Where to go on in each topic, and which losses there are beside theirs: of topics that are
+    not there any more. A topic that ``start`` does not know begins at its first entry."""
+    found: list[Continuation] = []
+    known = dict(start.topics)
+    for extent in extents:
+        said = known.pop(extent.topic, None)
+        if said is None:
+            found.append(Continuation(extent, extent.first, told=False))
+        else:
+            found.append(continue_from(said, extent))
+    gone = [
+        f"topic {short_name(name)} (id {said.topic_id}) is gone, with all behind "
+        f"{render(said.next)}"
+        for name, said in known.items()
+    ]
+    return found, gone
+
+
+def continue_from(said: TopicOffset, extent: Extent) -> Continuation:
+    """Where to go on in a topic that was read so far, and what is lost."""
+    topic = short_name(extent.topic)
+    if said.topic_id != extent.topic_id:
+        loss = (
+            f"topic {topic} was deleted and made anew (id {said.topic_id} is now "
+            f"{extent.topic_id}): what stood behind {render(said.next)} of the old one"
+        )
+        return Continuation(extent, extent.first, told=False, loss=loss)
+    if said.next > extent.end:
+        loss = (
+            f"topic {topic} ends at {render(extent.end)}, before {render(said.next)} which was "
+            "reached: it was restored from an older copy"
+        )
+        return Continuation(extent, extent.end, told=False, loss=loss)
+    if said.next < extent.first and not _all_was_read(said, extent):
+        lost = messages_until(extent, extent.first) - said.messages
+        amount = f"about {lost} messages of " if lost > 0 else ""
+        loss = (
+            f"{amount}topic {topic} from {render(said.next)} to before {render(extent.first)}, "
+            "removed by retention"
+        )
+        return Continuation(extent, extent.first, told=False, loss=loss)
+    return Continuation(extent, said.next, told=True)
+
+
+def _all_was_read(said: TopicOffset, extent: Extent) -> bool:
+    """Whether nothing stood between the place that was reached and the first that is left: the
+    ledger in which it lay ended there, and was trimmed."""
+    return (
+        ledger_of(said.next) < ledger_of(extent.first)
+        and messages_until(extent, extent.first) == said.messages
+    )
+
+
+def acknowledged_by(
+    offset: StreamOffset, extents: Mapping[str, Extent]
+) -> dict[str, tuple[int, Position]]:
+    """What a query that has finished everything before ``offset`` acknowledges: by topic, its id
+    and the first entry that is not acknowledged. Topics that are gone or made anew have nothing
+    to be acknowledged in, and nothing beyond a log's end can be."""
+    return {
+        name: (said.topic_id, said.next)
+        for name, said in offset.topics.items()
+        if name in extents
+        and extents[name].topic_id == said.topic_id
+        and said.next <= extents[name].end
+    }

@@ -1,0 +1,157 @@
+"""Offsets of a streaming query, as they stand in its checkpoint.
+
+The rule: an offset says everything that a restart needs, because Spark gives a Python source
+nothing else back: no query id, no checkpoint directory. So the cursor's name stands in it, each
+topic's id (a topic that was deleted and made again is another one), and, in the end of a
+micro-batch, where the batch began in every topic that its start does not tell. Equal offsets
+are equal JSON, which is how Spark sees that there is nothing new.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
+
+from arneb_core.api.position import Position, entry_of, ledger_of, position
+
+FORMAT: Final = 1
+"""The version of the JSON; an offset of another one is refused."""
+
+_PLACE: Final = re.compile(r"(\d{1,10}):(\d{1,10})")
+
+
+class OffsetError(ValueError):
+    """A checkpoint holds an offset that is not one of this source."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            f"the checkpoint's offset is none of the source arneb: {problem}; start the query "
+            "with a new checkpointLocation"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOffset:
+    """How far a query has come in one topic."""
+
+    topic_id: int
+    next: Position
+    """The first entry that is not read yet."""
+    messages: int = 0
+    """How many messages the topic ever had before :attr:`next`, as far as that was known: what
+    tells a log whose read end was trimmed from one that lost something."""
+    begin: Position | None = None
+    """Where the micro-batch that ends here began, when its start offset does not say it."""
+    begin_messages: int = 0
+    """As :attr:`messages`, before :attr:`begin`."""
+
+    def to_json(self) -> dict[str, Any]:
+        said = {"id": self.topic_id, "next": render_place(self.next), "messages": self.messages}
+        if self.begin is not None:
+            said |= {"from": render_place(self.begin), "from_messages": self.begin_messages}
+        return said
+
+    @classmethod
+    def from_json(cls, given: object) -> Self:
+        fields = _object(given, "a topic")
+        begin = fields.get("from")
+        return cls(
+            _number(fields, "id"),
+            _place(fields.get("next")),
+            _number(fields, "messages"),
+            None if begin is None else _place(begin),
+            0 if begin is None else _number(fields, "from_messages"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """A place in every topic of a query, and the cursor that keeps it."""
+
+    topics: Mapping[str, TopicOffset] = field(default_factory=dict)
+    """By full name."""
+    cursor: str | None = None
+    """The name of the query's cursor; None when it has none."""
+    initial: bool = False
+    """No micro-batch ends here; Spark asks for it anew at a restart before the first batch was
+    done, so the first batch's end says where it began."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The offset as Spark stores it; equal offsets give equal text."""
+        said: dict[str, Any] = {"arneb": FORMAT}
+        if self.cursor is not None:
+            said["cursor"] = self.cursor
+        if self.initial:
+            said["initial"] = True
+        said["topics"] = {name: self.topics[name].to_json() for name in sorted(self.topics)}
+        return said
+
+    @classmethod
+    def from_json(cls, given: object) -> Self:
+        """Undo :meth:`to_json`. Raises :class:`OffsetError`."""
+        fields = _object(given, "an offset")
+        if fields.get("arneb") != FORMAT:
+            raise OffsetError(f"expected format {FORMAT}, got {fields.get('arneb')!r}")
+        cursor = fields.get("cursor")
+        if cursor is not None and not isinstance(cursor, str):
+            raise OffsetError(f"expected a cursor's name, got {cursor!r}")
+        topics = _object(fields.get("topics"), "its topics")
+        return cls(
+            {name: TopicOffset.from_json(said) for name, said in topics.items()},
+            cursor,
+            fields.get("initial") is True,
+        )
+
+    def moved(self, topics: Mapping[str, TopicOffset]) -> "StreamOffset":
+        """This offset, if ``topics`` say the same places as it does; else the one behind it.
+
+        What only tells where a batch began is no news.
+        """
+        if self._places() == {name: (said.topic_id, said.next) for name, said in topics.items()}:
+            return self
+        return replace(self, topics=topics, initial=False)
+
+    def _places(self) -> dict[str, tuple[int, Position]]:
+        return {name: (said.topic_id, said.next) for name, said in self.topics.items()}
+
+
+def begins(start: StreamOffset, end: StreamOffset) -> dict[str, TopicOffset]:
+    """Where the micro-batch from ``start`` to ``end`` begins in every topic of ``end``.
+
+    The end's word goes before the start's: it was written down before the batch ran.
+    """
+    found: dict[str, TopicOffset] = {}
+    for name, said in end.topics.items():
+        before = start.topics.get(name)
+        if said.begin is not None:
+            found[name] = TopicOffset(said.topic_id, said.begin, said.begin_messages)
+        elif before is not None and before.topic_id == said.topic_id:
+            found[name] = before
+        else:
+            raise OffsetError(f"expected topic {name} in the start of its micro-batch, too")
+    return found
+
+
+def render_place(place: Position) -> str:
+    """``ledger:entry``, as in the options; never with an entry of -1."""
+    return f"{ledger_of(place)}:{entry_of(place)}"
+
+
+def _place(given: object) -> Position:
+    found = _PLACE.fullmatch(given) if isinstance(given, str) else None
+    if not found:
+        raise OffsetError(f'expected "ledger:entry", got {given!r}')
+    return position(int(found[1]), int(found[2]))
+
+
+def _number(fields: Mapping[str, object], name: str) -> int:
+    value = fields.get(name)
+    if type(value) is not int or value < 0:
+        raise OffsetError(f"expected a number in {name!r}, got {value!r}")
+    return value
+
+
+def _object(given: object, what: str) -> Mapping[str, object]:
+    if not isinstance(given, dict):
+        raise OffsetError(f"expected {what} as a JSON object, got {given!r}")
+    return given

@@ -1,0 +1,294 @@
+"""The planner of a streaming query: looks at the log, and says where each micro-batch ends.
+
+The rule: Spark asks for offsets one after the other, and the start of what it asks for next is
+the end of what it has finished: written to its commit log, never to be asked for again. So
+:meth:`StreamPlanner.latest` acknowledges its start; to wait for Spark's ``commit`` would be to
+acknowledge a batch late, and after ``availableNow`` not before the next run.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from arneb_core.api.position import Position, render
+from arneb_core.store.extents import Extent
+from pyspark_arneb.batch import choose_topics
+from pyspark_arneb.log.block_source import BlockSource
+from pyspark_arneb.log.topics import short_name
+from pyspark_arneb.options import EARLIEST, LATEST, OptionError
+from pyspark_arneb.plan.ranges import Span
+from pyspark_arneb.stream.admission import Limits, admit
+from pyspark_arneb.stream.at_time import place_at, published_ms
+from pyspark_arneb.stream.backlog import Backlog, backlog_of, messages_until, total
+from pyspark_arneb.stream.continuity import (
+    Continuation,
+    acknowledged_by,
+    continuations,
+    continue_from,
+)
+from pyspark_arneb.stream.cursor import QueryCursor, Standing
+from pyspark_arneb.stream.offset import StreamOffset, TopicOffset, begins
+from pyspark_arneb.stream.options import StreamOptions
+
+log = logging.getLogger(__name__)
+
+MS_PER_S: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What there was to read when the log was looked at last."""
+
+    ends: Mapping[str, Position]
+    messages: int
+    bytes_total: int
+    age_s: int
+    """Of the oldest message that the query has not finished."""
+
+
+class StreamPlanner:
+    """Plans the micro-batches of one run of a query, on the driver.
+
+    ``now_s`` is the wall clock and ``new_name`` makes the name of a cursor. ``cursor`` is None
+    where the log offers none: then only retention keeps what the query has not read yet.
+    """
+
+    def __init__(
+        self,
+        options: StreamOptions,
+        source: BlockSource,
+        cursor: QueryCursor | None,
+        *,
+        now_s: Callable[[], float],
+        new_name: Callable[[], str],
+    ) -> None:
+        self._options = options
+        self._source = source
+        self._cursor = cursor
+        self._now_s = now_s
+        self._new_name = new_name
+        self._made_name: str | None = None
+        self._initial: StreamOffset | None = None
+        self._extents: dict[str, Extent] = {}
+        self._targets: dict[str, tuple[int, Position]] | None = None
+        self._acknowledged: Mapping[str, tuple[int, Position]] = {}
+        self._batch_s = now_s()
+        """When the last batch was planned, or the run began."""
+        self.report: Report | None = None
+
+    def initial(self) -> StreamOffset:
+        """Where a new query begins; the same at every call of a run.
+
+        Raises :class:`.OptionError` when a topic that was named is not there.
+        """
+        if self._initial is None:
+            extents = self._look(required=True)
+            self._check_named(extents)
+            places = {extent.topic: self._starting_place(extent) for extent in extents}
+            name = self._name(None)
+            if self._cursor is not None and name is not None:
+                where = {each.topic: (int(each.topic_id), places[each.topic]) for each in extents}
+                standings = self._cursor.keep(name, {}, where, known=False)
+                if not self._options.start_is_given:
+                    # A subscription that was there already knows where it stands.
+                    places |= {
+                        topic: standing.next
+                        for topic, standing in standings.items()
+                        if not standing.created
+                    }
+            topics = {
+                each.topic: TopicOffset(
+                    each.topic_id, places[each.topic], messages_until(each, places[each.topic])
+                )
+                for each in extents
+            }
+            self._initial = StreamOffset(topics, name, initial=True)
+        return self._initial
+
+    def latest(self, start: StreamOffset, limits: Limits) -> StreamOffset:
+        """Where the micro-batch that begins at ``start`` ends; ``start`` when there is nothing to
+        read. Everything before ``start`` is acknowledged.
+
+        Raises :class:`.DataLossError` unless losses are allowed.
+        """
+        extents = self._look(required=False)
+        going_on, gone = continuations(start, extents)
+        for loss in [*gone, *(each.loss for each in going_on if each.loss is not None)]:
+            self._options.lose(loss)
+        backlogs = [each.backlog(self._until(each)) for each in going_on]
+        name = self._name(start)
+        end = self._end(start, going_on, backlogs, limits)
+        if end is not start:
+            end = replace(end, cursor=name)
+            self._batch_s = self._now_s()
+        standings: dict[str, Standing] = {}
+        if self._cursor is not None and name is not None:
+            done = acknowledged_by(start, self._extents)
+            fresh = {
+                each.extent.topic: (int(each.extent.topic_id), each.begin)
+                for each in going_on
+                if each.extent.topic not in done
+            }
+            known = end is not start or (start.cursor == name and not start.initial)
+            standings = self._cursor.keep(name, done, fresh, known=known)
+            self._acknowledged = done
+            for topic, standing in standings.items():
+                self._check_kept(topic, standing, {**done, **fresh}[topic][1])
+        self.report = self._look_back(going_on, standings)
+        return end
+
+    def spans(self, start: StreamOffset, end: StreamOffset) -> list[Span]:
+        """What the executors read for the micro-batch from ``start`` to ``end``."""
+        if not all(self._knows(topic, said) for topic, said in end.topics.items()):
+            self._look(required=False)
+        self._forget_initial_cursor(end)
+        found: list[Span] = []
+        for topic, begin in sorted(begins(start, end).items()):
+            until = end.topics[topic].next
+            if begin.next >= until:
+                continue
+            extent = self._extents.get(topic)
+            if extent is None or extent.topic_id != begin.topic_id:
+                what = f"topic {short_name(topic)} is gone, with all behind {render(begin.next)}"
+                self._options.lose(what)
+                continue
+            going_on = continue_from(begin, extent)
+            if going_on.loss is not None:
+                self._options.lose(going_on.loss)
+            found += [
+                Span(extent.topic_id, topic, ledger.first, ledger.last, ledger.messages)
+                for ledger in backlog_of(extent, begin.next, until).ledgers
+            ]
+        return found
+
+    def finish(self, end: StreamOffset) -> None:
+        """Acknowledge what ends at ``end``, which Spark has finished."""
+        name = self._name(end)
+        done = acknowledged_by(end, self._extents)
+        if self._cursor is not None and name is not None and done != self._acknowledged:
+            self._cursor.keep(name, done, {}, known=True)
+            self._acknowledged = done
+
+    def fix_end(self) -> None:
+        """From now on nothing counts that comes later."""
+        extents = self._look(required=False)
+        self._targets = {each.topic: (each.topic_id, each.end) for each in extents}
+
+    def _look(self, *, required: bool) -> list[Extent]:
+        """What the topics hold now. ``required``: those that were named must be there."""
+        chosen, missing = self._options.read.topics.choose(self._source.topics())
+        if missing and required:
+            choose_topics(self._options.read.topics, self._source.topics())
+        extents = self._source.extents(chosen)
+        self._extents = {extent.topic: extent for extent in extents}
+        return extents
+
+    def _starting_place(self, extent: Extent) -> Position:
+        read = self._options.read
+        if read.starting_time_ms is not None:
+            return place_at(self._source, extent, read.starting_time_ms)
+        place = read.start.of(extent.topic)
+        if place == EARLIEST:
+            return extent.first
+        if place == LATEST:
+            return extent.end
+        asked = TopicOffset(extent.topic_id, place)
+        going_on = continue_from(asked, extent)
+        if going_on.loss is not None:
+            self._options.lose(going_on.loss)
+        return going_on.begin
+
+    def _check_named(self, extents: Iterable[Extent]) -> None:
+        read = {extent.topic for extent in extents}
+        for topic in self._options.read.start.positions:
+            if topic not in read:
+                raise OptionError(
+                    "startingOffsets", f"topic {topic} is not among those that are read"
+                )
+
+    def _name(self, start: StreamOffset | None) -> str | None:
+        """The name of the cursor: by the option, else by the checkpoint, else a new one."""
+        if self._cursor is None:
+            return None
+        known = self._options.subscription or (start and start.cursor) or self._made_name
+        if known is None:
+            known = self._made_name = f"{self._options.subscription_prefix}-{self._new_name()}"
+        return known
+
+    def _until(self, going_on: Continuation) -> Position:
+        """Where the topic ends for this query."""
+        if self._targets is None:
+            return going_on.extent.end
+        topic_id, target = self._targets.get(going_on.extent.topic, (None, going_on.begin))
+        return target if topic_id == going_on.extent.topic_id else going_on.begin
+
+    def _end(
+        self,
+        start: StreamOffset,
+        going_on: Sequence[Continuation],
+        backlogs: Sequence[Backlog],
+        limits: Limits,
+    ) -> StreamOffset:
+        ends = admit(backlogs, limits)
+        if self._waits(backlogs):
+            ends = [backlog.begin for backlog in backlogs]
+        return start.moved(
+            {
+                each.extent.topic: each.offset(end, initial=start.initial)
+                for each, end in zip(going_on, ends, strict=True)
+                # A new topic is heard of when it has something.
+                if each.extent.topic in start.topics or end > each.begin
+            }
+        )
+
+    def _waits(self, backlogs: Sequence[Backlog]) -> bool:
+        """Whether a micro-batch would be too small to be worth it."""
+        least = self._options.messages_min
+        if least is None or self._targets is not None or total(backlogs)[0] >= least:
+            return False
+        return self._now_s() - self._batch_s < self._options.trigger_delay_s
+
+    def _check_kept(self, topic: str, standing: Standing, place: Position) -> None:
+        """A cursor that was made too late keeps nothing of what went before."""
+        if standing.created and standing.next > place:
+            self._options.lose(
+                f"topic {short_name(topic)} from {render(place)} to before "
+                f"{render(standing.next)}, removed when the cursor's lease had ended"
+            )
+
+    def _forget_initial_cursor(self, end: StreamOffset) -> None:
+        """A restart before the first batch was done asked for the initial offset anew; what the
+        batch reads is kept by the cursor of the run that planned it."""
+        made = self._made_name
+        if self._cursor is not None and made is not None and end.cursor not in (None, made):
+            self._cursor.give_up(made, list(self._extents))
+            self._made_name = None
+
+    def _knows(self, topic: str, said: TopicOffset) -> bool:
+        extent = self._extents.get(topic)
+        return extent is not None and extent.topic_id == said.topic_id and extent.end >= said.next
+
+    def _look_back(
+        self, going_on: Sequence[Continuation], standings: Mapping[str, Standing]
+    ) -> Report:
+        ends = {each.extent.topic: each.extent.end for each in going_on}
+        if standings:
+            return Report(
+                ends,
+                sum(each.messages for each in standings.values()),
+                sum(each.bytes_total for each in standings.values()),
+                max(each.age_s for each in standings.values()),
+            )
+        messages, bytes_total = total([each.backlog() for each in going_on])
+        times = [
+            published_ms(self._source, each.extent, each.begin)
+            for each in going_on
+            if each.begin < each.extent.end
+        ]
+        oldest_ms = min((each for each in times if each is not None), default=None)
+        age_s = 0 if oldest_ms is None else round(self._now_s() - oldest_ms / MS_PER_S)
+        return Report(ends, messages, bytes_total, max(0, age_s))
+
+    def __repr__(self) -> str:
+        return f"<StreamPlanner of {len(self._extents)} topics, {self._cursor or 'no cursor'}>"
