@@ -15,6 +15,7 @@ from arneb_amqp.translation import (
     event_time_ms,
     from_strings,
     split_headers,
+    take_null,
     take_text,
     to_strings,
 )
@@ -53,6 +54,9 @@ class AmqpCodec:
         try:
             raw, headers = split_headers(properties_of(entry, start))
             properties = decode_properties(raw)
+            payload, is_null = payload_of(entry, start), False
+            if not payload:
+                properties, is_null = take_null(properties)
         except AmqpError as problem:
             raise ValueError(f"expected a property list: {problem}") from problem
         strings = to_strings(split_route(route), properties)
@@ -60,11 +64,12 @@ class AmqpCodec:
             strings[OTHER_HEADERS] = headers
         return [
             Message(
-                value=payload_of(entry, start),
+                value=payload,
                 key=routing_key_of(route) or None,
                 properties=strings,
                 publish_time_ms=header.publish_time_ms,
                 event_time_ms=event_time_ms(properties.timestamp),
+                is_null=is_null,
             )
         ]
 

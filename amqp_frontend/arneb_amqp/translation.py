@@ -9,6 +9,7 @@ with a reserved name that makes no sense is a header like any other. The table i
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from arneb_amqp.errors import AmqpError
@@ -18,6 +19,7 @@ from arneb_amqp.wire.route import Route
 from arneb_amqp.wire.tables import (
     Field,
     array,
+    boolean,
     check_table,
     decode_table,
     encode_table,
@@ -38,6 +40,8 @@ OTHER_HEADERS: Final = "amqp.headers"
 """Base64 of a field table: the headers whose names cannot be property names."""
 
 ORDERING_KEY: Final = "pulsar.ordering_key"
+NULL_VALUE: Final = "pulsar.null_value"
+"""The header, a true boolean, of a message whose empty body stands for a null value."""
 LONG_KEY: Final = "pulsar.key"
 LONG_NAMES: Final = "pulsar.properties"
 TIMESTAMP_IN_MS: Final = "timestamp_in_ms"
@@ -78,6 +82,15 @@ def to_strings(route: Route, properties: Properties) -> dict[str, str]:
     if properties.timestamp is not None and not event_time_ms(properties.timestamp):
         strings[RESERVED + "timestamp"] = str(properties.timestamp)
     return strings
+
+
+def take_null(properties: Properties) -> tuple[Properties, bool]:
+    """The properties without what says that an empty body stands for null, and whether it does."""
+    headers = properties.headers
+    if headers is None or headers.get(NULL_VALUE) != boolean(True):
+        return properties, False
+    others = {name: field for name, field in headers.items() if name != NULL_VALUE}
+    return replace(properties, headers=others or None), True
 
 
 def _headers_to_strings(headers: Mapping[str, Field] | None) -> dict[str, str]:
@@ -153,6 +166,8 @@ def _extras(message: Message, long_names: list[Field]) -> dict[str, Field]:
         extras[LONG_KEY] = longstr(message.key)
     if message.ordering_key is not None:
         extras[ORDERING_KEY] = longstr(message.ordering_key)
+    if message.is_null:
+        extras[NULL_VALUE] = boolean(True)
     if message.event_time_ms % 1000:
         extras[TIMESTAMP_IN_MS] = long(message.event_time_ms)
     return extras

@@ -9,15 +9,21 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Final, overload
 
-from arneb_core.api.codec import Message
+from arneb_core.api.codec import Message, MessageColumns, Part
 from arneb_core.api.entry import HEADER_BYTES, Origin
+from arneb_pulsar.columns import is_batch, read_columns
+from arneb_pulsar.parts import join_parts, part_of
 from arneb_pulsar.wire.batch import batch_starts, join_batch, message_at, split_batch
 from arneb_pulsar.wire.checksum import join_body, split_body
 from arneb_pulsar.wire.compression import decompress
-from arneb_pulsar.wire.errors import PayloadError
-from arneb_pulsar.wire.metadata import decode_key, parse_metadata
+from arneb_pulsar.wire.metadata import (
+    key_of,
+    parse_metadata,
+    properties_of,
+    refuse_unreadable,
+    text_of,
+)
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
-    KeyValue,
     MessageMetadata,
     SingleMessageMetadata,
 )
@@ -44,7 +50,7 @@ class PulsarCodec:
         """
         head, at = split_body(entry, HEADER_BYTES)
         metadata = parse_metadata(head)
-        _refuse_unreadable(metadata)
+        refuse_unreadable(metadata)
         payload = entry[at:]
         if compression := metadata.compression:
             payload = decompress(payload, compression, metadata.uncompressed_size)
@@ -57,6 +63,24 @@ class PulsarCodec:
             _batch_message(metadata, single, value, index)
             for index, (single, value) in enumerate(singles)
         ]
+
+    def decode_columns(
+        self, entries: Sequence[bytes], *, properties: bool, bytes_max: int
+    ) -> MessageColumns:
+        """See :class:`arneb_core.api.codec.ColumnCodec`."""
+        return read_columns(entries, properties=properties, bytes_max=bytes_max)
+
+    def is_batch(self, entry: bytes) -> bool:
+        """See :class:`arneb_core.api.codec.ColumnCodec`."""
+        return is_batch(entry)
+
+    def part_of(self, entry: bytes) -> Part | None:
+        """See :class:`arneb_core.api.codec.PartCodec`."""
+        return part_of(entry)
+
+    def join(self, parts: Sequence[bytes]) -> bytes:
+        """See :class:`arneb_core.api.codec.PartCodec`."""
+        return join_parts(parts)
 
 
 class LargeBatch(Sequence[Message]):
@@ -89,26 +113,18 @@ class LargeBatch(Sequence[Message]):
 CODEC: Final = PulsarCodec()
 
 
-def _refuse_unreadable(metadata: MessageMetadata) -> None:
-    if metadata.encryption_keys or metadata.encryption_algo:
-        raise PayloadError("expected a readable message, got one encrypted by its producer")
-    if metadata.num_chunks_from_msg > 1:
-        raise PayloadError(
-            f"expected a whole message, got chunk {metadata.chunk_id} "
-            f"of {metadata.num_chunks_from_msg}"
-        )
-
-
 def _single_message(metadata: MessageMetadata, value: bytes) -> Message:
     return Message(
         value=value,
-        key=_key(metadata),
+        key=key_of(metadata),
         ordering_key=metadata.ordering_key or None,
-        properties=_properties(metadata.properties),
+        properties=properties_of(metadata.properties),
         publish_time_ms=metadata.publish_time,
         event_time_ms=metadata.event_time,
-        producer_name=_text(metadata.producer_name),
+        producer_name=text_of(metadata.producer_name),
         sequence_id=metadata.sequence_id,
+        is_null=metadata.null_value,
+        schema_version=metadata.schema_version or None,
     )
 
 
@@ -119,32 +135,17 @@ def _batch_message(
     has_sequence = single.HasField("sequence_id")
     return Message(
         value=value,
-        key=_key(single),
+        key=key_of(single),
         ordering_key=single.ordering_key or None,
-        properties=_properties(single.properties),
+        properties=properties_of(single.properties),
         publish_time_ms=metadata.publish_time,
         event_time_ms=single.event_time or metadata.event_time,
-        producer_name=_text(metadata.producer_name),
+        producer_name=text_of(metadata.producer_name),
         sequence_id=single.sequence_id if has_sequence else metadata.sequence_id + index,
         batch_index=index,
+        is_null=single.null_value,
+        schema_version=metadata.schema_version or None,
     )
-
-
-def _key(metadata: MessageMetadata | SingleMessageMetadata) -> bytes | None:
-    key = metadata.partition_key
-    if not key and (metadata.null_partition_key or not metadata.HasField("partition_key")):
-        return None
-    return decode_key(key, metadata.partition_key_b64_encoded)
-
-
-def _properties(pairs: Sequence[KeyValue]) -> dict[str, str]:
-    # A slice is a list; going through protobuf's own container costs twice as much.
-    return {_text(pair.key): _text(pair.value) for pair in pairs[:]} if pairs else {}
-
-
-def _text(value: str | bytes) -> str:
-    """A string field; one that is not UTF-8 is handed out by protobuf as bytes."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def encode_messages(messages: Sequence[Message]) -> bytes:
@@ -168,6 +169,8 @@ def encode_message(message: Message) -> bytes:
     _set_properties(metadata, message.properties)
     if message.event_time_ms:
         metadata.event_time = message.event_time_ms
+    if message.is_null:
+        metadata.null_value = True
     return join_body(metadata.SerializeToString(), message.value)
 
 
@@ -176,6 +179,7 @@ def _metadata(message: Message) -> MessageMetadata:
         producer_name=message.producer_name or FOREIGN_PRODUCER,
         sequence_id=max(message.sequence_id, 0),
         publish_time=message.publish_time_ms,
+        schema_version=message.schema_version,
     )
 
 
@@ -187,6 +191,8 @@ def _single_metadata(message: Message) -> SingleMessageMetadata:
         metadata.event_time = message.event_time_ms
     if message.sequence_id >= 0:
         metadata.sequence_id = message.sequence_id
+    if message.is_null:
+        metadata.null_value = True
     return metadata
 
 

@@ -7,75 +7,23 @@ here travel pickled from driver to executors, so they hold plain values only.
 
 import logging
 import os
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from pyspark_arneb.log.topics import TopicSelection, short_name
-from pyspark_arneb.options import OptionError, ReadOptions
+from pyspark_arneb.errors import DataLossError
+from pyspark_arneb.options import ReadOptions
 from pyspark_arneb.plan.filters import SpanFilter, compile_filter
 from pyspark_arneb.plan.partitions import Partition, divide
-from pyspark_arneb.plan.ranges import Loss, Span, select
+from pyspark_arneb.plan.planning import Plan, plan_read
+from pyspark_arneb.plan.ranges import Loss
 from pyspark_arneb.schema import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 log = logging.getLogger(__name__)
-
-NAMES_SHOWN_MAX: Final = 10
-
-
-class DataLossError(RuntimeError):
-    """Retention removed entries that the read was to cover."""
-
-    def __init__(self, loss: Loss) -> None:
-        super().__init__(
-            f"retention removed {loss}, which this read was to cover; to read what is left, "
-            'set the option "failOnDataLoss" to false, and to keep it, give the topic a '
-            "retention or a subscription that has not yet acknowledged it"
-        )
-        self.loss = loss
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a read covers, as of one instant."""
-
-    spans: tuple[Span, ...]
-    losses: tuple[Loss, ...]
-
-
-def plan_read(options: ReadOptions) -> Plan:
-    """Fix the ends of the read.
-
-    Raises :class:`~pyspark_arneb.options.OptionError` and
-    :class:`arneb_core.api.errors.StoreUnusable`.
-    """
-    source = options.location.open()
-    spans, losses = select(source.extents(choose_topics(options.topics, source.topics())), options)
-    return Plan(tuple(spans), tuple(losses))
-
-
-def choose_topics(selection: TopicSelection, present: Collection[str]) -> list[str]:
-    """The selected topics among ``present``.
-
-    Raises :class:`OptionError` when a topic that was named is not there.
-    """
-    chosen, missing = selection.choose(present)
-    if missing:
-        raise OptionError("topic", f"no topic {missing[0]}; {_known(sorted(present))}")
-    return chosen
-
-
-def _known(names: list[str]) -> str:
-    if not names:
-        return "the log has no topics"
-    more = len(names) - NAMES_SHOWN_MAX
-    shown = ", ".join(map(short_name, names[:NAMES_SHOWN_MAX]))
-    return f"there are {shown}" + (f" and {more} more" if more > 0 else "")
 
 
 class LogPartition(InputPartition):
@@ -120,21 +68,12 @@ class BatchReader(DataSourceReader):
         return [LogPartition(part) for part in parts] or [LogPartition()]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        from pyspark_arneb.decode.chunks import published_between, read_chunks
-        from pyspark_arneb.decode.decoder import Decoder
+        from pyspark_arneb.decode.reading import read_batches
 
         assert isinstance(partition, LogPartition), "Spark hands out what partitions() returned"
-        options = self._options
-        source = options.location.open()
+        source = self._options.location.open()
         for span in partition.spans:
-            decoder = Decoder(span, self._columns)
-            for chunk in read_chunks(source, span, self._lose):
-                if options.has_time_bounds:
-                    chunk = published_between(
-                        chunk, options.starting_time_ms, options.ending_time_ms
-                    )
-                if chunk.entries:
-                    yield from decoder.batches(chunk)
+            yield from read_batches(source, span, self._columns, self._options)
 
     def _lose(self, loss: Loss) -> None:
         if self._options.fail_on_data_loss:

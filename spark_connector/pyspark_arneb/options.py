@@ -56,6 +56,15 @@ class SnapshotTime(Enum):
     """By ``load()`` itself."""
 
 
+class OnCorrupt(Enum):
+    """What becomes of entries that are stored and cannot be read any more."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    RAW = "raw"
+    """One row each, with what is stored as its value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Offsets:
     """A bound in every topic: ``positions`` by full topic name, ``default`` for the others.
@@ -85,6 +94,7 @@ class ReadOptions:
     partitions_min: int | None = None
     records_per_partition_max: int | None = None
     fail_on_data_loss: bool = True
+    on_corrupt: OnCorrupt = OnCorrupt.FAIL
     include_properties: bool = False
     columns: tuple[str, ...] | None = None
     style: ColumnStyle = ColumnStyle.ARNEB
@@ -109,6 +119,7 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "minPartitions": (),
     "maxRecordsPerPartition": (),
     "failOnDataLoss": (),
+    "onCorrupt": (),
     "includeProperties": ("includeHeaders",),
     "columns": (),
     "columnStyle": (),
@@ -145,6 +156,7 @@ def read_options_of(options: "GivenOptions", start: Position) -> ReadOptions:
         partitions_min=options.parse("minPartitions", count, None),
         records_per_partition_max=options.parse("maxRecordsPerPartition", count, None),
         fail_on_data_loss=options.parse("failOnDataLoss", boolean, True),
+        on_corrupt=options.parse("onCorrupt", _choice(OnCorrupt), OnCorrupt.FAIL),
         include_properties=options.parse("includeProperties", boolean, properties_by_default),
         columns=options.parse("columns", _names, None),
         style=style,

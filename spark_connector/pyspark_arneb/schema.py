@@ -1,31 +1,21 @@
 """The columns: what each is called in each style, its type, and what it holds.
 
 The rule: a :class:`Field` is what a column holds, a :class:`Column` is its name and type in
-one style; so the decoders know fields only, and a new style is one more table here.
+one style; so the decoders know fields only, and a new style is one more table here. Types are
+Arrow's: Spark is not needed to decode a log, only to read it as a table.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, IntFlag, auto
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+import pyarrow as pa
 
 from pyspark_arneb.options import ColumnStyle, OptionError, ReadOptions
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from pyspark.sql.types import StructType
 
 
 class Field(Enum):
@@ -45,14 +35,25 @@ class Field(Enum):
     PRODUCER_NAME = auto()
     SEQUENCE_ID = auto()
     FLAGS = auto()
+    EXCHANGE = auto()
+    ORDERING_KEY = auto()
+    DELIVER_AT = auto()
+    EXPIRES_AT = auto()
+    SCHEMA_VERSION = auto()
+    DEAD_LETTER_REASON = auto()
+    FIRST_DEATH_REASON = auto()
+    FIRST_DEATH_QUEUE = auto()
+    FIRST_DEATH_EXCHANGE = auto()
     PROPERTIES = auto()
+    HEADERS = auto()
+    """The properties with their types."""
     KAFKA_TOPIC = auto()
     """The short name, without a partition's suffix."""
     KAFKA_PARTITION = auto()
     """As PARTITION, but 0 where Pulsar says -1."""
     OFFSET = auto()
     TIMESTAMP_TYPE = auto()
-    HEADERS = auto()
+    KAFKA_HEADERS = auto()
     """The properties as Kafka's source shows headers."""
 
 
@@ -61,8 +62,11 @@ class RowFlag(IntFlag):
     :class:`arneb_core.api.entry.EntryFlag`."""
 
     RAW = 1 << 16
-    """The entry cannot be decoded (it is encrypted, say): ``value`` is its body as stored, and
-    the row stands for all messages of the entry."""
+    """The entry cannot be decoded (it is encrypted, say): ``value`` is its body as stored, in the
+    row of the entry's first message; the rows of the others have none."""
+    CORRUPT = 1 << 17
+    """With ``onCorrupt=raw``: the row stands for a damaged block of entries, of which this is the
+    first; ``value`` is the block as stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,55 +75,104 @@ class Column:
 
     name: str
     field: Field
-    type: DataType
+    type: pa.DataType
+    meaning: str = ""
+    """One line for the documentation."""
 
 
-_TEXT, _BYTES, _INT, _LONG, _TIME = (
-    StringType(), BinaryType(), IntegerType(), LongType(), TimestampType(),
+TEXT: Final = pa.string()
+BYTES: Final = pa.binary()
+INT: Final = pa.int32()
+LONG: Final = pa.int64()
+TIME: Final = pa.timestamp("us", "UTC")
+PROPERTIES: Final = pa.map_(pa.string(), pa.string())
+KAFKA_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+HEADER: Final = pa.struct(
+    [
+        ("type", pa.string()),
+        ("text", pa.string()),
+        ("long", pa.int64()),
+        ("double", pa.float64()),
+        ("boolean", pa.bool_()),
+        ("time", TIME),
+        ("binary", pa.binary()),
+    ]
+)
+"""A header with its type: the text of any, and the field that fits the type."""
+HEADERS: Final = pa.map_(pa.string(), HEADER)
+
+_ARNEB: Final = (
+    Column("topic", Field.TOPIC, TEXT,
+           "`persistent://public/default/orders`; that of a partition ends in `-partition-n`"),
+    Column("partition", Field.PARTITION, INT, "*n* of a partition, -1 if the topic has none"),
+    Column("ledger_id", Field.LEDGER_ID, LONG, "with `entry_id`: where the entry stands"),
+    Column("entry_id", Field.ENTRY_ID, LONG, "counts from 0 in each ledger, without gaps"),
+    Column("batch_index", Field.BATCH_INDEX, INT,
+           "index in a Pulsar batch; -1 if the entry is none, as all of AMQP's"),
+    Column("message_id", Field.MESSAGE_ID, BYTES,
+           "as `MessageId.serialize()` of a Pulsar client: usable for `seek` and readers"),
+    Column("key", Field.KEY, BYTES,
+           "AMQP: routing key, null if empty; Pulsar: partition key, null if none"),
+    Column("value", Field.VALUE, BYTES,
+           "body or payload, decompressed, chunks put together; null if the producer sent null "
+           "(a tombstone). Its type follows `valueAs`"),
+    Column("publish_time", Field.PUBLISH_TIME, TIME,
+           "AMQP: when the broker took it; Pulsar: what the producer's clock said"),
+    Column("event_time", Field.EVENT_TIME, TIME,
+           "AMQP: property `timestamp`; Pulsar: event time; null if not set"),
+    Column("producer_name", Field.PRODUCER_NAME, TEXT, "Pulsar's; null for AMQP"),
+    Column("sequence_id", Field.SEQUENCE_ID, LONG, "Pulsar's; null for AMQP"),
+    Column("flags", Field.FLAGS, INT,
+           "bit 0: published as transient; bit 1: dead-lettered; bit 16: raw; bit 17: damaged"),
+    Column("exchange", Field.EXCHANGE, TEXT,
+           "AMQP: to which it was published, empty for the default one; null for Pulsar"),
+    Column("ordering_key", Field.ORDERING_KEY, BYTES, "Pulsar's, null if none"),
+    Column("deliver_at", Field.DELIVER_AT, TIME, "not to be delivered before; null: at once"),
+    Column("expires_at", Field.EXPIRES_AT, TIME, "not to be delivered after; null: never"),
+    Column("schema_version", Field.SCHEMA_VERSION, LONG,
+           "version of the topic's schema with which the value was written; null if none"),
+    Column("dead_letter_reason", Field.DEAD_LETTER_REASON, TEXT,
+           "why it last became a dead letter: `rejected`, `expired`, `maxlen`, `delivery_limit`; "
+           "null if it never did"),
+    Column("first_death_reason", Field.FIRST_DEATH_REASON, TEXT, "why it first did"),
+    Column("first_death_queue", Field.FIRST_DEATH_QUEUE, TEXT, "in which queue"),
+    Column("first_death_exchange", Field.FIRST_DEATH_EXCHANGE, TEXT,
+           "to which exchange it had been published then"),
+    Column("properties", Field.PROPERTIES, PROPERTIES,
+           "properties and headers as text; on request, with `includeProperties`"),
+    Column("headers", Field.HEADERS, HEADERS,
+           "the same with their types: `type`, `text`, and `long`, `double`, `boolean`, `time` or "
+           "`binary`; on request, by its name in `columns`"),
 )  # fmt: skip
-_PROPERTIES: Final = MapType(_TEXT, _TEXT)
-_HEADERS: Final = ArrayType(StructType([StructField("key", _TEXT), StructField("value", _BYTES)]))
 
 STYLES: Final[dict[ColumnStyle, tuple[Column, ...]]] = {
-    ColumnStyle.ARNEB: (
-        Column("topic", Field.TOPIC, _TEXT),
-        Column("partition", Field.PARTITION, _INT),
-        Column("ledger_id", Field.LEDGER_ID, _LONG),
-        Column("entry_id", Field.ENTRY_ID, _LONG),
-        Column("batch_index", Field.BATCH_INDEX, _INT),
-        Column("message_id", Field.MESSAGE_ID, _BYTES),
-        Column("key", Field.KEY, _BYTES),
-        Column("value", Field.VALUE, _BYTES),
-        Column("publish_time", Field.PUBLISH_TIME, _TIME),
-        Column("event_time", Field.EVENT_TIME, _TIME),
-        Column("producer_name", Field.PRODUCER_NAME, _TEXT),
-        Column("sequence_id", Field.SEQUENCE_ID, _LONG),
-        Column("flags", Field.FLAGS, _INT),
-        Column("properties", Field.PROPERTIES, _PROPERTIES),
-    ),
+    ColumnStyle.ARNEB: _ARNEB,
     ColumnStyle.KAFKA: (
-        Column("key", Field.KEY, _BYTES),
-        Column("value", Field.VALUE, _BYTES),
-        Column("topic", Field.KAFKA_TOPIC, _TEXT),
-        Column("partition", Field.KAFKA_PARTITION, _INT),
-        Column("offset", Field.OFFSET, _LONG),
-        Column("timestamp", Field.PUBLISH_TIME, _TIME),
-        Column("timestampType", Field.TIMESTAMP_TYPE, _INT),
-        Column("headers", Field.HEADERS, _HEADERS),
+        Column("key", Field.KEY, BYTES),
+        Column("value", Field.VALUE, BYTES),
+        Column("topic", Field.KAFKA_TOPIC, TEXT),
+        Column("partition", Field.KAFKA_PARTITION, INT),
+        Column("offset", Field.OFFSET, LONG),
+        Column("timestamp", Field.PUBLISH_TIME, TIME),
+        Column("timestampType", Field.TIMESTAMP_TYPE, INT),
+        Column("headers", Field.KAFKA_HEADERS, KAFKA_HEADERS),
     ),
     ColumnStyle.PULSAR: (
-        Column("value", Field.VALUE, _BYTES),
-        Column("__key", Field.KEY, _BYTES),
-        Column("__topic", Field.TOPIC, _TEXT),
-        Column("__messageId", Field.MESSAGE_ID, _BYTES),
-        Column("__publishTime", Field.PUBLISH_TIME, _TIME),
-        Column("__eventTime", Field.EVENT_TIME, _TIME),
-        Column("__messageProperties", Field.PROPERTIES, _PROPERTIES),
+        Column("value", Field.VALUE, BYTES),
+        Column("__key", Field.KEY, BYTES),
+        Column("__topic", Field.TOPIC, TEXT),
+        Column("__messageId", Field.MESSAGE_ID, BYTES),
+        Column("__publishTime", Field.PUBLISH_TIME, TIME),
+        Column("__eventTime", Field.EVENT_TIME, TIME),
+        Column("__messageProperties", Field.PROPERTIES, PROPERTIES),
     ),
 }
 
-DEAR: Final = frozenset({Field.PROPERTIES, Field.HEADERS})
+DEAR: Final = frozenset({Field.PROPERTIES, Field.HEADERS, Field.KAFKA_HEADERS})
 """Fields that are parsed from every message, so there only on request."""
+
+EVERY_COLUMN: Final = "*"
+"""In ``columns``: those that are there without being asked for."""
 
 
 def columns_of(options: ReadOptions) -> tuple[Column, ...]:
@@ -129,52 +182,59 @@ def columns_of(options: ReadOptions) -> tuple[Column, ...]:
     that is named there is included even if it would otherwise come on request only.
     """
     style = STYLES[options.style]
+    wanted = {Field.PROPERTIES, Field.KAFKA_HEADERS} if options.include_properties else set()
+    usual = tuple(c for c in style if c.field not in DEAR or c.field in wanted)
     if options.columns is None:
-        return tuple(c for c in style if options.include_properties or c.field not in DEAR)
-    known = {column.name: column for column in style}
+        return usual
+    known = {column.name.lower(): column for column in style}
+    chosen: dict[str, Column] = {}
     for name in options.columns:
-        if name not in known:
-            raise OptionError("columns", f"no column {name!r}; there are {', '.join(known)}")
-    return tuple(known[name] for name in dict.fromkeys(options.columns))
+        if name == EVERY_COLUMN:
+            chosen |= {column.name: column for column in usual}
+            continue
+        column = known.get(name.lower())
+        if column is None:
+            names = ", ".join(each.name for each in style)
+            raise OptionError("columns", f"no column {name!r}; there are {names}")
+        chosen[column.name] = column
+    return tuple(chosen.values())
 
 
-def spark_schema(columns: Sequence[Column]) -> StructType:
+def spark_schema(columns: Sequence[Column]) -> "StructType":
     """The columns as Spark describes them. All are nullable: Spark compares the schema of our
     Arrow batches exactly, and Arrow's fields are nullable unless one says otherwise."""
-    return StructType([StructField(column.name, column.type) for column in columns])
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(arrow_schema(columns))
 
 
-def columns_in(schema: StructType, style: ColumnStyle) -> tuple[Column, ...]:
+def columns_in(
+    schema: "StructType", style: ColumnStyle, own: Sequence[Column] | None = None
+) -> tuple[Column, ...]:
     """The columns that a schema asks for: the table's own, or fewer of them in any order.
 
-    Raises :class:`OptionError` on columns that the style has not, or has with another type.
+    ``own`` are those of the style with the types of this table. Raises :class:`OptionError` on
+    columns that the style has not, or has with another type.
     """
-    known = {column.name.lower(): column for column in STYLES[style]}
-    columns: list[Column] = []
+    columns = own or STYLES[style]
+    types = {field.name.lower(): field for field in spark_schema(columns).fields}
+    known = {column.name.lower(): column for column in columns}
+    chosen: list[Column] = []
     for wanted in schema.fields:
         column = known.get(wanted.name.lower())
         if column is None:
-            names = ", ".join(column.name for column in STYLES[style])
+            names = ", ".join(column.name for column in columns)
             raise OptionError("schema", f"no column {wanted.name!r}; there are {names}")
-        if wanted.dataType != column.type or not wanted.nullable:
+        expected = types[wanted.name.lower()].dataType
+        if wanted.dataType != expected or not wanted.nullable:
             given = wanted.dataType.simpleString() + ("" if wanted.nullable else " not null")
-            expected = column.type.simpleString()
-            raise OptionError("schema", f"column {wanted.name!r} is {expected}, not {given}")
-        columns.append(Column(wanted.name, column.field, column.type))
-    return tuple(columns)
+            raise OptionError(
+                "schema", f"column {wanted.name!r} is {expected.simpleString()}, not {given}"
+            )
+        chosen.append(replace(column, name=wanted.name))
+    return tuple(chosen)
 
 
-def arrow_schema(columns: Sequence[Column]) -> "pa.Schema":
+def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
     """The columns as Arrow describes them; equal to what Spark derives from its own schema."""
-    import pyarrow as pa
-
-    types = {
-        _TEXT: pa.string(),
-        _BYTES: pa.binary(),
-        _INT: pa.int32(),
-        _LONG: pa.int64(),
-        _TIME: pa.timestamp("us", "UTC"),
-        _PROPERTIES: pa.map_(pa.string(), pa.string()),
-        _HEADERS: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
-    }
-    return pa.schema([(column.name, types[column.type]) for column in columns])
+    return pa.schema([(column.name, column.type) for column in columns])

@@ -5,8 +5,9 @@ from collections.abc import MutableMapping
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from pyspark_arneb.batch import BatchReader, Plan, PushdownReader, plan_read
+from pyspark_arneb.batch import BatchReader, PushdownReader
 from pyspark_arneb.options import SnapshotTime, read_options
+from pyspark_arneb.plan.planning import Plan, plan_read
 from pyspark_arneb.schema import columns_in, columns_of, spark_schema
 from pyspark_arneb.stream.options import any_read_options, batch_options, stream_options
 from pyspark_arneb.stream.reader import StreamReader

@@ -1,6 +1,7 @@
 """Hypothesis strategies for entries, as the frontends write them and damaged."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from hypothesis import strategies as st
 from log_generator import START_MS, amqp_entry, moment, pulsar_entry
@@ -47,7 +48,7 @@ def amqp_entries() -> st.SearchStrategy[bytes]:
         properties=PROPERTIES,
         publish_time_ms=TIMES,
         channel=st.integers(1, 4),
-        flags=st.sampled_from([EntryFlag.NONE, EntryFlag.TRANSIENT]),
+        flags=st.sampled_from([EntryFlag.NONE, EntryFlag.TRANSIENT, EntryFlag.DEAD_LETTERED]),
     )
 
 
@@ -100,6 +101,11 @@ def damaged(draw: st.DrawFn, whole: st.SearchStrategy[list[bytes]]) -> list[byte
     return run
 
 
+def damaged_or_not(entries: list[bytes]) -> st.SearchStrategy[list[bytes]]:
+    """The run, or with one of its entries damaged."""
+    return st.just(entries) | damaged(st.just(entries))
+
+
 BYTES = st.integers(0, 255)
 
 
@@ -116,12 +122,15 @@ MESSAGES = st.builds(
     producer_name=st.sampled_from(["p1", "p2"]),
     publish_time_ms=TIMES,
     sequence_id=st.integers(0, 1 << 40),
-)
+    ordering_key=st.none() | st.binary(min_size=1, max_size=4),
+).flatmap(lambda message: st.sampled_from([message, replace(message, value=b"", is_null=True)]))
 
 
 @st.composite
 def pulsar_entries(draw: st.DrawFn) -> bytes:
     """Single messages and batches."""
     messages = draw(st.lists(MESSAGES, min_size=1, max_size=4))
+    if draw(st.booleans()):
+        messages = [replace(each, batch_index=n) for n, each in enumerate(messages)]
     body = encode_messages(messages)
     return pulsar_entry(body, messages=len(messages), publish_time_ms=draw(TIMES))

@@ -86,6 +86,8 @@ def test_spark_finds_the_source_and_reads_both_protocols(
     assert frame.columns == [
         "topic", "partition", "ledger_id", "entry_id", "batch_index", "message_id", "key",
         "value", "publish_time", "event_time", "producer_name", "sequence_id", "flags",
+        "exchange", "ordering_key", "deliver_at", "expires_at", "schema_version",
+        "dead_letter_reason", "first_death_reason", "first_death_queue", "first_death_exchange",
         "properties",
     ]  # fmt: skip
     rows = sorted(frame.collect(), key=lambda row: (row.ledger_id, row.entry_id, row.batch_index))

@@ -25,7 +25,11 @@ from arneb_core.api.entry import (
 from arneb_core.api.hashing import key_hash
 from arneb_pulsar.wire.checksum import VIEW_BYTES_MIN, split_body, verify_body
 from arneb_pulsar.wire.errors import PayloadError
-from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    KeyValue,
+    MessageMetadata,
+    SingleMessageMetadata,
+)
 
 BATCH_MESSAGES_MAX: Final = 1 << 16
 """Messages in one batch. Clients make at most 1,000 unless told otherwise; the bound keeps the
@@ -200,6 +204,36 @@ def partition_key_of(metadata: MessageMetadata) -> bytes | None:
     if not key and not metadata.HasField("partition_key"):
         return None
     return decode_key(key, metadata.partition_key_b64_encoded)
+
+
+def key_of(metadata: MessageMetadata | SingleMessageMetadata) -> bytes | None:
+    """The partition key of a message, None if it has none."""
+    key = metadata.partition_key
+    if not key and (metadata.null_partition_key or not metadata.HasField("partition_key")):
+        return None
+    return decode_key(key, metadata.partition_key_b64_encoded)
+
+
+def properties_of(pairs: Sequence[KeyValue]) -> dict[str, str]:
+    """The properties of a message."""
+    # A slice is a list; going through protobuf's own container costs twice as much.
+    return {text_of(pair.key): text_of(pair.value) for pair in pairs[:]} if pairs else {}
+
+
+def text_of(value: str | bytes) -> str:
+    """A string field; one that is not UTF-8 is handed out by protobuf as bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def refuse_unreadable(metadata: MessageMetadata) -> None:
+    """Raise :class:`PayloadError` if the payload means nothing to a broker by itself."""
+    if metadata.encryption_keys or metadata.encryption_algo:
+        raise PayloadError("expected a readable message, got one encrypted by its producer")
+    if metadata.num_chunks_from_msg > 1:
+        raise PayloadError(
+            f"expected a whole message, got chunk {metadata.chunk_id} "
+            f"of {metadata.num_chunks_from_msg}"
+        )
 
 
 def decode_key(key: str | bytes, is_base64: bool) -> bytes:

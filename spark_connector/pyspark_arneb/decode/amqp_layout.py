@@ -43,6 +43,10 @@ HEADER_END_OFFSET: Final = 8
 BODY_OFFSET: Final = 16
 """Where the body stands, counted from *at* + *s*."""
 
+NULL_VALUE: Final = b"pulsar.null_value"
+"""The header of a message whose empty body stands for a null value; see
+docs/internals/translation.md."""
+
 TIMESTAMP: Final = 0x0040
 HEADERS: Final = 0x2000
 OCTETS: Final = 0x1000 | 0x0800
@@ -64,6 +68,16 @@ def is_route(route: bytes) -> bool:
 def routing_key(route: bytes) -> bytes | None:
     """The second of the two short strings; None if it is empty."""
     return route[route[0] + 2 :] or None
+
+
+def exchange_of(route: bytes) -> str:
+    """The first of the two short strings; empty for the default exchange."""
+    return route[1 : 1 + route[0]].decode("utf-8", "replace")
+
+
+def route_kind(route: bytes) -> tuple[bytes, bool]:
+    """What of the route the properties depend on: the exchange, and whether there is a key."""
+    return route[1 : 1 + route[0]], len(route) > route[0] + 2
 
 
 def timestamp_path(entry: bytes, at: int) -> list[int]:

@@ -13,7 +13,6 @@ column, their equally long heads one stretch of bytes with ``width`` bytes a row
 fields stand in different places, and does look at each.
 """
 
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
@@ -32,12 +31,16 @@ from pyspark_arneb.decode.amqp_layout import (
     HEADER_END_OFFSET,
     HEADER_FRAME,
     HINT,
+    NULL_VALUE,
     TIMESTAMP,
     ZERO,
+    exchange_of,
     is_route,
+    route_kind,
     routing_key,
     timestamp_path,
 )
+from pyspark_arneb.decode.heads import columns_of_numbers
 from pyspark_arneb.decode.times import TYPE, times_of_column, times_of_ms
 
 FLAGS: Final = 3
@@ -48,6 +51,11 @@ SINGLE_AMQP: Final = (
     (0, ENTRY_FORMAT), (1, Origin.AMQP), (4, 0), (5, 0), (6, 0), (7, 1), (38, 0), (39, 0)
 )  # fmt: skip
 """What the header of an AMQP entry says in any case: one message, and its format."""
+
+
+Kind = tuple[bytes, bool, bytes]
+"""An exchange, whether there is a routing key, and a property list: where these are equal, so are
+the properties of the messages."""
 
 
 class AmqpRun(Protocol):
@@ -73,9 +81,12 @@ class AmqpRun(Protocol):
         """The entry flags."""
         ...
 
-    def kinds(self) -> Iterable[object]:
-        """For each entry its route and property list: where these are equal, so are the
-        properties of the messages."""
+    def exchanges(self) -> "pa.Array":
+        """The names of the exchanges to which they were published."""
+        ...
+
+    def kinds(self) -> tuple["pa.Array", list[Kind]]:
+        """The different kinds, and for each entry the index of its own."""
         ...
 
 
@@ -85,6 +96,11 @@ def amqp_run(entries: Sequence[bytes]) -> AmqpRun | None:
     if len(first) < HEADER_BYTES or any(first[place] != byte for place, byte in SINGLE_AMQP):
         return None  # the usual case of other origins, told apart before any work
     return UniformRun.of(entries) or MixedRun.of(entries)
+
+
+def _are_null(entries: Sequence[bytes]) -> bool:
+    """Whether one of ``entries``, whose bodies are empty, may stand for a null value."""
+    return any(NULL_VALUE in entry for entry in entries)
 
 
 class UniformRun:
@@ -164,10 +180,21 @@ class UniformRun:
     def flags(self) -> "pa.Array":
         return self._numbers(FLAGS, 1).cast(pa.int32())
 
-    def kinds(self) -> Iterable[object]:
+    def exchanges(self) -> "pa.Array":
+        names = [exchange_of(route) for route in self._routes.dictionary.to_pylist()]
+        if len(set(names)) == 1:
+            return pa.repeat(pa.scalar(names[0], pa.string()), self._rows)
+        return pa.array(names, pa.string()).take(self._routes.indices)
+
+    def kinds(self) -> tuple["pa.Array", list[Kind]]:
         close = self._width - BODY_OFFSET + HEADER_END_OFFSET
-        lists = pc.binary_slice(self._column, self._at + FLAGS_OFFSET, close)
-        return zip(self._routes.indices.to_pylist(), lists.to_pylist(), strict=True)
+        lists = pc.binary_slice(self._column, self._at + FLAGS_OFFSET, close).dictionary_encode()
+        routes = list(map(route_kind, self._routes.dictionary.to_pylist()))
+        if len(set(routes)) == 1:
+            return lists.indices, [(*routes[0], each) for each in lists.dictionary.to_pylist()]
+        pairs = zip(self._routes.indices.to_pylist(), lists.indices.to_pylist(), strict=True)
+        texts = lists.dictionary.to_pylist()
+        return _numbered((*routes[route], texts[index]) for route, index in pairs)
 
     def _bytes(self, place: int) -> bytes:
         """One byte of every row."""
@@ -178,12 +205,7 @@ class UniformRun:
 
     def _numbers(self, place: int, size: int) -> "pa.Array":
         """A big-endian field of every row."""
-        numbers = bytearray(size * self._rows)
-        step = 1 if sys.byteorder == "big" else -1
-        for index, source in enumerate(range(place, place + size)[::step]):
-            numbers[index::size] = self._bytes(source)
-        kind = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}[size]
-        return pa.Array.from_buffers(kind, self._rows, [None, pa.py_buffer(numbers)])
+        return columns_of_numbers(self._heads, self._width, place, size, self._rows)
 
 
 class MixedRun:
@@ -231,6 +253,9 @@ class MixedRun:
             values.append(entry[start:-1])
         if not all(map(is_route, set(routes))):
             return None
+        empty = [entry for entry, value in zip(entries, values, strict=True) if not value]
+        if _are_null(empty):
+            return None
         return cls(entries, places, routes, values)
 
     def keys(self) -> "pa.Array":
@@ -249,13 +274,26 @@ class MixedRun:
     def flags(self) -> "pa.Array":
         return pa.array([entry[FLAGS] for entry in self._entries], pa.int32())
 
-    def kinds(self) -> Iterable[object]:
-        for entry, at, route in zip(self._entries, self._places, self._routes, strict=True):
-            size = FRAME.unpack_from(entry, at)[3]
-            yield route, entry[at + FLAGS_OFFSET : at + HEADER_END_OFFSET + size]
+    def exchanges(self) -> "pa.Array":
+        name_of = {route: exchange_of(route) for route in set(self._routes)}
+        return pa.array([name_of[route] for route in self._routes], pa.string())
+
+    def kinds(self) -> tuple["pa.Array", list[Kind]]:
+        kind_of = {route: route_kind(route) for route in set(self._routes)}
+        return _numbered(
+            (*kind_of[route], entry[at + FLAGS_OFFSET : at + HEADER_END_OFFSET + size])
+            for entry, at, route in zip(self._entries, self._places, self._routes, strict=True)
+            for size in (FRAME.unpack_from(entry, at)[3],)
+        )
 
     def _headers(self) -> Iterable[tuple[int, ...]]:
         return map(HEADER.unpack_from, self._entries)
+
+
+def _numbered(kinds: Iterable[Kind]) -> tuple["pa.Array", list[Kind]]:
+    numbers: dict[Kind, int] = {}
+    indices = [numbers.setdefault(kind, len(numbers)) for kind in kinds]
+    return pa.array(indices, pa.int32()), list(numbers)
 
 
 def _bytes_of(column: "pa.Array") -> bytes:

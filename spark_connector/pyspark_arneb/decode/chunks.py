@@ -1,16 +1,22 @@
 """Reading a span of the log in chunks that become Arrow batches.
 
-The rule: nothing is held open at the source while rows are handed to Spark. The span was fixed
+The rule: nothing is held open at the source while rows are handed on. The span was fixed
 beforehand and its entries are dense, so anything that is not there was trimmed: a
-:class:`~pyspark_arneb.plan.ranges.Loss`.
+:class:`~pyspark_arneb.plan.ranges.Loss`. What is there and is not as it was written is
+:class:`Damage`, which never keeps anything else from being read.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_core.api.position import Position
-from arneb_core.store.block import cut_run
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arneb_core.api.position import Position, ledger_of, position, render
+from arneb_core.store.block import BlockCorrupt, BodyLost, block_span, cut_run, whole_parts
+from arneb_core.store.stored_blocks import StoredBlock
+from pyspark_arneb.decode.heads import PUBLISHED_OFFSET, Heads
 from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.plan.ranges import Loss, Span
 
@@ -25,42 +31,139 @@ CHUNK_BYTES: Final = 512 * 1024
 """Entries of so many bytes make a chunk, even if they are fewer than :data:`ROWS_MAX`; with
 what one read adds, a chunk stays near 1 MB unless one message is larger."""
 
-PUBLISHED_MS: Final = slice(8, 16)
-"""Where an entry's header has its publish time; see :mod:`arneb_core.api.entry`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Entries and their positions; at most :data:`ROWS_MAX`, and all of one ledger."""
+    """Entries, their headers and their positions; at most :data:`ROWS_MAX`, all of one ledger."""
 
     positions: Sequence[int]
     """A ``range`` when the entries are consecutive, which is cheaper to work with."""
     entries: Sequence[bytes]
+    heads: Heads
+
+    def picked(self, wanted: Sequence[bool]) -> "Chunk | None":
+        """Those of the entries that are wanted; None if none is."""
+        if all(wanted):
+            return self
+        entries = [entry for entry, keep in zip(self.entries, wanted, strict=True) if keep]
+        if not entries:
+            return None
+        places = [place for place, keep in zip(self.positions, wanted, strict=True) if keep]
+        return chunk_of(places, entries)
 
 
-def read_chunks(source: BlockSource, span: Span, lose: Callable[[Loss], None]) -> Iterator[Chunk]:
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Entries that are stored and cannot be read any more; both ends included."""
+
+    topic: str
+    first: Position
+    last: Position
+    reason: str
+    stored: bytes
+    """The block, or the entry if only that is damaged."""
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic}, entries {render(self.first)} to {render(self.last)} are damaged: "
+            f"{self.reason}"
+        )
+
+
+def chunk_of(positions: Sequence[int], entries: Sequence[bytes]) -> Chunk:
+    """A chunk of entries whose headers are known to be sound."""
+    heads = Heads.of(entries)
+    assert heads is not None, "read_chunks() hands out sound headers only"
+    return Chunk(positions, entries, heads)
+
+
+def read_chunks(
+    source: BlockSource, span: Span, lose: Callable[[Loss], None]
+) -> Iterator[Chunk | Damage]:
     """The entries of ``span`` in order; ``lose`` is told what is not there any more."""
-    gathered = _Gathered(span.first)
+    gathered = _Gathered(span)
     while gathered.end <= span.last:
         blocks = source.read(span.topic_id, gathered.end, span.last, READ_BYTES)
-        runs = [cut_run(*block.decode(), gathered.end, span.last) for block in blocks]
-        for first, entries in runs or [(Position(span.last + 1), [])]:
-            if first != gathered.end:
-                yield from gathered.take_all()
-                lose(Loss(span.topic, gathered.end, Position(first - 1)))
-                gathered = _Gathered(first)
-            gathered.entries += entries
+        for block in blocks:
+            for found in _contents(block, span, gathered.end):
+                first = found.first if isinstance(found, Damage) else found[0]
+                if first > gathered.end:
+                    yield from gathered.take_all()
+                    lose(Loss(span.topic, gathered.end, Position(first - 1)))
+                    gathered.go_on_at(first)
+                if isinstance(found, Damage):
+                    yield from gathered.take_all()
+                    yield found
+                    gathered.go_on_at(Position(found.last + 1))
+                else:
+                    gathered.entries += found[1]
+        if not blocks:
+            yield from gathered.take_all()
+            lose(Loss(span.topic, gathered.end, span.last))
+            return
         yield from gathered.take_full()
     yield from gathered.take_all()
+
+
+def _contents(
+    block: StoredBlock, span: Span, first: Position
+) -> Iterator[tuple[Position, list[bytes]] | Damage]:
+    """What of [``first``, the span's end] is in the block: runs of entries, and what is damaged."""
+    try:
+        run = cut_run(*block.decode(), first, span.last)
+    except BodyLost as problem:
+        yield from _whole_parts(block, span, first, str(problem))
+    except BlockCorrupt as problem:
+        yield _damage(block, span, first, str(problem))
+    else:
+        if run[1]:
+            yield run
+        elif run[0] <= span.last:
+            reason = f"expected entries up to {render(block.last)}, as the block's key says"
+            yield _damage(block, span, first, reason)
+
+
+def _whole_parts(
+    block: StoredBlock, span: Span, first: Position, reason: str
+) -> Iterator[tuple[Position, list[bytes]] | Damage]:
+    """The runs of a block without the entries whose body is lost, and those."""
+    start, count = block_span(block.value)
+    place, end = max(start, first), min(Position(start + count - 1), span.last)
+    for part_first, entries, _ in whole_parts(block.value, block.find_body):
+        run_first, run = cut_run(part_first, entries, first, span.last)
+        if not run:
+            continue
+        if run_first > place:
+            yield Damage(span.topic, place, Position(run_first - 1), reason, b"")
+        yield run_first, run
+        place = Position(run_first + len(run))
+    if place <= end:
+        yield Damage(span.topic, place, end, reason, b"")
+
+
+def _damage(block: StoredBlock, span: Span, first: Position, reason: str) -> Damage:
+    """Of a block that cannot be decoded: its key says where it ends, and its head, if that is
+    sound, where it begins."""
+    start = first
+    try:
+        claimed, count = block_span(block.value)
+        if claimed + count - 1 == block.last:
+            start = max(first, claimed)
+    except BlockCorrupt:
+        pass
+    start = max(start, position(ledger_of(block.last), 0))
+    last = min(block.last, span.last)
+    return Damage(span.topic, Position(start), Position(last), reason, block.value)
 
 
 class _Gathered:
     """Consecutive entries, read and not yet handed on."""
 
-    __slots__ = ("entries", "first")
+    __slots__ = ("_topic", "entries", "first")
 
-    def __init__(self, first: Position) -> None:
-        self.first = first
+    def __init__(self, span: Span) -> None:
+        self._topic = span.topic
+        self.first = span.first
         self.entries: list[bytes] = []
 
     @property
@@ -68,32 +171,45 @@ class _Gathered:
         """The first position that is not read yet."""
         return Position(self.first + len(self.entries))
 
-    def take_full(self) -> Iterator[Chunk]:
+    def go_on_at(self, first: Position) -> None:
+        """Something is missing before ``first``."""
+        assert not self.entries, "what was gathered is handed on first"
+        self.first = first
+
+    def take_full(self) -> Iterator[Chunk | Damage]:
         """Chunks that are large enough; the rest waits for what is read next."""
         while len(self.entries) >= ROWS_MAX:
-            yield self._take(ROWS_MAX)
+            yield from self._take(ROWS_MAX)
         if sum(map(len, self.entries)) >= CHUNK_BYTES:
             yield from self.take_all()
 
-    def take_all(self) -> Iterator[Chunk]:
-        """What there is, if anything; less than :data:`ROWS_MAX` entries."""
-        if self.entries:
-            yield self._take(len(self.entries))
+    def take_all(self) -> Iterator[Chunk | Damage]:
+        """What there is, if anything."""
+        while self.entries:
+            yield from self._take(min(len(self.entries), ROWS_MAX))
 
-    def _take(self, count: int) -> Chunk:
+    def _take(self, count: int) -> Iterator[Chunk | Damage]:
         taken, self.entries = self.entries[:count], self.entries[count:]
         first, self.first = self.first, Position(self.first + count)
-        return Chunk(range(first, first + count), taken)
+        heads = Heads.of(taken)
+        if heads is not None:
+            yield Chunk(range(first, first + count), taken, heads)
+            return
+        for place, entry in enumerate(taken, first):
+            heads = Heads.of([entry])
+            if heads is not None:
+                yield Chunk(range(place, place + 1), [entry], heads)
+            else:
+                reason = "expected the header of an entry of a known format and origin"
+                yield Damage(self._topic, Position(place), Position(place), reason, entry)
 
 
-def published_between(chunk: Chunk, from_ms: int | None, until_ms: int | None) -> Chunk:
-    """Those entries of the chunk that the broker took in [from_ms, until_ms)."""
-    low = -1 if from_ms is None else from_ms
-    high = 1 << 64 if until_ms is None else until_ms
-    times = [int.from_bytes(entry[PUBLISHED_MS], "big") for entry in chunk.entries]
-    kept = [low <= published < high for published in times]
-    if all(kept):
-        return chunk
-    positions = [place for place, keep in zip(chunk.positions, kept, strict=True) if keep]
-    entries = [entry for entry, keep in zip(chunk.entries, kept, strict=True) if keep]
-    return Chunk(positions, entries)
+def published_between(chunk: Chunk, from_ms: int | None, until_ms: int | None) -> Chunk | None:
+    """Those entries of the chunk that the broker took in [from_ms, until_ms), if any."""
+    times = chunk.heads.numbers(PUBLISHED_OFFSET, 8)
+    kept = pa.repeat(pa.scalar(True), len(times))
+    if from_ms is not None:
+        kept = pc.and_(kept, pc.greater_equal(times, pa.scalar(max(from_ms, 0), pa.uint64())))
+    if until_ms is not None:
+        kept = pc.and_(kept, pc.less(times, pa.scalar(max(until_ms, 0), pa.uint64())))
+    return chunk.picked(kept.to_pylist())

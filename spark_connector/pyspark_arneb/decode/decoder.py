@@ -2,30 +2,43 @@
 
 The rule: what the bytes of an entry mean is known to its origin's codec alone
 (:mod:`arneb_core.api.codec`); this module hands entries to it and bounds what comes back. Runs of
-AMQP entries take the short cut of :mod:`pyspark_arneb.decode.amqp_runs`.
+AMQP entries take the short cut of :mod:`pyspark_arneb.decode.amqp_runs`. How many rows an entry
+becomes follows from its header, so that it never depends on which columns are read.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
 
-from arneb_core.api.codec import Codec, Message, codecs
-from arneb_core.api.entry import ENTRY_FORMAT, HEADER_BYTES, EntryHeader, Origin, read_header
+from arneb_core.api.codec import Codec, ColumnCodec, codecs
+from arneb_core.api.entry import EntryFlag, Origin
 from pyspark_arneb.decode.amqp_runs import amqp_run
-from pyspark_arneb.decode.chunks import ROWS_MAX, Chunk
+from pyspark_arneb.decode.chunks import ROWS_MAX, Chunk, Damage
+from pyspark_arneb.decode.headers import DEATHS
+from pyspark_arneb.decode.heads import Heads
 from pyspark_arneb.decode.places import PLACED, Places
-from pyspark_arneb.decode.rows import AmqpRows, MessageRows, PlaceRows, Rows, SharedProperties
+from pyspark_arneb.decode.rows import (
+    FROM_PROPERTIES,
+    HEADED,
+    AmqpRows,
+    BatchRows,
+    KnownProperties,
+    MessageRows,
+    Rows,
+    SingleRows,
+    decoded,
+    each_repeated,
+)
 from pyspark_arneb.plan.ranges import Span
-from pyspark_arneb.schema import DEAR, Column, RowFlag, arrow_schema
+from pyspark_arneb.schema import Column, Field, RowFlag, arrow_schema
 
 BATCH_BYTES_MAX: Final = 1 << 20
-"""A batch ends with the message whose value takes it past this; an entry that was compressed
+"""A batch ends with the entry whose values take it past this; an entry that was compressed
 may hold far more than it seems to."""
 
-_KIND: Final = itemgetter(slice(0, 2))
-_AMQP: Final = {bytes([ENTRY_FORMAT, Origin.AMQP])}
+_INDEXED: Final = frozenset({Field.BATCH_INDEX, Field.MESSAGE_ID, Field.OFFSET})
+"""The fields for which it counts whether one message is a batch of one."""
 
 
 class Decoder:
@@ -33,85 +46,171 @@ class Decoder:
 
     def __init__(self, span: Span, columns: Sequence[Column]) -> None:
         self._places = Places(span)
-        self._fields = [column.field for column in columns]
+        self._columns = tuple(columns)
+        self._fields = frozenset(column.field for column in columns)
         self._schema = arrow_schema(columns)
-        self._needs_properties = not DEAR.isdisjoint(self._fields)
-        self._needs_messages = not PLACED.issuperset(self._fields)
+        self._needs_bodies = not self._fields <= (PLACED | HEADED)
+        self._needs_indexes = not _INDEXED.isdisjoint(self._fields)
+        self._codecs = codecs()
+        self._known: KnownProperties | None = None
 
-    def batches(self, chunk: Chunk) -> Iterator["pa.RecordBatch"]:
+    def __repr__(self) -> str:
+        return f"<Decoder of {', '.join(column.name for column in self._columns)}>"
+
+    def batches(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """The chunk's messages, in the log's order.
 
-        Raises :class:`ValueError` on bytes that are no entry, and :class:`LookupError` when
-        the codec of an entry's origin is not installed.
+        Raises :class:`LookupError` when the codec of an entry's origin is not installed.
         """
-        rows = self._short_cut(chunk)
-        if rows is not None:
-            yield self._batch(rows)
-            return
-        for decoded in message_rows(chunk, codecs()):
-            yield self._batch(decoded)
+        origins = set(chunk.heads.origins)
+        if len(origins) == 1:
+            (origin,) = origins
+            for rows in self._rows(Origin(origin), chunk):
+                yield from sliced(self._batch(rows))
+        else:
+            yield from self._mixed(chunk, sorted(origins))
 
-    def _short_cut(self, chunk: Chunk) -> Rows | None:
-        """The chunk's rows, if its entries are AMQP's, each of which is one message."""
-        entries = chunk.entries
-        if not self._needs_messages and set(map(_KIND, entries)) == _AMQP:
-            return PlaceRows(chunk.positions)
-        run = amqp_run(entries)
-        if run is None or not self._needs_properties:
-            return None if run is None else AmqpRows(chunk.positions, run)
+    def damaged(self, damage: Damage) -> pa.RecordBatch:
+        """The one row that stands for what is damaged: its first place, and what is stored."""
+        flags = pa.array([RowFlag.RAW | RowFlag.CORRUPT], pa.int32())
+        arrays: list[pa.Array] = []
+        for column in self._columns:
+            if column.field in PLACED:
+                arrays.append(self._places.column(column.field, [damage.first], None))
+            elif column.field is Field.FLAGS:
+                arrays.append(flags)
+            elif column.field is Field.VALUE and column.type == pa.binary():
+                arrays.append(pa.array([damage.stored], pa.binary()))
+            else:
+                arrays.append(pa.nulls(1, column.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _mixed(self, chunk: Chunk, origins: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """A chunk of several origins: each is decoded in one go, and then put into order."""
+        found: list[pa.RecordBatch] = []
+        places: list[tuple[int, int]] = []
+        for origin in origins:
+            part = chunk.picked([each == origin for each in chunk.heads.origins])
+            assert part is not None, "there are entries of each of the origins"
+            for rows in self._rows(Origin(origin), part):
+                indexes = rows.batch_indexes or [0] * len(rows.positions)
+                places += zip(rows.positions, indexes, strict=True)
+                found.append(self._batch(rows))
+        order = sorted(range(len(places)), key=places.__getitem__)
+        table = pa.Table.from_batches(found, self._schema).take(pa.array(order, pa.int32()))
+        for batch in table.combine_chunks().to_batches():
+            yield from sliced(batch)
+
+    def _rows(self, origin: Origin, chunk: Chunk) -> Iterator[Rows]:
+        """The chunk's rows, whose entries are all of ``origin``."""
+        if not self._needs_bodies:
+            yield from self._unread(origin, chunk)
+            return
+        codec = self._codec(origin)
+        if origin is Origin.AMQP:
+            short = self._short_cut(codec, chunk)
+            if short is not None:
+                yield short
+                return
+        properties = self._needs_properties(origin, chunk.heads)
+        for start, stop in groups(chunk.heads.messages):
+            while start < stop:
+                columns = decoded(
+                    codec, chunk.entries[start:stop], properties=properties,
+                    bytes_max=BATCH_BYTES_MAX,
+                )  # fmt: skip
+                end = start + columns.entries
+                heads = chunk.heads.part(start, end)
+                counts = heads.messages
+                places = each_repeated(chunk.positions[start:end], counts)
+                yield MessageRows(origin, places, heads, counts, columns)
+                start = end
+
+    def _unread(self, origin: Origin, chunk: Chunk) -> Iterator[Rows]:
+        """The rows when nothing is asked for that stands in the bodies."""
+        if chunk.heads.are_single:
+            yield SingleRows(chunk.positions, chunk.heads, self._single_indexes(origin, chunk))
+            return
+        messages = chunk.heads.messages
+        for start, stop in groups(messages):
+            heads = chunk.heads.part(start, stop)
+            counts = messages[start:stop]
+            indexes: list[int] = []
+            for count, entry in zip(counts, chunk.entries[start:stop], strict=True):
+                indexes += range(count) if count > 1 else [self._index(origin, entry)]
+            places = each_repeated(chunk.positions[start:stop], counts)
+            yield BatchRows(places, heads, counts, indexes)
+
+    def _single_indexes(self, origin: Origin, chunk: Chunk) -> list[int] | None:
+        if origin is Origin.AMQP or not self._needs_indexes:
+            return None
+        return [self._index(origin, entry) for entry in chunk.entries]
+
+    def _index(self, origin: Origin, entry: bytes) -> int:
+        """The batch index of the only message of an entry."""
+        if not self._needs_indexes:
+            return -1
+        codec = self._codec(origin)
+        return 0 if isinstance(codec, ColumnCodec) and codec.is_batch(entry) else -1
+
+    def _short_cut(self, codec: Codec, chunk: Chunk) -> Rows | None:
+        run = amqp_run(chunk.entries)
+        if run is None or not self._needs_properties_of_run(chunk.heads):
+            return None if run is None else AmqpRows(chunk.positions, chunk.heads, run)
+        if self._known is None:
+            self._known = KnownProperties(codec)
         try:
-            shared = SharedProperties.of(run, entries, _codec(Origin.AMQP, codecs()))
+            shared = self._known.of(run, chunk.entries)
         except ValueError:
             return None
-        return AmqpRows(chunk.positions, run, shared)
+        return AmqpRows(chunk.positions, chunk.heads, run, shared)
 
-    def _batch(self, rows: Rows) -> "pa.RecordBatch":
+    def _needs_properties_of_run(self, heads: Heads) -> bool:
+        """Whether the columns of a run of AMQP entries need their properties."""
+        if not self._fields.isdisjoint(FROM_PROPERTIES):
+            return True
+        return not self._fields.isdisjoint(DEATHS) and heads.have(EntryFlag.DEAD_LETTERED)
+
+    def _needs_properties(self, origin: Origin, heads: Heads) -> bool:
+        """Whether the columns need the properties of messages."""
+        named = origin is Origin.AMQP and Field.EXCHANGE in self._fields
+        return named or self._needs_properties_of_run(heads)
+
+    def _codec(self, origin: Origin) -> Codec:
+        codec = self._codecs.get(origin)
+        if codec is None:
+            raise LookupError(
+                f"no codec for entries of origin {origin.name}: install the distribution "
+                "arneb, not only its files, where Spark's executors run"
+            )
+        return codec
+
+    def _batch(self, rows: Rows) -> pa.RecordBatch:
         indexes = rows.batch_indexes
         arrays = [
             self._places.column(field, rows.positions, indexes)
             if field in PLACED
             else rows.column(field)
-            for field in self._fields
+            for field in (column.field for column in self._columns)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def message_rows(chunk: Chunk, known: Mapping[Origin, Codec]) -> Iterator[MessageRows]:
-    """The chunk's messages, at most :data:`ROWS_MAX` and about :data:`BATCH_BYTES_MAX` at once."""
-    rows = MessageRows()
-    bytes_gathered = 0
-    for place, entry in zip(chunk.positions, chunk.entries, strict=True):
-        header = read_header(entry)
-        messages, flags = _decode(header, entry, known)
-        for message in messages:
-            rows.add(place, header.origin, flags, message)
-            bytes_gathered += len(message.value)
-            if len(rows.messages) == ROWS_MAX or bytes_gathered >= BATCH_BYTES_MAX:
-                yield rows
-                rows = MessageRows()
-                bytes_gathered = 0
-    if rows.messages:
-        yield rows
+def groups(messages: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Stretches of entries that become at most :data:`ROWS_MAX` rows, or are one entry."""
+    start = rows = 0
+    for index, count in enumerate(messages):
+        if rows and rows + count > ROWS_MAX:
+            yield start, index
+            start, rows = index, 0
+        rows += count
+    yield start, len(messages)
 
 
-def _decode(
-    header: EntryHeader, entry: bytes, known: Mapping[Origin, Codec]
-) -> tuple[Sequence[Message], int]:
-    """The entry's messages and the flags of their rows."""
-    codec = _codec(header.origin, known)
-    try:
-        return codec.decode(entry), int(header.flags)
-    except ValueError:
-        # Encrypted by its producer, or a part of a larger message: the row keeps what there is.
-        raw = Message(entry[HEADER_BYTES:], publish_time_ms=header.publish_time_ms)
-        return [raw], header.flags | RowFlag.RAW
-
-
-def _codec(origin: Origin, known: Mapping[Origin, Codec]) -> Codec:
-    codec = known.get(origin)
-    if codec is None:
-        raise LookupError(
-            f"no codec for entries of origin {origin.name}: install the distribution "
-            "arneb, not only its files, where Spark's executors run"
-        )
-    return codec
+def sliced(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in parts of at most :data:`ROWS_MAX` rows and about :data:`BATCH_BYTES_MAX`."""
+    rows = ROWS_MAX
+    if batch.nbytes > 2 * BATCH_BYTES_MAX:
+        rows = min(rows, max(1, batch.num_rows * BATCH_BYTES_MAX // batch.nbytes))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

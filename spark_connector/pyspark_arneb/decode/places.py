@@ -95,11 +95,16 @@ class Places:
         if batch_indexes is None and isinstance(positions, range):
             tail = message_id_tail(self._partition, NO_BATCH)
             return _counted_ids(head, positions[0] & ENTRY_MASK, len(positions), tail)
-        ids = [varint(place & ENTRY_MASK) for place in positions]
-        batch_indexes = batch_indexes or [NO_BATCH] * len(positions)
+        ids = {place: head + varint(place & ENTRY_MASK) for place in set(positions)}
+        if batch_indexes is None:
+            tail = message_id_tail(self._partition, NO_BATCH)
+            return pa.array([ids[place] + tail for place in positions], pa.binary())
         tails = {index: message_id_tail(self._partition, index) for index in set(batch_indexes)}
         return pa.array(
-            [head + entry + tails[index] for entry, index in zip(ids, batch_indexes, strict=True)],
+            [
+                ids[place] + tails[index]
+                for place, index in zip(positions, batch_indexes, strict=True)
+            ],
             pa.binary(),
         )
 

@@ -5,23 +5,43 @@ fails on what a publisher wrote: a time that no calendar has is null, a text tha
 has replacement characters.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import Final, Protocol
 
 import pyarrow as pa
 
-from arneb_core.api.codec import Codec, Message
-from arneb_core.api.entry import Origin
-from pyspark_arneb.decode.amqp_runs import AmqpRun
-from pyspark_arneb.decode.times import times_of_ms
-from pyspark_arneb.schema import Field
+from arneb_core.api.codec import Codec, ColumnCodec, Message, MessageColumns
+from arneb_core.api.entry import HEADER_BYTES, EntryFlag, Origin, read_header
+from pyspark_arneb.decode.amqp_runs import AmqpRun, Kind
+from pyspark_arneb.decode.headers import (
+    DEATHS,
+    EXCHANGE_NAME,
+    kafka_headers,
+    property_maps,
+    texts,
+    typed_headers,
+)
+from pyspark_arneb.decode.heads import PUBLISHED_OFFSET, Heads
+from pyspark_arneb.decode.times import times_of_column, times_of_ms
+from pyspark_arneb.schema import Field, RowFlag
 
-TIMESTAMP_TYPES: Final = {Origin.AMQP: 1, Origin.PULSAR: 0}
+TIMESTAMP_TYPES: Final = {Origin.AMQP: 1, Origin.PULSAR: 0, Origin.BROKER: 1}
 """Kafka's ``timestampType``: 0 = the producer's clock, 1 = the broker's."""
 
-_MAP: Final = pa.map_(pa.string(), pa.string())
-_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+HEADED: Final = frozenset({Field.DELIVER_AT, Field.EXPIRES_AT})
+"""Fields that stand in the headers of entries, whatever their origin."""
+
+FROM_PROPERTIES: Final[Mapping[Field, Callable[[Sequence[Mapping[str, str]]], pa.Array]]] = {
+    Field.PROPERTIES: property_maps,
+    Field.HEADERS: typed_headers,
+    Field.KAFKA_HEADERS: kafka_headers,
+}
+
+KINDS_KNOWN_MAX: Final = 4096
+"""Property lists that one task remembers."""
 
 
 class Rows(Protocol):
@@ -37,45 +57,95 @@ class Rows(Protocol):
         """Each row's index in its entry; None = no entry is a batch."""
         ...
 
-    def column(self, field: Field) -> "pa.Array":
+    def column(self, field: Field) -> pa.Array:
         """A column that does not follow from the place."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceRows:
-    """Rows of which nobody asks what they say; no entry is a batch."""
+class SingleRows:
+    """Rows of entries of one message each, of which nobody asks what the bodies say."""
 
     positions: Sequence[int]
-    batch_indexes: None = None
+    heads: Heads
+    batch_indexes: Sequence[int] | None = None
 
-    def column(self, field: Field) -> "pa.Array":
-        raise AssertionError(f"{field} was not asked for")
+    def column(self, field: Field) -> pa.Array:
+        return head_column(field, self.heads)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRows:
+    """Rows of entries of any number of messages, of which nobody asks what the bodies say."""
+
+    positions: Sequence[int]
+    heads: Heads
+    counts: Sequence[int]
+    batch_indexes: Sequence[int]
+
+    def column(self, field: Field) -> pa.Array:
+        return repeated(head_column(field, self.heads), self.counts)
+
+
+def head_column(field: Field, heads: Heads) -> pa.Array:
+    """One of the columns :data:`HEADED`, for each entry."""
+    if field is Field.DELIVER_AT:
+        return heads.deliver_at()
+    assert field is Field.EXPIRES_AT, f"{field} does not stand in the header"
+    return heads.expires_at()
+
+
+def repeated(column: pa.Array, counts: Sequence[int]) -> pa.Array:
+    """A column of entries as one of rows."""
+    if column.null_count == len(column):
+        return pa.nulls(sum(counts), column.type)
+    return column.take(pa.array(list(each_repeated(range(len(counts)), counts)), pa.int32()))
+
+
+def each_repeated(items: Sequence[int], counts: Sequence[int]) -> list[int]:
+    """Each item as often as its count says."""
+    return list(chain.from_iterable(map(repeat, items, counts)))
+
+
+class KnownProperties:
+    """The properties of AMQP messages by their kind, for many messages have the same."""
+
+    __slots__ = ("_codec", "_known")
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._known: dict[Kind, Mapping[str, str]] = {}
+
+    def __repr__(self) -> str:
+        return f"<KnownProperties of {len(self._known)} kinds>"
+
+    def of(self, run: AmqpRun, entries: Sequence[bytes]) -> "SharedProperties":
+        """Those of a run; one entry of each kind is decoded that was not met before.
+
+        Raises :class:`ValueError` when there is one that the codec cannot decode.
+        """
+        indices, kinds = run.kinds()
+        if len(self._known) > KINDS_KNOWN_MAX:
+            self._known.clear()
+        if not self._known.keys() >= set(kinds):
+            for number, entry in zip(indices.to_pylist(), entries, strict=True):
+                if kinds[number] not in self._known:
+                    (message,) = self._codec.decode(entry)
+                    self._known[kinds[number]] = message.properties
+        return SharedProperties([self._known[kind] for kind in kinds], indices)
 
 
 @dataclass(frozen=True, slots=True)
 class SharedProperties:
     """The properties of many messages, of which many have the same."""
 
-    different: list[Mapping[str, str]]
-    indexes: list[int]
+    different: Sequence[Mapping[str, str]]
+    indices: pa.Array
     """For each message, which of them are its own."""
 
-    @classmethod
-    def of(cls, run: AmqpRun, entries: Sequence[bytes], codec: Codec) -> "SharedProperties":
-        """Decode one entry of each kind, for the property list is the slowest part of it.
-
-        Raises :class:`ValueError` when there is one that the codec cannot decode.
-        """
-        shared = cls([], [])
-        numbers: dict[object, int] = {}
-        for kind, entry in zip(run.kinds(), entries, strict=True):
-            number = numbers.setdefault(kind, len(numbers))
-            if number == len(shared.different):
-                (message,) = codec.decode(entry)
-                shared.different.append(message.properties)
-            shared.indexes.append(number)
-        return shared
+    def column(self, make: Callable[[Sequence[Mapping[str, str]]], pa.Array]) -> pa.Array:
+        """A column that follows from the properties."""
+        return make(self.different).take(self.indices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +153,13 @@ class AmqpRows:
     """Rows of a run of AMQP entries: one message each."""
 
     positions: Sequence[int]
+    heads: Heads
     run: AmqpRun
     properties: SharedProperties | None = None
     """None = nobody asks for them."""
     batch_indexes: None = None
 
-    def column(self, field: Field) -> "pa.Array":
+    def column(self, field: Field) -> pa.Array:
         rows = len(self.positions)
         match field:
             case Field.KEY:
@@ -101,100 +172,172 @@ class AmqpRows:
                 return self.run.event_times()
             case Field.PRODUCER_NAME:
                 return pa.nulls(rows, pa.string())
-            case Field.SEQUENCE_ID:
+            case Field.SEQUENCE_ID | Field.SCHEMA_VERSION:
                 return pa.nulls(rows, pa.int64())
             case Field.FLAGS:
                 return self.run.flags()
+            case Field.EXCHANGE:
+                return self.run.exchanges()
+            case Field.ORDERING_KEY:
+                return pa.nulls(rows, pa.binary())
+            case Field.DELIVER_AT | Field.EXPIRES_AT:
+                return head_column(field, self.heads)
             case Field.TIMESTAMP_TYPE:
                 return pa.repeat(pa.scalar(TIMESTAMP_TYPES[Origin.AMQP], pa.int32()), rows)
-            case Field.PROPERTIES if self.properties is not None:
-                return _maps(self.properties.different).take(pa.array(self.properties.indexes))
-            case Field.HEADERS if self.properties is not None:
-                return _headers(self.properties.different).take(pa.array(self.properties.indexes))
-        raise AssertionError(f"{field} is no column of an AMQP run")
+        if field in DEATHS:
+            if self.properties is None or not self.heads.have(EntryFlag.DEAD_LETTERED):
+                return pa.nulls(rows, pa.string())
+            found = self.properties.column(lambda each: death_texts(field, each)).to_pylist()
+            return of_flagged(found, self.heads.flags)
+        assert self.properties is not None, f"{field} was not asked for"
+        return self.properties.column(FROM_PROPERTIES[field])
+
+
+def death_texts(field: Field, properties: Sequence[Mapping[str, str]]) -> pa.Array:
+    """What the headers say of a death."""
+    return texts([each.get(DEATHS[field]) for each in properties])
+
+
+def of_flagged(items: Sequence[str | None], flags: Sequence[int]) -> pa.Array:
+    """The items of dead letters only: what others say of deaths, nobody vouches for."""
+    pairs = zip(items, flags, strict=True)
+    return pa.array([i if f & EntryFlag.DEAD_LETTERED else None for i, f in pairs], pa.string())
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRows:
-    """Rows of any messages, as parallel lists."""
+    """Rows of the messages of entries of one origin, field by field."""
 
-    positions: list[int] = field(default_factory=list)
-    origins: list[Origin] = field(default_factory=list)
-    flags: list[int] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
-
-    def add(self, place: int, origin: Origin, flags: int, message: Message) -> None:
-        """One row more."""
-        self.positions.append(place)
-        self.origins.append(origin)
-        self.flags.append(flags)
-        self.messages.append(message)
+    origin: Origin
+    positions: Sequence[int]
+    heads: Heads
+    counts: Sequence[int]
+    columns: MessageColumns
 
     @property
-    def batch_indexes(self) -> list[int]:
-        return [message.batch_index for message in self.messages]
+    def batch_indexes(self) -> Sequence[int]:
+        return self.columns.batch_indexes
 
-    def column(self, field: Field) -> "pa.Array":
-        messages = self.messages
+    def column(self, field: Field) -> pa.Array:
+        columns = self.columns
+        rows = len(columns.values)
         match field:
             case Field.KEY:
-                return pa.array([m.key for m in messages], pa.binary())
+                return pa.array(columns.keys, pa.binary())
             case Field.VALUE:
-                return pa.array([m.value for m in messages], pa.binary())
+                return pa.array(columns.values, pa.binary())
+            case Field.PUBLISH_TIME if self.origin is Origin.AMQP:
+                published = times_of_column(self.heads.numbers(PUBLISHED_OFFSET, 8))
+                return repeated(published, self.counts)
             case Field.PUBLISH_TIME:
-                return times_of_ms([m.publish_time_ms for m in messages])
+                return times_of_ms(columns.publish_times_ms)
             case Field.EVENT_TIME:
-                return times_of_ms([m.event_time_ms for m in messages])
+                return times_of_ms(columns.event_times_ms)
             case Field.PRODUCER_NAME:
-                return _texts([m.producer_name or None for m in messages])
+                return _names(columns.producer_names)
             case Field.SEQUENCE_ID:
-                return pa.array([_signed(m.sequence_id) for m in messages], pa.int64())
+                return _sequence_ids(columns.sequence_ids)
             case Field.FLAGS:
-                return pa.array(self.flags, pa.int32())
+                return self._flags()
+            case Field.ORDERING_KEY:
+                return _optional(columns.ordering_keys, pa.binary())
+            case Field.SCHEMA_VERSION:
+                return _versions(columns.schema_versions)
+            case Field.EXCHANGE:
+                return self._exchanges()
+            case Field.DELIVER_AT | Field.EXPIRES_AT:
+                return repeated(head_column(field, self.heads), self.counts)
             case Field.TIMESTAMP_TYPE:
-                return pa.array([TIMESTAMP_TYPES[origin] for origin in self.origins], pa.int32())
-            case Field.PROPERTIES:
-                return _maps([m.properties for m in messages])
-            case Field.HEADERS:
-                return _headers([m.properties for m in messages])
-        raise AssertionError(f"{field} is no column of a message")
+                return pa.repeat(pa.scalar(TIMESTAMP_TYPES[self.origin], pa.int32()), rows)
+        if field in DEATHS:
+            if not self.heads.have(EntryFlag.DEAD_LETTERED):
+                return pa.nulls(rows, pa.string())
+            flags = each_repeated(self.heads.flags, self.counts)
+            return of_flagged(death_texts(field, columns.properties).to_pylist(), flags)
+        return FROM_PROPERTIES[field](columns.properties)
+
+    def _flags(self) -> pa.Array:
+        flags: list[int] = list(self.heads.flags)
+        for index in self.columns.raw:
+            flags[index] |= RowFlag.RAW
+        return repeated(pa.array(flags, pa.int32()), self.counts)
+
+    def _exchanges(self) -> pa.Array:
+        rows = len(self.columns.values)
+        if self.origin is not Origin.AMQP:
+            return pa.nulls(rows, pa.string())
+        names: list[str | None] = [each.get(EXCHANGE_NAME, "") for each in self.columns.properties]
+        for index in self.columns.raw:  # AMQP's entries are one row each
+            names[index] = None
+        return texts(names)
+
+
+def decoded(
+    codec: Codec, entries: Sequence[bytes], *, properties: bool, bytes_max: int
+) -> MessageColumns:
+    """The columns of entries of the codec's origin, as far as ``bytes_max`` bytes of values go:
+    ``columns.entries`` says of how many, one at least."""
+    if isinstance(codec, ColumnCodec):
+        return codec.decode_columns(entries, properties=properties, bytes_max=bytes_max)
+    columns = MessageColumns()
+    bytes_read = 0
+    for entry in entries:
+        bytes_read += _add(columns, codec, entry)
+        columns.entries += 1
+        if bytes_read >= bytes_max:
+            break
+    return columns
+
+
+def _add(columns: MessageColumns, codec: Codec, entry: bytes) -> int:
+    """Add the messages of an entry; how large they are."""
+    header = read_header(entry)
+    messages: Sequence[Message] = ()
+    with suppress(ValueError):
+        messages = codec.decode(entry)
+    if len(messages) != header.messages:
+        indexes = range(header.messages) if header.messages > 1 else (-1,)
+        columns.add_raw(entry[HEADER_BYTES:], header.publish_time_ms, indexes)
+        return len(entry)
+    for message in messages:
+        columns.add(message)
+    return sum(len(message.value) for message in messages)
+
+
+def _sequence_ids(numbers: Sequence[int]) -> pa.Array:
+    """Unsigned sequence ids as Spark's signed longs, as Java's clients show them; null for -1."""
+    try:
+        column = pa.array(numbers, pa.uint64())
+    except (OverflowError, pa.ArrowInvalid):
+        return pa.array([_signed(number) for number in numbers], pa.int64())
+    return column.view(pa.int64())
 
 
 def _signed(number: int) -> int | None:
-    """An unsigned sequence id as Spark's signed long, as Java's clients show it; null for -1."""
     if number == -1:
         return None
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
-def _texts(texts: list[str | None]) -> "pa.Array":
-    try:
-        return pa.array(texts, pa.string())
-    except UnicodeEncodeError:
-        return pa.array([None if text is None else _printable(text) for text in texts], pa.string())
+def _names(names: Sequence[str]) -> pa.Array:
+    """Names, of which empty ones are none; mostly one producer's."""
+    if len(set(names)) == 1:
+        return texts([names[0] or None]).take(pa.array([0] * len(names), pa.int8()))
+    return texts([name or None for name in names])
 
 
-def _printable(text: str) -> str:
-    """The text with what was no UTF-8 on the wire replaced."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def _optional(items: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
+    return pa.nulls(len(items), kind) if not any(items) else pa.array(items, kind)
 
 
-def _maps(properties: list[Mapping[str, str]]) -> "pa.Array":
-    try:
-        return pa.array([list(row.items()) for row in properties], _MAP)
-    except UnicodeEncodeError:
-        printable = [[(_printable(k), _printable(v)) for k, v in p.items()] for p in properties]
-        return pa.array(printable, _MAP)
-
-
-def _headers(properties: list[Mapping[str, str]]) -> "pa.Array":
-    """As Kafka's source: an array of key and value, null when there are none."""
-    rows: list[Any] = [
-        [
-            {"key": _printable(key), "value": value.encode("utf-8", "surrogateescape")}
-            for key, value in row.items()
-        ]
-        or None
-        for row in properties
-    ]
-    return pa.array(rows, _HEADERS)
+def _versions(versions: Sequence[bytes | None]) -> pa.Array:
+    """Schema versions as the numbers that brokers give out; null for what is none."""
+    if not any(versions):
+        return pa.nulls(len(versions), pa.int64())
+    numbers = {
+        version: int.from_bytes(version, "big", signed=True)
+        if version is not None and len(version) == 8
+        else None
+        for version in set(versions)
+    }
+    return pa.array([numbers[version] for version in versions], pa.int64())

@@ -16,20 +16,32 @@ TIME_MS_MAX: Final = 253_402_300_799_999
 US_PER_MS: Final = 1000
 
 TYPE: Final = pa.timestamp("us", "UTC")
-_MS: Final = pa.timestamp("ms", "UTC")
 
 
-def times_of_ms(times_ms: Sequence[int]) -> "pa.Array":
+def times_of_ms(times_ms: Sequence[int]) -> pa.Array:
     """Times given in ms; 0 = not set."""
-    known = [time if 0 < time <= TIME_MS_MAX else None for time in times_ms]
-    return pa.array(known, _MS).cast(TYPE)
+    try:
+        return times_of_column(pa.array(times_ms, pa.uint64()))
+    except (OverflowError, pa.ArrowInvalid):  # below 0, or above 64 bits
+        known = [time if 0 < time <= TIME_MS_MAX else 0 for time in times_ms]
+        return times_of_column(pa.array(known, pa.uint64()))
 
 
-def times_of_column(numbers: "pa.Array", unit_ms: int = 1) -> "pa.Array":
+def times_of_column(numbers: pa.Array, unit_ms: int = 1) -> pa.Array:
     """Times given as a column of unsigned numbers, ``unit_ms`` ms each; 0 = not set."""
+    if not len(numbers):
+        return pa.nulls(0, TYPE)
+    time_max = TIME_MS_MAX // unit_ms
     extremes = pc.min_max(numbers)
-    if extremes["min"].as_py() == 0 or extremes["max"].as_py() > TIME_MS_MAX // unit_ms:
-        return times_of_ms([number * unit_ms for number in numbers.to_pylist()])
+    least, most = extremes["min"].as_py(), extremes["max"].as_py()
+    if most == 0 or least > time_max:
+        return pa.nulls(len(numbers), TYPE)
+    if least == 0 or most > time_max:
+        known = pc.and_(
+            pc.greater(numbers, pa.scalar(0, pa.uint64())),
+            pc.less_equal(numbers, pa.scalar(time_max, pa.uint64())),
+        )
+        numbers = pc.if_else(known, numbers, pa.scalar(None, pa.uint64()))
     # The scalar has its type given: without it, pyarrow looks for dateutil at every call.
     unit = pa.scalar(unit_ms * US_PER_MS, pa.int64())
     return pc.multiply(numbers.view(pa.int64()), unit).view(TYPE)

@@ -13,10 +13,10 @@ from typing import Final
 
 from arneb_core.api.position import Position, render
 from arneb_core.store.extents import Extent
-from pyspark_arneb.batch import choose_topics
 from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.log.topics import short_name
 from pyspark_arneb.options import EARLIEST, LATEST, OptionError
+from pyspark_arneb.plan.planning import selected_topics
 from pyspark_arneb.plan.ranges import Span
 from pyspark_arneb.stream.admission import Limits, admit
 from pyspark_arneb.stream.at_time import place_at, published_ms
@@ -179,7 +179,7 @@ class StreamPlanner:
         """What the topics hold now. ``required``: those that were named must be there."""
         chosen, missing = self._options.read.topics.choose(self._source.topics())
         if missing and required:
-            choose_topics(self._options.read.topics, self._source.topics())
+            selected_topics(self._source, self._options.read.topics)
         extents = self._source.extents(chosen)
         self._extents = {extent.topic: extent for extent in extents}
         return extents

@@ -1,0 +1,56 @@
+"""The rows of a span, from wherever its blocks come.
+
+The rule: this is the one way from blocks to rows, for batch, stream and export alike; what is
+lost or damaged is judged here, by the options.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from arneb_core.api.codec import codecs
+from pyspark_arneb.decode.chunks import Damage, published_between, read_chunks
+from pyspark_arneb.decode.decoder import Decoder
+from pyspark_arneb.decode.parts import Assembler
+from pyspark_arneb.errors import CorruptionError, DataLossError
+from pyspark_arneb.log.block_source import BlockSource
+from pyspark_arneb.options import OnCorrupt, ReadOptions
+from pyspark_arneb.plan.ranges import Loss, Span
+from pyspark_arneb.schema import Column
+
+log = logging.getLogger(__name__)
+
+
+def read_batches(
+    source: BlockSource, span: Span, columns: Sequence[Column], options: ReadOptions
+) -> Iterator[pa.RecordBatch]:
+    """The messages of ``span``, in the log's order.
+
+    Raises :class:`DataLossError` and :class:`CorruptionError` as the options have it,
+    :class:`arneb_core.api.errors.StoreUnusable`, and :class:`LookupError` when the codec of an
+    entry's origin is not installed.
+    """
+    decoder = Decoder(span, columns)
+    assembler = Assembler(source, span, codecs())
+
+    def lose(loss: Loss) -> None:
+        if options.fail_on_data_loss:
+            raise DataLossError(loss)
+        log.warning("skipping %s: removed by retention before it was read", loss)
+
+    for found in read_chunks(source, span, lose):
+        if isinstance(found, Damage):
+            match options.on_corrupt:
+                case OnCorrupt.FAIL:
+                    raise CorruptionError(found)
+                case OnCorrupt.SKIP:
+                    log.warning("skipping damage: %s", found)
+                case OnCorrupt.RAW:
+                    yield decoder.damaged(found)
+            continue
+        chunk = assembler.whole(found)
+        if chunk is not None and options.has_time_bounds:
+            chunk = published_between(chunk, options.starting_time_ms, options.ending_time_ms)
+        if chunk is not None:
+            yield from decoder.batches(chunk)
