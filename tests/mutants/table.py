@@ -267,14 +267,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "redelivered never said",
-        CORE + "subscription/delivery.py",
+        CORE + "subscription/past_deliveries.py",
         "        return seen or None\n",
         "        return None\n",
         ENGINE_TESTS,
     ),
     Mutant(
         "redelivery count always 0",
-        CORE + "subscription/delivery.py",
+        CORE + "subscription/past_deliveries.py",
         "        if count:\n",
         "        if False:\n",
         ENGINE_TESTS,

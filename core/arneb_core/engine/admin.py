@@ -119,7 +119,7 @@ class SubscriptionAdmin:
 
     def forget_counts(self) -> None:
         """See :meth:`InspectedSubscription.forget_counts`."""
-        self.machine.delivery.forget_counts()
+        self.machine.delivery.past.counts.clear()
 
     async def overlook(self, other: InspectedSubscription) -> None:
         """See :meth:`InspectedSubscription.overlook`."""

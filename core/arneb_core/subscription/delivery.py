@@ -6,11 +6,8 @@ costs a handful of calls whatever its length; only logs that hold batches are lo
 by entry.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Final
-
-from pyroaring import BitMap64
 
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import messages_in
@@ -26,7 +23,7 @@ from arneb_core.dispatch import (
 )
 from arneb_core.subscription.effects import Deliver
 from arneb_core.subscription.in_flight import InFlight
-from arneb_core.subscription.redeliveries import RedeliveryCounts
+from arneb_core.subscription.past_deliveries import Past, PastDeliveries
 from arneb_core.subscription.state import SubscriptionState
 
 PARTS_PER_TURN: Final = 512
@@ -36,14 +33,6 @@ consumer's session some 10 µs each, and there may be 65,536 in one."""
 Settle = Callable[[Sequence[Position], dict[Position, int] | None], None]
 """Takes what was delivered to a consumer that does not acknowledge; of the batches in the
 mapping only these messages."""
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What is remembered of the deliveries of some entries."""
-
-    returned: BitMap64
-    counts: Mapping[Position, int]
 
 
 class Delivery:
@@ -61,10 +50,7 @@ class Delivery:
         self.consumers = state.consumers
         self.parts_left = PARTS_PER_TURN
         """How many messages of batches may still be handed out in this turn."""
-        self._suspect_until = suspect_until
-        self._returned = BitMap64()
-        self._unseen = BitMap64()
-        self._counts = RedeliveryCounts()
+        self.past = PastDeliveries(suspect_until)
         self.divided, self.sizes = state.divided, state.sizes
         self.furthest = BEFORE_ALL
         """No consumer was given anything behind this."""
@@ -72,7 +58,7 @@ class Delivery:
         self.redelivered_total = 0
 
     def __repr__(self) -> str:
-        return f"<Delivery to {len(self.consumers)} consumers, {len(self._returned)} seen before>"
+        return f"<Delivery to {len(self.consumers)} consumers, {self.past!r}>"
 
     @property
     def active(self) -> InFlight | None:
@@ -129,33 +115,13 @@ class Delivery:
         shares = self._dispatcher.share(1)
         return shares[0][0] if shares else None
 
-    def returned(self, positions: Sequence[Position], *, count: bool) -> None:
-        """These came back; they count as seen, and with ``count`` as rejected once more."""
-        self._returned.update(positions)
-        if count:
-            self._counts.raise_(positions)
-
-    def vouch(self, positions: Sequence[Position]) -> None:
-        """Nobody can have seen these, whatever was written down before the start."""
-        if positions[0] <= self._suspect_until:
-            self._unseen.update(positions)
-
-    def redelivery_count(self, place: Position) -> int:
-        """How often the entry was given back so that it counts: by a negative acknowledgement, a
-        requeue, a time-out. What comes back with a consumer that leaves does not."""
-        return self._counts.get(place)
-
-    def forget_counts(self) -> None:
-        self._counts.clear()
-
     def settled(self, positions: Sequence[Position]) -> None:
         """These are acknowledged: what was remembered of their deliveries can go."""
         if self._state.byte_counter is not None:
             self._state.byte_counter.settled(positions)
-        if self._counts:
-            self._counts.forget(positions)
-        if self._returned:
-            self._returned.difference_update(BitMap64(positions))
+        known = self.past
+        if known.returned or known.counts:
+            known.settled(positions)
         if self.divided:
             for place in positions:
                 self.divided.pop(place, None)
@@ -165,46 +131,32 @@ class Delivery:
         """As :meth:`settled`, for everything up to ``place``; before it is acknowledged."""
         if self._state.byte_counter is not None and place > self._acks.mark_delete:
             self._state.byte_counter.lose_count()
-        if self._returned:
-            self._returned.remove_range(0, place + 1)
-        if self._counts:
-            self._counts.forget_through(place)
+        self.past.settled_through(place)
         if self.divided:
             self.settled([each for each in self.divided if each <= place])
 
     def settled_all_but(self, positions: Sequence[Position]) -> None:
         """As :meth:`settled`, for everything but ``positions``."""
-        past = self.past(positions)
-        self._returned = past.returned
-        self._counts.clear()
-        self._counts.update(past.counts)
+        self.past.keep_only(positions)
         if self._state.byte_counter is not None:
             self._state.byte_counter.emptied()
         for place in self.divided.keys() - set(positions):
             del self.divided[place], self.sizes[place]
 
-    def past(self, positions: Sequence[Position]) -> Past:
-        """What is remembered of ``positions``."""
-        known = self._counts.of(positions) if self._counts else {}
-        return Past(self._returned & BitMap64(positions), known)
-
     def remember(self, past: Past) -> None:
         """Undo :meth:`settled`: the acknowledgement did not hold."""
         if self._state.byte_counter is not None:
             self._state.byte_counter.lose_count()
-        self._returned |= past.returned
-        self._counts.update(past.counts)
+        self.past.remember(past)
 
     def forget(self) -> None:
         """A seek: nothing counts as seen."""
         if self._state.byte_counter is not None:
             self._state.byte_counter.forget()
-        self._returned.clear()
-        self._unseen.clear()
-        self._counts.clear()
+        self.past.forget()
         self.divided.clear()
         self.sizes.clear()
-        self._suspect_until = self.furthest = BEFORE_ALL
+        self.furthest = BEFORE_ALL
 
     def divide(self, place: Position, mask: int, size: int) -> None:
         """Messages of a batch of ``size`` are in flight."""
@@ -369,10 +321,9 @@ class Delivery:
     ) -> Deliveries:
         """Put a run in flight at ``consumer``; the dispatcher has counted it already."""
         messages = len(positions) if sizes is None else sum(sizes)
-        redelivered = self._seen_before(positions)
-        counts = None
-        if self._counts:
-            counts = self._counts.of(positions)
+        known = self.past
+        redelivered = known.seen_before(positions)
+        counts = known.counts.of(positions) if known.counts else None
         if self._state.byte_counter is not None:
             self._state.byte_counter.left(positions, entries)
         run = Deliveries(positions, entries, redelivered, counts or None, masks)
@@ -384,16 +335,3 @@ class Delivery:
         if not consumer.spec.acks:
             self.settle(positions, masks if is_divided else None)
         return run
-
-    def _seen_before(self, positions: list[Position]) -> set[Position] | None:
-        """Those of ``positions`` that a consumer may have seen before; None = none."""
-        seen: set[Position] = set()
-        if positions[0] <= self._suspect_until:
-            seen.update(each for each in positions if each <= self._suspect_until)
-            if self._unseen:
-                seen.difference_update(each for each in positions if each in self._unseen)
-                self._unseen.difference_update(BitMap64(positions))
-        if self._returned and positions[0] <= self._returned.max():
-            returned = self._returned
-            seen.update(each for each in positions if each in returned)
-        return seen or None

@@ -28,8 +28,8 @@ from arneb_core.store.due_key import (
     places_in,
     time_of,
 )
-from arneb_core.subscription.delivery import Delivery
 from arneb_core.subscription.effects import GoOn, TryAgain, WakeAt
+from arneb_core.subscription.past_deliveries import PastDeliveries
 from arneb_core.subscription.sources.due import DueSource
 from arneb_core.subscription.sources.replay import ReplaySet
 from arneb_core.subscription.state import SubscriptionState
@@ -57,10 +57,10 @@ class HeldBack:
     replay set or in the due source.
     """
 
-    def __init__(self, state: SubscriptionState, delivery: Delivery, index: DelayedIndex) -> None:
+    def __init__(self, state: SubscriptionState, past: PastDeliveries, index: DelayedIndex) -> None:
         self._state = state
         self._reader = reader = state.reader
-        self._delivery = delivery
+        self._past = past
         self._index = index
         self._tracker = index.tracker
         self._due = DueSource(state.log, index.cache, state.wake, state.read_failed)
@@ -327,7 +327,7 @@ class HeldBack:
         if not run:
             return
         if is_vouched:
-            self._delivery.vouch(run)
+            self._past.vouch(run)
         replay = state.replay
         by_key = state.type is not None and state.type.traits.by_key
         if isinstance(replay, ReplaySet) and not by_key:

@@ -260,7 +260,7 @@ class SubscriptionMachine:
     def hold_back(self, index: DelayedIndex) -> None:
         """Hold back from now on what is not due by ``index``."""
         if self.ready.held_back is NOTHING_HELD:
-            self.ready.held_back = HeldBack(self.state, self.delivery, index)
+            self.ready.held_back = HeldBack(self.state, self.delivery.past, index)
 
     # Moving
 

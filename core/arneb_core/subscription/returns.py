@@ -11,9 +11,10 @@ from arneb_core.api.limits import Departure
 from arneb_core.api.position import Position
 from arneb_core.subscription.acknowledgements import Acknowledgements
 from arneb_core.subscription.dead_lettering import DeadLettering
-from arneb_core.subscription.delivery import Delivery, Past
+from arneb_core.subscription.delivery import Delivery
 from arneb_core.subscription.in_flight import Held, InFlight
 from arneb_core.subscription.limit_enforcer import LimitEnforcer
+from arneb_core.subscription.past_deliveries import Past
 from arneb_core.subscription.ready import Ready
 from arneb_core.subscription.state import SubscriptionState
 
@@ -79,7 +80,7 @@ class Returns:
         """Entries came back from a consumer: they are due again, in their places."""
         if positions:
             waiting = self._state.acks.only_unacked(positions)
-            self._delivery.returned(waiting, count=count)
+            self._delivery.past.came_back(waiting, count=count)
             if count:
                 waiting = self._within_limit(waiting)
             if self._state.byte_counter is not None:
@@ -93,7 +94,7 @@ class Returns:
         limit = self._state.limits.delivery_limit
         if limit is None:
             return positions
-        over = [each for each in positions if self._delivery.redelivery_count(each) > limit]
+        over = [each for each in positions if self._delivery.past.redelivery_count(each) > limit]
         if over:
             self._state.departing(
                 Departure.DELIVERY_LIMIT, over, is_dead_lettered=self._dead_lettering.has_target
@@ -106,7 +107,7 @@ class Returns:
     def _exceeds_limit(self, place: Position, mask: int) -> bool:
         """Messages of a divided batch come back once too often, and depart."""
         limit = self._state.limits.delivery_limit
-        if limit is None or self._delivery.redelivery_count(place) < limit:
+        if limit is None or self._delivery.past.redelivery_count(place) < limit:
             return False
         self._state.departing(
             Departure.DELIVERY_LIMIT, [place], is_dead_lettered=self._dead_lettering.has_target
@@ -128,7 +129,7 @@ class Returns:
                 unheld = unacked(place, sizes[place]) & ~state.divided[place]
                 parts[place] = held.masks.get(place, unheld)
         masks = state.acks.masks_of([place for place in positions if place not in parts])
-        past = self._delivery.past(positions)
+        past = self._delivery.past.of(positions)
         return Taken(state.era, positions, held, parts, masks, sizes, past)
 
     def untake(self, taken: Taken, held: Held) -> None:

@@ -183,8 +183,8 @@ class SubscriptionModel:
         state, delivery = subscription.machine.state, subscription.machine.delivery
         parts = {place for consumer in self.consumers.values() for place in consumer.masks}
         assert state.divided.keys() == state.sizes.keys() == parts
-        assert set(delivery._returned) <= unsettled
-        assert delivery._counts.items() == self.counts
+        assert set(delivery.past.returned) <= unsettled
+        assert delivery.past.counts.items() == self.counts
         assert set(state.replay.places) <= {place for place, _ in self.ready}
         assert not state.outbox.calls
         assert not (state.reader.fetch.failure or state.replay.fetch.failure)
