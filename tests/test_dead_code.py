@@ -101,6 +101,8 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "spark_connector/pyspark_arneb/batch.py: pushFilters": OVERRIDDEN,
     "spark_connector/pyspark_arneb/log/environment.py: close_environments":
         "lets one process read a store, and then open it",
+    "spark_connector/pyspark_arneb/service/connection.py: close_connections":
+        "lets one thread talk to one broker after the other",
 }  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from arneb_core.engine.engine import Engine, open_engine
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from arneb_amqp.topology.topology import Topology
     from arneb_pulsar.authentication.files import Proofs
     from arneb_pulsar.server import PulsarServer
 
@@ -118,6 +119,9 @@ class Shared:
         self.alarms = Alarms(config.alarms, config.data_dir, read=read)
         self.alarms.resource_alarms.listen(core.alarms_changed)
 
+        self.topology: Topology | None = None
+        """AMQP's, if that is served."""
+
     @cached_property
     def proofs(self) -> "Proofs":
         """What clients of Pulsar and of the HTTP ports prove themselves by."""
@@ -168,6 +172,7 @@ def _living(core: Engine) -> Living:
 
 async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
     from arneb_amqp.server import serve_amqp
+    from arneb_amqp.topology.topology import Topology
 
     by_name = shared.listeners.by_name
     listeners: list[trio.abc.Listener[Any]] = [*by_name.get("amqp", ())]
@@ -178,10 +183,13 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
 
         handshakes = Handshakes(read_tls(shared.config.amqp.tls))
         listeners += [SecuredListener(each, handshakes.secure) for each in secured]
+    config = shared.config.amqp
+    shared.topology = await Topology.open(shared.core, config.vhosts)
     await serve_amqp(
         shared.core,
         listeners,
-        config=shared.config.amqp,
+        config=config,
+        topology=shared.topology,
         resource_alarms=shared.alarms.resource_alarms,
         task_status=task_status,
     )
@@ -214,10 +222,12 @@ async def _serve_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]
 
 
 async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
+    from arneb.data.service import DataService
     from arneb.http.app import http_app
     from arneb.http.server import serve_http
 
-    app: ASGIApp = http_app(shared.core, shared.alarms, shared.watchdog)
+    data = DataService(shared.core, shared.topology)
+    app: ASGIApp = http_app(shared.core, shared.alarms, shared.watchdog, data.routes)
     table, users = shared.config.http, named_users(shared.config)
     if shared.proofs.required or users:
         from arneb.http.guarded import HEALTH, METRICS, Guarded

@@ -19,7 +19,9 @@ from urllib.parse import unquote, urlsplit
 from arneb_core.api.position import AFTER_ALL, Position, position
 from pyspark_arneb.log.block_source import Location
 from pyspark_arneb.log.directory import Directory
+from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.log.topics import TopicSelection, full_name
+from pyspark_arneb.service.connection import Address
 
 EARLIEST: Final = Position(0)
 """Before every log; apart from ``1:0``, which someone asked for and which may be lost."""
@@ -109,6 +111,11 @@ class ReadOptions:
 
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "path": (),
+    "service.url": (),
+    "service.user": (),
+    "service.password": (),
+    "service.token": (),
+    "service.caFile": (),
     "topic": (),
     "topics": ("subscribe",),
     "topicsPattern": ("subscribePattern",),
@@ -127,6 +134,9 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "snapshot": (),
 }
 """Every option of a read, with the other names under which it is known."""
+
+SERVICE_ONLY: Final = ("service.user", "service.password", "service.token", "service.caFile")
+"""Mean nothing without a broker's address."""
 
 FOREIGN_PREFIXES: Final = ("kafka.", "pulsar.")
 """Client settings of the Kafka and Pulsar sources: meaningless for a directory, so ignored."""
@@ -147,7 +157,7 @@ def read_options_of(options: "GivenOptions", start: Position) -> ReadOptions:
     # pulsar-spark's table always has the properties; the other styles have them on request.
     properties_by_default = style is ColumnStyle.PULSAR
     return ReadOptions(
-        location=Directory(options.required("path", _directory)),
+        location=location_of(options),
         topics=_topics(options),
         start=options.parse("startingOffsets", _offsets(EARLIEST), Offsets(start)),
         end=_ending(options),
@@ -163,6 +173,27 @@ def read_options_of(options: "GivenOptions", start: Position) -> ReadOptions:
         pushdown=options.parse("pushdown", boolean, False),
         snapshot=options.parse("snapshot", _choice(SnapshotTime), SnapshotTime.QUERY),
     )
+
+
+def location_of(options: "GivenOptions") -> Location:
+    """Where the log is: in a directory, or behind a broker. Raises :class:`OptionError`."""
+    if "service.url" not in options:
+        options.refuse(SERVICE_ONLY, 'is for "service.url"')
+        return Directory(options.required("path", _directory))
+    options.refuse(["path"], 'give "path" or "service.url", not both')
+    try:
+        address = Address(
+            options.required("service.url", str),
+            options.parse("service.user", str, ""),
+            options.parse("service.password", str, ""),
+            options.parse("service.token", str, ""),
+            options.parse("service.caFile", str, ""),
+        )
+    except ValueError as problem:
+        if isinstance(problem, OptionError):
+            raise
+        raise OptionError("service.url", str(problem)) from None
+    return Remote(address)
 
 
 class GivenOptions:

@@ -19,7 +19,13 @@ class DefaultSource(DataSource):
     ======================= ================ ==================================================
     option                  default          meaning
     ======================= ================ ==================================================
-    path                    required         the broker's data directory; also ``load(path)``
+    path                    one of the two   the broker's data directory; also ``load(path)``
+    service.url             one of the two   the broker's HTTP port, ``http://host:15672``: read
+                                             from anywhere, without the directory
+    service.user,           none             who asks, where the broker wants to know
+    service.password, or
+    service.token
+    service.caFile          the system's     who vouches for a broker at ``https://``
     topic                   one of the three one topic: ``orders`` (of ``public/default``),
                                              ``tenant/namespace/topic`` or the full name; a
                                              partitioned topic's name means its partitions

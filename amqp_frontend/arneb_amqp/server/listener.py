@@ -69,19 +69,21 @@ async def serve_amqp(
     listeners: Sequence[trio.abc.Listener[Any]],
     *,
     config: AmqpConfig | None = None,
+    topology: Topology | None = None,
     resource_alarms: ResourceAlarms | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Serve AMQP 0-9-1 on ``listeners``, of sockets or of TLS (:class:`.SecuredListener`), until
     cancelled.
 
-    While something is short in ``resource_alarms``, connections that publish are not read any more.
+    ``topology`` is given by who has use for it too. While something is short in
+    ``resource_alarms``, connections that publish are not read any more.
     ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes
     every connection with 320 and returns within about :data:`GOODBYE_S`. The listeners stay
     the caller's to close.
     """
     settings = config or AmqpConfig()
-    topology = await Topology.open(core, settings.vhosts)
+    topology = topology or await Topology.open(core, settings.vhosts)
     flusher, timers, long_turns = Flusher(), Timers(), LongTurns()
     async with trio.open_nursery() as outer:
         nursery: trio.Nursery = await outer.start(shielded_nursery)

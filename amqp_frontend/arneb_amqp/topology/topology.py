@@ -7,7 +7,7 @@ different things: their changes share commits.
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from secrets import token_urlsafe
@@ -126,6 +126,11 @@ class Topology:
         topology = cls(core, vhosts)
         await topology._load()
         return topology
+
+    @property
+    def vhosts(self) -> Collection[Vhost]:
+        """All of them, as a live view."""
+        return self._vhosts.values()
 
     def vhost(self, name: str) -> Vhost | None:
         """The vhost of that name."""

@@ -5,7 +5,7 @@ anything that speaks ASGI; it knows no socket.
 """
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -43,10 +43,13 @@ is served."""
 
 
 def http_app(
-    core: ObservedCore, alarms: Alarms | None = None, watchdog: TurnWatchdog | None = None
+    core: ObservedCore,
+    alarms: Alarms | None = None,
+    watchdog: TurnWatchdog | None = None,
+    more: Sequence[Route] = (),
 ) -> Starlette:
-    """The application over ``core``, over ``alarms`` if somebody watches for them, and over
-    ``watchdog`` if it is on."""
+    """The application over ``core``, over ``alarms`` if somebody watches for them, over
+    ``watchdog`` if it is on, and with ``more`` routes."""
     return Starlette(
         routes=[
             Route("/healthz", _healthz(core)),
@@ -54,6 +57,7 @@ def http_app(
             *([] if alarms is None else alarm_routes(alarms)),
             *([] if watchdog is None else turn_routes(watchdog)),
             Route("/api/topics", _topics(core)),
+            *more,
         ],
         exception_handlers={HTTPException: _refuse},
     )

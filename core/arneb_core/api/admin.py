@@ -53,6 +53,23 @@ class InspectedTopic(Protocol):
         """The entry at ``place``, None if there is none. Raises :class:`StoreFailed`."""
         ...
 
+    @property
+    def floor(self) -> Position:
+        """Nothing below it exists any more."""
+        ...
+
+    async def roll(self) -> Position:
+        """End the ledger that grows, if it holds anything: everything below the position returned
+        is in ledgers that are closed, durably. Raises :class:`CommitFailed`, and
+        :class:`NotAllowed` of a topic that is kept in memory."""
+        ...
+
+    async def trim(self, place: Position) -> None:
+        """Remove the closed ledgers wholly below ``place`` that every durable subscription has
+        passed, of which there must be one, though retention would keep them. Raises as
+        :meth:`roll`."""
+        ...
+
 
 class InspectedSubscription(Protocol):
     """A subscription's cursor, looked at and moved from outside."""

@@ -20,6 +20,18 @@ from arneb_core.api.settings import TopicSettings
 from arneb_core.api.topics import Topic
 
 
+@dataclass(frozen=True, slots=True)
+class CountedRun:
+    """Entries for one topic, already counted: so a unit of a million entries costs the event loop a
+    few milliseconds. Not more than a ledger should hold, some ten thousand."""
+
+    topic: Topic
+    entries: list[bytes]
+    messages: int
+    bytes: int
+    """Of all entries."""
+
+
 @dataclass(slots=True)
 class Unit:
     """Changes that become durable together or not at all.
@@ -44,6 +56,9 @@ class Unit:
     success, as AMQP wants it. Otherwise the unit fails with :class:`TopicFenced`."""
     has_batches: bool = True
     """Some entry may hold more than one message, or none; else nobody has to look."""
+    runs: list[CountedRun] = field(default_factory=list)
+    """As :attr:`appends`, behind those, in that order, and for durable topics only. Their publish
+    times should not be below what the topics have: then each entry would be made anew."""
 
 
 TopicWatcher = Callable[[str, bool], None]

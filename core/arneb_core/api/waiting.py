@@ -1,12 +1,14 @@
-"""Waiting for a commit: from the call-back world of the committer to ``await``."""
+"""Waiting for a commit or a read: from the world of call-backs to ``await``."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
 from arneb_core.api.callbacks import Done
-from arneb_core.api.errors import CommitFailed, CoreError
+from arneb_core.api.errors import CommitFailed, CoreError, StoreFailed
+
+T = TypeVar("T")
 
 TOGETHER_MAX: Final = 256
 """Changes made at the same time: they share a commit, which they fill well enough."""
@@ -30,6 +32,23 @@ async def durable(submit: Callable[[Done], object]) -> None:
     await finished.wait()
     if failure:
         raise failure[0]
+
+
+async def answered(ask: Callable[[Callable[[T | StoreFailed], None]], object]) -> T:
+    """What ``ask`` brings to whoever it is given. Raises :class:`StoreFailed` if it is that."""
+    answers: list[T | StoreFailed] = []
+    finished = trio.Event()
+
+    def then(found: T | StoreFailed) -> None:
+        answers.append(found)
+        finished.set()
+
+    ask(then)
+    await finished.wait()
+    (found,) = answers
+    if isinstance(found, StoreFailed):
+        raise found
+    return found
 
 
 async def together(changes: Sequence[Callable[[], Awaitable[object]]]) -> None:

@@ -280,6 +280,7 @@ class Catalog:
         unit: Unit | None = None,
         deletes_topic: LogTopic | None = None,
         leaving: tuple[LogSubscription, ...] = (),
+        rolls: LogTopic | None = None,
     ) -> None:
         """Commit a change of topics or subscriptions; visible and durable when this returns.
 
@@ -301,6 +302,7 @@ class Catalog:
             request.prefixes = prefixes
             request.trims = trims
             request.deletes_topic = deletes_topic
+            request.rolls = rolls
             request.leaving = leaving
             self._engine.submit(request)
 

@@ -99,9 +99,9 @@ class Committer:
 
     def has_appends(self, topic: LogTopic) -> bool:
         """Something is on its way into ``topic``. Looks at all that waits: not for hot paths."""
-        if topic.appends_held_up or any(topic in each.runs for each in self._under_way):
+        if topic.appends_held_up or any(each.has_appends(topic) for each in self._under_way):
             return True
-        return any(topic is each for request in self._waiting for each, _, _ in request.appends)
+        return any(topic is each for request in self._waiting for each in request.topics)
 
     def cursor_changed(self, subscription: LogSubscription, done: Done | None) -> None:
         """A cursor differs from what is on disk. With ``done`` somebody waits for it."""
@@ -209,7 +209,8 @@ class Committer:
             self._tell(commit, failed)
             return None
         for request in commit.requests:
-            if request.acks or request.puts or request.prefixes or request.trims or request.shared:
+            rows = request.puts or request.prefixes or request.trims
+            if request.acks or rows or request.shared or request.rolls is not None:
                 commit.plan_more(request)
             for subscription in request.leaving:
                 if subscription in self._dirty:  # not to be written, unless that fails

@@ -6,13 +6,14 @@ the newest commit first, so that every step finds what it left.
 """
 
 from collections.abc import Collection, Iterable
+from itertools import chain
 
 from arneb_core.api.callbacks import Done, call, has_failed
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position
 from arneb_core.cursor.cursor import CursorChanges
 from arneb_core.engine.consumer import LogConsumer
-from arneb_core.engine.request import NOWHERE, Request, keep_order
+from arneb_core.engine.request import NOWHERE, Request, keep_order, topic_of
 from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
 from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.trimming import PlannedTrim
@@ -26,7 +27,9 @@ class PlannedCommit:
     """The requests of one commit, and what becomes of them."""
 
     __slots__ = (
+        "_now_ms",
         "changes",
+        "counted",
         "cursors",
         "going",
         "leaving",
@@ -54,7 +57,10 @@ class PlannedCommit:
         if before is not None and before.going:
             self.going = {each for each in before.going if not each.gone}
         self.changes = Changes()
+        self._now_ms = 0
         self.runs: dict[LogTopic, PlannedRun] = {}
+        self.counted: list[tuple[LogTopic, PlannedRun]] = []
+        """Runs that requests bring ready made, behind those."""
         self.offsets: list[list[tuple[LogTopic, int]]] = []
         """Where each request's appends begin in the runs."""
         self.cursors: list[tuple[LogSubscription, CursorChanges]] = []
@@ -81,6 +87,7 @@ class PlannedCommit:
 
     def plan_appends(self, now_ms: int) -> None:
         """Join the appends of all requests to one run a topic, and place those runs."""
+        self._now_ms = now_ms
         going = self.going
         joined: dict[LogTopic, list[bytes]] = {}
         messages: dict[LogTopic, int | None] = {}
@@ -109,16 +116,34 @@ class PlannedCommit:
                 total = messages[topic]
                 messages[topic] = None if total is None or count is None else total + count
             self.offsets.append(offsets)
-        changes = self.changes
         for topic, entries in joined.items():
             log = topic.log
             assert isinstance(log, DurableLog), f"{topic!r} keeps nothing on disk"
             planned = log.plan(entries, messages[topic], now_ms)
-            changes.blocks.append((log.topic_id, planned.first, entries))
-            if planned.opens:
-                changes.puts.extend(log.ledger_puts(planned))
-            log.planned.append(planned.ledger)
+            self._placed(log, planned)
             self.runs[topic] = planned
+        for request in self.requests:
+            for counted in request.runs:
+                topic = topic_of(counted)
+                if topic.gone or topic in going:
+                    continue
+                log = topic.log
+                assert isinstance(log, DurableLog), f"{topic!r} keeps nothing on disk"
+                planned = log.plan(counted.entries, counted.messages, now_ms, counted.bytes)
+                self._placed(log, planned)
+                self.counted.append((topic, planned))
+
+    def has_appends(self, topic: LogTopic) -> bool:
+        """Something of it goes into ``topic``. Not for hot paths."""
+        return topic in self.runs or any(topic is each for each, _ in self.counted)
+
+    def _placed(self, log: DurableLog, run: PlannedRun) -> None:
+        """``run`` stands behind everything that is planned."""
+        changes = self.changes
+        changes.blocks.append((log.topic_id, run.first, run.entries))
+        if run.opens:
+            changes.puts.extend(log.ledger_puts(run))
+        log.planned.append(run.ledger)
 
     def plan_more(self, request: Request) -> None:
         """Put into the commit what ``request`` has beside appends."""
@@ -131,6 +156,19 @@ class PlannedCommit:
         changes.prefixes.extend(request.prefixes)
         changes.trims.extend(request.trims)
         changes.shared.extend(request.shared)
+        if request.rolls is not None:
+            self._roll(request.rolls)
+
+    def _roll(self, topic: LogTopic) -> None:
+        """Have the last ledger of ``topic`` end, unless something comes that ends it."""
+        log, now_ms = topic.log, self._now_ms
+        assert isinstance(log, DurableLog), f"{topic!r} keeps nothing on disk"
+        last = log.ledgers.newest
+        if topic.gone or topic in self.going or last is None or last.id > log.ended or log.planned:
+            return
+        ended_ms = max(now_ms, log.stamped_ms)
+        self.changes.puts.extend(log.plan_successor(ended_ms))
+        self.trims.append((topic, PlannedTrim(None, True, ended_ms)))
 
     def plan_cursors(
         self, dirty: Iterable[LogSubscription], trim_due: dict[SubscribedTopic, bool], now_ms: int
@@ -160,6 +198,9 @@ class PlannedCommit:
         for topic, run in runs.items():
             entries += len(run.entries)
             topic.confirm(run)
+        for topic, run in self.counted:
+            entries += len(run.entries)
+            topic.confirm(run)
         for trimmed, plan in self.trims:
             trimmed.trimming.succeeded(plan)
         for request, offsets in zip(self.requests, self.offsets, strict=True):
@@ -176,7 +217,7 @@ class PlannedCommit:
         before: memory is as it was. Nobody is told yet."""
         for trimmed, plan in reversed(self.trims):
             trimmed.trimming.failed(plan)
-        for topic in reversed(self.runs):
+        for topic in chain((each for each, _ in self.counted), reversed(self.runs)):
             assert isinstance(topic.log, DurableLog), f"{topic!r} keeps nothing on disk"
             topic.log.planned.pop()
         for subscription, cursor in reversed(self.cursors):

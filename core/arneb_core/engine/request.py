@@ -5,10 +5,11 @@ the telling, or never.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from arneb_core.api.callbacks import Appended, call
+from arneb_core.api.core import CountedRun
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position
 from arneb_core.engine.consumer import LogConsumer
@@ -51,6 +52,10 @@ class Request:
     """Subscriptions that this removes: their cursors must not be written with it."""
     shared: Sequence[bytes] = ()
     """Entries that are in several of ``appends``, to be kept once."""
+    runs: Sequence[CountedRun] = ()
+    """What is appended behind :attr:`appends`, each a run of its own."""
+    rolls: LogTopic | None = None
+    """A topic whose last ledger is to end, if nothing of it is under way."""
     in_memory: Sequence[LogTopic] = ()
     """Topics kept in memory only that ``on_commit`` appends to."""
     passes_over_gone: bool = False
@@ -61,7 +66,8 @@ class Request:
     @property
     def is_durable(self) -> bool:
         """Some of it is for the disk."""
-        return bool(self.appends or self.acks or self.puts or self.prefixes or self.trims)
+        rows = self.puts or self.prefixes or self.trims
+        return bool(self.appends or self.runs or self.acks or rows)
 
     @property
     def is_held_up(self) -> bool:
@@ -71,7 +77,8 @@ class Request:
     @property
     def topics(self) -> list[LogTopic]:
         """Where it appends."""
-        return [*(topic for topic, _, _ in self.appends), *self.in_memory]
+        appends = [topic for topic, _, _ in self.appends]
+        return [*appends, *map(topic_of, self.runs), *self.in_memory]
 
     def barred_from(self, going: Collection[LogTopic]) -> LogTopic | None:
         """One of its topics to which nothing comes any more, as it has gone or is one of those
@@ -109,6 +116,8 @@ def keep_order(requests: Iterable[Request]) -> None:
     logs."""
     unpack = STAMP.unpack_from
     for request in requests:
+        if request.runs:
+            _keep_order_of_runs(request)
         appends = request.appends
         if len(appends) == 1:  # as most are
             ((topic, entries, _),) = appends
@@ -128,6 +137,25 @@ def keep_order(requests: Iterable[Request]) -> None:
         for topic, entries, _ in request.appends:
             if entries:
                 topic.log.stamped_ms = unpack(entries[-1], STAMP_OFFSET)[0]
+
+
+def topic_of(run: CountedRun) -> LogTopic:
+    """Where it is appended."""
+    assert isinstance(run.topic, LogTopic), "topics come from this engine"
+    return run.topic
+
+
+def _keep_order_of_runs(request: Request) -> None:
+    """Stamp those again that are behind their logs."""
+    kept: list[CountedRun] = []
+    for run in request.runs:
+        log = topic_of(run).log
+        (first_ms,) = STAMP.unpack_from(run.entries[0], STAMP_OFFSET)
+        if first_ms < log.stamped_ms:
+            run = replace(run, entries=stamped_from(run.entries, log.stamped_ms, {}))
+        (log.stamped_ms,) = STAMP.unpack_from(run.entries[-1], STAMP_OFFSET)
+        kept.append(run)
+    request.runs = kept
 
 
 def _stamp_again(request: Request) -> None:

@@ -8,6 +8,8 @@ takes its place.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+import trio
+
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.errors import (
     NotAllowed,
@@ -18,8 +20,11 @@ from arneb_core.api.errors import (
 from arneb_core.api.name_locks import NameLocks
 from arneb_core.api.position import (
     AFTER_ALL,
+    LedgerId,
     Position,
     before,
+    ledger_of,
+    position,
 )
 from arneb_core.api.settings import Retention, TopicSettings
 from arneb_core.api.statistics import TopicStatistics
@@ -59,6 +64,7 @@ class TopicCatalog(Protocol):
         deletes: Sequence[tuple[Table, bytes]] = (),
         prefixes: Sequence[tuple[Table, bytes]] = (),
         leaving: tuple[LogSubscription, ...] = (),
+        rolls: "LogTopic | None" = None,
     ) -> None:
         """Commit a change; visible and durable when this returns."""
 
@@ -128,6 +134,33 @@ class LogTopic(TopicAdmin):
         """The topic's own retention, or else the broker's."""
         own = Retention(self.settings.retention_ms, self.settings.retention_bytes)
         return own or self.engine.retention
+
+    async def roll(self) -> Position:
+        """End the last ledger; see :meth:`arneb_core.api.admin.InspectedTopic.roll`."""
+        log = self._durable_log()
+        newest = log.planned[-1] if log.planned else log.ledgers.newest
+        if newest is None or not newest.entries:
+            await trio.lowlevel.checkpoint()
+            return log.ledgers.next_append
+        while (last := log.ledgers.newest) is not None and last.id <= newest.id and not self.gone:
+            # What is planned already goes into it; what comes behind that opens another one.
+            log.ended = max(log.ended, newest.id)
+            await self.engine.catalog.change(rolls=self, on_commit=lambda: None)
+        return position(newest.id + 1, 0)
+
+    async def trim(self, place: Position) -> None:
+        """See :meth:`arneb_core.api.admin.InspectedTopic.trim`."""
+        self._durable_log()
+        self.trimming.asked_through = max(
+            self.trimming.asked_through, LedgerId(ledger_of(place) - 1)
+        )
+        self.engine.ledger_closed(self)
+        await self.engine.catalog.change(on_commit=lambda: None)
+
+    def _durable_log(self) -> DurableLog:
+        if not isinstance(self.log, DurableLog):
+            raise NotAllowed(f"expected a topic that is stored, got {self!r}")
+        return self.log
 
     async def change_settings(self, settings: TopicSettings) -> None:
         """Have other settings from now on and after a restart."""

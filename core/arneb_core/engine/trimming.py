@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from arneb_core.api.position import LedgerId, Position, before, ledger_of, position
-from arneb_core.api.settings import Retention
+from arneb_core.api.settings import NOTHING_KEPT, Retention
 from arneb_core.cursor.acks import AckState
 from arneb_core.log.durable_log import DurableLog
 from arneb_core.log.memory_log import Log
@@ -58,6 +58,9 @@ class Trimming:
         self._trimmed = trimmed
         """Called when ledgers were dropped."""
         self._sweep_at = SWEEP_RUNS_MIN
+        self.asked_through = LedgerId(0)
+        """Ledgers up to this one go when every durable subscription has passed them, whatever the
+        retention."""
 
     def __repr__(self) -> str:
         return f"<Trimming of {self._log!r}>"
@@ -114,6 +117,8 @@ class Trimming:
             now_ms=now_ms,
             ends=ends,
         )
+        if (asked := self._asked(ends=ends)) is not None:
+            through = asked if through is None else max(asked, through)
         if through is not None and log.planned_drops and through <= log.planned_drops[-1]:
             through = None
         if through is None and not ends:
@@ -141,6 +146,14 @@ class Trimming:
             self._log.planned.pop()
         if plan.through is not None:
             self._log.planned_drops.pop()
+
+    def _asked(self, *, ends: bool) -> LedgerId | None:
+        """The last ledger that may go because somebody asked for it."""
+        ledgers, slowest = self._log.ledgers, self._slowest
+        if slowest is None or not ledgers or next(iter(ledgers)).id > self.asked_through:
+            return None
+        through = droppable_through(ledgers, slowest, retention=NOTHING_KEPT, now_ms=0, ends=ends)
+        return None if through is None else min(through, self.asked_through)
 
     @property
     def _slowest(self) -> Position | None:

@@ -7,6 +7,7 @@ appended to the same topics meanwhile goes behind it, so that publishers' messag
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 from arneb_core.api.core import Unit
 from arneb_core.api.position import Position
@@ -44,6 +45,12 @@ def request_of(unit: Unit, finish: Finish, metadata_changed: MetadataChanged) ->
     request.appends, request.in_memory = appends, in_memory
     request.share()
     request.size += in_memory_bytes
+    for run in unit.runs:
+        assert isinstance(run.topic, LogTopic), "topics come from this engine"
+        assert run.topic.durable, "what is kept in memory is appended otherwise"
+        request.entries += len(run.entries)
+        request.size += run.bytes
+    request.runs = unit.runs
     for consumer, positions in unit.acks:
         assert isinstance(consumer, LogConsumer), "consumers come from this engine"
         if consumer.subscription.durable:
@@ -74,7 +81,7 @@ def metadata_puts(
 
 def is_refused(unit: Unit) -> bool:
     """Something of ``unit`` is for a topic to which nothing comes any more."""
-    for topic, _ in unit.appends:
+    for topic in chain((topic for topic, _ in unit.appends), (run.topic for run in unit.runs)):
         if topic.fenced:
             assert isinstance(topic, LogTopic), "topics come from this engine"
             if topic.refuses(unit.passes_over_gone):

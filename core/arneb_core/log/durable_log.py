@@ -82,23 +82,29 @@ class DurableLog:
         """Some entry may expire; what may have none is not looked at for it."""
         self.groups_through = ledgers.last or BEFORE_ALL
         """Entries behind this are not grouped; what is in a log that is opened may be."""
+        self.ended = LedgerId(0)
+        """Ledgers up to this one get no entry more, since somebody asked for it."""
         self._goes_on = ledgers.current is None
         """The open ledger is this process's own; one of an earlier process gets no entry more."""
 
     def __repr__(self) -> str:
         return f"<DurableLog {self.topic_id} {self.ledgers!r}>"
 
-    def plan(self, entries: list[bytes], messages: int | None, now_ms: int) -> PlannedRun:
-        """Where ``entries`` would stand, behind all that is :attr:`planned`. They are only when
-        the run's ledger is put there."""
+    def plan(
+        self, entries: list[bytes], messages: int | None, now_ms: int, size: int | None = None
+    ) -> PlannedRun:
+        """Where ``entries``, which have ``size`` bytes if that is known, would stand, behind all
+        that is :attr:`planned`. They are only when the run's ledger is put there."""
         planned = self.planned
+        newest = planned[-1] if planned else self.ledgers.newest
         return plan_run(
-            planned[-1] if planned else self.ledgers.newest,
+            newest,
             entries,
             messages,
             # No ledger is older than what stands in the one before it.
             max(now_ms, self.stamped_ms),
-            roll=not (self._goes_on or planned),
+            size=size,
+            roll=not (self._goes_on or planned) or (newest is not None and newest.id <= self.ended),
             bytes_max=self._ledger_bytes_max,
         )
 

@@ -46,12 +46,14 @@ def plan_run(
     messages: int | None,
     now_ms: int,
     *,
+    size: int | None = None,
     roll: bool = False,
     bytes_max: int = LEDGER_BYTES_MAX,
 ) -> PlannedRun:
-    """The run that ``entries`` make behind ``newest``, the last ledger. ``roll``: they open one in
-    any case."""
-    size = sum(map(len, entries))
+    """The run that ``entries`` make behind ``newest``, the last ledger. ``size`` is their bytes, if
+    somebody knows; ``roll``: they open a ledger in any case."""
+    if size is None:
+        size = sum(map(len, entries))
     if messages is None:
         messages = sum(map(messages_in, entries))
     opens = newest is None or bool(newest.closed_ms) or roll or _is_full(newest, now_ms, bytes_max)

@@ -3,6 +3,7 @@
 The rule: nothing here knows of subscriptions, and what is not in memory is read off the event loop.
 """
 
+from functools import partial
 from typing import Final
 
 import trio
@@ -10,6 +11,7 @@ import trio
 from arneb_core.api.entry import messages_in, read_header
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import BEFORE_ALL, LedgerId, Position, before, position, render
+from arneb_core.api.waiting import answered
 from arneb_core.log.durable_log import Runs
 from arneb_core.log.memory_log import Log
 from arneb_core.log.offsets import find_offset, offset_of
@@ -94,6 +96,13 @@ class TopicReading:
         runs = await self.read(place, 1)
         return messages_in(runs[0][1][0]) if runs and runs[0][0] == place else 0
 
+    @property
+    def floor(self) -> Position:
+        """Where the oldest ledger begins, be it empty."""
+        for info in self.log.ledgers:
+            return position(info.id, 0)
+        return self.log.ledgers.next_append
+
     async def read(self, place: Position, bytes_max: int) -> Runs:
         """Runs of entries from ``place`` on, off the event loop if they are not in memory.
 
@@ -103,15 +112,4 @@ class TopicReading:
         if hot is not None:
             await trio.lowlevel.checkpoint()
             return [hot]
-        answer: list[Runs | StoreFailed] = []
-        finished = trio.Event()
-
-        def then(found: Runs | StoreFailed) -> None:
-            answer.append(found)
-            finished.set()
-
-        self.log.read_cold(place, bytes_max, then)
-        await finished.wait()
-        if isinstance(answer[0], StoreFailed):
-            raise answer[0]
-        return answer[0]
+        return await answered(partial(self.log.read_cold, place, bytes_max))

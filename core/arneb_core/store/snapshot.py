@@ -143,7 +143,7 @@ class Snapshot:
         runs: list[tuple[Position, list[bytes]]] = []
         bytes_read = 0
         for _, value in self.block_values(topic_id, first, last):
-            place, entries = cut_run(*decode_block(value, self._find), first, last)
+            place, entries = cut_run(*decode_block(value, self.find_body), first, last)
             if not entries:
                 break
             runs.append((place, entries))
@@ -170,7 +170,7 @@ class Snapshot:
                 index += 1
                 continue
             wanted = places[index : bisect_left(places, first + count, index)]
-            entries = pick_entries(value, [place - first for place in wanted], self._find)
+            entries = pick_entries(value, [place - first for place in wanted], self.find_body)
             for place, entry in zip(wanted, entries, strict=True):
                 runs.append((place, [entry]))
                 bytes_read += len(entry)
@@ -184,7 +184,7 @@ class Snapshot:
     ) -> Iterator[tuple[Position, list[bytes]]]:
         """As :meth:`read_blocks`, one by one and without a limit."""
         for _, value in self.block_values(topic_id, first, last):
-            place, entries = cut_run(*decode_block(value, self._find), first, last)
+            place, entries = cut_run(*decode_block(value, self.find_body), first, last)
             if entries:
                 yield place, entries
 
@@ -229,7 +229,7 @@ class Snapshot:
 
     def decode(self, value: bytes) -> tuple[Position, list[bytes]]:
         """A block of this snapshot; raises :class:`.BlockCorrupt`."""
-        return decode_block(value, self._find)
+        return decode_block(value, self.find_body)
 
     def rows(self, table: Table) -> int:
         """How many rows a table has."""
@@ -243,7 +243,8 @@ class Snapshot:
             for stat in stats
         )
 
-    def _find(self, key: BodyKey) -> bytes:
+    def find_body(self, key: BodyKey) -> bytes:
+        """An entry that blocks refer to. Raises :class:`.BodyLost`."""
         value = self._txn.get(key, db=self._tables[Table.BODIES])
         entry = unpack_body(key, value)
         self._page_release.read(len(entry))

@@ -1,0 +1,82 @@
+"""Blocks: what is stored, sent as it is, a piece at a time.
+
+The rule: a piece is read when the client has taken the one before it, in a transaction that is over
+before anything is sent. So no client, however slow, keeps more than a piece in memory, and none
+keeps the broker from using its pages again.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from struct import Struct
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from arneb.data.errors import DataError, in_words
+from arneb_core.api.position import Position
+from arneb_core.api.topics import Topic
+from arneb_core.engine.stored_reading import StoredReading
+
+MEDIA_TYPE: Final = "application/vnd.arneb.blocks"
+
+PIECE_BYTES: Final = 512 * 1024
+"""Read in one transaction: a few milliseconds."""
+
+BYTES_DEFAULT: Final = 64 * 1024 * 1024
+BYTES_MIN: Final = 16 * 1024
+BYTES_MAX: Final = 1 << 30
+
+FRAME: Final = Struct(">BxxxIQ")
+BLOCK, END, ERROR = range(3)
+
+
+class BlockAnswer(Response):
+    """The frames as an answer, each piece made when the one before it has been taken."""
+
+    def __init__(self, pieces: AsyncGenerator[bytes, None]) -> None:
+        super().__init__(media_type=MEDIA_TYPE)
+        del self.headers["content-length"]  # nobody knows it
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        async with aclosing(self._pieces) as pieces:
+            await send(head)
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+Hold = Callable[[int], Awaitable[None]]
+"""Waits until there is room for so many bytes more."""
+
+
+async def frames(
+    reading: StoredReading, topic: Topic, first: Position, last: Position, size: int, hold: Hold
+) -> AsyncGenerator[bytes, None]:
+    """The frames of one answer, in pieces. An error on the way becomes the last of them."""
+    left, place = size, first
+    there = min(last, Position(topic.next_append - 1))
+    while place <= there and left > 0:
+        await hold(PIECE_BYTES)
+        try:
+            with in_words():
+                found = await reading.blocks(topic.id, place, there, min(left, PIECE_BYTES))
+            if topic.fenced:
+                raise DataError(410, "topic_replaced", f"topic {topic.name} was deleted meanwhile")
+        except DataError as error:
+            text = json.dumps(error.document).encode()
+            yield FRAME.pack(ERROR, len(text), place) + text
+            return
+        parts: list[bytes] = []
+        for end, block in found.blocks:
+            parts += (FRAME.pack(BLOCK, len(block), end), block)
+            left -= len(block)
+        place = found.next
+        del found
+        if parts:
+            yield b"".join(parts)
+    yield FRAME.pack(END, 0, place if place <= there else max(place, last + 1))

@@ -1,0 +1,49 @@
+"""Rights: who may consume from a topic, and who may produce to it.
+
+The rule: every handler asks here and nowhere else, for every topic that it touches, before it
+touches it. What may not be consumed is not shown either.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from starlette.requests import Request
+
+from arneb.data.errors import DataError
+
+
+class Rights(Protocol):
+    """What one client may do."""
+
+    def may_consume(self, topic: str) -> bool:
+        """Read what is stored of it, and keep a place in it."""
+        ...
+
+
+RightsOf = Callable[[Request], Rights]
+"""Those of whoever sent a request, who was let in before."""
+
+
+class Everything:
+    """The rights of everybody who was let in."""
+
+    def may_consume(self, topic: str) -> bool:
+        """Yes."""
+        return True
+
+
+def everything(request: Request) -> Rights:
+    """Whoever was let in may do everything."""
+    return Everything()
+
+
+def expect_consume(rights: Rights, topics: Iterable[str]) -> None:
+    """Raise ``forbidden`` for the first of ``topics`` that may not be consumed."""
+    for topic in topics:
+        if not rights.may_consume(topic):
+            raise forbidden("consume from", topic)
+
+
+def forbidden(right: str, what: str) -> DataError:
+    """A right that is lacking."""
+    return DataError(403, "forbidden", f"expected the right to {right} {what}, which you lack")

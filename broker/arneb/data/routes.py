@@ -1,0 +1,177 @@
+"""Routes: which path of the data API is answered by what.
+
+The rule: a handler checks what is asked for and by whom, has it done, and says what came of it;
+what is done stands in the other modules.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
+from typing import Final, NoReturn
+
+import trio
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from arneb import __version__
+from arneb.data import blocks
+from arneb.data.asking import ID_MAX, Fields, document, parameters
+from arneb.data.errors import RETRY_AFTER_S, DataError, bad_request, in_words
+from arneb.data.rights import Rights, RightsOf, expect_consume
+from arneb.data.topics import TopicDirectory
+from arneb.http.connection import HOLD
+from arneb_core.api.position import render
+from arneb_core.engine.stored_reading import StoredReading
+from arneb_pulsar.admin.exchange import no_need
+from arneb_pulsar.names import topic_name_of
+
+ROOT: Final = "/data/v1"
+
+ASKED_MAX: Final = 10_000
+"""Topics in one request."""
+
+SCHEMAS: Final = "pulsar/schema/"
+"""Where the Pulsar frontend keeps them: the topic's short name and the version's number follow."""
+
+Handler = Callable[[Request, Rights], Awaitable[Response]]
+
+
+class DataRoutes:
+    """The handlers, over what they need."""
+
+    def __init__(
+        self, directory: TopicDirectory, reading: StoredReading, rights_of: RightsOf
+    ) -> None:
+        self._directory = directory
+        self._reading = reading
+        self._rights_of = rights_of
+
+    def __repr__(self) -> str:
+        return f"<DataRoutes over {self._directory!r}>"
+
+    @property
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            self._route("", self._greet),
+            self._route("/topics", self._topics),
+            self._route("/extents", self._extents, "POST"),
+            self._route("/positions", self._positions, "POST"),
+            self._route("/schemas", self._schemas),
+            self._route("/blocks", self._blocks),
+        ]
+
+    def _route(self, path: str, handler: Handler, *methods: str) -> Route:
+        async def endpoint(request: Request) -> Response:
+            try:
+                with in_words():
+                    return await handler(request, self._rights_of(request))
+            except DataError as error:
+                again = {"retry-after": str(RETRY_AFTER_S)} if error.status == 503 else None
+                return JSONResponse(error.document, error.status, headers=again)
+
+        return Route(ROOT + path, endpoint, methods=list(methods) or ["GET"])
+
+    async def _greet(self, request: Request, rights: Rights) -> Response:
+        parameters(request).end()
+        return JSONResponse({"version": 1, "server": f"arneb {__version__}"})
+
+    # Topics
+
+    async def _topics(self, request: Request, rights: Rights) -> Response:
+        given = request.query_params.multi_items()
+        asked: dict[str, list[str]] = {"topic": [], "queue": [], "namespace": []}
+        for name, value in given:
+            if name in asked:
+                asked[name].append(value)
+        rest = Fields({k: v for k, v in given if k not in asked}, "the query")
+        vhost, internal = rest.text("vhost", "/"), rest.flag("internal")
+        rest.end()
+        if sum(map(len, asked.values())) > ASKED_MAX:
+            raise bad_request(f"expected at most {ASKED_MAX} names")
+        directory = self._directory
+        found = {name: directory.named(name) for name in asked["topic"]}
+        found |= {name: directory.queue(vhost, name) for name in asked["queue"]}
+        topics = [
+            topic for each in found.values() for topic in each if rights.may_consume(topic.name)
+        ]
+        namespaces = frozenset(asked["namespace"])
+        if namespaces or not found:
+            listed = directory.listed(rights, namespaces=namespaces, internal=internal)
+            topics += [topic async for topic in listed]
+        missing = [name for name, each in found.items() if not each]
+        return JSONResponse(
+            {
+                "topics": [directory.document(each) for each in dict.fromkeys(topics)],
+                "missing": missing,
+                "similar": await directory.similar(rights, missing) if missing else {},
+            }
+        )
+
+    async def _extents(self, request: Request, rights: Rights) -> Response:
+        body = await document(request)
+        names = _few(body.texts("topics"))
+        body.end()
+        expect_consume(rights, names)
+        found = await self._reading.extents(names)
+
+        def rendered() -> bytes:
+            return json.dumps({"extents": [asdict(each) for each in found]}).encode()
+
+        data = await trio.to_thread.run_sync(rendered)
+        return Response(data, media_type="application/json")
+
+    async def _positions(self, request: Request, rights: Rights) -> Response:
+        body = await document(request)
+        times = body.objects("topics")
+        body.end()
+        _few(list(times))
+        expect_consume(rights, times)
+        found: dict[str, str] = {}
+        for name, each in times.items():
+            topic = self._directory.find(name, each.maybe_number("id", most=ID_MAX))
+            time_ms = each.number("time_ms")
+            each.end()
+            place = await topic.first_published(time_ms)
+            found[name] = render(topic.next_append if place is None else place)
+        return JSONResponse({"positions": found})
+
+    async def _schemas(self, request: Request, rights: Rights) -> Response:
+        asked = parameters(request)
+        name = asked.text("topic")
+        asked.end()
+        expect_consume(rights, [name])
+        whole = (topic_name_of(name) or unknown(name)).base
+        found = await self._reading.metadata(f"{SCHEMAS}{whole.namespace}/{whole.local}/")
+        versions = {number: b64encode(row).decode() for number, row in found.items()}
+        return JSONResponse({"schemas": versions})
+
+    # Blocks
+
+    async def _blocks(self, request: Request, rights: Rights) -> Response:
+        asked = parameters(request)
+        number, name = asked.number("id", most=ID_MAX), asked.text("topic", "")
+        first, last = asked.position("from"), asked.position("to")
+        size = asked.number("bytes", blocks.BYTES_MIN, blocks.BYTES_MAX, blocks.BYTES_DEFAULT)
+        asked.end()
+        directory = self._directory
+        topic = directory.find(name, number) if name else directory.numbered(number)
+        expect_consume(rights, [topic.name])
+        if not topic.durable:
+            raise DataError(409, "not_allowed", f"{topic.name} is kept in memory, not stored")
+        hold = request.scope.get("extensions", {}).get(HOLD, no_need)
+        sent = blocks.frames(self._reading, topic, first, last, size, hold)
+        return blocks.BlockAnswer(sent)
+
+
+def _few(names: Sequence[str]) -> Sequence[str]:
+    if len(names) > ASKED_MAX:
+        raise bad_request(f"expected at most {ASKED_MAX} topics, got {len(names)}")
+    return names
+
+
+def unknown(name: str) -> NoReturn:
+    """No topic has such a name."""
+    raise DataError(404, "topic_not_found", f"no topic can be called {name[:200]!r}")

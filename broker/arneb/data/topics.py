@@ -1,0 +1,137 @@
+"""Topics: which there are, by name or number, and what they hold.
+
+The rule: a topic is named together with its number, so that one of the same name that was made
+anew is never taken for the one that was meant.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+import trio
+
+from arneb.data.errors import DataError
+from arneb.data.rights import Rights
+from arneb_amqp.topology.names import SCHEME, queue_of, topic_of
+from arneb_amqp.topology.topology import Topology
+from arneb_core.api.topics import Topic
+from arneb_core.engine.engine import Engine
+from arneb_pulsar.names import PARTITION
+
+TOPICS_A_TURN: Final = 500
+"""Looked at between two checkpoints: some 2 ms."""
+
+SIMILAR_MAX: Final = 3
+COMPARED_MAX: Final = 2_000
+"""Names that a misspelt one is compared with: some 10 ms in a thread."""
+
+
+class TopicDirectory:
+    """The topics of a broker."""
+
+    def __init__(self, core: Engine, topology: Topology | None) -> None:
+        """``topology``: of the AMQP frontend, if it is on."""
+        self._core = core
+        self._topology = topology
+        self._by_id: dict[int, Topic] | None = None
+        core.watch_topics(self._changed)
+
+    def __repr__(self) -> str:
+        return f"<TopicDirectory of {len(self._core.topics)} topics>"
+
+    def find(self, name: str, number: int | None = None) -> Topic:
+        """The topic of that name, and number if it is given."""
+        topic = self._core.topics.get(name)
+        if topic is None:
+            raise DataError(404, "topic_not_found", f"no topic {name}")
+        if number is not None and topic.id != number:
+            reason = f"topic {name} was made anew: expected number {number}, got {topic.id}"
+            raise DataError(410, "topic_replaced", reason)
+        return topic
+
+    def numbered(self, number: int) -> Topic:
+        """The topic of that number."""
+        if self._by_id is None:
+            self._by_id = {each.id: each for each in self._core.topics.values()}
+        topic = self._by_id.get(number)
+        if topic is None:
+            reason = f"the topic of number {number} is gone: deleted, or made anew"
+            raise DataError(410, "topic_replaced", reason)
+        return topic
+
+    async def listed(
+        self, rights: Rights, *, namespaces: frozenset[str], internal: bool
+    ) -> AsyncIterator[Topic]:
+        """Those of some namespaces (none = all) that may be consumed, by name."""
+        prefixes = tuple(f"{SCHEME}{each}/" for each in sorted(namespaces))
+        for number, name in enumerate(sorted(self._core.topics), 1):
+            if number % TOPICS_A_TURN == 0:
+                await trio.lowlevel.checkpoint()
+            topic = self._core.topics.get(name)
+            if topic is None or not (internal or is_public(name)):
+                continue
+            if (not prefixes or name.startswith(prefixes)) and rights.may_consume(name):
+                yield topic
+
+    def named(self, name: str) -> list[Topic]:
+        """The topic of that name, or the partitions of the partitioned one."""
+        topics = self._core.topics
+        if (topic := topics.get(name)) is not None:
+            return [topic]
+        found: list[Topic] = []
+        while (part := topics.get(f"{name}-partition-{len(found)}")) is not None:
+            found.append(part)
+        return found
+
+    def queue(self, vhost: str, queue: str) -> list[Topic]:
+        """The topic of a queue."""
+        topic = self._core.topics.get(topic_of(vhost, queue))
+        return [] if topic is None else [topic]
+
+    async def similar(self, rights: Rights, missing: Iterable[str]) -> dict[str, list[str]]:
+        """Near misses of names."""
+        present = [
+            each.name async for each in self.listed(rights, namespaces=frozenset(), internal=False)
+        ][:COMPARED_MAX]
+        wanted = list(missing)[:SIMILAR_MAX]
+        return await trio.to_thread.run_sync(_similar, wanted, present)
+
+    def document(self, topic: Topic) -> dict[str, Any]:
+        """What is told of a topic."""
+        found = PARTITION.fullmatch(topic.name)
+        partition = int(found[1]) if found and is_public(topic.name) else -1
+        suffix = f"-partition-{partition}"
+        return {
+            "name": topic.name,
+            "id": topic.id,
+            "durable": topic.durable,
+            "internal": not is_public(topic.name),
+            "partition": partition,
+            "partitioned": topic.name.removesuffix(suffix) if found else None,
+            "queue": self._queue_of(topic),
+            "messages": topic.messages,
+            "bytes": sum(each.bytes for each in topic.ledgers()),
+        }
+
+    def _queue_of(self, topic: Topic) -> Mapping[str, str] | None:
+        if self._topology is None:
+            return None
+        for vhost in self._topology.vhosts:
+            name = queue_of(vhost.name, topic.name)
+            if name is not None and vhost.queues.options(name) is not None:
+                return {"vhost": vhost.name, "name": name}
+        return None
+
+    def _changed(self, name: str, came: bool) -> None:
+        self._by_id = None
+
+
+def is_public(name: str) -> bool:
+    """It is no internal log."""
+    return name.startswith(SCHEME)
+
+
+def _similar(wanted: list[str], present: list[str]) -> dict[str, list[str]]:
+    return {
+        name: found for name in wanted if (found := get_close_matches(name, present, SIMILAR_MAX))
+    }

@@ -1,0 +1,97 @@
+"""A block stream: the blocks of one stretch of a log, as the broker sends them.
+
+The rule: nothing is read before it is asked for, so a query that stops reading holds the broker's
+socket back and nothing else; and what was cut off is asked for again from where it was.
+"""
+
+from collections.abc import Iterator
+from http.client import HTTPException, HTTPResponse
+from struct import Struct
+from typing import Final
+
+from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
+from pyspark_arneb.service.connection import ATTEMPTS, Address, opened, pause
+from pyspark_arneb.service.errors import ServiceError
+
+FRAME: Final = Struct(">BxxxIQ")
+BLOCK, END, ERROR = range(3)
+
+READ_BYTES: Final = 256 * 1024
+BYTES_ASKED: Final = 64 * 1024 * 1024
+"""In one answer; behind that a new one is asked for."""
+BYTES_ASKED_MIN: Final = 16 * 1024
+BLOCK_BYTES_MAX: Final = (1 << 31) + (1 << 20)
+"""One entry of 2 GiB would be the largest; longer is no frame."""
+
+
+def blocks_of(
+    address: Address, topic_id: int, first: Position, last: Position, size: int = BYTES_ASKED
+) -> Iterator[tuple[Position, bytes]]:
+    """The blocks that hold something of [first, last], each with the position of its last entry,
+    fetched in answers of about ``size`` bytes. Raises :class:`ServiceError`."""
+    place, failures = first, 0
+    while place <= last:
+        try:
+            for kind, at, value in _answer(address, topic_id, place, last, size):
+                failures = 0
+                place = at if kind == END else Position(at + 1)
+                if kind == BLOCK:
+                    yield at, value
+        except ServiceError as error:
+            failures += 1
+            if error.status not in (0, 503) or failures == ATTEMPTS:
+                raise
+            pause(failures, error)
+
+
+def first_blocks(
+    address: Address, topic_id: int, first: Position, last: Position, size: int
+) -> list[tuple[Position, bytes]]:
+    """Those of one answer of about ``size`` bytes. Raises :class:`ServiceError`."""
+    asked = max(size, BYTES_ASKED_MIN)
+    found: list[tuple[Position, bytes]] = []
+    left = size
+    for kind, at, value in _answer(address, topic_id, first, last, asked):
+        if kind == BLOCK and left > 0:
+            found.append((at, value))
+            left -= len(value)
+    return found
+
+
+def _answer(
+    address: Address, topic_id: int, first: Position, last: Position, size: int
+) -> Iterator[tuple[int, Position, bytes]]:
+    """The frames of one answer, of which the last is an end. Raises :class:`ServiceError`."""
+    parameters = {"id": topic_id, "from": spelt(first), "to": spelt(last), "bytes": size}
+    with opened(address, "/blocks", parameters) as response:
+        kind = BLOCK
+        for kind, at, value in _frames(response):
+            if kind == ERROR:
+                raise ServiceError.from_document(value, str(address))
+            yield kind, at, value
+        if kind != END:
+            raise ServiceError("unreachable", f"the broker at {address} cut an answer off")
+
+
+def spelt(place: Position) -> str:
+    """A position as the data API reads it, bounds that no entry has among them."""
+    return f"{place >> ENTRY_BITS}:{place & ENTRY_MASK}"
+
+
+def _frames(response: HTTPResponse) -> Iterator[tuple[int, Position, bytes]]:
+    """What is cut off in the middle of a frame is not among them."""
+    data, at = b"", 0
+    while more := response.read(READ_BYTES):
+        data, at = data[at:] + more, 0
+        while len(data) - at >= FRAME.size:
+            kind, length, place = FRAME.unpack_from(data, at)
+            if kind > ERROR or length > BLOCK_BYTES_MAX:
+                raise HTTPException(f"expected a frame, got {data[at : at + FRAME.size].hex()}")
+            end = at + FRAME.size + length
+            if end > len(data):
+                data, at, end = data[at:], 0, end - at
+                data += response.read(end - len(data))
+                if len(data) < end:
+                    return
+            yield kind, Position(place), data[at + FRAME.size : end]
+            at = end

@@ -1,0 +1,212 @@
+"""A connection to the data API: requests out, answers in, and once more what may be sent again.
+
+The rule: one connection a process and thread, opened when it is first needed, so that what holds
+one travels from the driver to the executors as an address. Only Python's own HTTP client is needed.
+"""
+
+import json
+import logging
+import os
+import ssl
+import time
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from threading import local
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from pyspark_arneb.service.errors import ServiceError
+
+ROOT: Final = "/data/v1"
+
+ATTEMPTS: Final = 5
+PAUSE_S: Final = 0.1
+"""Before the second attempt, and twice as long before each one more: three seconds in all."""
+
+TIMEOUT_S: Final = 60.0
+"""Without a byte from the broker."""
+
+KEPT_S: Final = 10.0
+"""A connection that was not used for longer is not used again: the broker closes it after 30 s, and
+a request that meets that moment fails without need."""
+
+ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Of an answer that is kept whole; the names of a million topics."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the broker is and who asks. ``token`` wins over ``user``. ``ca_file``: who vouches for
+    the broker's certificate, if not those whom the system trusts."""
+
+    url: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    ca_file: str = ""
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        try:
+            port_is_one = parts.port is None or parts.port > 0
+        except ValueError:
+            port_is_one = False
+        if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_one:
+            raise ValueError(f"expected http://host:port or https://host:port, got {self.url!r}")
+        if parts.username or parts.password:
+            raise ValueError("expected no password in the address; there are options for it")
+        if parts.path.strip("/") or parts.query or parts.fragment:
+            raise ValueError(f"expected nothing behind host and port, got {self.url!r}")
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request says of who asks."""
+        if self.token:
+            return {"authorization": f"Bearer {self.token}"}
+        if self.user:
+            proof = b64encode(f"{self.user}:{self.password}".encode()).decode()
+            return {"authorization": f"Basic {proof}"}
+        return {}
+
+    def connect(self) -> HTTPConnection:
+        """A connection, which is made with the first request."""
+        parts = urlsplit(self.url)
+        assert parts.hostname is not None, "looked at when it was made"
+        if parts.scheme == "http":
+            return HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_S)
+        context = ssl.create_default_context(cafile=self.ca_file or None)
+        return HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT_S, context=context)
+
+
+class _Kept(local):
+    """The connections of one thread, by address."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.by_address: dict[Address, tuple[HTTPConnection, float]] = {}
+        """With the time at which each was used last."""
+
+
+_kept: Final = _Kept()
+
+
+def close_connections() -> None:
+    """Close what this thread has open."""
+    while _kept.by_address:
+        _, (connection, _) = _kept.by_address.popitem()
+        if _kept.pid == os.getpid():
+            connection.close()
+
+
+def ask(
+    address: Address,
+    method: str,
+    path: str,
+    *,
+    parameters: Mapping[str, object] | None = None,
+    body: Any = None,
+    rows: bytes | None = None,
+    again: bool = True,
+) -> Any:
+    """Send a request with a JSON ``body``, or with ``rows``; the JSON of the answer. ``again``: it
+    may be sent again if nobody knows what came of it. Raises :class:`ServiceError`."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            with _response(address, method, path, parameters, body, rows) as response:
+                return _document(response)
+        except ServiceError as error:
+            may = error.status == 503 or (error.status == 0 and again)
+            if not may or attempt == ATTEMPTS:
+                raise
+            pause(attempt, error)
+    raise AssertionError("the last attempt returns or raises")
+
+
+@contextmanager
+def opened(address: Address, path: str, parameters: Mapping[str, object]) -> Iterator[HTTPResponse]:
+    """The answer to a ``GET``, to be read piece by piece. Raises :class:`ServiceError`."""
+    with _response(address, "GET", path, parameters, None, None) as response:
+        yield response
+
+
+def pause(attempt: int, error: ServiceError) -> None:
+    """Wait before the next attempt."""
+    pause_s = PAUSE_S * 2 ** (attempt - 1)
+    logger.info("asking again in %.1f s: %s", pause_s, error)
+    time.sleep(pause_s)
+
+
+@contextmanager
+def _response(
+    address: Address,
+    method: str,
+    path: str,
+    parameters: Mapping[str, object] | None,
+    body: Any,
+    rows: bytes | None,
+) -> Iterator[HTTPResponse]:
+    target = f"{ROOT}{path}"
+    if parameters:
+        target += "?" + urlencode(parameters, doseq=True)
+    headers, data = address.headers, rows
+    if rows is not None:
+        headers["content-type"] = "application/vnd.arneb.rows"
+    elif body is not None:
+        headers["content-type"], data = "application/json", json.dumps(body).encode()
+    connection = _take(address)
+    whole = False
+    try:
+        connection.request(method, target, data, headers)
+        response = connection.getresponse()
+        if response.status >= 300:
+            raise _refusal(address, response)
+        yield response
+        whole = response.isclosed()
+    except (OSError, HTTPException) as error:
+        raise _unreachable(address, error) from error
+    finally:
+        # One whose answer is not read to its end cannot be used again.
+        if whole:
+            _kept.by_address[address] = connection, time.monotonic()
+        else:
+            connection.close()
+
+
+def _take(address: Address) -> HTTPConnection:
+    """The thread's connection, which nobody else uses meanwhile."""
+    if _kept.pid != os.getpid():  # a fork shares the sockets of its parent
+        _kept.pid, _kept.by_address = os.getpid(), {}
+    connection, used_at = _kept.by_address.pop(address, (None, 0.0))
+    if connection is not None and time.monotonic() - used_at < KEPT_S:
+        return connection
+    if connection is not None:
+        connection.close()
+    return address.connect()
+
+
+def _document(response: HTTPResponse) -> Any:
+    data = response.read(ANSWER_BYTES_MAX + 1)
+    if len(data) > ANSWER_BYTES_MAX:
+        raise HTTPException(f"more than {ANSWER_BYTES_MAX} bytes")
+    response.read()
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise HTTPException(f"expected JSON, got {data[:40]!r}") from error
+
+
+def _refusal(address: Address, response: HTTPResponse) -> ServiceError:
+    return ServiceError.from_document(response.read(64 * 1024), str(address), response.status)
+
+
+def _unreachable(address: Address, error: Exception) -> ServiceError:
+    text = str(error) or type(error).__name__
+    return ServiceError("unreachable", f"cannot reach the broker at {address}: {text}")

@@ -1,0 +1,38 @@
+"""Errors of the data API as the connector raises them.
+
+The rule: one line for people, which names the broker; the code is for programs.
+"""
+
+import json
+
+from arneb_core.api.errors import StoreUnusable
+
+
+class ServiceError(StoreUnusable):
+    """The broker did not do what it was asked for; ``code`` as in docs/internals/data-api.md, or
+    ``unreachable``."""
+
+    def __init__(self, code: str, reason: str, status: int = 0) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+        self.status = status
+
+    @classmethod
+    def from_document(cls, data: bytes, address: str, status: int = 500) -> "ServiceError":
+        """What the broker at ``address`` has said, or somebody else who is there."""
+        try:
+            said = json.loads(data)
+            code, reason = str(said.get("code", "")), str(said.get("reason", ""))
+        except (ValueError, AttributeError):
+            code, reason = "", data[:200].decode("utf-8", "replace")
+        if not code and status in (404, 405):
+            text = f"there is no data API at {address}: is it the HTTP port of an Arneb broker?"
+            return cls("no_data_api", text, status)
+        if not code:
+            code = "unauthorized" if status == 401 else "refused"
+        return cls(code, f"{reason or f'status {status}'} (the broker at {address})", status)
+
+    def __reduce__(self) -> "tuple[type[ServiceError], tuple[str, str, int]]":
+        # Spark brings an executor's errors to the driver pickled.
+        return ServiceError, (self.code, self.reason, self.status)
