@@ -11,6 +11,7 @@ import trio
 from arneb.garbage import (
     BUSY_AFTER_S,
     FULL_EVERY,
+    GIVE_BACKS,
     GROWN_BYTES,
     IDLE_AFTER_S,
     LOOK_S,
@@ -207,7 +208,7 @@ async def test_it_gives_back_what_was_held_when_all_have_become_quiet(
     """A queue of millions was purged, and nobody has left."""
     calls: list[float] = []
     monkeypatch.setattr("arneb.garbage.give_back", lambda: calls.append(broker.now))
-    for share, expected in [(BUSY, 0), (BUSY, 0), (0.0, 1), (0.0, 1), (BUSY, 1), (0.0, 2)]:
+    for share, expected in [(BUSY, 0), (BUSY, 0), (0.0, 1), (0.0, 2), (BUSY, 2), (0.0, 3)]:
         broker.look_again(share=share)
         await broker.schedule.give_back()
         assert len(calls) == expected
@@ -242,3 +243,41 @@ def test_a_thaw_comes_in_the_end(broker: Broker) -> None:
     broker.schedule._collected("stop", {"generation": 2})
     assert broker.look_again() == 0, "it is busy"
     assert broker.look_again(share=0.0) == 1
+
+
+async def looks(broker: Broker, monkeypatch: pytest.MonkeyPatch, share: float) -> list[int]:
+    """Somebody leaves, and so many looks later nothing is given back any more: at which of them
+    something was, each time after a full collection."""
+    given: list[int] = []
+    collected = 0
+
+    def collect() -> int:
+        nonlocal collected
+        collected += 1
+        return 0
+
+    monkeypatch.setattr("arneb.garbage.gc.collect", collect)
+    monkeypatch.setattr("arneb.garbage.give_back", lambda: given.append(collected))
+    broker.living = Living(1, 0)
+    broker.look_again(share=BUSY)
+    broker.living = Living(0, 0)
+    at: list[int] = []
+    for number in range(3 * GIVE_BACKS):
+        broker.look_again(share=share)
+        await broker.schedule.give_back()
+        if len(given) > len(at):
+            at.append(number)
+    assert given == list(range(1, len(given) + 1)), "each time one collection came before"
+    return at
+
+
+async def test_what_is_free_is_given_back_several_times_when_somebody_has_left(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interpreter keeps objects to make new ones of, each in an arena of its own maybe; and so
+    do tasks that sleep, until they wake."""
+    assert await looks(broker, monkeypatch, share=0.0) == list(range(GIVE_BACKS))
+
+
+async def test_a_busy_loop_gives_back_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await looks(broker, monkeypatch, share=BUSY) == [0]

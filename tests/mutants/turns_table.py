@@ -270,6 +270,27 @@ TURNS_MUTANTS: Final = (
         ("tests/broker/test_garbage.py",),
     ),
     Mutant(
+        "what the interpreter keeps for new objects keeps whole arenas",
+        "broker/arneb/garbage.py",
+        "            gc.collect()\n            await trio.to_thread",
+        "            await trio.to_thread",
+        ("tests/broker/test_garbage.py",),
+    ),
+    Mutant(
+        "what is free is given back once",
+        "broker/arneb/garbage.py",
+        "            self._give_backs_left -= 1\n",
+        "            self._give_backs_left = 0\n",
+        ("tests/broker/test_garbage.py",),
+    ),
+    Mutant(
+        "a channel that nobody uses is made whole",
+        SESSION + "connection/session.py",
+        "        self._channels.open(id_)\n",
+        "        self._channels.open(id_)\n        self._channel(id_)\n",
+        ("tests/amqp_frontend/session/connection/test_channels.py",),
+    ),
+    Mutant(
         "a connection of AMQP that is over stays until everything is collected",
         "amqp_frontend/arneb_amqp/server/effects.py",
         "        self._context.events = self._connection = NOBODY\n",

@@ -28,6 +28,7 @@ from arneb_amqp.errors import (
 )
 from arneb_amqp.routing.search import Search, StillSearching
 from arneb_amqp.session.channel.channel import Channel
+from arneb_amqp.session.connection.channels import Channels
 from arneb_amqp.session.connection.lifecycle import Lifecycle
 from arneb_amqp.session.consume.ack_timeouts import check_interval_s
 from arneb_amqp.session.context import BrokerContext, Pause, RegisteredConsumer
@@ -80,7 +81,7 @@ class ConnectionSession(Lifecycle):
         self.now_ms = 0
         self.work_left = 0
         self._items: deque[Item] = deque()
-        self._channels: dict[ChannelId, Channel] = {}
+        self._channels = Channels()
         self._consumer_ids = 0
         self._consumers: dict[ConsumerId, RegisteredConsumer] = {}
         self._confirming: dict[Publishing, None] = {}
@@ -141,11 +142,11 @@ class ConnectionSession(Lifecycle):
                 self.failed(waiting.channel, error.caused_by(waiting.method))
                 self._advance()
             case ConsumerClosed(id_):
-                for channel in self._channels.values():
+                for channel in self._channels.used.values():
                     channel.deliverer.orphaned(id_)
                 consumer = self._consumers.get(consumer_of(id_))
                 if consumer is not None:
-                    self._channels[consumer.channel].consumer_closed(consumer.id)
+                    self._channels.used[consumer.channel].consumer_closed(consumer.id)
             case AlarmsChanged(short):
                 self.alarms_changed(short)
                 self._advance()
@@ -178,7 +179,7 @@ class ConnectionSession(Lifecycle):
         if now < self._next_check:
             return
         self._next_check = now + self._check_interval_s
-        for channel in list(self._channels.values()):
+        for channel in list(self._channels.used.values()):
             try:
                 if channel.state is ChannelState.OPEN:
                     channel.deliverer.check_ack_timeouts(now, self._timeout_s)
@@ -234,7 +235,7 @@ class ConnectionSession(Lifecycle):
 
     def failed(self, channel: ChannelId, error: AmqpError) -> None:
         """Close what ``error`` belongs to."""
-        known = self._channels.get(channel)
+        known = self._channels.used.get(channel)
         if isinstance(error, ChannelException) and known is not None:
             known.fail(error)
         else:
@@ -242,9 +243,7 @@ class ConnectionSession(Lifecycle):
 
     def end_channels(self) -> None:
         """All channels end at once; input that is not handled yet is dropped."""
-        for channel in self._channels.values():
-            channel.end()
-        self._channels.clear()
+        self._channels.end()
         self._items.clear()
         self.throttle.blocked = False
 
@@ -356,11 +355,11 @@ class ConnectionSession(Lifecycle):
             known = self._channel(channel)
             known.handle(method)
             if known.state is ChannelState.CLOSED:
-                # Not del: an error may have ended all channels meanwhile.
-                self._channels.pop(channel, None)
+                self._channels.close(channel)
 
     def _channel(self, id_: ChannelId) -> Channel:
-        channel = self._channels.get(id_)
+        channels = self._channels
+        channel = channels.used.get(id_) or channels.first_used(id_, self, self.vhost)
         if channel is not None:
             return channel
         self._check_channel_count()
@@ -368,8 +367,7 @@ class ConnectionSession(Lifecycle):
 
     def _open_channel(self, id_: ChannelId) -> None:
         self._check_channel_count()
-        assert self.vhost is not None, "channels come after connection.open"
-        self._channels[id_] = Channel(self, self.vhost, id_)
+        self._channels.open(id_)
         self.output.send(id_, make(ChannelMethods.OpenOk, channel_id=""))
 
     def _check_channel_count(self) -> None:

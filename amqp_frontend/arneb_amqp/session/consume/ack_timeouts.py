@@ -5,8 +5,9 @@ time, and whatever is still unanswered below an old note has been out for as lon
 is closed at most one check late, as in RabbitMQ, which checks once a minute.
 """
 
-from collections import deque
+from bisect import bisect_right
 from collections.abc import Collection
+from operator import itemgetter
 from typing import Final
 
 from arneb_amqp.errors import ChannelException, precondition_failed
@@ -30,7 +31,9 @@ class DeliveryTimes:
     __slots__ = ("_notes",)
 
     def __init__(self) -> None:
-        self._notes: deque[tuple[int, float]] = deque()
+        self._notes: list[
+            tuple[int, float]
+        ] = []  # a deque takes ten times as much, for each channel
 
     def __repr__(self) -> str:
         return f"<DeliveryTimes {len(self._notes)} notes>"
@@ -39,10 +42,10 @@ class DeliveryTimes:
         """Whether the delivery ``oldest``, the first that is unanswered, has been out for
         ``timeout_s``. ``next_tag``: no delivery has that tag yet."""
         notes = self._notes
-        while notes and (oldest is None or notes[0][0] <= oldest):
-            notes.popleft()
         if oldest is None:
+            notes.clear()
             return False
+        del notes[: bisect_right(notes, oldest, key=itemgetter(0))]
         if not notes or notes[-1][0] < next_tag:
             notes.append((next_tag, now))
         return notes[0][1] + timeout_s <= now

@@ -10,6 +10,7 @@ from tests.amqp_frontend.session.playbook import Delivered, client, opened, run_
 
 from arneb_amqp.session.effects import Acknowledge, Consume, Leave, Reject, Release
 from arneb_amqp.session.events import RequestDone
+from arneb_amqp.wire.constants import ChannelId
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import Position, position
 from arneb_core.api.windows import Window
@@ -56,7 +57,7 @@ class ChannelMachine(RuleBasedStateMachine):
     def consume(self, limits: tuple[int, int], shared: int) -> None:
         self.qos(shared, is_global=True)
         for id_, limit in enumerate(limits, 1):
-            self.play.session._channels[1].deliverer.prefetch = limit
+            self.play.session._channel(ChannelId(1)).deliverer.prefetch = limit
             self.play >> client(Basic.Consume, queue="q", consumer_tag=f"c{id_}")
             self.windows[id_] = self.play.effect(Consume).wanted.windows
             self.play >> RequestDone() << sent(Basic.ConsumeOk)
@@ -142,7 +143,7 @@ class ChannelMachine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_holds_more_than_the_limits_allow(self) -> None:
-        unacked = self.play.session._channels[1].deliverer.unacked
+        unacked = self.play.session._channel(ChannelId(1)).deliverer.unacked
         assert len(unacked) == len(self.model.out)
         assert not self.play.frames
         assert not self.play.effects

@@ -58,7 +58,7 @@ def test_many_are_answered_in_turns_and_in_order(method: object, kind: type[Rele
     play.effects.clear()
     assert answered[: MANY - 1] == places(0, MANY - 1)
     # No part looks at the tags of the parts before it.
-    assert play.session._channels[ChannelId(1)].deliverer.unacked._low >= MANY
+    assert play.session._channel(ChannelId(1)).deliverer.unacked._low >= MANY
 
 
 def test_an_unknown_tag_answers_nothing_however_many_there_are() -> None:
@@ -117,7 +117,7 @@ def test_what_a_channel_that_ends_leaves_unanswered_is_forgotten_piece_by_piece(
 ) -> None:
     """To forget millions at once would be a long turn."""
     play = with_unanswered(MANY)
-    unacked = play.session._channels[ChannelId(1)].deliverer.unacked
+    unacked = play.session._channel(ChannelId(1)).deliverer.unacked
     if several:
         unacked.add(ConsumerId(2), places(MANY, MANY + 1))
     count = len(unacked)

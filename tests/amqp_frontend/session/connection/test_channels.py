@@ -1,0 +1,77 @@
+"""A connection's channels: one that is open and was never used is a number and no more."""
+
+import tracemalloc
+
+import pytest
+from pamqp.commands import Basic, Channel, Connection
+from tests.amqp_frontend.session.playbook import Playbook, client, connected, opened, sent
+
+from arneb_amqp.session.connection.channels import Channels
+from arneb_amqp.session.effects import EndConnection, Leave
+from arneb_amqp.session.events import RequestDone
+from arneb_amqp.wire.constants import ChannelId
+
+CHANNELS = 2_000
+UNUSED_BYTES = 256
+"""A number in a set, and what the playbook keeps. One that was used takes some 2 KiB."""
+CLOSE = {"reply_code": 200, "reply_text": "", "class_id": 0, "method_id": 0}
+
+
+def open_many(play: Playbook) -> None:
+    for number in range(1, CHANNELS + 1):
+        play >> client(Channel.Open, number)
+
+
+def test_an_unused_channel_takes_no_memory() -> None:
+    play = connected()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        open_many(play)
+        play.frames.clear()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < CHANNELS * UNUSED_BYTES
+    assert repr(play.session._channels) == f"<Channels 0 used, {CHANNELS} unused>"
+
+
+def test_its_first_method_makes_it_and_no_other() -> None:
+    play = connected()
+    open_many(play)
+    play >> client(Basic.Qos, 7, prefetch_count=1)
+    assert [*play.session._channels.used] == [7]
+    assert len(play.session._channels) == CHANNELS
+
+
+def test_an_unused_channel_closes_as_every_other_and_opens_again() -> None:
+    with opened() as play:
+        play >> client(Channel.Close, **CLOSE) << Leave(()) >> RequestDone(None)
+        play << sent(Channel.CloseOk)
+        assert len(play.session._channels) == 0
+        play >> client(Channel.Open) << sent(Channel.OpenOk)
+
+
+def test_an_unused_channel_is_open() -> None:
+    with opened() as play:
+        play >> client(Channel.Open)
+        play << sent(Connection.Close, 0, reply_code=504) << EndConnection()
+
+
+def test_a_number_that_was_not_opened_is_no_channel() -> None:
+    channels = Channels()
+    play = connected()
+    assert channels.first_used(ChannelId(1), play.session, play.session.vhost) is None
+    assert ChannelId(1) not in channels
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_all_end_at_once(used: bool) -> None:
+    channels = Channels()
+    play = connected()
+    channels.open(ChannelId(1))
+    if used:
+        assert channels.first_used(ChannelId(1), play.session, play.session.vhost) is not None
+    assert ChannelId(1) in channels
+    channels.end()
+    assert len(channels) == 0
