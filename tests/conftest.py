@@ -2,10 +2,19 @@
 
 An ``async def`` test runs in :func:`trio.run` on a clock that jumps ahead when all tasks
 wait, so that no test sleeps; one marked ``real_time`` keeps the real clock.
+
+Stores of tests are in memory where there is room for them: most of what the tests of the core take
+on a disk is waiting for thousands of flushes that nobody will ever need. ``TMPDIR=/tmp`` has them
+on a disk.
 """
 
 import inspect
+import os
+import shutil
+import tempfile
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 import hypothesis
 import pytest
@@ -32,8 +41,17 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("default")
 
 
+MEMORY: Final = Path("/dev/shm")
+MEMORY_FREE_BYTES_MIN: Final = 4 << 30
+"""A test that fills a disk makes hundreds of MiB, and several may run on the machine at once."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "real_time: an async test that needs the real clock")
+    is_free = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_FREE_BYTES_MIN
+    if is_free and "TMPDIR" not in os.environ:
+        # For the processes that tests start as well.
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 
 @pytest.hookimpl(tryfirst=True)
