@@ -94,10 +94,16 @@ UNLIMITED = """
 [log]
 level = "info"
 
+[amqp]
+handshake_s = 60
+
 [pulsar]
+handshake_timeout_s = 60
 max_unacked_messages_per_consumer = 0
 max_unacked_messages_per_subscription = 0
 """
+"""One process plays all clients: while it judges what thousands of messages have become, it is slow
+to answer a handshake. Whom the broker gives up is in its log."""
 
 
 class PromiseBroken(Exception):

@@ -64,7 +64,7 @@ def judge_stream(book: StreamBook, log: Sequence[tuple[Offset, Number, int]]) ->
         *some("never published", [each for each in numbers if not 0 < each <= book.sent]),
         *some(
             "lost",
-            sorted(n for n in book.confirmed if n >= first_number and n not in set(numbers)),
+            sorted(n for n in book.confirmed.difference(numbers) if n >= first_number),
         ),
         *some(
             "seen and taken back by the crash",
