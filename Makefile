@@ -130,7 +130,7 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/pip
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,lake,spark]'
 	@touch $@ $(VENV)/.base
 
 $(VENV)/bin/pip:

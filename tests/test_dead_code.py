@@ -35,6 +35,7 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "broker/arneb/cli.py: format_commands": OVERRIDDEN,
     "broker/arneb/cli.py: get_command": OVERRIDDEN,
     "broker/arneb/cli.py: list_commands": OVERRIDDEN,
+    "spark_connector/pyspark_arneb/__init__.py: __getattr__": "how a module is asked for names",
     "broker/arneb/commands/compact_store.py: compact_store": "a command, found by its name",
     "broker/arneb/http/server.py: shield": OVERRIDDEN,
     "broker/arneb/log_lines.py: unraisablehook": OVERRIDDEN,
@@ -55,6 +56,9 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "pulsar_frontend/arneb_pulsar/patterns.py: log_errors": OVERRIDDEN,
     "pulsar_frontend/arneb_pulsar/patterns.py: max_mem": OVERRIDDEN,
     "pulsar_frontend/arneb_pulsar/patterns.py: never_capture": OVERRIDDEN,
+    "spark_connector/pyspark_arneb/lake/query.py: exc": "what a context manager is given",
+    "spark_connector/pyspark_arneb/lake/spark_table.py: DataFrame": "a type, in quotes",
+    "spark_connector/pyspark_arneb/lake/trim_guard.py: table_id": "only cursors of brokers do",
     **{
         f"pulsar_frontend/arneb_pulsar/schemas/schema.py: {name}": BY_VALUE
         for name in (
@@ -88,6 +92,7 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "broker/arneb/alarms.py: disk_alarm": BY_FIELD,
     "broker/arneb/alarms.py: memory_alarm": BY_FIELD,
     "broker/arneb/commands/backup.py: backup": "a command, found by its name",
+    "broker/arneb/commands/offload.py: offload": "a command, found by its name",
     "broker/arneb/demo/process.py: last_words": "what a broker that was stopped had to say",
     "broker/arneb/turn_watchdog.py: timeout": OVERRIDDEN,
     "core/arneb_core/api/statistics.py: cache_bytes": BY_FIELD,

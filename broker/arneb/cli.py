@@ -24,8 +24,11 @@ COMMANDS: Final = {
     "backup": "Copy a data directory, also of a running broker.",
     "check": "Verify every structure of a data directory.",
     "compact-store": "Give free room in a data directory back to the file system.",
+    "erase": "Erase what was published with a key from the sealed tier.",
+    "offload": "Write closed ledgers to a Delta table, once each.",
     "salvage": "Write what is whole in a damaged data directory into a new one.",
     "serve": "Run a broker.",
+    "sql": "Ask topics in SQL, of the log and the sealed tier.",
     "topics": "List topics with their backlog.",
 }
 

@@ -1,10 +1,26 @@
-"""Arneb's log as a Spark table: ``spark.read.format("arneb")``.
+"""Arneb's log as a Spark table: ``spark.read.format("arneb")``, and :func:`table`.
 
-Spark finds the class by itself, because the package's name begins with ``pyspark_``. It also
-imports the package in every session that uses any Python data source, so importing it needs
-nothing but pyspark and the core's plain values.
+Spark finds the data source by itself, because the package's name begins with ``pyspark_``. It also
+imports the package in every session that uses any Python data source, and those who need no Spark
+import what they need of it; so nothing is imported before it is asked for.
 """
 
-from pyspark_arneb.source import DefaultSource
+from typing import TYPE_CHECKING
 
-__all__ = ["DefaultSource"]
+if TYPE_CHECKING:
+    from pyspark_arneb.lake.spark_table import table
+    from pyspark_arneb.source import DefaultSource
+
+__all__ = ["DefaultSource", "table"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "DefaultSource":
+        from pyspark_arneb.source import DefaultSource
+
+        return DefaultSource
+    if name == "table":
+        from pyspark_arneb.lake.spark_table import table
+
+        return table
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

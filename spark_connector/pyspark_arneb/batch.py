@@ -5,14 +5,12 @@ read exactly that, however far the broker has written or trimmed in the meantime
 here travel pickled from driver to executors, so they hold plain values only.
 """
 
-import logging
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from pyspark_arneb.errors import DataLossError
 from pyspark_arneb.options import ReadOptions
 from pyspark_arneb.plan.filters import SpanFilter, compile_filter
 from pyspark_arneb.plan.partitions import Partition, divide
@@ -23,8 +21,6 @@ from pyspark_arneb.schema import Column
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger(__name__)
-
 
 class LogPartition(InputPartition):
     """The spans that one task reads; it may be none."""
@@ -32,6 +28,8 @@ class LogPartition(InputPartition):
     def __init__(self, spans: Partition = ()) -> None:
         super().__init__(None)
         self.spans = spans
+        self.losses: tuple[Loss, ...] = ()
+        """What is not in the log any more, to be read from the sealed tier."""
 
     def __repr__(self) -> str:
         return f"LogPartition({', '.join(map(repr, self.spans))})"
@@ -52,11 +50,15 @@ class BatchReader(DataSourceReader):
         self._filters: list[SpanFilter] = []
 
     def partitions(self) -> Sequence[InputPartition]:
+        from pyspark_arneb.decode.reading import judge_loss
+
         options = self._options
         plan = self._plan or plan_read(options)
-        for loss in plan.losses:
-            if self._concerns(loss):
-                self._lose(loss)
+        losses = [loss for loss in plan.losses if self._concerns(loss)]
+        if options.sealed is None:
+            for loss in losses:
+                judge_loss(loss, options)
+            losses = []
         spans = [span for span in plan.spans if self._wants(span.topic, span.ledger)]
         parts = divide(
             spans,
@@ -65,20 +67,32 @@ class BatchReader(DataSourceReader):
             records_max=options.records_per_partition_max,
         )
         # Given no partition at all, Spark would make one of its own.
-        return [LogPartition(part) for part in parts] or [LogPartition()]
+        made = [LogPartition(part) for part in parts] or [LogPartition()]
+        made[0].losses = tuple(losses)
+        return made
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         from pyspark_arneb.decode.reading import read_batches
 
         assert isinstance(partition, LogPartition), "Spark hands out what partitions() returned"
         source = self._options.location.open()
+        instead = None if self._options.sealed is None else self._sealed
+        for loss in partition.losses:
+            yield from self._sealed(loss)
         for span in partition.spans:
-            yield from read_batches(source, span, self._columns, self._options)
+            yield from read_batches(source, span, self._columns, self._options, instead)
 
-    def _lose(self, loss: Loss) -> None:
-        if self._options.fail_on_data_loss:
-            raise DataLossError(loss)
-        log.warning("skipping %s: removed by retention before it was read", loss)
+    def _sealed(self, loss: Loss) -> Iterator["pa.RecordBatch"]:
+        """The rows of what is not in the log any more, from the sealed tier."""
+        from pyspark_arneb.decode.reading import judge_loss
+        from pyspark_arneb.lake.view import sealed_rows
+
+        assert self._options.sealed is not None, "asked only if there is one"
+        rows = sealed_rows(self._options.sealed, loss, self._columns)
+        if rows is None:
+            judge_loss(loss, self._options)
+        else:
+            yield from rows
 
     def _wants(self, topic: str, ledger: int) -> bool:
         return all(wanted(topic, ledger) for wanted in self._filters)

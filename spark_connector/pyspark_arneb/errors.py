@@ -23,3 +23,4 @@ class CorruptionError(RuntimeError):
             f'{damage}; to read all the others, set the option "onCorrupt" to skip, or to raw to '
             "have what is stored as a row"
         )
+        self.damage = damage

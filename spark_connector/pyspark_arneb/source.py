@@ -52,6 +52,8 @@ class DefaultSource(DataSource):
                                              ``spark.sql.python.filterPushdown.enabled``
     snapshot                query            when the rows are fixed: by Spark's planning, which
                                              is at the DataFrame's first query; or load: at once
+    sealed                  none             the sealed tier: what retention removes before it is
+                                             read comes from there; see ``table``
     ======================= ================ ==================================================
 
     Streaming reads (``readStream``) take these as well, but nothing that says where a read ends;

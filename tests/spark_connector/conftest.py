@@ -1,6 +1,7 @@
 """What the connector's tests share: the generator on the path, and one Spark session for all.
 
-Without pyspark and pyarrow (the extra ``spark``) these tests are left out, and it is said so.
+Without pyspark and pyarrow (the extra ``spark``) these tests are left out, and those of the sealed
+tier without what it needs (the extra ``lake``), and it is said so.
 """
 
 import os
@@ -15,6 +16,8 @@ import pytest
 collect_ignore_glob: list[str] = []
 if not all(map(find_spec, ("pyspark", "pyarrow"))):
     collect_ignore_glob.append("test_*.py")
+elif not all(map(find_spec, ("deltalake", "duckdb"))):
+    collect_ignore_glob.append("test_lake*.py")
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -29,7 +32,9 @@ def pytest_report_collectionfinish() -> list[str]:
     """Say what is left out."""
     if not collect_ignore_glob:
         return []
-    return ["tests/spark_connector is left out: install the extra 'spark'"]
+    extra = "spark" if "test_*.py" in collect_ignore_glob else "lake"
+    left_out = ", ".join(collect_ignore_glob)
+    return [f"tests/spark_connector: {left_out} left out: install the extra '{extra}'"]
 
 
 @pytest.fixture(scope="package")

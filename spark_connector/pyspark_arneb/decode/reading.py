@@ -5,7 +5,7 @@ lost or damaged is judged here, by the options.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -23,23 +23,33 @@ log = logging.getLogger(__name__)
 
 
 def read_batches(
-    source: BlockSource, span: Span, columns: Sequence[Column], options: ReadOptions
+    source: BlockSource,
+    span: Span,
+    columns: Sequence[Column],
+    options: ReadOptions,
+    instead: Callable[[Loss], Iterator[pa.RecordBatch]] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The messages of ``span``, in the log's order.
 
-    Raises :class:`DataLossError` and :class:`CorruptionError` as the options have it,
+    ``instead`` has the rows of what is not in the log any more, or raises; without it the options
+    decide. Raises :class:`DataLossError` and :class:`CorruptionError` as the options have it,
     :class:`arneb_core.api.errors.StoreUnusable`, and :class:`LookupError` when the codec of an
     entry's origin is not installed.
     """
     decoder = Decoder(span, columns)
     assembler = Assembler(source, span, codecs())
 
+    lost: list[Loss] = []
+
     def lose(loss: Loss) -> None:
-        if options.fail_on_data_loss:
-            raise DataLossError(loss)
-        log.warning("skipping %s: removed by retention before it was read", loss)
+        if instead is None:
+            judge_loss(loss, options)
+        else:
+            lost.append(loss)
 
     for found in read_chunks(source, span, lose):
+        while instead is not None and lost:
+            yield from instead(lost.pop(0))
         if isinstance(found, Damage):
             match options.on_corrupt:
                 case OnCorrupt.FAIL:
@@ -54,3 +64,13 @@ def read_batches(
             chunk = published_between(chunk, options.starting_time_ms, options.ending_time_ms)
         if chunk is not None:
             yield from decoder.batches(chunk)
+    if instead is not None:
+        for loss in lost:
+            yield from instead(loss)
+
+
+def judge_loss(loss: Loss, options: ReadOptions) -> None:
+    """Raise :class:`DataLossError` or say what is missing, as the options have it."""
+    if options.fail_on_data_loss:
+        raise DataLossError(loss)
+    log.warning("skipping %s: removed by retention before it was read", loss)

@@ -1,0 +1,120 @@
+"""``arneb offload``: closed ledgers go to the sealed tier, once or as a service."""
+
+import signal
+from threading import Event
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from arneb.cli import Refused
+from arneb.commands.lake_places import lake_target, log_location, refusing
+from arneb.visible import visible
+
+if TYPE_CHECKING:
+    from pyspark_arneb.lake.offload import Done, Offload
+    from pyspark_arneb.lake.sealing import Sealed
+
+PAUSE_S_MAX: Final = 60.0
+"""Between tries of a service that fails; the pauses grow up to it."""
+
+ON_CORRUPT: Final = ("fail", "skip", "raw")
+COMPRESSIONS: Final = ("zstd", "snappy", "lz4", "none")
+
+
+@click.command(short_help="Write closed ledgers to a Delta table, once each.")
+@click.argument("log", metavar="DIR|URL")
+@click.argument("target", metavar="TARGET")
+@click.argument("topics", metavar="[TOPIC]...", nargs=-1)
+@click.option("--topics-pattern", metavar="REGEX", help="Topics by a regular expression.")
+@click.option("--follow", is_flag=True, help="Go on until Ctrl-C or SIGTERM.")
+@click.option("--interval", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
+              metavar="SECONDS", help="Between two looks, with --follow.")  # fmt: skip
+@click.option("--merge/--no-merge", default=True,
+              help="Merge the files of small ledgers.  [default: merge]")  # fmt: skip
+@click.option("--compression", type=click.Choice(COMPRESSIONS), default=COMPRESSIONS[0],
+              show_default=True, help="Of the data files.")  # fmt: skip
+@click.option("--skip-lost", is_flag=True, help="Go on where entries are lost, without them.")
+@click.option("--on-corrupt", type=click.Choice(ON_CORRUPT), default=ON_CORRUPT[0],
+              show_default=True, help="Damaged blocks: stop, pass over, or as bytes.")  # fmt: skip
+@click.option("--storage", multiple=True, metavar="KEY=VALUE",
+              help="A setting of the object store, such as aws_region=eu-central-1.")  # fmt: skip
+def offload(
+    log: str,
+    target: str,
+    topics: tuple[str, ...],
+    topics_pattern: str | None,
+    follow: bool,
+    interval: float,
+    merge: bool,
+    compression: str,
+    skip_lost: bool,
+    on_corrupt: str,
+    storage: tuple[str, ...],
+) -> None:
+    """Write every closed ledger of the log in DIR, or of the broker at URL, into Delta tables below
+    TARGET, a directory or s3://BUCKET/PATH and the like, one table a topic; without TOPIC all.
+
+    A ledger is written once, read back, compared with the log, and then committed. Whatever comes
+    in between, killed and begun again it goes on where it was. Exit status 2: it cannot go on.
+    """
+    place = lake_target(target, storage)
+    from pyspark_arneb.lake.offload import Offload, OffloadOptions
+    from pyspark_arneb.lake.trim_guard import NoGuard
+    from pyspark_arneb.log.topics import TopicSelection, full_name
+    from pyspark_arneb.options import OnCorrupt
+
+    if topics and topics_pattern:
+        raise Refused("give topics or --topics-pattern, not both")
+    try:
+        chosen = (
+            TopicSelection(tuple(map(full_name, topics)))
+            if topics
+            else TopicSelection(pattern=topics_pattern or ".*")
+        )
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    options = OffloadOptions(
+        merge=merge,
+        compression=compression,
+        skip_lost=skip_lost,
+        on_corrupt=OnCorrupt(on_corrupt),
+    )
+    work = Offload(log_location(log), place, chosen, NoGuard(), options, _say)
+    stopped = Event()
+
+    def stop(number: int, frame: object) -> None:
+        stopped.set()
+        work.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with refusing():
+            done = work.round()
+        if follow:
+            _follow(work, interval, stopped, done)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    click.echo(f"{done.ledgers:,} ledgers, {done.rows:,} rows, {done.bytes:,} bytes")
+
+
+def _follow(work: "Offload", interval_s: float, stopped: Event, done: "Done") -> None:
+    """Round after round. What goes wrong after the first may pass: it is said, and tried again."""
+    failures = 0
+    while not stopped.wait(min(interval_s * 2**failures, max(interval_s, PAUSE_S_MAX))):
+        try:
+            with refusing():
+                done.include(work.round())
+            failures = 0
+        except Refused as error:
+            failures += 1
+            click.echo(f"arneb: {visible(error.format_message())}; trying again", err=True)
+
+
+def _say(sealed: "Sealed") -> None:
+    ledgers = f"ledgers {sealed.first} to {sealed.last}"
+    if sealed.first == sealed.last:
+        ledgers = f"ledger {sealed.first}"
+    click.echo(
+        visible(f"{sealed.log.topic}: {ledgers}, {sealed.rows:,} rows, {sealed.bytes:,} bytes")
+    )

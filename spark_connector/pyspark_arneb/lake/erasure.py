@@ -1,0 +1,176 @@
+"""Erasing by key: what the tier must not hold any more, and rewriting the files that do.
+
+The rule: an erasure is written down before anything is deleted, and whoever adds a ledger looks
+at what is written down before and after its commit. So rows that were published before the erasure
+go from the table, whether their ledger was in it already or comes later. Written down are the keys'
+SHA-256 digests, for the keys themselves are what should be forgotten.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pyspark_arneb.lake.data_file import (
+    COMPRESSIONS,
+    DataFile,
+    file_name,
+    read_file,
+    write_data_file,
+)
+from pyspark_arneb.lake.table import SealedFile, SealedTable
+from pyspark_arneb.target import LakeError, Target, make_durable
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+FOLDER: Final = "_arneb_erased"
+"""Beside the table's files; what begins with an underline is nobody's data."""
+
+KEPT_H: Final = 1
+"""Hours for which files stay that are not in the table and perhaps about to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedKeys:
+    """The erasures of one table: until when each key's rows are erased."""
+
+    until_ms: Mapping[bytes, int] = field(default_factory=dict)
+    """By the key's digest; rows published up to that time go."""
+
+    @classmethod
+    def of(cls, table: Target) -> "ErasedKeys":
+        """What is written down beside the table. Raises :class:`.LakeError`."""
+        from pyarrow import fs
+
+        files = table.file_system()
+        found: dict[bytes, int] = {}
+        for info in files.get_file_info(fs.FileSelector(FOLDER, allow_not_found=True)):
+            for digest, until_ms in _read(table, files, info.path).items():
+                found[digest] = max(until_ms, found.get(digest, 0))
+        return cls(found)
+
+    @classmethod
+    def from_now(cls, keys: Iterable[bytes], now_ms: int) -> "ErasedKeys":
+        """The erasure of all that was published with ``keys`` up to now."""
+        return cls({key_digest(key): now_ms for key in keys})
+
+    def write_down(self, table: Target) -> None:
+        """Have everybody know who adds to the table."""
+        files = table.file_system()
+        files.create_dir(FOLDER)
+        path = f"{FOLDER}/{uuid4().hex}.json"
+        with files.open_output_stream(path) as sink:
+            document = {digest.hex(): until_ms for digest, until_ms in self.until_ms.items()}
+            sink.write(json.dumps(document).encode())
+        if table.directory is not None:
+            make_durable(table.directory / path)
+
+    def __sub__(self, known: "ErasedKeys") -> "ErasedKeys":
+        """What goes beyond ``known``."""
+        return ErasedKeys(
+            {
+                digest: until_ms
+                for digest, until_ms in self.until_ms.items()
+                if until_ms > known.until_ms.get(digest, -1)
+            }
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.until_ms)
+
+    def kept(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
+        """The rows that are not erased."""
+        if not self.until_ms:
+            return batch
+        until = self.until_of(batch.column("key"))
+        if until.null_count == len(until):
+            return batch
+        gone = pc.less_equal(batch.column("publish_time"), until.cast(pa.timestamp("us", "UTC")))
+        return batch.filter(pc.invert(pc.fill_null(gone, False)))
+
+    def until_of(self, keys: "pa.Array") -> "pa.Array":
+        """For each of ``keys`` until when its rows are erased; null = they are not."""
+        different = keys.dictionary_encode()
+        until = [
+            None if key is None else self.until_ms.get(key_digest(key))
+            for key in different.dictionary.to_pylist()
+        ]
+        return pa.array(until, pa.timestamp("ms", "UTC")).take(different.indices)
+
+
+def key_digest(key: bytes) -> bytes:
+    """What is written down of a key."""
+    return hashlib.sha256(key).digest()
+
+
+def erase(table: SealedTable, erased: ErasedKeys, compression: str = COMPRESSIONS[0]) -> int:
+    """Rewrite every file that holds rows of ``erased`` without them; how many rows went.
+
+    Until :func:`forget` the old files are still there. Raises :class:`.LakeError`.
+    """
+    rows = 0
+    done: set[str] = set()
+    while True:
+        todo = [file for file in table.files() if file.path not in done]
+        if not todo:
+            return rows
+        for file in todo:
+            done.add(file.path)
+            if not _holds(table.target, file, erased):
+                continue
+            new = _rewrite(table, file, erased, compression)
+            added = () if new is None else (new,)
+            if table.replace([file], added, changes_data=True):
+                rows += file.rows - (0 if new is None else new.rows)
+                done.update(each.path for each in added)
+            elif new is not None:
+                # A merge came first: what it made is among the files of the next round.
+                table.target.file_system().delete_file(new.path)
+        table.refresh()
+
+
+def forget(table: SealedTable) -> int:
+    """Delete the files that are not in the table any more, so that what was erased is nowhere;
+    how many. A query that still reads them fails."""
+    return table.vacuum(0, untracked=False) + table.vacuum(KEPT_H)
+
+
+def _holds(table: Target, file: SealedFile, erased: ErasedKeys) -> bool:
+    with (
+        table.file_system().open_input_file(file.path) as source,
+        pq.ParquetFile(source) as opened,
+    ):
+        return any(
+            erased.until_of(batch.column(0)).null_count < batch.num_rows
+            for batch in opened.iter_batches(columns=["key"])
+        )
+
+
+def _rewrite(
+    table: SealedTable, file: SealedFile, erased: ErasedKeys, compression: str
+) -> DataFile | None:
+    def kept() -> Iterator[pa.RecordBatch]:
+        for batch in read_file(table.target, file.path):
+            yield erased.kept(batch)
+
+    with table.target.file_system().open_input_file(file.path) as source:
+        schema = pq.read_schema(source)
+    name = file_name(file.partition, file.first)
+    return write_data_file(table.target, name, schema, kept(), compression)
+
+
+def _read(table: Target, files: "fs.FileSystem", path: str) -> dict[bytes, int]:
+    with files.open_input_file(path) as source:
+        text: Any = source.read()
+    try:
+        document = json.loads(text)
+        return {bytes.fromhex(digest): int(until_ms) for digest, until_ms in document.items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise LakeError(f"{table}/{path} is no list of erased keys: {error}") from error

@@ -1,0 +1,195 @@
+"""The offload: what is closed in the log and not yet in the sealed tier goes there.
+
+The rule: ledgers of a log go in their order, each by one commit, and only then is the log told
+that it may let go of it. So a run may end anywhere and the next goes on, and a second run beside
+it costs work and nothing else.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import time_ns
+from typing import TYPE_CHECKING, Final
+
+from arneb_core.api.position import LedgerId, Position, ledger_of, position
+from pyspark_arneb.lake.data_file import COMPRESSIONS
+from pyspark_arneb.lake.merging import merge
+from pyspark_arneb.lake.sealing import Sealed, Sealer
+from pyspark_arneb.lake.table import LogId, SealedTable
+from pyspark_arneb.lake.trim_guard import TrimGuard
+from pyspark_arneb.log.topics import TopicSelection, short_name
+from pyspark_arneb.options import ColumnStyle, OnCorrupt, ReadOptions
+from pyspark_arneb.plan.planning import selected_topics
+from pyspark_arneb.schema import STYLES, arrow_schema
+from pyspark_arneb.target import LakeError, Target
+
+if TYPE_CHECKING:
+    from arneb_core.store.extents import Extent
+    from pyspark_arneb.log.block_source import BlockSource, Location
+
+log = logging.getLogger(__name__)
+
+KEPT_H: Final = 7 * 24
+"""Hours for which files stay that were merged into others: as long as a query may run."""
+
+COLUMNS: Final = STYLES[ColumnStyle.ARNEB]
+"""All that there are: what is not in the table is lost when the log lets go of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadOptions:
+    """How an offload works."""
+
+    trim: bool = False
+    """Remove ledgers from the log as soon as they are out, though a retention would keep them."""
+    roll: bool = False
+    """Have ledgers that grow ended first, so that everything goes."""
+    roll_after_s: float | None = None
+    """Have ledgers ended that have been growing for so long."""
+    merge: bool = True
+    compression: str = COMPRESSIONS[0]
+    skip_lost: bool = False
+    """Go on where entries are lost, without them."""
+    on_corrupt: OnCorrupt = OnCorrupt.FAIL
+    kept_h: int = KEPT_H
+
+
+@dataclass(slots=True)
+class Done:
+    """What a run, or one round of it, has done."""
+
+    ledgers: int = 0
+    rows: int = 0
+    bytes: int = 0
+    merged: int = 0
+    """Files that became one with others."""
+
+    def add(self, sealed: Sealed) -> None:
+        """Count what went."""
+        self.ledgers += sealed.ledgers
+        self.rows += sealed.rows
+        self.bytes += sealed.bytes
+
+    def include(self, other: "Done") -> None:
+        """Count what another round did."""
+        self.ledgers += other.ledgers
+        self.rows += other.rows
+        self.bytes += other.bytes
+        self.merged += other.merged
+
+
+Sees = Callable[[Sealed], None]
+
+
+class Offload:
+    """Takes ledgers from one log's location to one target, again and again."""
+
+    def __init__(
+        self,
+        location: "Location",
+        target: Target,
+        topics: TopicSelection,
+        guard: TrimGuard,
+        options: OffloadOptions | None = None,
+        sees: Sees = lambda sealed: None,
+    ) -> None:
+        """``sees`` is told of all that went."""
+        self._target = target
+        self._guard = guard
+        self._options = options = options or OffloadOptions()
+        self._reading = ReadOptions(
+            location,
+            topics,
+            fail_on_data_loss=not options.skip_lost,
+            on_corrupt=options.on_corrupt,
+        )
+        self._sees = sees
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End behind the ledger that is being sealed; from a signal handler."""
+        self._stopped = True
+
+    def round(self) -> Done:
+        """Take everything that is closed by now.
+
+        Raises :class:`.LakeError`, :class:`.OptionError`, :class:`OSError` and
+        :class:`arneb_core.api.errors.StoreUnusable`, whose texts are for users; what was done
+        until then counts.
+        """
+        source = self._reading.location.open()
+        names = selected_topics(source, self._reading.topics)
+        done = Done()
+        for extent in self._extents(source, names):
+            if self._stopped:
+                break
+            self._take(source, extent, done)
+        return done
+
+    def _extents(self, source: "BlockSource", names: Sequence[str]) -> "list[Extent]":
+        extents = source.extents(names)
+        growing = [LogId(each.topic, each.topic_id) for each in extents if self._rolls(each)]
+        if not growing:
+            return extents
+        self._guard.roll(growing)
+        return source.extents(names)
+
+    def _rolls(self, extent: "Extent") -> bool:
+        options = self._options
+        if not extent.ledgers or extent.ledgers[-1].closed_ms:
+            return False
+        if options.roll_after_s is None:
+            return options.roll
+        age_s = time_ns() / 1e9 - extent.ledgers[-1].created_ms / 1e3
+        return options.roll or age_s >= options.roll_after_s
+
+    def _take(self, source: "BlockSource", extent: "Extent", done: Done) -> None:
+        this = LogId(extent.topic, extent.topic_id)
+        table = SealedTable.open_or_create(self._target, extent.topic, arrow_schema(COLUMNS))
+        table.adopt(this)
+        through = table.through(this)
+        start = position(0 if through is None else through + 1, 0)
+        kept = this in self._guard.hold({this: start}, table.id)
+        if through is not None and not kept:
+            self._look_for_loss(extent, through)
+        sealer = Sealer(
+            source,
+            table,
+            this,
+            COLUMNS,
+            self._reading,
+            self._options.compression,
+        )
+        closed = [each for each in extent.ledgers if each.closed_ms and each.first >= start]
+        sealed = 0
+        while closed and not self._stopped:
+            result = sealer.seal(closed)
+            if result is not None:
+                sealed += 1
+                done.add(result)
+                self._sees(result)
+            out = table.through(this)
+            assert out is not None, "a ledger is in the table now"
+            self._let_go(this, position(out + 1, 0))
+            closed = [each for each in closed if ledger_of(each.first) > out]
+        if sealed and self._options.merge:
+            done.merged += merge(table, self._options.compression).before
+            table.vacuum(self._options.kept_h)
+
+    def _let_go(self, this: LogId, before: Position) -> None:
+        self._guard.let_go(this, before)
+        if self._options.trim:
+            self._guard.trim(this, before)
+
+    def _look_for_loss(self, extent: "Extent", through: LedgerId) -> None:
+        """Nobody kept the log since the last time: is the next ledger still there?"""
+        oldest = ledger_of(extent.ledgers[0].first if extent.ledgers else extent.floor)
+        if oldest <= through + 1:
+            return
+        missing = f"{short_name(extent.topic)}: ledgers {through + 1} to {oldest - 1}"
+        if not self._options.skip_lost:
+            raise LakeError(
+                f"{missing} are not in the log any more and did not come to be in the table; "
+                "to go on without them, say --skip-lost"
+            )
+        log.warning("%s are lost", missing)

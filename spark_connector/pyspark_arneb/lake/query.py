@@ -1,0 +1,243 @@
+"""SQL on topics without a cluster: DuckDB reads the sealed files, and the live tail from the log.
+
+The rule: a query sees each topic as one view of one instant, the same as Spark's table does, and
+only what it needs is decoded: of the live tail the columns that its plan names.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+
+from arneb_core.api.position import ENTRY_MASK, ledger_of
+from pyspark_arneb.decode.reading import read_batches
+from pyspark_arneb.errors import DataLossError
+from pyspark_arneb.lake.offload import COLUMNS
+from pyspark_arneb.lake.view import Cut, View, sealed_rows, view_of
+from pyspark_arneb.log.topics import short_name, without_partition
+from pyspark_arneb.options import ReadOptions
+from pyspark_arneb.plan.ranges import Loss
+from pyspark_arneb.schema import Column, Field, arrow_schema
+from pyspark_arneb.target import LakeError, Target, tables_in
+
+if TYPE_CHECKING:
+    from pyspark_arneb.log.block_source import BlockSource
+
+CHEAPEST: Final = Field.ENTRY_ID
+"""What is decoded if no column is asked for, to count the rows."""
+
+NEEDED_TO_ERASE: Final = (Field.KEY, Field.PUBLISH_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query gives, to be read once."""
+
+    schema: "pa.Schema"
+    batches: "Iterator[pa.RecordBatch]"
+
+
+class LakeQuery:
+    """One connection of DuckDB, in which topics are tables."""
+
+    def __init__(self, options: ReadOptions | None, lake: Target | None) -> None:
+        """``options`` say where the log is; without them only what is sealed is seen, and without a
+        lake only the log."""
+        import duckdb
+
+        self._options = options
+        self._lake = lake
+        self._connection = duckdb.connect()
+
+    def run(self, sql: str) -> "Answer":
+        """The answer to ``sql``.
+
+        A topic is named as people do (``orders``; ``"tenant/namespace/topic"`` in quotes). Raises
+        :class:`.LakeError`, whose text is one line; so does who reads the answer.
+        """
+        import duckdb
+
+        topics = list(self._topics(sql))
+        try:
+            for topic in topics:
+                self._connection.register(topic.live_name, arrow_schema(COLUMNS).empty_table())
+                topic.sealed_into(self._connection)
+                self._connection.execute(topic.definition())
+            plan = self._connection.execute(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()
+            columns = _columns_of(json.loads(plan[-1][1]))
+            for topic in topics:
+                self._connection.unregister(topic.live_name)
+                self._connection.register(topic.live_name, _Live(topic, columns))
+            reader = self._connection.sql(sql).to_arrow_reader()
+            return Answer(reader.schema, _read(reader))
+        except (duckdb.Error, pa.ArrowException) as error:
+            raise _one_line(error) from error
+        except (json.JSONDecodeError, IndexError) as error:
+            raise LakeError(f"expected one query, got {sql!r}") from error
+
+    def close(self) -> None:
+        """Give up what DuckDB holds."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _topics(self, sql: str) -> "Iterator[_TopicView]":
+        """The topics whose names stand in the query, and perhaps some more."""
+        options = self._options
+        source = None if options is None else options.location.open()
+        logs: dict[str, list[str]] = {}
+        for name in () if source is None else source.topics():
+            logs.setdefault(without_partition(name), []).append(name)
+        sealed = () if self._lake is None else tables_in(self._lake)
+        for topic in sorted({*logs, *sealed}):
+            if short_name(topic).lower() in sql.lower():
+                names = sorted(logs.get(topic, ()))
+                view = view_of(topic, source if names else None, names, self._lake)
+                yield _TopicView(topic, view, source, self._lake, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _TopicView:
+    """A topic as a view of DuckDB."""
+
+    topic: str
+    view: View
+    source: "BlockSource | None"
+    lake: Target | None
+    options: ReadOptions | None
+
+    @property
+    def live_name(self) -> str:
+        return f"live of {self.topic}"
+
+    @property
+    def sealed_name(self) -> str:
+        return f"sealed of {self.topic}"
+
+    def sealed_into(self, connection: Any) -> None:
+        """Have the connection know the sealed files: by its own reader of Parquet where it can
+        open them, else by pyarrow's."""
+        table = self.view.table
+        if table is None or not self.view.files:
+            return
+        place = table.target.directory
+        if place is None:
+            connection.register(self.sealed_name, table.dataset())
+            return
+        paths = ", ".join(_text(f"{place}/{path}") for path in self.view.files)
+        connection.execute(
+            f"CREATE VIEW {_quoted(self.sealed_name)} AS "
+            f"SELECT * FROM read_parquet([{paths}], union_by_name = true)"
+        )
+
+    def definition(self) -> str:
+        """The statement that makes the view."""
+        columns = ", ".join(_quoted(column.name) for column in COLUMNS)
+        parts = [f"SELECT {columns} FROM {_quoted(self.live_name)}"]
+        if self.view.files:
+            kept = " AND ".join(map(_before, self.view.cuts)) or "true"
+            parts.append(f"SELECT {columns} FROM {_quoted(self.sealed_name)} WHERE {kept}")
+        return f"CREATE VIEW {_quoted(short_name(self.topic))} AS {' UNION ALL '.join(parts)}"
+
+    def live_rows(self, columns: Sequence[Column]) -> Iterator["pa.RecordBatch"]:
+        """What only the log has; what it lets go of meanwhile, from the sealed files."""
+        if self.source is None or self.options is None:
+            return
+        for span in self.view.spans:
+            rows = read_batches(self.source, span, columns, self.options, self._sealed(columns))
+            for batch in rows:
+                yield self.view.erased.kept(batch)
+
+    def _sealed(
+        self, columns: Sequence[Column]
+    ) -> "Callable[[Loss], Iterator[pa.RecordBatch]] | None":
+        """Who has the rows of what is not in the log any more."""
+        lake = self.lake
+        if lake is None:
+            return None
+
+        def instead(loss: Loss) -> Iterator[pa.RecordBatch]:
+            rows = sealed_rows(lake, loss, columns)
+            if rows is None:
+                raise DataLossError(loss)
+            return rows
+
+        return instead
+
+
+class _Live:
+    """The live tail as something that DuckDB may scan again and again."""
+
+    def __init__(self, topic: _TopicView, names: Collection[str]) -> None:
+        self._topic = topic
+        erasing = NEEDED_TO_ERASE if topic.view.erased else ()
+        self._columns = [
+            column
+            for column in COLUMNS
+            if column.name in names or column.field in (CHEAPEST, *erasing)
+        ]
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        batches = map(_whole, self._topic.live_rows(self._columns))
+        reader = pa.RecordBatchReader.from_batches(arrow_schema(COLUMNS), batches)
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+def _read(reader: "pa.RecordBatchReader") -> "Iterator[pa.RecordBatch]":
+    import duckdb
+
+    try:
+        yield from reader
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise _one_line(error) from error
+
+
+def _one_line(error: Exception) -> LakeError:
+    """What DuckDB says, without the drawing of where."""
+    return LakeError(" ".join(re.split(r"LINE \d+:|Did you mean", str(error))[0].split()))
+
+
+def _whole(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    """The batch with all columns, of which those that nobody asked for are null."""
+    names = batch.schema.names
+    return pa.RecordBatch.from_arrays(
+        [
+            batch.column(each.name) if each.name in names else pa.nulls(len(batch), each.type)
+            for each in arrow_schema(COLUMNS)
+        ],
+        schema=arrow_schema(COLUMNS),
+    )
+
+
+def _columns_of(plan: Any) -> set[str]:
+    """The columns that scans of Arrow name in a plan of DuckDB's."""
+    found: set[str] = set()
+    for node in plan if isinstance(plan, list) else [plan]:
+        if "ARROW_SCAN" in node.get("name", ""):
+            said = node.get("extra_info", {}).get("Projections", [])
+            found.update([said] if isinstance(said, str) else said)
+        found |= _columns_of(node.get("children", []))
+    return found
+
+
+def _before(cut: Cut) -> str:
+    ledger, entry = ledger_of(cut.end), cut.end & ENTRY_MASK
+    return (
+        f"(partition <> {cut.partition} OR ledger_id < {ledger} "
+        f"OR (ledger_id = {ledger} AND entry_id < {entry}))"
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,135 @@
+"""A topic as one Spark table: sealed files by Spark's own reader, and what only the log has.
+
+The rule: a DataFrame shows the topic as of one instant, the call of :func:`table`, however often it
+is queried and whatever is offloaded, merged or trimmed meanwhile.
+"""
+
+import json
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from arneb_core.api.position import ENTRY_MASK, ledger_of, render
+from pyspark_arneb.lake.erasure import ErasedKeys
+from pyspark_arneb.lake.view import Cut, View, view_of
+from pyspark_arneb.options import ColumnStyle, OptionError, read_options
+from pyspark_arneb.plan.planning import selected_topics
+from pyspark_arneb.schema import columns_of
+from pyspark_arneb.target import LakeError, Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+SETTINGS: Final = "spark.arneb."
+"""What the session says, if a call does not: ``spark.arneb.lake``, ``spark.arneb.path`` …"""
+
+FROM_SESSION: Final = ("path", "service.url")
+
+OWN: Final = ("startingOffsets", "endingOffsets", "snapshot", "sealed", "topic")
+"""Options that the table gives by itself."""
+
+
+def table(
+    spark: "SparkSession", topic: str, *, lake: str | None = None, **options: object
+) -> "DataFrame":
+    """The whole of ``topic`` as of now: its sealed files and the live tail of its log.
+
+    ``lake`` is the target that ``arneb offload`` writes to; ``options`` are those of the data
+    source, first of all ``path`` or, as a keyword in braces, ``service.url``. What is not given
+    here is taken from the session's settings ``spark.arneb.lake``, ``spark.arneb.path`` and
+    ``spark.arneb.service.url``. Without anything sealed it is what the data source reads.
+
+    Raises :class:`.OptionError`, :class:`.LakeError` and
+    :class:`arneb_core.api.errors.StoreUnusable`.
+    """
+    given = _given(spark, topic, options)
+    place = lake or spark.conf.get(SETTINGS + "lake", None)
+    if not place:
+        raise OptionError("lake", f"is required: the target of `arneb offload`, or {SETTINGS}lake")
+    try:
+        target = Target.of(place)
+    except LakeError as problem:
+        raise OptionError("lake", str(problem)) from None
+    chosen = read_options(given)
+    if chosen.style is not ColumnStyle.ARNEB:
+        raise OptionError("columnStyle", "the sealed tier has Arneb's columns only")
+    if chosen.has_time_bounds:
+        raise OptionError("startingTime", "the table is whole: filter by publish_time")
+    source = chosen.location.open()
+    names = selected_topics(source, chosen.topics)
+    view = view_of(names[0], source, names, target)
+    columns = columns_of(chosen)
+    live = _live(spark, given, target, view)
+    if not view.files:
+        return live
+    sealed = _sealed(spark, view)
+    shown = [column.name for column in columns]
+    return sealed.select(*shown).unionAll(live.select(*shown))
+
+
+def _given(spark: "SparkSession", topic: str, options: dict[str, object]) -> dict[str, str]:
+    given = {name: _text(value) for name, value in options.items()}
+    for name in given:
+        if name in OWN:
+            raise OptionError(name, "the table is whole, as of now: it takes no such option")
+    if not any(name in given for name in FROM_SESSION):
+        for name in FROM_SESSION:
+            found = spark.conf.get(SETTINGS + name, None)
+            if found:
+                given[name] = found
+    given["topic"] = topic
+    return given
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _sealed(spark: "SparkSession", view: View) -> "DataFrame":
+    """The sealed files, up to where the view ends."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    assert view.table is not None, "there are files"
+    place = view.table.target.spark_uri
+    rows = spark.read.schema(from_arrow_schema(view.table.schema)).parquet(
+        *(f"{place}/{path}" for path in view.files)
+    )
+    if not view.cuts:
+        return rows
+    kept = reduce(lambda one, other: one & other, (_before(cut) for cut in view.cuts))
+    return rows.where(f.coalesce(kept, f.lit(True)))
+
+
+def _before(cut: Cut) -> "Column":
+    from pyspark.sql import functions as f
+
+    ledger, entry = ledger_of(cut.end), cut.end & ENTRY_MASK
+    return (
+        (f.col("partition") != cut.partition)
+        | (f.col("ledger_id") < ledger)
+        | ((f.col("ledger_id") == ledger) & (f.col("entry_id") < entry))
+    )
+
+
+def _live(spark: "SparkSession", given: dict[str, str], target: Target, view: View) -> "DataFrame":
+    """What only the log has, with the sealed tier behind it, for it may be trimmed meanwhile."""
+    places = {
+        "startingOffsets": {extent.topic: render(extent.floor) for extent in view.extents},
+        "endingOffsets": {extent.topic: render(extent.end) for extent in view.extents},
+    }
+    reader = spark.read.format("arneb").options(**given)
+    for name, offsets in places.items():
+        reader = reader.option(name, json.dumps(offsets))
+    if view.erased and "columns" in given:
+        reader = reader.option("columns", f"{given['columns']},key,publish_time")
+    rows = reader.option("sealed", target.uri).load()
+    return rows.where(~_erased(view.erased)) if view.erased else rows
+
+
+def _erased(erased: ErasedKeys) -> "Column":
+    """Whether a row is erased."""
+    from pyspark.sql import functions as f
+
+    digest = f.unhex(f.sha2(f.col("key"), 256))
+    until = f.create_map(*(f.lit(part) for pair in erased.until_ms.items() for part in pair))
+    return f.coalesce(f.unix_millis("publish_time") <= until[digest], f.lit(False))
