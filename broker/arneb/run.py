@@ -236,7 +236,9 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         opened = (HEALTH, METRICS) if table.open_metrics else (HEALTH,)
         app = Guarded(app, Authenticator(shared.proofs), opened, users)
     listeners = shared.listeners.by_name["http"]
-    await serve_http(app, listeners, table, task_status=task_status)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(data.run)
+        await serve_http(app, listeners, table, task_status=task_status)
 
 
 async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:

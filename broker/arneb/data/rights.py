@@ -19,6 +19,10 @@ class Rights(Protocol):
         """Read what is stored of it, and keep a place in it."""
         ...
 
+    def may_produce(self, topic: str) -> bool:
+        """Append to it; it may not be there yet."""
+        ...
+
 
 RightsOf = Callable[[Request], Rights]
 """Those of whoever sent a request, who was let in before."""
@@ -28,6 +32,10 @@ class Everything:
     """The rights of everybody who was let in."""
 
     def may_consume(self, topic: str) -> bool:
+        """Yes."""
+        return True
+
+    def may_produce(self, topic: str) -> bool:
         """Yes."""
         return True
 
@@ -42,6 +50,12 @@ def expect_consume(rights: Rights, topics: Iterable[str]) -> None:
     for topic in topics:
         if not rights.may_consume(topic):
             raise forbidden("consume from", topic)
+
+
+def expect_produce(rights: Rights, topic: str) -> None:
+    """Raise ``forbidden`` if nothing may be produced to ``topic``."""
+    if not rights.may_produce(topic):
+        raise forbidden("produce to", topic)
 
 
 def forbidden(right: str, what: str) -> DataError:

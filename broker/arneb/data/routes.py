@@ -7,7 +7,7 @@ what is done stands in the other modules.
 import json
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Final, NoReturn
 
 import trio
@@ -17,17 +17,24 @@ from starlette.routing import Route
 
 from arneb import __version__
 from arneb.data import blocks
-from arneb.data.asking import ID_MAX, Fields, document, parameters
+from arneb.data.asking import ID_MAX, Fields, document, parameters, parse_position
+from arneb.data.cursors import Cursors, Holder
 from arneb.data.errors import RETRY_AFTER_S, DataError, bad_request, in_words
-from arneb.data.rights import Rights, RightsOf, expect_consume
+from arneb.data.leases import LEASE_S_MAX, LEASE_S_MIN
+from arneb.data.rights import Rights, RightsOf, expect_consume, expect_produce
 from arneb.data.topics import TopicDirectory
 from arneb.http.connection import HOLD
-from arneb_core.api.position import render
+from arneb_core.api.position import Position, before, render
+from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.topics import Topic
 from arneb_core.engine.stored_reading import StoredReading
 from arneb_pulsar.admin.exchange import no_need
 from arneb_pulsar.names import topic_name_of
 
 ROOT: Final = "/data/v1"
+
+NAME_MAX: Final = 500
+"""Characters of a subscription's name or an owner's."""
 
 ASKED_MAX: Final = 10_000
 """Topics in one request."""
@@ -42,10 +49,15 @@ class DataRoutes:
     """The handlers, over what they need."""
 
     def __init__(
-        self, directory: TopicDirectory, reading: StoredReading, rights_of: RightsOf
+        self,
+        directory: TopicDirectory,
+        reading: StoredReading,
+        cursors: Cursors,
+        rights_of: RightsOf,
     ) -> None:
         self._directory = directory
         self._reading = reading
+        self._cursors = cursors
         self._rights_of = rights_of
 
     def __repr__(self) -> str:
@@ -61,6 +73,13 @@ class DataRoutes:
             self._route("/positions", self._positions, "POST"),
             self._route("/schemas", self._schemas),
             self._route("/blocks", self._blocks),
+            self._route("/cursors", self._list_cursors),
+            self._route("/cursors/open", self._open_cursors, "POST"),
+            self._route("/cursors/renew", self._renew, "POST"),
+            self._route("/cursors/acknowledge", self._acknowledge, "POST"),
+            self._route("/cursors/release", self._release, "POST"),
+            self._route("/ledgers/roll", self._roll, "POST"),
+            self._route("/ledgers/trim", self._trim, "POST"),
         ]
 
     def _route(self, path: str, handler: Handler, *methods: str) -> Route:
@@ -164,6 +183,127 @@ class DataRoutes:
         hold = request.scope.get("extensions", {}).get(HOLD, no_need)
         sent = blocks.frames(self._reading, topic, first, last, size, hold)
         return blocks.BlockAnswer(sent)
+
+    # Cursors
+
+    async def _list_cursors(self, request: Request, rights: Rights) -> Response:
+        asked = parameters(request)
+        name = asked.text("topic")
+        asked.end()
+        expect_consume(rights, [name])
+        topic = self._directory.find(name)
+        return JSONResponse({"cursors": {name: self._cursors.listed(topic)}})
+
+    async def _open_cursors(self, request: Request, rights: Rights) -> Response:
+        body = await document(request)
+        holder = replace(_holder(body), lease_s=_lease_s(body))
+        expect = body.flag("expect")
+        starts = {
+            topic: _start(each) for topic, each in self._asked_topics(body, rights, numbered=False)
+        }
+        body.end()
+        return JSONResponse({"cursors": await self._cursors.open(holder, starts, expect=expect)})
+
+    async def _renew(self, request: Request, rights: Rights) -> Response:
+        body = await document(request)
+        holder = _holder(body)
+        places: dict[Topic, Position | None] = {}
+        for topic, each in self._asked_topics(body, rights):
+            places[topic] = None
+            each.end()
+        body.end()
+        return JSONResponse({"cursors": await self._cursors.renew(holder, places)})
+
+    async def _acknowledge(self, request: Request, rights: Rights) -> Response:
+        body = await document(request)
+        holder = _holder(body)
+        places: dict[Topic, Position | None] = {}
+        for topic, each in self._asked_topics(body, rights):
+            places[topic] = each.position("next")
+            each.end()
+        body.end()
+        return JSONResponse({"cursors": await self._cursors.renew(holder, places)})
+
+    async def _release(self, request: Request, rights: Rights) -> Response:
+        body = await document(request)
+        holder = _holder(body)
+        names = _few(body.texts("topics"))
+        body.end()
+        expect_consume(rights, names)
+        topics = self._directory.present(names)
+        await self._cursors.release(holder, topics)
+        return JSONResponse({})
+
+    # Ledgers
+
+    async def _roll(self, request: Request, rights: Rights) -> Response:
+        body = await document(request)
+        asked = dict(self._asked_topics(body, rights))
+        body.end()
+        for each in asked.values():
+            each.end()
+        ends = {topic.name: {"end": render(await topic.roll())} for topic in asked}
+        return JSONResponse({"topics": ends})
+
+    async def _trim(self, request: Request, rights: Rights) -> Response:
+        body = await document(request)
+        places = {}
+        for topic, each in self._asked_topics(body, rights):
+            expect_produce(rights, topic.name)
+            places[topic] = each.position("before")
+            each.end()
+        body.end()
+        found = {}
+        for topic, place in places.items():
+            await topic.trim(place)
+            found[topic.name] = {"first": render(topic.floor), "held_by": _holders(topic, place)}
+        return JSONResponse({"topics": found})
+
+    def _asked_topics(
+        self, body: Fields, rights: Rights, *, numbered: bool = True
+    ) -> list[tuple[Topic, Fields]]:
+        """The topics that a body names, each with what is asked for it. ``numbered``: their numbers
+        must be given."""
+        asked = body.objects("topics")
+        _few(list(asked))
+        expect_consume(rights, asked)
+        found = []
+        for name, each in asked.items():
+            number = each.number("id", most=ID_MAX) if numbered else each.maybe_number("id")
+            found.append((self._directory.find(name, number), each))
+        return found
+
+
+def _holder(body: Fields) -> Holder:
+    subscription, owner = body.text("subscription"), body.text("owner")
+    if not 0 < len(subscription) <= NAME_MAX or not 0 < len(owner) <= NAME_MAX:
+        raise bad_request(f"expected a subscription and an owner of 1 to {NAME_MAX} characters")
+    return Holder(subscription, owner)
+
+
+def _lease_s(body: Fields) -> int | None:
+    return body.maybe_number("lease_s", LEASE_S_MIN, LEASE_S_MAX)
+
+
+def _start(asked: Fields) -> InitialPosition | Position:
+    initial = asked.text("initial", InitialPosition.EARLIEST.value)
+    asked.end()
+    place = parse_position(initial)
+    if place is not None:
+        return place
+    if initial not in (InitialPosition.EARLIEST.value, InitialPosition.LATEST.value):
+        raise bad_request(f"expected earliest, latest or ledger:entry, got {initial[:100]!r}")
+    return InitialPosition(initial)
+
+
+def _holders(topic: Topic, place: Position) -> list[str]:
+    """The subscriptions that keep something of what is before ``place``."""
+    last = before(place)
+    return [
+        name
+        for name, each in topic.subscriptions.items()
+        if any(found <= last for found in each.unacknowledged(1))
+    ]
 
 
 def _few(names: Sequence[str]) -> Sequence[str]:

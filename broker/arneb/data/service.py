@@ -4,14 +4,18 @@ The rule: made once a broker, when the HTTP port is served; it finds everything 
 store.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from starlette.routing import Route
 
+from arneb.data.cursors import Cursors
 from arneb.data.rights import RightsOf, everything
 from arneb.data.routes import DataRoutes
 from arneb.data.topics import TopicDirectory
 from arneb_amqp.topology.topology import Topology
+from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.supervision import supervise
 from arneb_core.engine.engine import Engine
 from arneb_core.engine.stored_reading import StoredReading
 
@@ -20,10 +24,16 @@ class DataService:
     """The data API of one broker."""
 
     def __init__(
-        self, core: Engine, topology: Topology | None, rights_of: RightsOf = everything
+        self,
+        core: Engine,
+        topology: Topology | None,
+        rights_of: RightsOf = everything,
+        now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         self._directory = TopicDirectory(core, topology)
-        self._routes = DataRoutes(self._directory, StoredReading(core.reader), rights_of)
+        self.cursors = Cursors(core, now_ms)
+        reading = StoredReading(core.reader)
+        self._routes = DataRoutes(self._directory, reading, self.cursors, rights_of)
 
     def __repr__(self) -> str:
         return f"<DataService over {self._directory!r}>"
@@ -32,3 +42,8 @@ class DataService:
     def routes(self) -> Sequence[Route]:
         """For the application of the HTTP port."""
         return self._routes.routes
+
+    async def run(self) -> NoReturn:
+        """What goes on by itself, until cancelled."""
+        await supervise("the leases of cursors", self.cursors.run)
+        raise AssertionError("it never returns")

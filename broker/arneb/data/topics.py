@@ -49,6 +49,11 @@ class TopicDirectory:
             raise DataError(410, "topic_replaced", reason)
         return topic
 
+    def present(self, names: Iterable[str]) -> list[Topic]:
+        """Those of these names that are there."""
+        topics = self._core.topics
+        return [topics[name] for name in names if name in topics]
+
     def numbered(self, number: int) -> Topic:
         """The topic of that number."""
         if self._by_id is None:

@@ -14,6 +14,7 @@ from arneb.data.service import DataService
 from arneb.http.app import http_app
 from arneb.http.server import serve_http
 from arneb_amqp.topology.topology import Topology
+from arneb_core.api.clock import wall_clock_ms
 from arneb_core.engine.engine import Engine, open_engine
 from pyspark_arneb.service.connection import Address, ask, close_connections
 
@@ -45,11 +46,16 @@ class Served:
 
 
 @asynccontextmanager
-async def served(path: Path, *, rights_of: RightsOf = everything) -> AsyncIterator[Served]:
+async def served(
+    path: Path,
+    *,
+    rights_of: RightsOf = everything,
+    now_ms: Callable[[], int] = wall_clock_ms,
+) -> AsyncIterator[Served]:
     """The data API over a data directory, while the block runs."""
     async with open_engine(path) as engine:
         topology = await Topology.open(engine, ["/", "other"])
-        data = DataService(engine, topology, rights_of)
+        data = DataService(engine, topology, rights_of, now_ms)
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listeners[0].socket.getsockname()[1]
         async with trio.open_nursery() as nursery:

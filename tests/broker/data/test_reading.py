@@ -192,6 +192,9 @@ class NoRights:
     def may_consume(self, topic: str) -> bool:
         return topic == B
 
+    def may_produce(self, topic: str) -> bool:
+        return False
+
 
 async def test_what_may_not_be_consumed_is_neither_shown_nor_sent(tmp_path: Path) -> None:
     async with served(tmp_path, rights_of=lambda request: NoRights()) as here:
