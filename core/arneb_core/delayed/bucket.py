@@ -12,6 +12,7 @@ from typing import Final
 
 from pyroaring import BitMap64
 
+from arneb_core.api.due_key import PLACE_BITS, PLACE_MASK, DueKey, time_of
 from arneb_core.api.position import Position
 from arneb_core.store.delayed_rows import (
     RECORD,
@@ -21,7 +22,6 @@ from arneb_core.store.delayed_rows import (
     pack_members,
     pack_segment,
 )
-from arneb_core.store.due_key import PLACE_BITS, PLACE_MASK, DueKey, time_of
 from arneb_core.store.schema import DelayedKind, Table, TopicId, bucket_key, segment_key
 
 Put = tuple[Table, bytes, bytes | None]

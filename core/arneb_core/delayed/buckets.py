@@ -15,6 +15,7 @@ from typing import Final
 
 from pyroaring import BitMap64
 
+from arneb_core.api.due_key import PLACE_MASK, DueKey, end_of, time_of
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.position import BEFORE_ALL, Position
 from arneb_core.api.settings import DelayedSettings
@@ -31,7 +32,6 @@ from arneb_core.delayed.segment_store import SegmentName, Segments, SegmentStore
 from arneb_core.delayed.tracker import NEVER_MS, Reading, Told
 from arneb_core.delayed.unsealed import UnsealedKeys
 from arneb_core.store.delayed_rows import Span, pack_through
-from arneb_core.store.due_key import PLACE_MASK, DueKey, end_of, time_of
 from arneb_core.store.schema import Table, TopicId, through_key
 
 logger = logging.getLogger(__name__)

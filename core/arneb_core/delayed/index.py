@@ -10,14 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER, Position
-from arneb_core.api.settings import DelayedSettings
-from arneb_core.delayed.due_cache import DueCache
-from arneb_core.delayed.tracker import NEVER_MS, DelayedDeliveryTracker, Reading, Told
-from arneb_core.log.memory_log import Log
-from arneb_core.log.planning import PlannedRun
-from arneb_core.log.tail_cache import CacheBudget
-from arneb_core.store.due_key import (
+from arneb_core.api.due_key import (
     AFTER_ALL_TIME,
     BEFORE_ALL_TIME,
     DueKey,
@@ -25,6 +18,13 @@ from arneb_core.store.due_key import (
     places_in,
     time_of,
 )
+from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER, Position
+from arneb_core.api.settings import DelayedSettings
+from arneb_core.delayed.due_cache import DueCache
+from arneb_core.delayed.tracker import NEVER_MS, DelayedDeliveryTracker, Reading, Told
+from arneb_core.log.memory_log import Log
+from arneb_core.log.planning import PlannedRun
+from arneb_core.log.tail_cache import CacheBudget
 
 
 class IndexReader(Protocol):

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap64
 
+from arneb_core.api.due_key import PLACE_MASK, DueKey, end_of, time_of
 from arneb_core.api.position import Position
 from arneb_core.delayed.tracker import NEVER_MS, Reading, Told
 from arneb_core.delayed.unsealed import UnsealedKeys
-from arneb_core.store.due_key import PLACE_MASK, DueKey, end_of, time_of
 
 
 class InMemoryDelayedDeliveryTracker:

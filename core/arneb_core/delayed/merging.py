@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from heapq import merge
 from typing import Final
 
+from arneb_core.api.due_key import BEFORE_ALL_TIME, DueKey
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.settings import DelayedSettings
 from arneb_core.delayed.bucket import Bucket, BucketWriter, Put, cut, records_behind
 from arneb_core.delayed.segment_store import SegmentName, Segments, SegmentStore
-from arneb_core.store.due_key import BEFORE_ALL_TIME, DueKey
 from arneb_core.store.schema import TopicId
 
 logger = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from typing import Protocol
 
 from pyroaring import BitMap64
 
+from arneb_core.api.due_key import DueKey
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.delayed.bucket import Put
-from arneb_core.store.due_key import DueKey
 
 SegmentName = tuple[int, int]
 """Bucket and segment."""

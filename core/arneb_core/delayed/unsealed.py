@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from pyroaring import BitMap64
 
+from arneb_core.api.due_key import PLACE_MASK, DueKey
 from arneb_core.api.position import BEFORE_ALL, Position
-from arneb_core.store.due_key import PLACE_MASK, DueKey
 
 
 class UnsealedKeys:

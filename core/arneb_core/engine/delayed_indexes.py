@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import trio
 from pyroaring import BitMap64
 
+from arneb_core.api.due_key import DueKey, keys_in, place_of
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.position import BEFORE_ALL, Position, render
 from arneb_core.api.settings import DelayedSettings, TrackerKind
@@ -34,7 +35,6 @@ from arneb_core.store.delayed_rows import (
     unpack_segment,
     unpack_through,
 )
-from arneb_core.store.due_key import DueKey, keys_in, place_of
 from arneb_core.store.environment import Store
 from arneb_core.store.schema import (
     DelayedKind,

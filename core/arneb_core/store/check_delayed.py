@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
+from arneb_core.api.due_key import DueKey, place_of
 from arneb_core.api.entry import read_header
 from arneb_core.api.position import Position, render
 from arneb_core.store.delayed_rows import (
@@ -20,7 +21,6 @@ from arneb_core.store.delayed_rows import (
     unpack_segment,
     unpack_through,
 )
-from arneb_core.store.due_key import DueKey, place_of
 from arneb_core.store.findings import FindingKind
 from arneb_core.store.inventory import Inventory
 from arneb_core.store.schema import DelayedKind, Table, TopicId, parse_delayed_key, segment_key

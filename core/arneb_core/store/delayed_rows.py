@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 from pyroaring import BitMap64
 
-from arneb_core.store.due_key import PLACE_BITS, PLACE_MASK, DueKey
+from arneb_core.api.due_key import PLACE_BITS, PLACE_MASK, DueKey
 from arneb_core.store.schema import U32, U64
 
 RECORD: Final = Struct(">QQ")

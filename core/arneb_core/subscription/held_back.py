@@ -16,11 +16,7 @@ from typing import Final
 from pyroaring import BitMap64
 
 from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import BEFORE_ALL, Position
-from arneb_core.delayed.index import DelayedIndex
-from arneb_core.delayed.tracker import NEVER_MS, Reading
-from arneb_core.store.due_key import (
+from arneb_core.api.due_key import (
     AFTER_ALL_TIME,
     BEFORE_ALL_TIME,
     DueKey,
@@ -28,6 +24,10 @@ from arneb_core.store.due_key import (
     places_in,
     time_of,
 )
+from arneb_core.api.errors import StoreFailed
+from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.delayed.index import DelayedIndex
+from arneb_core.delayed.tracker import NEVER_MS, Reading
 from arneb_core.subscription.effects import GoOn, TryAgain, WakeAt
 from arneb_core.subscription.past_deliveries import PastDeliveries
 from arneb_core.subscription.sources.due import DueSource

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
+from arneb_core.api.due_key import BEFORE_ALL_TIME, DueKey, due_key, place_of, time_of
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.position import Position
 from arneb_core.api.settings import DelayedSettings
@@ -17,7 +18,6 @@ from arneb_core.delayed.memory import InMemoryDelayedDeliveryTracker
 from arneb_core.delayed.segment_store import SegmentName, Segments
 from arneb_core.delayed.tracker import NEVER_MS, Reading
 from arneb_core.store.delayed_rows import unpack_head, unpack_members, unpack_segment
-from arneb_core.store.due_key import BEFORE_ALL_TIME, DueKey, due_key, place_of, time_of
 from arneb_core.store.schema import DelayedKind, TopicId, parse_delayed_key, segment_key
 
 TOPIC = TopicId(7)

@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from arneb_core.api.core import Unit
+from arneb_core.api.due_key import due_key
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position, position
@@ -25,7 +26,6 @@ from arneb_core.log import planning
 from arneb_core.store.changes import Changes
 from arneb_core.store.check import check
 from arneb_core.store.delayed_rows import RECORD_BYTES
-from arneb_core.store.due_key import due_key
 from arneb_core.store.environment import Store
 from arneb_core.store.findings import FindingKind as Kind
 from arneb_core.store.schema import (

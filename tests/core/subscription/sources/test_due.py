@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arneb_core.api.due_key import DueKey, due_key
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.position import Position
 from arneb_core.delayed.due_cache import ENTRY_BYTES, DueCache
 from arneb_core.delayed.unsealed import UnsealedKeys
 from arneb_core.log.durable_log import Read, Runs
 from arneb_core.log.tail_cache import CacheBudget
-from arneb_core.store.due_key import DueKey, due_key
 from arneb_core.subscription.sources import due
 from arneb_core.subscription.sources.due import DueSource
 
