@@ -61,9 +61,9 @@ MUTANTS: Final = (
     Mutant(
         "confirm before fsync",
         CORE + "store/commit/local.py",
-        "        ending = self._ending(commit.changes)\n",
+        "        ending = self._ending(commit)\n",
         "        self._in_loop(self._ended, commit, CommitReport(0, 0, 0))\n"
-        "        self._ending(commit.changes)\n"
+        "        self._ending(commit)\n"
         "        return True\n",
         ENGINE_TESTS,
     ),
