@@ -77,8 +77,8 @@ MUTANTS: Final = (
     Mutant(
         "a commit is planned on what is stored, though others are under way",
         CORE + "log/durable_log.py",
-        "            planned[-1] if planned else self.ledgers.newest,\n",
-        "            self.ledgers.newest,\n",
+        "        newest = planned[-1] if planned else self.ledgers.newest\n",
+        "        newest = self.ledgers.newest\n",
         PLANNING_TESTS,
     ),
     Mutant(

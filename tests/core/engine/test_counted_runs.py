@@ -85,7 +85,7 @@ async def test_runs_that_fail_leave_nothing_and_may_come_again(tmp_path: Path) -
             await engine.create_topic("a")
             await engine.create_topic("b")
             await publish(engine, "a", [b"0"])
-            faulty.fail_next()
+            faulty.fail_until_healed()
             told = Outcome()
             engine.commit(
                 Unit(
@@ -99,6 +99,7 @@ async def test_runs_that_fail_leave_nothing_and_may_come_again(tmp_path: Path) -
                 told,
             )
             assert isinstance(await told.wait(), StoreFailed)
+            faulty.heal()
             assert await bodies(engine, "a") == [b"0"]
             assert not engine.metadata("mark")
             await engine.committed(Unit(runs=[run_of(engine, "a", [make_entry(b"1")])]))
