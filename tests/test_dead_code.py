@@ -21,6 +21,7 @@ WRITTEN: Final = "a field that a message is sent with"
 OVERRIDDEN: Final = "called, or read, by the library whose class it extends"
 
 SEEN_BY_NOBODY: Final[dict[str, str]] = {
+    "amqp_frontend/arneb_amqp/config.py: SUBJECT_ALTERNATIVE_NAME": BY_VALUE,
     "amqp_frontend/arneb_amqp/errors.py: INVALID_PATH": "a code of the protocol's table",
     "amqp_frontend/arneb_amqp/errors.py: REPLY_SUCCESS": "a code of the protocol's table",
     "amqp_frontend/arneb_amqp/server/connection.py: shield": OVERRIDDEN,

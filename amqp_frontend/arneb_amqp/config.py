@@ -1,7 +1,7 @@
 """The settings of the AMQP frontend: frozen, checked once, passed explicitly."""
 
 from dataclasses import dataclass
-from hmac import compare_digest
+from enum import Enum
 from typing import Final
 
 from arneb_amqp.wire.constants import (
@@ -12,6 +12,7 @@ from arneb_amqp.wire.constants import (
     MESSAGE_BYTES_MAX_DEFAULT,
     PARTIAL_BYTES_MAX_DEFAULT,
 )
+from arneb_core.access.seed import Seed, SeedUser
 
 KIB: Final = 1024
 
@@ -22,7 +23,7 @@ once more, in pages of the store, until it is on disk."""
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user logs in over AMQP with a password, and may do everything in every vhost."""
+    """A user at the first start, who may then do everything in every vhost."""
 
     name: str
     """The name, as the client sends it."""
@@ -30,21 +31,34 @@ class User:
     """In clear text: keep the file from being read by others."""
     loopback_only: bool = False
     """The user may not log in from another machine; RabbitMQ's rule for ``guest``."""
+    tags: tuple[str, ...] = ("administrator",)
+    """What the user may do over HTTP: ``administrator``, ``monitoring``, ``policymaker``,
+    ``management`` or nothing; and ``impersonator``."""
 
     def __post_init__(self) -> None:
         if not self.name or not self.password:
             raise ValueError(f"expected a name and a password, got user {self.name!r} without")
 
-    def admits(self, password: str, *, loopback: bool) -> bool:
-        """Is that the password, and may the user come from there?"""
-        right = compare_digest(
-            self.password.encode("utf-8", "surrogateescape"),
-            password.encode("utf-8", "surrogateescape"),
-        )
-        return right and (loopback or not self.loopback_only)
-
 
 GUEST: Final = User("guest", "guest", loopback_only=True)
+
+
+class CertificateLogin(Enum):
+    """What of a certificate is a user's name; the values are RabbitMQ's."""
+
+    DISTINGUISHED_NAME = "distinguished_name"
+    COMMON_NAME = "common_name"
+    SUBJECT_ALTERNATIVE_NAME = "subject_alternative_name"
+
+
+class SanType(Enum):
+    """A kind of alternative name; the values are RabbitMQ's."""
+
+    DNS = "dns"
+    IP = "ip"
+    EMAIL = "email"
+    URI = "uri"
+    OTHER_NAME = "other_name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +66,34 @@ class AmqpConfig:
     """What the server offers, demands and bounds."""
 
     users: tuple[User, ...] = (GUEST,)
-    """One such table for each user. Without any there is one user, ``guest`` with the password
-    ``guest``, who may log in from this machine only; with some, that one is gone."""
+    """One such table for each user at the first start; later the store says who there is. Without
+    any there is one user, ``guest`` with the password ``guest``, who may log in from this machine
+    only; with some, that one is gone."""
     vhosts: tuple[str, ...] = ("/",)
-    """The virtual hosts that there are."""
+    """The virtual hosts at the first start; later the store says which there are."""
+    loopback_users: tuple[str, ...] = ("guest",)
+    """Users who may log in from this machine only, unless ``users`` names them: then that says
+    it."""
+    vhosts_max: int = -1
+    """The most virtual hosts; -1 = no limit."""
+    connections_max: int = -1
+    """The most connections of AMQP; -1 = no limit."""
+    node_channels_max: int = -1
+    """The most channels on all connections together; -1 = no limit."""
+    channel_consumers_max: int = -1
+    """The most consumers of a channel; -1 = no limit."""
+    queues_max: int = -1
+    """The most queues in all virtual hosts together; -1 = no limit."""
+    external_login: bool = False
+    """Offer ``EXTERNAL`` over TLS: the certificate of a client, which ``tls.client_ca`` verifies,
+    says who it is, without a password."""
+    certificate_login: CertificateLogin = CertificateLogin.DISTINGUISHED_NAME
+    """What of a certificate is the user's name: ``distinguished_name``, ``common_name`` or
+    ``subject_alternative_name``."""
+    certificate_san_type: SanType = SanType.DNS
+    """Which alternative names count: ``dns``, ``ip``, ``email``, ``uri`` or ``other_name``."""
+    certificate_san_index: int = 0
+    """The how manieth of them; the first is 0."""
     channel_max: int = CHANNEL_MAX_DEFAULT
     """The most channels on a connection; 0 = no limit."""
     frame_bytes_max: int = FRAME_BYTES_MAX_DEFAULT
@@ -107,3 +145,14 @@ class AmqpConfig:
             )
         if not 0 <= self.outbox_bytes_low < self.outbox_bytes_high < self.outbox_bytes_max:
             raise ValueError("expected outbox_bytes_low below _high below _max")
+
+    @property
+    def seed(self) -> Seed:
+        """Who there is at the first start."""
+        users = (SeedUser(each.name, each.password, each.tags) for each in self.users)
+        return Seed(self.vhosts, tuple(users))
+
+    def is_loopback_only(self, user: str) -> bool:
+        """The user may log in from this machine only."""
+        named = {each.name: each.loopback_only for each in self.users}
+        return named.get(user, user in self.loopback_users)

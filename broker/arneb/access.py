@@ -5,24 +5,29 @@ nobody believes a port to be shut that is open.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from arneb.config import Config, Listen
-from arneb_amqp.config import GUEST, User
+from arneb_amqp.config import GUEST
+from arneb_core.access.records import User
+from arneb_core.access.tables import Tables
 from arneb_pulsar.authentication.passwords import ShutOut
+
+NAMED_MAX: Final = 10
+"""Users whom one line names."""
 
 EVERYBODY = "open to everyone who can reach it"
 
 
-def access(config: Config) -> Iterator[str]:
+def access(config: Config, users: Tables) -> Iterator[str]:
     """One line for each port that is on."""
     methods = config.pulsar.authentication.methods
     if _on(config.amqp.listen, config.amqp.tls.listen):
-        yield f"amqp: open to {_named(config.amqp.users)}"
+        yield f"amqp: open to {_named(config, users.rows(User))}"
     if _on(config.pulsar.listen, config.pulsar.tls.listen):
         yield f"pulsar: {_proofs(methods)}"
     if _on(config.http.listen):
-        users = named_users(config)
-        proofs = [*methods, *(["password of an AMQP user"] if users else [])]
+        proofs = [*methods, *(["password of a user"] if has_named(users) else [])]
         opened = _opened(proofs, config.http.open_metrics, "/healthz")
         yield f"http: {_proofs_over_http(proofs)}{opened}"
     if _on(config.http_pulsar.listen):
@@ -36,18 +41,25 @@ def shut_out(config: Config, lines: Sequence[ShutOut]) -> Iterator[str]:
         yield f"pulsar.authentication: {config.pulsar.authentication.basic_file}: {each}"
 
 
-def named_users(config: Config) -> Sequence[User]:
-    """The users of AMQP whom somebody has named: everybody knows the password of guest."""
-    return [each for each in config.amqp.users if each != GUEST]
+def has_named(users: Tables) -> bool:
+    """There are users whom somebody has named: everybody knows the password of guest."""
+    return any(
+        each.name != GUEST.name or not each.password.admits(GUEST.password)
+        for each in users.rows(User)
+    )
 
 
 def _on(*listens: Listen) -> bool:
     return any(each is not None for each in listens)
 
 
-def _named(users: Sequence[User]) -> str:
-    names = [f"{each.name}{' from this machine' * each.loopback_only}" for each in users]
-    return f"{', '.join(names) or 'nobody'}, by password"
+def _named(config: Config, users: Sequence[User]) -> str:
+    names = [
+        f"{each.name}{' from this machine' * config.amqp.is_loopback_only(each.name)}"
+        for each in users[:NAMED_MAX]
+    ]
+    more = [f"{len(users) - NAMED_MAX} more"] if len(users) > NAMED_MAX else []
+    return f"{', '.join([*names, *more]) or 'nobody'}, by password"
 
 
 def _proofs(methods: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from arneb.log_lines import LogFormat, LogLevel
 from arneb.settings import ConfigInvalid, Reader, read_settings
 from arneb.tls import NO_FILE, TlsConfig, read_tls
 from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks
-from arneb_amqp.config import AmqpConfig
+from arneb_amqp.config import AmqpConfig, CertificateLogin, SanType
 from arneb_core.api.settings import (
     DEFAULT_DELAYS,
     NOTHING_KEPT,
@@ -304,6 +304,8 @@ def _read_file(file: Path) -> Config:
         Listen: parse_listen,
         Path: read_path,
         TrackerKind: choice_of(TrackerKind),
+        CertificateLogin: choice_of(CertificateLogin),
+        SanType: choice_of(SanType),
         LogLevel: choice_of(LogLevel),
         LogFormat: choice_of(LogFormat),
     }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from arneb import __version__
-from arneb.access import access, named_users, shut_out
+from arneb.access import access, has_named, shut_out
 from arneb.alarms import Alarms
 from arneb.config import Config
 from arneb.descriptors import raise_limit
@@ -25,6 +25,8 @@ from arneb.garbage import GarbageSchedule, Living
 from arneb.listeners import Listeners
 from arneb.turn_watchdog import TurnWatchdog
 from arneb.watermarks import read_levels
+from arneb_amqp.topology.seeding import open_catalogue
+from arneb_core.access.errors import AccessError
 from arneb_core.api.errors import StoreUnusable, describe
 from arneb_core.api.supervision import supervise
 from arneb_core.engine.engine import Engine, open_engine
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from arneb_amqp.topology.topology import Topology
+    from arneb_core.access.authority import Authority
+    from arneb_core.access.catalogue import Catalogue
     from arneb_pulsar.authentication.files import Proofs
     from arneb_pulsar.server import PulsarServer
 
@@ -110,8 +114,11 @@ async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) ->
 class Shared:
     """What the servers of one broker have in common."""
 
-    def __init__(self, core: Engine, config: Config, listeners: Listeners) -> None:
+    def __init__(
+        self, core: Engine, config: Config, listeners: Listeners, catalogue: "Catalogue"
+    ) -> None:
         self.core = core
+        self.catalogue = catalogue
         self.config = config
         self.listeners = listeners
         self.watchdog = TurnWatchdog() if config.debug.turn_watchdog else None
@@ -121,6 +128,15 @@ class Shared:
 
         self.topology: Topology | None = None
         """AMQP's, if that is served."""
+
+    @cached_property
+    def authority(self) -> "Authority":
+        """Lets in the users of AMQP and of the HTTP ports."""
+        from arneb_core.access.authority import Authority
+        from arneb_core.access.internal import InternalBackend
+
+        backends = [InternalBackend(self.catalogue.tables)]
+        return Authority(backends, self.config.amqp.is_loopback_only)
 
     @cached_property
     def proofs(self) -> "Proofs":
@@ -139,9 +155,16 @@ class Shared:
 
 
 async def _serve_all(core: Engine, config: Config, listeners: Listeners, say: Say) -> None:
-    shared = Shared(core, config, listeners)
-    for line in access(config):
+    try:
+        catalogue = await open_catalogue(core, config.amqp)
+    except (ValueError, AccessError) as error:
+        where = f"the vhosts and users stored in {config.data_dir}"
+        raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
+    shared = Shared(core, config, listeners, catalogue)
+    for line in access(config, catalogue.tables):
         say(line)
+    for line in catalogue.ignored:
+        say(f"ignored: {line}")
     if (passwords := shared.proofs.passwords) is not None:
         for line in shut_out(config, passwords.shut_out):
             say(line)
@@ -184,12 +207,13 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         handshakes = Handshakes(read_tls(shared.config.amqp.tls))
         listeners += [SecuredListener(each, handshakes.secure) for each in secured]
     config = shared.config.amqp
-    shared.topology = await Topology.open(shared.core, config.vhosts)
+    shared.topology = await Topology.open(shared.core, shared.catalogue, config)
     await serve_amqp(
         shared.core,
         listeners,
         config=config,
         topology=shared.topology,
+        authority=shared.authority,
         resource_alarms=shared.alarms.resource_alarms,
         task_status=task_status,
     )
@@ -228,8 +252,9 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
 
     data = DataService(shared.core, shared.topology)
     app: ASGIApp = http_app(shared.core, shared.alarms, shared.watchdog, data.routes)
-    table, users = shared.config.http, named_users(shared.config)
-    if shared.proofs.required or users:
+    table = shared.config.http
+    users = shared.authority if has_named(shared.catalogue.tables) else None
+    if shared.proofs.required or users is not None:
         from arneb.http.guarded import HEALTH, METRICS, Guarded
         from arneb_pulsar.services.authenticator import Authenticator
 

@@ -11,10 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import trio
 from passlib.hash import apr_md5_crypt
 
 from arneb.access import access
 from arneb.config import Config, load_config
+from arneb_amqp.topology.seeding import open_catalogue
+from arneb_core.engine.engine import open_engine
 
 SECRET = "x" * 40
 READY = re.compile(r"([a-z-]+) ready on (\S+)")
@@ -24,7 +27,7 @@ LOCKED = "line 2: 'locked' never logs in, its hash is locked"
 
 def config_of(tmp_path: Path, text: str) -> Config:
     (tmp_path / "arneb.toml").write_text(text)
-    return load_config(tmp_path / "arneb.toml")
+    return load_config(tmp_path / "arneb.toml", data_dir=tmp_path / "data")
 
 
 @pytest.fixture
@@ -40,8 +43,19 @@ def proofs(tmp_path: Path) -> str:
     )
 
 
+def said(config: Config) -> list[str]:
+    """What is said at the first start."""
+
+    async def main() -> list[str]:
+        async with open_engine(config.data_dir) as core:
+            catalogue = await open_catalogue(core, config.amqp)
+            return list(access(config, catalogue.tables))
+
+    return trio.run(main)
+
+
 def test_without_settings_every_port_but_amqp_is_open(tmp_path: Path) -> None:
-    assert list(access(config_of(tmp_path, ""))) == [
+    assert (said(config_of(tmp_path, ""))) == [
         "amqp: open to guest from this machine, by password",
         f"pulsar: {EVERYBODY}",
         f"http: {EVERYBODY}",
@@ -51,8 +65,8 @@ def test_without_settings_every_port_but_amqp_is_open(tmp_path: Path) -> None:
 
 def test_what_is_asked_for_is_named(tmp_path: Path, proofs: str) -> None:
     text = 'amqp.users = [{name = "a", password = "p"}]\nhttp.open_metrics = true\n' + proofs
-    over_http = "requires authentication by token, basic, password of an AMQP user"
-    assert list(access(config_of(tmp_path, text))) == [
+    over_http = "requires authentication by token, basic, password of a user"
+    assert (said(config_of(tmp_path, text))) == [
         "amqp: open to a, by password",
         "pulsar: requires authentication by token, basic",
         f"http: {over_http}; open to everyone: /healthz, /metrics",
@@ -66,7 +80,7 @@ def test_where_only_certificates_count_nobody_comes_without_one(tmp_path: Path) 
         'amqp.listen = "off"\npulsar.listen = "off"\n'
         '[pulsar.tls]\ncertificate = "c"\nclient_ca = "ca"\n'
     )
-    assert list(access(config_of(tmp_path, text))) == [
+    assert (said(config_of(tmp_path, text))) == [
         "http: open to nobody; open to everyone: /healthz",
         "http-pulsar: open to nobody; open to everyone: /metrics",
     ]

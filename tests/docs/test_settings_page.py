@@ -36,7 +36,7 @@ def test_a_file_with_all_that_the_page_says_is_the_default_one(tmp_path: Path) -
         elif (row := ROW.match(line)) and row["default"] not in ("none", "required"):
             lines.append(f"{row['key']} = {row['default'].strip('`')}")
             count += 1
-    text = re.sub(r"^\[passed_over\]\n[^\[]*", "", "\n".join(lines), flags=re.MULTILINE)
+    text = re.sub(r"^\[passed_over\]\n(?:(?!\[).*\n?)*", "", "\n".join(lines), flags=re.MULTILINE)
     file = tmp_path / "arneb.toml"
     file.write_text(text)
     found = load_config(file, data_dir=Config().data_dir)

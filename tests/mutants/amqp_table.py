@@ -35,8 +35,8 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "a blocked publish is let through",
         "amqp_frontend/arneb_amqp/session/connection/session.py",
-        "        self._items.appendleft(item)\n",
-        "        pass\n",
+        "        self._items.appendleft(item)\n        self.block()\n",
+        "        self.block()\n",
         ("tests/amqp_frontend/session/connection/test_throttle.py",),
     ),
     Mutant(

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Final
 
-from arneb_amqp.errors import precondition_failed
+from arneb_amqp.errors import access_refused, precondition_failed
+from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE, RESERVED_PREFIX
 from arneb_amqp.wire.properties import Properties, PropertyFlag
 from arneb_amqp.wire.tables import Field, FieldType
 
@@ -27,6 +28,18 @@ def is_plain_when_due(properties: bytes) -> bool:
     routes a message which it delayed. False also when there only may be such a one."""
     flags = int.from_bytes(properties[:2], "big")
     return not flags & _EXPIRATION and b"CC" not in properties
+
+
+def refuse_default(exchange: str) -> None:
+    """Raises 403 for the exchange without a name, which is nobody's to change."""
+    if exchange == DEFAULT_EXCHANGE:
+        raise access_refused("operation not permitted on the default exchange")
+
+
+def refuse_reserved(kind: str, name: str) -> None:
+    """Raises 403 for names that only the broker may give."""
+    if name.startswith(RESERVED_PREFIX):
+        raise access_refused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
 
 
 def check_expiration(expiration: str | None) -> int | None:

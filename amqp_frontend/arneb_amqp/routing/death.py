@@ -20,6 +20,8 @@ from arneb_amqp.wire.tables import Field, FieldType, array, long, longstr, table
 from arneb_core.api.limits import Departure
 
 DEATHS: Final = "x-death"
+DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
+"""The argument that names where a queue's dead letters go."""
 CARBON_COPY: Final = "CC"
 
 _REASON: Final = "reason"

@@ -14,6 +14,10 @@ ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 """The argument that names where an exchange sends what it cannot route."""
 
 
+RESERVED_PREFIX: Final = "amq."
+"""What the names of queues and exchanges begin with that only the broker gives."""
+
+
 class DestinationKind(Enum):
     """What a binding leads to."""
 

@@ -16,16 +16,15 @@ from arneb_amqp.errors import AmqpError, internal_error
 from arneb_amqp.server.consumers import Consumers
 from arneb_amqp.server.context import ConnectionContext, ServerContext
 from arneb_amqp.server.effects import EffectRunner
+from arneb_amqp.server.entrance import Remote
 from arneb_amqp.server.link import RECEIVE_BYTES_MAX, Link
 from arneb_amqp.server.timers import instants
 from arneb_amqp.session.connection.session import ConnectionSession
-from arneb_amqp.session.context import BrokerContext
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Disconnect, Token
-from arneb_amqp.session.events import AlarmsChanged, Committed, ConsumerClosed, Shutdown
+from arneb_amqp.session.events import AlarmsChanged, Committed, ConsumerClosed, Event
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.topology.queues.declaration import ConnectionId
-from arneb_amqp.topology.topology import new_name
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import SubscriptionFenced
 from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES, WAKING_BYTES
@@ -58,7 +57,7 @@ class Connection:
     """
 
     def __init__(
-        self, server: ServerContext, id_: ConnectionId, sock: socket.socket, *, loopback: bool
+        self, server: ServerContext, id_: ConnectionId, sock: socket.socket, peer: Remote
     ) -> None:
         config = server.config
         self._server = server
@@ -67,10 +66,10 @@ class Connection:
         self._high = config.outbox_bytes_high
         self._low = config.outbox_bytes_low
         self._max = config.outbox_bytes_max
-        context = ConnectionContext(server.core, server.topology, id_, self)
+        entrance = server.entrance
+        context = ConnectionContext(server.core, server.topology, entrance, id_, peer, self)
         self.consumers = Consumers(context)
-        broker = BrokerContext(config, context.open_vhost, new_name, loopback)
-        self.session = ConnectionSession(broker, trio.current_time())
+        self.session = ConnectionSession(context.broker(config), trio.current_time())
         self._state = self.session.state
         self.link = Link(sock, server.nursery, self._low, self._drained)
         self._runner = EffectRunner(
@@ -127,10 +126,13 @@ class Connection:
         except Exception as error:
             LOGGER.error("internal error while cleaning up connection %d", self._id, exc_info=error)
 
-    def shut_down(self) -> None:
-        """Tell the client that the broker stops."""
-        self.session.handle(Shutdown(), *instants())
-        self._runner.run()
+    def tell(self, event: Event) -> None:
+        """Something has happened outside: the broker stops, somebody may do less than before."""
+        try:
+            self.session.handle(event, *instants())
+            self._runner.run()
+        except Exception as error:
+            self.break_down(error)
         self.flush()
 
     # What the core and the timers tell. This happens in the turns of other tasks, the core's
@@ -234,12 +236,7 @@ class Connection:
 
     def alarms_changed(self, short: Short) -> None:
         """The broker runs short of something, or does not any more."""
-        try:
-            self.session.handle(AlarmsChanged(short), *instants())
-            self._runner.run()
-        except Exception as error:
-            self.break_down(error)
-        self.flush()
+        self.tell(AlarmsChanged(short))
 
     def flush(self) -> None:
         """Write what has been gathered, unless the deliveries that belong in front are about to
@@ -379,6 +376,8 @@ class Connection:
         level = logging.INFO if order.is_late else logging.DEBUG
         LOGGER.log(level, "closing connection %d: %s", self._id, order.reason)
         self._disconnecting, self._peer_first = True, order.peer_first
+        if order.reset:
+            self.link.reset()
         self._server.nursery.start_soon(contain, "hanging up", self._hang_up)
 
     def _close_consumer(self, consumer: ConsumerId) -> None:

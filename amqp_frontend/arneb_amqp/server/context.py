@@ -10,12 +10,16 @@ import trio
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.errors import AmqpError
+from arneb_amqp.server.entrance import Entrance, Remote, mechanisms_for
 from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.timers import Timers
+from arneb_amqp.session.context import BrokerContext, Entered
 from arneb_amqp.session.deliveries import ConsumerId
-from arneb_amqp.session.effects import Disconnect, Token
+from arneb_amqp.session.effects import Authorize, Disconnect, Enter, LogIn, Renew, Token
+from arneb_amqp.session.rights import Rights
 from arneb_amqp.topology.queues.declaration import ConnectionId
-from arneb_amqp.topology.topology import Topology, Vhost
+from arneb_amqp.topology.topology import Topology, Vhost, new_name
+from arneb_core.access.principals import Principal
 from arneb_core.api.core import Core
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.long_turns import LongTurns
@@ -34,6 +38,7 @@ class ServerContext:
     nursery: trio.Nursery
     resource_alarms: ResourceAlarms
     long_turns: LongTurns
+    entrance: Entrance
 
 
 class CoreEvents(Protocol):
@@ -101,22 +106,60 @@ class ConnectionContext:
     """What all parts of one connection share."""
 
     def __init__(
-        self, core: Core, topology: Topology, owner: ConnectionId, events: CoreEvents
+        self,
+        core: Core,
+        topology: Topology,
+        entrance: Entrance,
+        owner: ConnectionId,
+        peer: Remote,
+        events: CoreEvents,
     ) -> None:
         self.core = core
         self.topology = topology
+        self._entrance = entrance
         self.owner = owner
+        self._peer = peer
         self.events: CoreEvents = events
         """Nobody when the connection is over."""
         self._vhost: Vhost | None = None
+        self._rights: Rights | None = None
 
     def __repr__(self) -> str:
         return f"<ConnectionContext {self.owner}>"
 
-    def open_vhost(self, name: str) -> Vhost | None:
-        """The vhost in which the connection lives from now on."""
-        self._vhost = self.topology.vhost(name)
-        return self._vhost
+    def broker(self, config: AmqpConfig) -> BrokerContext:
+        """The broker as the connection's session sees it."""
+        mechanisms = mechanisms_for(self._peer, config.external_login)
+        return BrokerContext(config, new_name, self._entrance.occupancy, mechanisms)
+
+    async def log_in(self, login: LogIn) -> Principal:
+        """Who the client is. Raises 403."""
+        return await self._entrance.log_in(login, self._peer)
+
+    async def renew(self, order: Renew) -> None:
+        """Take another secret. Raises 530."""
+        await self._entrance.renew(order)
+
+    async def enter(self, order: Enter) -> Entered:
+        """Let the client into a vhost, in which it lives from now on. Raises 530."""
+        self._vhost, entered = await self._entrance.enter(order, self.owner, self._peer)
+        self._rights = entered.rights
+        return entered
+
+    async def authorize(self, order: Authorize) -> None:
+        """Find out what the user may do, where that is not known at once."""
+        rights = self.rights
+        await rights.principal.verdicts.ask(rights.vhost, order.question)
+
+    def left(self) -> None:
+        """The connection is over."""
+        self._entrance.occupancy.leave(self.owner)
+
+    @property
+    def rights(self) -> Rights:
+        """What its user may do there."""
+        assert self._rights is not None, "effects come after connection.open"
+        return self._rights
 
     @property
     def vhost(self) -> Vhost:

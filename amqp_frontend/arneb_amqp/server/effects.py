@@ -24,6 +24,7 @@ from arneb_amqp.session.deliveries import Settled
 from arneb_amqp.session.effects import (
     Acknowledge,
     Append,
+    Authorize,
     Awaited,
     Cancel,
     Commit,
@@ -32,12 +33,15 @@ from arneb_amqp.session.effects import (
     Disconnect,
     Effect,
     EndConnection,
+    Enter,
     Find,
     Get,
     Leave,
+    LogIn,
     Perform,
     Reject,
     Release,
+    Renew,
     Request,
     Wake,
 )
@@ -216,6 +220,7 @@ class EffectRunner:
         """The connection is over: detach everything, delete exclusive queues. Idempotent."""
         await self._consumers.leave_all()
         await self._methods.delete_exclusive()
+        self._context.left()
 
     def _begin(self, effect: Effect) -> Coroutine[Any, Any, object] | None:
         """Carry ``effect`` out; a request only begins, and what it returns must be waited for."""
@@ -232,6 +237,14 @@ class EffectRunner:
                 self._consumers.wake(consumers)
             case Disconnect():
                 self._connection.disconnect(effect)
+            case LogIn():
+                return self._context.log_in(effect)
+            case Renew():
+                return self._context.renew(effect)
+            case Enter():
+                return self._context.enter(effect)
+            case Authorize():
+                return self._context.authorize(effect)
             case Find(search):
                 return _find(search)
             case Perform(command):

@@ -12,6 +12,7 @@ the event loop that makes them.
 
 import logging
 import socket
+import struct
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +21,9 @@ from typing import Final
 import trio
 
 LOGGER: Final = logging.getLogger(__name__)
+
+NO_FAREWELL: Final = struct.pack("ii", 1, 0)
+"""To linger, and for no time."""
 
 RECEIVE_BYTES_MAX: Final = 256 * 1024
 """Hundreds of small messages in one wake-up, which is what makes runs long."""
@@ -93,6 +97,12 @@ class Link:
         self._finishing = True
         if not self._waiting:
             self._shut_down()
+
+    def reset(self) -> None:
+        """Have the socket be closed without a farewell: the peer finds its connection broken."""
+        with suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_FAREWELL)
+        self._break()
 
     def abort(self) -> None:
         """End both directions at once; whoever reads finds the end."""

@@ -3,8 +3,9 @@
 import logging
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from itertools import count
 from typing import Any, Final, NoReturn
 
@@ -13,11 +14,19 @@ import trio
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.context import ServerContext
+from arneb_amqp.server.entrance import Entrance, Remote
 from arneb_amqp.server.flusher import Flusher
+from arneb_amqp.server.occupancy import Occupancy
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.server.tls import Unsecured, serve_secured
+from arneb_amqp.session.events import AccessChanged, Shutdown
 from arneb_amqp.topology.queues.declaration import ConnectionId
+from arneb_amqp.topology.seeding import open_catalogue
 from arneb_amqp.topology.topology import Topology
+from arneb_core.access.authority import Authority
+from arneb_core.access.internal import InternalBackend
+from arneb_core.access.records import Record, User, Vhost
+from arneb_core.access.tables import Changed
 from arneb_core.api.core import Core
 from arneb_core.api.listening import serve_listeners
 from arneb_core.api.long_turns import LongTurns
@@ -25,6 +34,8 @@ from arneb_core.api.resource_alarms import ResourceAlarms
 from arneb_core.api.supervision import shielded_nursery, supervise
 
 LOGGER: Final = logging.getLogger(__name__)
+
+STOP: Final = Shutdown()
 
 GOODBYE_S: Final = 1.0
 """How long a stop waits for clients to answer ``connection.close``."""
@@ -36,31 +47,47 @@ class Server:
     def __init__(self, context: ServerContext) -> None:
         self._context = context
         self._ids = count(1)
-        self._connections: set[Connection] = set()
+        self._connections: dict[ConnectionId, Connection] = {}
         self._gone = trio.Event()
 
     def __repr__(self) -> str:
         return f"<Server {len(self._connections)} connections>"
 
-    async def serve(self, sock: socket.socket, *, loopback: bool) -> None:
+    async def serve(self, peer: Remote, sock: socket.socket) -> None:
         """Serve one client; never raises because of anything that the client does."""
         id_ = ConnectionId(next(self._ids))
-        connection = Connection(self._context, id_, sock, loopback=loopback)
-        self._connections.add(connection)
+        connection = Connection(self._context, id_, sock, peer)
+        self._connections[id_] = connection
         try:
             await connection.run()
         finally:
-            self._connections.discard(connection)
+            del self._connections[id_]
             if not self._connections:
                 self._gone.set()
+
+    def access_changed(self, changed: Sequence[Changed]) -> None:
+        """End the connections of users and vhosts that are gone; have others look up again what
+        they may do, from this very moment on."""
+        gone: dict[tuple[type[Record], str], Shutdown] = {}
+        for before, after in changed:
+            if isinstance(before, User) and after is None:
+                gone[User, before.name] = Shutdown(f"user '{before.name}' is deleted")
+            elif isinstance(after, Vhost) and after.leaving:
+                gone[Vhost, after.name] = Shutdown(f"vhost '{after.name}' is deleted")
+        for id_, place in list(self._context.entrance.occupancy.places.items()):
+            connection = self._connections.get(id_)
+            if connection is None:
+                continue
+            order = gone.get((User, place.user)) or gone.get((Vhost, place.vhost))
+            connection.tell(order or AccessChanged())
 
     async def say_goodbye(self) -> None:
         """Tell every client that the broker stops, and wait a little for their answers."""
         with trio.move_on_after(GOODBYE_S):
             while self._connections:
                 self._gone = trio.Event()
-                for connection in list(self._connections):
-                    connection.shut_down()
+                for connection in list(self._connections.values()):
+                    connection.tell(STOP)
                 await self._gone.wait()
 
 
@@ -70,20 +97,28 @@ async def serve_amqp(
     *,
     config: AmqpConfig | None = None,
     topology: Topology | None = None,
+    authority: Authority | None = None,
     resource_alarms: ResourceAlarms | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Serve AMQP 0-9-1 on ``listeners``, of sockets or of TLS (:class:`.SecuredListener`), until
     cancelled.
 
-    ``topology`` is given by who has use for it too. While something is short in
+    ``topology`` is given by who has use for it too, and ``authority`` says who may come in; without
+    them they are what the settings and the store say. While something is short in
     ``resource_alarms``, connections that publish are not read any more.
     ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes
     every connection with 320 and returns within about :data:`GOODBYE_S`. The listeners stay
     the caller's to close.
     """
     settings = config or AmqpConfig()
-    topology = topology or await Topology.open(core, settings.vhosts)
+    if topology is None:
+        topology = await Topology.open(core, await open_catalogue(core, settings), settings)
+    catalogue = topology.catalogue
+    if authority is None:
+        authority = Authority([InternalBackend(catalogue.tables)], settings.is_loopback_only)
+    occupancy = Occupancy(catalogue.tables, settings)
+    entrance = Entrance(authority, topology, settings, occupancy)
     flusher, timers, long_turns = Flusher(), Timers(), LongTurns()
     async with trio.open_nursery() as outer:
         nursery: trio.Nursery = await outer.start(shielded_nursery)
@@ -93,8 +128,11 @@ async def serve_amqp(
         nursery.start_soon(supervise, "AMQP queue maintenance", topology.maintain)
         short = resource_alarms or ResourceAlarms()
         server = Server(
-            ServerContext(core, topology, settings, flusher, timers, nursery, short, long_turns)
+            ServerContext(
+                core, topology, settings, flusher, timers, nursery, short, long_turns, entrance
+            )
         )
+        catalogue.watch(server.access_changed)
         try:
             await serve_listeners(
                 partial(_accepted, server, settings.handshake_s),
@@ -114,18 +152,25 @@ async def _accepted(
 ) -> None:
     """Take the socket out of trio's hands; see :mod:`arneb_amqp.server.link` for the reason."""
     if isinstance(stream, Unsecured):
-        loopback = _is_loopback(stream.transport.socket)
-        await serve_secured(stream, handshake_s, partial(server.serve, loopback=loopback))
+        peer = _peer_of(stream.transport.socket)
+
+        async def serve(inside: socket.socket, certificate: bytes | None) -> None:
+            await server.serve(replace(peer, certificate=certificate), inside)
+
+        await serve_secured(stream, handshake_s, serve)
         return
-    loopback = _is_loopback(stream.socket)
+    peer = _peer_of(stream.socket)
     sock = socket.socket(fileno=stream.socket.detach())
-    await server.serve(sock, loopback=loopback)
+    await server.serve(peer, sock)
 
 
-def _is_loopback(sock: trio.socket.SocketType) -> bool:
+def _peer_of(sock: trio.socket.SocketType) -> Remote:
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return True
+        return Remote()
     try:
-        return ip_address(sock.getpeername()[0].partition("%")[0]).is_loopback
+        address = ip_address(sock.getpeername()[0].partition("%")[0])
     except OSError:
-        return False
+        return Remote("gone", loopback=False)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    address = mapped or address
+    return Remote(str(address), address.is_loopback)

@@ -14,7 +14,10 @@ from pamqp.commands import Queue as QueueMethods
 from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.routing.reply_to import REPLY_TO, is_reply_queue
 from arneb_amqp.server.context import ConnectionContext
+from arneb_amqp.session.effects import Authorize
 from arneb_amqp.session.events import QueueDeclared
+from arneb_amqp.session.rights import Unsettled
+from arneb_amqp.session.rules import Asked, questions
 from arneb_amqp.topology.footprint import (
     Footprint,
     of_binding,
@@ -32,6 +35,8 @@ class Methods:
     def __init__(self, context: ConnectionContext) -> None:
         self._context = context
         self._owner = context.owner
+        self._wanted = Declaration(context.owner, "")
+        """The queue that is being declared."""
         self._made_exclusive = False
         """It has declared exclusive queues."""
 
@@ -40,9 +45,23 @@ class Methods:
 
     async def perform(self, method: Command) -> object:
         """Carry ``method`` out; what its ok says. Raises RabbitMQ's errors."""
-        vhost = self._context.vhost
-        async with self._context.topology.changing(lambda: touched_by(vhost, method)):
-            return await _METHODS[type(method)](self, vhost, method)
+        vhost, topology = self._context.vhost, self._context.topology
+        if isinstance(method, QueueMethods.Declare):
+            self._wanted = self._declaration(vhost, method)
+        while True:
+            try:
+                async with topology.changing(lambda: touched_by(vhost, method)):
+                    self._require(vhost, method)
+                    return await _METHODS[type(method)](self, vhost, method)
+            except Unsettled as unsettled:
+                # Found out while no lock is held: whoever is asked may take long.
+                await self._context.authorize(Authorize(unsettled.question))
+
+    def _require(self, vhost: Vhost, method: Command) -> None:
+        """What the method needs, as things stand. Raises 403, and :class:`.Unsettled`."""
+        rights = self._context.rights
+        asked = Asked(method, vhost, self._wanted.name, rights.limits_keys)
+        rights.require(questions(type(method), asked))
 
     async def delete_exclusive(self) -> None:
         """The connection is over, and its queues go with it. Idempotent."""
@@ -83,17 +102,22 @@ class Methods:
         if method.passive:
             queue = await queues.access(method.queue, self._owner)
         else:
-            wanted = Declaration(
-                self._owner,
-                method.queue,
-                durable=method.durable and not method.exclusive,
-                exclusive=method.exclusive,
-                auto_delete=method.auto_delete,
-                arguments=_table(method.arguments),
-            )
-            queue = await queues.declare(wanted)
+            queue = await queues.declare(self._wanted)
             self._made_exclusive = self._made_exclusive or method.exclusive
         return QueueDeclared(queue.name, queue.message_count, queue.consumer_count)
+
+    def _declaration(self, vhost: Vhost, method: QueueMethods.Declare) -> Declaration:
+        wanted = Declaration(
+            self._owner,
+            method.queue,
+            durable=method.durable and not method.exclusive,
+            exclusive=method.exclusive,
+            auto_delete=method.auto_delete,
+            arguments=_table(method.arguments),
+        )
+        if method.passive or method.queue == REPLY_TO or is_reply_queue(method.queue):
+            return wanted
+        return wanted.named(vhost.queues.new_name)
 
     async def _delete_queue(self, vhost: Vhost, method: QueueMethods.Delete) -> int:
         return await vhost.queues.delete_by_name(

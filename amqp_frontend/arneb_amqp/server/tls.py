@@ -64,9 +64,12 @@ class SecuredListener(trio.abc.Listener[Unsecured]):
 
 
 async def serve_secured(
-    client: Unsecured, handshake_s: float, serve: Callable[[socket.socket], Awaitable[None]]
+    client: Unsecured,
+    handshake_s: float,
+    serve: Callable[[socket.socket, bytes | None], Awaitable[None]],
 ) -> None:
-    """Take TLS off what ``client`` says and have ``serve`` serve what is inside."""
+    """Take TLS off what ``client`` says and have ``serve`` serve what is inside, given the
+    certificate that was verified, if there is one."""
     # Made at once, so that who decides whether to accept one more knows what the others take.
     try:
         ours, theirs = socket.socketpair()
@@ -88,7 +91,7 @@ async def serve_secured(
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_inwards, stream, inner)
                 nursery.start_soon(_outwards, inner, stream, nursery.cancel_scope)
-                await serve(theirs)
+                await serve(theirs, stream.getpeercert(binary_form=True))
                 nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S
         finally:
             with trio.CancelScope(shield=True):

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.errors import AmqpError
+from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.routes import Routes
 from arneb_amqp.routing.search import Search
 from arneb_amqp.session.deliveries import ConsumerId
@@ -17,6 +18,7 @@ from arneb_amqp.session.discarded import Discarded
 from arneb_amqp.session.effect_queue import EffectQueue, Publishing
 from arneb_amqp.session.effects import Request
 from arneb_amqp.session.output import Output
+from arneb_amqp.session.rights import Rights
 from arneb_amqp.session.transaction import TransactionBytes
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.items import Item
@@ -25,6 +27,15 @@ from arneb_core.api.deliveries import Deliveries
 
 class VhostContext(Protocol):
     """A vhost, as far as a session needs it."""
+
+    @property
+    def router(self) -> Router:
+        """Its exchanges."""
+        ...
+
+    def has_queue(self, name: str) -> bool:
+        """A queue of that name was declared."""
+        ...
 
     @property
     def routes(self) -> Routes:
@@ -46,13 +57,34 @@ class VhostContext(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Entered:
+    """The client is let into a vhost."""
+
+    vhost: VhostContext
+    rights: Rights
+
+
+class ChannelCounts(Protocol):
+    """The open channels of all connections."""
+
+    def opening(self, user: str) -> None:
+        """One more is about to be opened for that user. Raises 530 if there may be no more."""
+        ...
+
+    def closed(self, user: str, count: int = 1) -> None:
+        """So many are not open any more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerContext:
-    """The broker, as far as a session needs it. ``loopback``: the client is on this machine."""
+    """The broker, as far as a session needs it."""
 
     config: AmqpConfig
-    vhosts: Callable[[str], VhostContext | None]
     new_name: Callable[[], str]
-    loopback: bool = True
+    channels: ChannelCounts
+    mechanisms: tuple[str, ...]
+    """How a client may log in over this connection."""
 
 
 class RegisteredConsumer(Protocol):
@@ -86,9 +118,14 @@ class ChannelContext(Protocol):
     work_left: int
     """How much may be done before others have their turn, in microseconds, about."""
     frame_bytes_max: int
-    user: str
+    rights: Rights
     cancel_notify: bool
     """The client understands ``basic.cancel`` from the broker."""
+
+    @property
+    def consumers_max(self) -> int:
+        """Of one channel; negative = no limit."""
+        ...
 
     def check_ack_timeouts_within(self, timeout_s: float) -> None:
         """Deliveries may be unanswered no longer than this; check them as often as that takes."""

@@ -15,6 +15,7 @@ from pamqp.base import Frame as Command
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.routing.search import Search
 from arneb_amqp.session.deliveries import ConsumerId, Settled
+from arneb_core.access.principals import Principal, Question
 
 Token = NewType("Token", int)
 """Names an append until it is committed; never used twice on a connection."""
@@ -77,11 +78,49 @@ class Disconnect:
     reason: str = ""
     peer_first: bool = False
     is_late: bool = False
+    reset: bool = False
+    """What is to be sent does not go out, and the client gets no farewell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
     """An effect that the session waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogIn(Awaited):
+    """Find out who the client is. RequestDone by a
+    :class:`~arneb_core.access.principals.Principal`; when it fails nothing is to be told but that
+    it did."""
+
+    mechanism: str
+    name: str
+    password: str | None = field(repr=False)
+    """None: the certificate says who it is, and ``name`` says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renew(Awaited):
+    """Take another secret of a client that has logged in. RequestDone by None."""
+
+    principal: Principal
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Enter(Awaited):
+    """Let the client into a vhost. RequestDone by
+    :class:`~arneb_amqp.session.context.Entered`."""
+
+    vhost: str
+    principal: Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Authorize(Awaited):
+    """Find out what the user may do. RequestDone by None: it is known then."""
+
+    question: Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +190,20 @@ class EndConnection(Awaited):
     """Detach everything and delete the connection's exclusive queues."""
 
 
-Request = Find | Perform | Consume | Cancel | Get | Commit | Leave | EndConnection
+Request = (
+    LogIn
+    | Renew
+    | Enter
+    | Authorize
+    | Find
+    | Perform
+    | Consume
+    | Cancel
+    | Get
+    | Commit
+    | Leave
+    | EndConnection
+)
 """Everything that is answered by one event; :class:`Awaited` is what they have in common."""
 
 Effect = Append | Acknowledge | Reject | Release | Wake | Disconnect | Request

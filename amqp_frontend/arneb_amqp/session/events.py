@@ -48,13 +48,26 @@ class AlarmsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class AccessChanged:
+    """What somebody may do is not what it was."""
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
-    """The broker stops."""
+    """The connection is to end: the broker stops, or somebody wants it."""
 
     reason: str = "broker forced connection closure with reason 'shutdown'"
 
 
-Event = Committed | RequestDone | RequestFailed | ConsumerClosed | AlarmsChanged | Shutdown
+Event = (
+    Committed
+    | RequestDone
+    | RequestFailed
+    | ConsumerClosed
+    | AlarmsChanged
+    | AccessChanged
+    | Shutdown
+)
 
 
 # What requests are answered with.

@@ -1,15 +1,8 @@
-"""Names: how a vhost and a queue are called in the core, and back.
+"""Names: how a queue is called in the core, and back.
 
-The rule: a queue is the topic ``<vhost's namespace>/<queue>``. Only what a Pulsar topic name
-cannot hold is percent-encoded, so that ordinary names look the same through both frontends.
-
-==============  =====================
-vhost           namespace
-==============  =====================
-``/``           ``public/default``
-``v``           ``public/v``
-``t/n``         ``t/n``
-==============  =====================
+The rule: a queue is the topic ``<vhost's namespace>/<queue>``; which namespace that is, is stored
+with the vhost (:mod:`arneb_core.access.namespaces`). Only what a Pulsar topic name cannot hold is
+percent-encoded, so that ordinary names look the same through both frontends.
 """
 
 from typing import Final
@@ -21,32 +14,18 @@ SCHEME: Final = "persistent://"
 SUBSCRIPTION: Final = "amqp"
 """The subscription that all AMQP consumers of a queue share; Pulsar's may join them."""
 
-DEFAULT_VHOST: Final = "/"
-DEFAULT_NAMESPACE: Final = "public/default"
-DEFAULT_TENANT: Final = "public"
-
 _ENCODED: Final = frozenset(b"/%?#\\\x7f" + bytes(range(0x21)))
 """The octets that are percent-encoded: separators, the sign itself, blanks and control codes."""
 
 
-def namespace_of(vhost: str) -> str:
-    """``tenant/namespace`` of ``vhost``."""
-    if vhost == DEFAULT_VHOST:
-        return DEFAULT_NAMESPACE
-    tenant, slash, name = vhost.partition("/")
-    if slash and tenant and name:
-        return f"{encode(tenant)}/{encode(name)}"
-    return f"{DEFAULT_TENANT}/{encode(vhost)}"
-
-
-def topic_of(vhost: str, queue: str) -> str:
+def topic_of(namespace: str, queue: str) -> str:
     """The topic of ``queue``."""
-    return f"{SCHEME}{namespace_of(vhost)}/{encode(queue)}"
+    return f"{SCHEME}{namespace}/{encode(queue)}"
 
 
-def queue_of(vhost: str, topic: str) -> str | None:
-    """The queue whose topic has that name; None when it is not in ``vhost``."""
-    prefix = f"{SCHEME}{namespace_of(vhost)}/"
+def queue_of(namespace: str, topic: str) -> str | None:
+    """The queue whose topic has that name; None when it is not in ``namespace``."""
+    prefix = f"{SCHEME}{namespace}/"
     return decode(topic[len(prefix) :]) if topic.startswith(prefix) else None
 
 

@@ -15,7 +15,7 @@ An argument is ``{"name": ["type", value]}`` with RabbitMQ's name of the type.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
@@ -106,6 +106,17 @@ def decode_binding(value: bytes) -> tuple[str, Binding]:
         record["source"], record["destination"], record["routing_key"],
         load_table(record["arguments"]), DestinationKind(record["kind"]),
     )  # fmt: skip
+
+
+def vhosts_in(rows: Iterable[bytes]) -> Iterator[str]:
+    """The vhosts that records of any kind are of."""
+    for value in rows:
+        yield json.loads(value)["vhost"]
+
+
+def keys_of(vhost: str, rows: Mapping[str, bytes]) -> list[str]:
+    """The keys of a vhost's records, of any kind."""
+    return [key for key, value in rows.items() if json.loads(value)["vhost"] == vhost]
 
 
 def dump_table(table: Table) -> dict[str, Any]:

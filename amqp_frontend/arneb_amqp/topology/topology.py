@@ -8,15 +8,16 @@ different things: their changes share commits.
 
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from secrets import token_urlsafe
 from typing import Final, NoReturn, Self
 
 import trio
 
-from arneb_amqp.errors import AmqpError
-from arneb_amqp.routing.exchange import DestinationKind
+from arneb_amqp.config import AmqpConfig
+from arneb_amqp.errors import AmqpError, precondition_failed
+from arneb_amqp.routing.exchange import RESERVED_PREFIX, DestinationKind
 from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.routes import Routes
 from arneb_amqp.topology.exchanges.delayed import DelayedExchanges
@@ -25,20 +26,28 @@ from arneb_amqp.topology.footprint import Footprint, of_removal
 from arneb_amqp.topology.names import queue_of
 from arneb_amqp.topology.queues.attachments import Attachments
 from arneb_amqp.topology.queues.maintenance import delete_expired, retry_dead_letters
+from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.topology.records import (
     BINDINGS,
     EXCHANGES,
+    PREFIX,
     QUEUES,
     decode_binding,
     decode_exchange,
     decode_queue,
+    keys_of,
 )
+from arneb_core.access.catalogue import Catalogue
+from arneb_core.access.records import Vhost as VhostRecord
+from arneb_core.access.tables import Changed
 from arneb_core.api.clock import monotonic_ms, wall_clock_ms
 from arneb_core.api.core import Core, Unit
+from arneb_core.api.errors import TopicNotFound
 from arneb_core.api.name_locks import NameLocks
 from arneb_core.api.supervision import BackOff
 from arneb_core.api.topics import Topic
+from arneb_core.api.waiting import together
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -72,10 +81,20 @@ def new_name() -> str:
 class Vhost:
     """One vhost: its router, queues, exchanges and consumers."""
 
-    def __init__(self, name: str, core: Core, name_maker: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        namespace: str,
+        core: Core,
+        name_maker: Callable[[], str],
+        check_count: Callable[[str, str], None],
+    ) -> None:
         self.name = name
         self.router = Router(name)
-        self.queues = Queues(name, core, self.router, name_maker, self._delayed_topic)
+        self.queues = Queues(
+            name, namespace, core, self.router, name_maker, self._delayed_topic,
+            partial(check_count, name),
+        )  # fmt: skip
         self.delayed_exchanges = DelayedExchanges(
             name, core, self.router, self.queues, wall_clock_ms
         )
@@ -93,6 +112,11 @@ class Vhost:
         """There is a topic of that queue's name, though nobody may have declared the queue."""
         return self.queues.foreign_topic(queue) is not None
 
+    def has_queue(self, name: str) -> bool:
+        """A queue of that name was declared; a topic of another frontend's is none yet."""
+        queue = self.queues.get(name)
+        return queue is not None and not queue.adopted
+
     def refuses(self, queues: Sequence[str]) -> bool:
         """One of ``queues`` may refuse a publish, so each message must be asked for alone."""
         refusing = self.queues.refusing
@@ -107,24 +131,35 @@ class Vhost:
 
 
 class Topology:
-    """The vhosts by name."""
+    """The vhosts by name: those of the access catalogue."""
 
     def __init__(
-        self, core: Core, vhosts: Sequence[str], name_maker: Callable[[], str] = new_name
+        self,
+        core: Core,
+        catalogue: Catalogue,
+        config: AmqpConfig,
+        name_maker: Callable[[], str] = new_name,
     ) -> None:
         self._core = core
+        self.catalogue = catalogue
+        self._queues_max = config.queues_max
+        self._name_maker = name_maker
         self._locks = NameLocks()
-        self._vhosts = {name: Vhost(name, core, name_maker) for name in vhosts}
+        self._vhosts: dict[str, Vhost] = {}
+        for record in catalogue.tables.rows(VhostRecord):
+            self._add(record)
         core.accompany_deletions(self._going_with)
 
     def __repr__(self) -> str:
         return f"<Topology of {len(self._vhosts)} vhosts>"
 
     @classmethod
-    async def open(cls, core: Core, vhosts: Sequence[str]) -> Self:
+    async def open(cls, core: Core, catalogue: Catalogue, config: AmqpConfig) -> Self:
         """The topology with everything that was declared durably before."""
-        topology = cls(core, vhosts)
+        topology = cls(core, catalogue, config)
         await topology._load()
+        catalogue.watch(topology._changed)
+        await catalogue.accompany_removals(topology._empty)
         return topology
 
     @property
@@ -133,8 +168,55 @@ class Topology:
         return self._vhosts.values()
 
     def vhost(self, name: str) -> Vhost | None:
-        """The vhost of that name."""
-        return self._vhosts.get(name)
+        """The vhost of that name, unless it is being removed."""
+        return None if self.catalogue.vhost(name) is None else self._vhosts.get(name)
+
+    def _add(self, record: VhostRecord) -> None:
+        vhost = Vhost(
+            record.name, record.namespace, self._core, self._name_maker, self._check_queue_count
+        )
+        self._vhosts[record.name] = vhost
+
+    def _check_queue_count(self, vhost: str, queue: str) -> None:
+        """Raises 406 when there may be no more queues."""
+        if self._queues_max >= 0:
+            there = sum(len(each.queues) for each in self._vhosts.values())
+            if there >= self._queues_max:
+                raise precondition_failed(
+                    f"cannot declare queue '{queue}': queue limit in cluster "
+                    f"({self._queues_max}) is reached"
+                )
+        record = self.catalogue.vhost(vhost)
+        most = -1 if record is None else record.limits.get("max-queues", -1)
+        if 0 <= most <= len(self._vhosts[vhost].queues):
+            raise precondition_failed(
+                f"cannot declare queue '{queue}': queue limit in vhost '{vhost}' ({most}) "
+                "is reached"
+            )
+
+    def _changed(self, changed: Sequence[Changed]) -> None:
+        for before, after in changed:
+            if before is None and isinstance(after, VhostRecord):
+                self._add(after)
+            elif after is None and isinstance(before, VhostRecord):
+                self._vhosts.pop(before.name, None)
+
+    async def _empty(self, name: str) -> None:
+        """The vhost goes, and all that was declared in it; what the other frontend alone knows of
+        in its namespace stays."""
+        vhost = self._vhosts[name]
+        await together([partial(self._delete_queue, vhost, queue) for queue in vhost.queues])
+        async with self.changing():
+            for exchange in list(vhost.router.exchanges.values()):
+                if exchange.name and not exchange.name.startswith(RESERVED_PREFIX):
+                    await vhost.exchanges.delete(exchange.name, if_unused=False)
+            left = keys_of(name, self._core.metadata(PREFIX))
+            await self._core.committed(Unit(metadata=[(key, None) for key in left]))
+
+    async def _delete_queue(self, vhost: Vhost, queue: Queue) -> None:
+        async with self.changing(partial(of_removal, vhost.name, vhost.router, queue.name)):
+            with suppress(TopicNotFound):
+                await vhost.queues.delete(queue)
 
     @asynccontextmanager
     async def changing(self, touched: Touched = everything) -> AsyncIterator[None]:
@@ -157,12 +239,13 @@ class Topology:
     async def _going_with(self, topic: str, unit: Unit) -> AsyncIterator[None]:
         """Somebody else deletes that topic: the queue that it is goes with it. The lock is held in
         any case, for the queue may be coming to be now."""
-        vhosts = [each for each in self._vhosts.values() if queue_of(each.name, topic) is not None]
         async with AsyncExitStack() as stack:
-            if vhosts:
-                await stack.enter_async_context(self.changing(partial(_touched, topic, vhosts)))
-            for vhost in vhosts:
-                await stack.enter_async_context(vhost.queues.going_with(topic, unit))
+            for vhost in list(self._vhosts.values()):
+                queue = queue_of(vhost.queues.namespace, topic)
+                if queue is not None:  # of one vhost at most
+                    touched = partial(of_removal, vhost.name, vhost.router, queue)
+                    await stack.enter_async_context(self.changing(touched))
+                    await stack.enter_async_context(vhost.queues.going_with(topic, unit))
             yield
 
     async def maintain(self) -> NoReturn:
@@ -170,10 +253,10 @@ class Topology:
         back_off = BackOff(MAINTENANCE_S, MAINTENANCE_FAILED_S_MAX)
         while True:
             soonest_ms, all_done = float("inf"), True
-            for vhost in self._vhosts.values():
+            for vhost in list(self._vhosts.values()):
                 retry_dead_letters(vhost.queues)
             async with self.changing():
-                for vhost in self._vhosts.values():
+                for vhost in list(self._vhosts.values()):
                     left_ms, done = await delete_expired(vhost.queues, monotonic_ms())
                     soonest_ms, all_done = min(soonest_ms, left_ms), all_done and done
                     all_done = await vhost.delayed_exchanges.maintain() and all_done
@@ -208,12 +291,3 @@ class Topology:
         for vhost in self._vhosts.values():
             await vhost.queues.begin()
             await vhost.delayed_exchanges.begin()
-
-
-def _touched(topic: str, vhosts: Sequence[Vhost]) -> Footprint | None:
-    """What a queue takes along that goes with its topic. Two vhosts may have one namespace."""
-    vhost, *others = vhosts
-    queue = queue_of(vhost.name, topic)
-    if others or queue is None:
-        return None
-    return of_removal(vhost.name, vhost.router, queue)

@@ -90,7 +90,10 @@ class TopicDirectory:
 
     def queue(self, vhost: str, queue: str) -> list[Topic]:
         """The topic of a queue."""
-        topic = self._core.topics.get(topic_of(vhost, queue))
+        known = None if self._topology is None else self._topology.vhost(vhost)
+        if known is None:
+            return []
+        topic = self._core.topics.get(topic_of(known.queues.namespace, queue))
         return [] if topic is None else [topic]
 
     async def similar(self, rights: Rights, missing: Iterable[str]) -> dict[str, list[str]]:
@@ -122,7 +125,7 @@ class TopicDirectory:
         if self._topology is None:
             return None
         for vhost in self._topology.vhosts:
-            name = queue_of(vhost.name, topic.name)
+            name = queue_of(vhost.queues.namespace, topic.name)
             if name is not None and vhost.queues.options(name) is not None:
                 return {"vhost": vhost.name, "name": name}
         return None

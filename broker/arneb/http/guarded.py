@@ -13,7 +13,9 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb_amqp.config import User
+from arneb_amqp.config import GUEST
+from arneb_core.access.authority import Authority
+from arneb_core.access.principals import Credentials, LoginRefused
 from arneb_pulsar.services.authenticator import Authenticator
 
 HEALTH: Final = "/healthz"
@@ -24,14 +26,14 @@ ASKED: Final = {"www-authenticate": 'Bearer, Basic realm="arneb"'}
 
 class Guarded:
     """An application behind authentication; ``open_paths`` are for everybody. Besides those whom
-    ``authenticator`` admits ``users`` may come, by their passwords."""
+    ``authenticator`` admits those may come whom ``users`` lets in, by their passwords."""
 
     def __init__(
         self,
         app: ASGIApp,
         authenticator: Authenticator,
         open_paths: Collection[str] = (),
-        users: Collection[User] = (),
+        users: Authority | None = None,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
@@ -50,25 +52,31 @@ class Guarded:
 
     async def _admits(self, scope: Scope) -> bool:
         authorization = Headers(scope=scope).get("authorization", "")
-        if self._is_user(scope, authorization):
-            return True
         # One that asks for nothing admits everybody, which users who are asked for forbid.
-        return (self._authenticator.asks or not self._users) and await self._authenticator.admits(
-            authorization
-        )
+        asks = self._authenticator.asks or self._users is None
+        if asks and await self._authenticator.admits(authorization):
+            return True
+        return await self._is_user(scope, authorization)
 
-    def _is_user(self, scope: Scope, authorization: str) -> bool:
+    async def _is_user(self, scope: Scope, authorization: str) -> bool:
         scheme, _, proof = authorization.partition(" ")
-        if not self._users or scheme.lower() != "basic":
+        if self._users is None or scheme.lower() != "basic":
             return False
         try:
             name, _, password = b64decode(proof, validate=True).decode().partition(":")
         except ValueError:
             return False
-        loopback = is_loopback(scope.get("client"))
-        return any(
-            each.name == name and each.admits(password, loopback=loopback) for each in self._users
+        if (name, password) == (GUEST.name, GUEST.password):
+            return False  # everybody knows it
+        client = scope.get("client")
+        credentials = Credentials(
+            name, password, client[0] if client else "", is_loopback(client), "HTTP"
         )
+        try:
+            await self._users.log_in(credentials)
+        except LoginRefused:
+            return False
+        return True
 
 
 def is_loopback(client: tuple[str, int] | None) -> bool:

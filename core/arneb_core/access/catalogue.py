@@ -8,7 +8,6 @@ does, and who was locked out changes it with no broker running.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_bytes
 from typing import Final, Self
@@ -19,6 +18,7 @@ from arneb_core.access.edits import UNLIMITED, Edit
 from arneb_core.access.namespaces import carried_namespace
 from arneb_core.access.passwords import SALT_BYTES, PasswordHash, hash_password
 from arneb_core.access.records import PREFIX, AnyRecord, Seeded, User, Vhost, decode
+from arneb_core.access.seed import Seed
 from arneb_core.access.tables import Changed, Tables
 from arneb_core.api.callbacks import call
 from arneb_core.api.core import Core, Unit
@@ -31,24 +31,6 @@ AccessWatcher = Callable[[Sequence[Changed]], None]
 VhostCompanion = Callable[[str], Awaitable[None]]
 """Removes all that is in a vhost, for a frontend that keeps something there; may be called again
 for one that it was called for before."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeedUser:
-    """A user whom the settings name, with every right in all the vhosts that they name."""
-
-    name: str
-    password: str = field(repr=False)
-    """In clear text."""
-    tags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Seed:
-    """Who there is at the first start."""
-
-    vhosts: tuple[str, ...] = ("/",)
-    users: tuple[SeedUser, ...] = ()
 
 
 class Catalogue:
@@ -87,7 +69,7 @@ class Catalogue:
 
     async def _begin(self, seed: Seed) -> None:
         async with self.changing() as edit:
-            for vhost in dict.fromkeys(seed.vhosts):
+            for vhost in dict.fromkeys((*seed.vhosts, *seed.found)):
                 edit.put_vhost(vhost, namespace=carried_namespace(vhost, self._core.topics))
             for user in seed.users:
                 edit.put_user(user.name, await hashed(user.password), user.tags)

@@ -12,6 +12,9 @@ import trio
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server import serve_amqp
+from arneb_amqp.topology.seeding import open_catalogue
+from arneb_amqp.topology.topology import Topology
+from arneb_core.access.catalogue import Catalogue
 from arneb_core.api.resource_alarms import Resource, ResourceAlarms
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
@@ -26,6 +29,7 @@ class Broker:
 
     port: int = 0
     engine: Engine = field(init=False)
+    catalogue: Catalogue = field(init=False)
     faults: FaultyStore = field(init=False)
     token: trio.lowlevel.TrioToken | None = None
     resource_alarms: ResourceAlarms = field(default_factory=ResourceAlarms)
@@ -64,6 +68,9 @@ def serve_in_thread(
         async with open_engine(path, store=store, committing=committing) as engine:
             listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
             broker.engine = engine
+            settings = config or AmqpConfig()
+            broker.catalogue = await open_catalogue(engine, settings)
+            topology = await Topology.open(engine, broker.catalogue, settings)
             broker.token = trio.lowlevel.current_trio_token()
             broker.port = listeners[0].socket.getsockname()[1]
             with trio.CancelScope() as scope:
@@ -75,6 +82,7 @@ def serve_in_thread(
                             engine,
                             listeners,
                             config=config,
+                            topology=topology,
                             resource_alarms=broker.resource_alarms,
                             task_status=task_status,
                         )

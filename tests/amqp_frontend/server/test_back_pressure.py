@@ -110,7 +110,7 @@ def occupy(broker: Broker, queue: str) -> Callable[[], None]:
         over, begun = trio.Event(), trio.Event()
 
         async def hold() -> None:
-            async with broker.engine.catalog.locks.holding(topic_of("/", queue)):
+            async with broker.engine.catalog.locks.holding(topic_of("public/default", queue)):
                 begun.set()
                 await over.wait()
 

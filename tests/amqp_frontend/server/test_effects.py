@@ -10,12 +10,12 @@ from pamqp.commands import Queue
 
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.errors import AmqpError, not_found
-from arneb_amqp.server.context import NOBODY, ConnectionContext
 from arneb_amqp.server.effects import EffectRunner
 from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.session.effects import (
     Acknowledge,
     Append,
+    Authorize,
     Awaited,
     Cancel,
     Commit,
@@ -23,21 +23,27 @@ from arneb_amqp.session.effects import (
     Disconnect,
     Effect,
     EndConnection,
+    Enter,
     Find,
     Get,
     Leave,
+    LogIn,
     Perform,
     Reject,
     Release,
+    Renew,
     Token,
     Wake,
 )
 from arneb_amqp.session.events import RequestDone, RequestFailed
-from arneb_amqp.topology.queues.declaration import ConnectionId
+from arneb_core.access.principals import Kind, Principal, Question
+from arneb_core.access.rights import Right
 from arneb_core.api.errors import StoreFull
 
 SETTLED = Settled(ConsumerId(1), [])
 ONE = ConsumerId(1)
+NOTHING: Any = None
+SOMEBODY = Principal("guest", NOTHING)
 
 
 class FoundAtOnce:
@@ -54,6 +60,10 @@ EXAMPLES: dict[type[Effect], tuple[Effect, list[str]]] = {
     Release: (Release(SETTLED), ["release"]),
     Wake: (Wake((ONE,)), ["wake"]),
     Disconnect: (Disconnect(), ["disconnect"]),
+    LogIn: (LogIn("PLAIN", "guest", "guest"), ["log_in"]),
+    Renew: (Renew(SOMEBODY, "secret"), ["renew"]),
+    Enter: (Enter("/", SOMEBODY), ["enter"]),
+    Authorize: (Authorize(Question(Right.READ, Kind.QUEUE, "q")), ["authorize"]),
     Find: (Find(FoundAtOnce()), []),  # type: ignore[arg-type]
     Perform: (Perform(Queue.Declare()), ["perform"]),
     Consume: (Consume(ONE, Consumption("q", "t", False, False, {}, ())), ["consume"]),
@@ -61,11 +71,11 @@ EXAMPLES: dict[type[Effect], tuple[Effect, list[str]]] = {
     Get: (Get(ONE, "q", False), ["get"]),
     Commit: (Commit(), ["present", "commit", "answered", "deliveries_made"]),
     Leave: (Leave((ONE,)), ["leave"]),
-    EndConnection: (EndConnection(), ["leave_all", "delete_exclusive"]),
+    EndConnection: (EndConnection(), ["leave_all", "delete_exclusive", "left"]),
 }
 ASYNCHRONOUS = {
     "perform", "consume", "cancel", "get", "commit", "leave", "leave_all", "delete_exclusive",
-    "deliveries_made",
+    "deliveries_made", "log_in", "renew", "enter", "authorize",
 }  # fmt: skip
 
 
@@ -115,9 +125,8 @@ class Recorder:
 
 def runner(session: Session, recorder: Recorder, nursery: Any = None) -> EffectRunner:
     one: Any = recorder
-    context = ConnectionContext(one, one, ConnectionId(1), NOBODY)
     wanting: Any = session
-    made = EffectRunner(wanting, context, one, one, nursery, lambda: (0.0, 0), one)
+    made = EffectRunner(wanting, one, one, one, nursery, lambda: (0.0, 0), one)
     made._publishes = made._methods = one
     return made
 

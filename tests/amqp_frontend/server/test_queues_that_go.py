@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 import trio.testing
 from pika.exceptions import UnroutableError
+from tests.amqp_frontend.opening import entered, open_topology
 from tests.amqp_frontend.server.conftest import wait
 from tests.amqp_frontend.topology.conftest import ME
 
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.server.context import ConnectionContext
 from arneb_amqp.server.publishes import Publishes
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Append, Token
 from arneb_amqp.topology.queues.declaration import Declaration
-from arneb_amqp.topology.topology import Topology
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import make_entry
@@ -76,10 +75,9 @@ async def test_what_waited_behind_another_request_while_its_queue_went_is_not_co
 ) -> None:
     """It was routed before, and is handed to the core after; over AMQP nobody deleted anything."""
     async with open_engine(tmp_path / "data") as engine:
-        topology, told = await Topology.open(engine, ["/"]), Told()
-        context = ConnectionContext(engine, topology, ME, told)
-        vhost, publishes = context.open_vhost("/"), Publishes(context)
-        assert vhost is not None
+        topology, told = await open_topology(engine), Told()
+        context = await entered(engine, topology, ME, told)
+        vhost, publishes = context.vhost, Publishes(context)
 
         async def declare(name: str) -> None:
             async with topology.changing():

@@ -45,7 +45,7 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, 
     return server, ssl.create_default_context(cafile=file)
 
 
-async def echo(sock: socket.socket) -> None:
+async def echo(sock: socket.socket, _: bytes | None) -> None:
     """Says what it hears until it hears the end."""
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
     async with stream:
@@ -53,7 +53,7 @@ async def echo(sock: socket.socket) -> None:
             await stream.send_all(data)
 
 
-async def refuse(sock: socket.socket) -> None:
+async def refuse(sock: socket.socket, _: bytes | None) -> None:
     """Says one thing and ends."""
     sock.send(b"no")
     sock.close()
@@ -88,7 +88,7 @@ async def test_what_is_inside_goes_both_ways_until_an_end(
     await secured.aclose()
 
 
-async def flood(sock: socket.socket) -> None:
+async def flood(sock: socket.socket, _: bytes | None) -> None:
     """Says more than anybody takes, then ends."""
     with trio.move_on_after(0.2), trio.socket.from_stdlib_socket(sock) as ours:
         while True:

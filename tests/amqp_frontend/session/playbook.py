@@ -17,18 +17,22 @@ from pamqp.base import Frame as Command
 from pamqp.commands import Basic, Channel, Connection
 
 from arneb_amqp.config import AmqpConfig
+from arneb_amqp.errors import not_allowed
 from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.routes import Routes
+from arneb_amqp.session.connection.handshake import BY_PASSWORD, login_refused
 from arneb_amqp.session.connection.session import ConnectionSession
-from arneb_amqp.session.context import BrokerContext
-from arneb_amqp.session.effects import Append, Effect
-from arneb_amqp.session.events import Event
+from arneb_amqp.session.context import BrokerContext, Entered
+from arneb_amqp.session.effects import Append, Effect, Enter, LogIn, Renew
+from arneb_amqp.session.events import Event, RequestDone, RequestFailed
+from arneb_amqp.session.rights import Rights
 from arneb_amqp.wire.constants import FRAME_METHOD, PROTOCOL_HEADER, ChannelId
 from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.frames import cut_frame
 from arneb_amqp.wire.methods import decode_method, encode_method
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.tables import boolean, table
+from arneb_core.access.principals import Principal, Question
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import position
 
@@ -119,6 +123,9 @@ class FakeVhost:
     def foreign_topic(self, queue: str) -> bool:
         return queue in self.foreign
 
+    def has_queue(self, name: str) -> bool:
+        return name == "q"
+
     def refuses(self, queues: object) -> bool:
         return False
 
@@ -152,17 +159,62 @@ def publishes(
     return Bytes(b"".join(frames))
 
 
+class FakeVerdicts:
+    """All that is not refused is allowed; what is not known is asked for."""
+
+    may_be_kept = True
+
+    def __init__(self) -> None:
+        self.refused: set[Question] = set()
+        self.unknown: set[Question] = set()
+        self.limited: set[str] = set()
+        self.asked: list[Question] = []
+
+    def may(self, vhost: str, question: Question) -> bool | None:
+        self.asked.append(question)
+        return None if question in self.unknown else question not in self.refused
+
+    def limits_keys(self, vhost: str, exchange: str) -> bool:
+        return exchange in self.limited
+
+    async def ask(self, vhost: str, question: Question) -> None:
+        raise NotImplementedError
+
+    async def renew(self, user: str, secret: str) -> None:
+        raise NotImplementedError
+
+    async def admits(self, vhost: str, address: str) -> bool:
+        raise NotImplementedError
+
+
+class FakeCounts:
+    """Counts channels."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.most = 1_000_000
+
+    def opening(self, user: str) -> None:
+        if self.open >= self.most:
+            raise not_allowed(f"no more for '{user}'")
+        self.open += 1
+
+    def closed(self, user: str, count: int = 1) -> None:
+        self.open -= count
+
+
 class Playbook:
     """A session and what came of it so far."""
 
-    def __init__(self, config: AmqpConfig | None = None, *, loopback: bool = True) -> None:
+    def __init__(self, config: AmqpConfig | None = None) -> None:
         self.vhost = FakeVhost()
         self.names = iter(f"name{number}" for number in range(1000))
+        self.users = {("guest", "guest"), ("app", "secret")}
+        self.tags: frozenset[str] = frozenset()
+        self.verdicts = FakeVerdicts()
+        self.counts = FakeCounts()
         around = BrokerContext(
-            config or AmqpConfig(),
-            lambda name: self.vhost if name == "/" else None,
-            lambda: next(self.names),
-            loopback,
+            config or AmqpConfig(), lambda: next(self.names), self.counts, BY_PASSWORD
         )
         self.now = NOW
         self.later_ms = NOW_MS
@@ -200,13 +252,35 @@ class Playbook:
             case _:
                 event: Event = told  # type: ignore[assignment]
                 self.session.handle(event, self.now, self.later_ms)
-        self.effects.extend(self.session.take_effects())
+        self._take()
         while self.session.has_more:
             self.pauses += 1
             self.session.go_on(self.now, self.later_ms)
-            self.effects.extend(self.session.take_effects())
+            self._take()
         self._read(self.session.data_to_send(self.now))
         return self
+
+    def _take(self) -> None:
+        """Take the effects; a login, and the way into a vhost, are answered at once."""
+        effects = self.session.take_effects()
+        self.effects.extend(each for each in effects if not isinstance(each, LogIn | Enter | Renew))
+        for each in effects:
+            if isinstance(each, LogIn):
+                answer: Event = RequestFailed(login_refused(each.mechanism))
+                if (each.name, each.password) in self.users:
+                    answer = RequestDone(Principal(each.name, self.verdicts, self.tags))
+            elif isinstance(each, Enter):
+                answer = RequestFailed(not_allowed(f"vhost {each.vhost} not found"))
+                if each.vhost == "/":
+                    answer = RequestDone(Entered(self.vhost, Rights(each.principal, "/")))
+            elif isinstance(each, Renew):
+                answer = RequestDone()
+                if each.secret == "wrong":
+                    answer = RequestFailed(not_allowed("New secret was refused"))
+            else:
+                continue
+            self.session.handle(answer, self.now, self.later_ms)
+            self._take()
 
     def __lshift__(self, expected: object) -> Playbook:
         if isinstance(expected, Sent):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.amqp_frontend.opening import open_topology
 
 from arneb_amqp.topology.queues.declaration import ConnectionId, Declaration
 from arneb_amqp.topology.queues.queue import Queue
@@ -75,7 +76,7 @@ def broker(tmp_path: Path) -> Opener:
         try:
             faults = FaultyStore(store)
             async with open_engine(tmp_path / "data", store=store, committing=faults) as engine:
-                topology = await Topology.open(engine, ["/"])
+                topology = await open_topology(engine)
                 vhost = topology.vhost("/")
                 assert vhost is not None
                 yield RunningVhost(engine, topology, faults, vhost)

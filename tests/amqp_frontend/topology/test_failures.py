@@ -52,7 +52,7 @@ async def looked_after(place: RunningVhost, work: Callable[[], Awaitable[None]])
 
 
 def ready(place: RunningVhost, name: str) -> int:
-    return place.engine.topic(topic_of("/", name)).subscriptions["amqp"].ready_messages
+    return place.engine.topic(topic_of("public/default", name)).subscriptions["amqp"].ready_messages
 
 
 async def test_a_queue_that_refuses_does_so_though_its_deletion_failed(broker: Opener) -> None:
@@ -73,7 +73,7 @@ async def test_a_queue_that_refuses_does_so_though_its_deletion_failed(broker: O
 
 async def test_an_adopted_queue_stays_open_though_its_declaration_failed(broker: Opener) -> None:
     async with broker() as place:
-        topic = await place.engine.create_topic(topic_of("/", "q"))
+        topic = await place.engine.create_topic(topic_of("public/default", "q"))
         await topic.subscribe("amqp", initial=InitialPosition.EARLIEST)
         place.faults.fail_next()
         with pytest.raises(StoreFailed):
@@ -270,7 +270,7 @@ async def test_what_a_seek_put_back_is_not_dead_lettered_later(broker: Opener) -
         await quiet(place.engine)
         place.faults.heal()
         queue.subscription.limit(Limits(), None)
-        first = place.engine.topic(topic_of("/", "q")).first
+        first = place.engine.topic(topic_of("public/default", "q")).first
         assert first is not None
         await queue.subscription.seek(first)
         assert queue.dead_lettering is not None

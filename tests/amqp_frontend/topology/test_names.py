@@ -4,15 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_amqp.topology.names import decode, encode, namespace_of, queue_of, topic_of
-
-
-@pytest.mark.parametrize(
-    ("vhost", "namespace"),
-    [("/", "public/default"), ("v", "public/v"), ("t/n", "t/n"), ("/v", "public/%2Fv")],
-)
-def test_vhosts_are_namespaces(vhost: str, namespace: str) -> None:
-    assert namespace_of(vhost) == namespace
+from arneb_amqp.topology.names import decode, encode, queue_of, topic_of
 
 
 @pytest.mark.parametrize(
@@ -29,12 +21,12 @@ def test_vhosts_are_namespaces(vhost: str, namespace: str) -> None:
 )
 def test_queues_are_topics(queue: str, local: str) -> None:
     topic = f"persistent://public/default/{local}"
-    assert topic_of("/", queue) == topic
-    assert queue_of("/", topic) == queue
+    assert topic_of("public/default", queue) == topic
+    assert queue_of("public/default", topic) == queue
 
 
 def test_topics_elsewhere_are_no_queues_of_this_vhost() -> None:
-    assert queue_of("/", "persistent://public/other/orders") is None
+    assert queue_of("public/default", "persistent://public/other/orders") is None
 
 
 @given(st.text(max_size=60))

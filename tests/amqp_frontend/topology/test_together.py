@@ -7,11 +7,12 @@ import pytest
 import trio
 from pamqp.commands import Exchange as ExchangeMethods
 from pamqp.commands import Queue as QueueMethods
+from tests.amqp_frontend.opening import entered
 from tests.amqp_frontend.topology.conftest import Opener, RunningVhost
 
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.exchange import DestinationKind
-from arneb_amqp.server.context import NOBODY, ConnectionContext
+from arneb_amqp.server.context import NOBODY
 from arneb_amqp.server.methods import Methods
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_core.api.errors import CoreError
@@ -21,8 +22,7 @@ CONNECTIONS = 20
 
 async def perform(place: RunningVhost, owner: int, method: object) -> None:
     """As a connection has a method performed."""
-    context = ConnectionContext(place.engine, place.topology, ConnectionId(owner), NOBODY)
-    context.open_vhost(place.vhost.name)
+    context = await entered(place.engine, place.topology, ConnectionId(owner), NOBODY)
     await Methods(context).perform(method)  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ from arneb_core.api.windows import Window
 
 pytestmark = pytest.mark.real_time
 
-TOPIC = topic_of("/", "q")
+TOPIC = topic_of("public/default", "q")
 
 
 async def put(place: RunningVhost, count: int = 1, topic: str = TOPIC) -> None:
@@ -73,7 +73,7 @@ async def test_durable_things_are_there_after_a_restart_and_others_are_not(
             await exchanges.bind(
                 Binding("dx", "amq.fanout", "#", kind=DestinationKind.EXCHANGE), ME
             )
-        await put(place, 3, topic_of("/", "d"))
+        await put(place, 3, topic_of("public/default", "d"))
     async with broker() as place:
         queue = await place.vhost.queues.find("d")
         assert queue.message_count == 3

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import trio
+from tests.amqp_frontend.opening import open_topology
 
 from arneb.data.rights import RightsOf, everything
 from arneb.data.service import DataService
 from arneb.http.app import http_app
 from arneb.http.server import serve_http
-from arneb_amqp.topology.topology import Topology
+from arneb_amqp.config import AmqpConfig
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.engine.engine import Engine, open_engine
 from pyspark_arneb.service.connection import Address, ask, close_connections
@@ -54,7 +55,7 @@ async def served(
 ) -> AsyncIterator[Served]:
     """The data API over a data directory, while the block runs."""
     async with open_engine(path) as engine:
-        topology = await Topology.open(engine, ["/", "other"])
+        topology = await open_topology(engine, AmqpConfig(vhosts=("/", "other")))
         data = DataService(engine, topology, rights_of, now_ms)
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listeners[0].socket.getsockname()[1]

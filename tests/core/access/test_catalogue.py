@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core.access.catalogue import Catalogue, Seed, SeedUser
+from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.errors import NamespaceTaken, NoSuchUser, NoSuchVhost
 from arneb_core.access.passwords import NO_PASSWORD
 from arneb_core.access.records import Permission, User, Vhost
+from arneb_core.access.seed import Seed, SeedUser
 from arneb_core.access.tables import Changed
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import StoreFailed

@@ -17,6 +17,7 @@ from arneb_amqp.errors import (
     AmqpError,
     channel_error,
     command_invalid,
+    not_allowed,
     not_implemented,
     precondition_failed,
 )
@@ -31,6 +32,7 @@ from arneb_amqp.session.effects import Cancel, Get, Wake
 from arneb_amqp.session.events import Pulled
 from arneb_amqp.session.publish.confirms import Confirms
 from arneb_amqp.session.publish.publisher import Publisher
+from arneb_amqp.session.rules import Asked, questions
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.session.transitions import ChannelInput, ChannelState, next_channel_state
 from arneb_amqp.wire.access import Access
@@ -46,10 +48,11 @@ class Channel:
     Invariant: when ``state`` is not OPEN the channel has no consumers and nothing unanswered.
     """
 
-    __slots__ = ("_context", "_declarer", "deliverer", "id", "publisher", "state")
+    __slots__ = ("_context", "_declarer", "_vhost", "deliverer", "id", "publisher", "state")
 
     def __init__(self, context: ChannelContext, vhost: VhostContext, id_: ChannelId) -> None:
         self._context = context
+        self._vhost = vhost
         self.id = id_
         self.state = ChannelState.OPEN
         reply_to = ReplyTo()
@@ -91,6 +94,11 @@ class Channel:
             raise channel_error("second 'channel.open' seen")
         elif self.state is ChannelState.OPEN:
             self._do(method)
+
+    def _require(self, method: Command) -> None:
+        """Raises what its rule says; nothing is done yet."""
+        asked = Asked(method, self._vhost)
+        self._context.rights.require(questions(type(method), asked))
 
     def _do(self, method: Command) -> None:
         handler = _HANDLERS.get(type(method))
@@ -168,8 +176,14 @@ class Channel:
         self._send(Basic.QosOk)
 
     def _consume(self, method: Basic.Consume) -> None:
+        most = self._context.consumers_max
+        if 0 <= most <= len(self.deliverer.consumers):
+            raise not_allowed(f"reached maximum ({most}) of consumers per channel")
+        method.queue = queue = self._declarer.expanded(method.queue)
+        if method.consumer_tag not in self.deliverer.consumers:  # else that is what is wrong
+            self._require(method)
         consumer, request = self.deliverer.begin(
-            method.consumer_tag, self._declarer.expanded(method.queue), no_ack=method.no_ack,
+            method.consumer_tag, queue, no_ack=method.no_ack,
             exclusive=method.exclusive, arguments=_table(method.arguments),
         )  # fmt: skip
 
@@ -196,7 +210,9 @@ class Channel:
             self._context.ask(Cancel(consumer.id), cancelled)
 
     def _get(self, method: Basic.Get) -> None:
-        queue, no_ack = self._declarer.expanded(method.queue), method.no_ack
+        method.queue = queue = self._declarer.expanded(method.queue)
+        no_ack = method.no_ack
+        self._require(method)
 
         def pulled(value: object) -> None:
             if value is None:

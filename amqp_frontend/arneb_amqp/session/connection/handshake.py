@@ -5,7 +5,7 @@ order and moves the state.
 """
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -20,6 +20,7 @@ from arneb_amqp.errors import (
     not_allowed,
     syntax_error,
 )
+from arneb_amqp.session.effects import LogIn
 from arneb_amqp.wire.constants import FRAME_BYTES_MIN
 from arneb_amqp.wire.replies import make
 from arneb_amqp.wire.tables import (
@@ -38,7 +39,9 @@ PRODUCT: Final = "RabbitMQ"
 VERSION: Final = "3.13.7"
 """Clients change their behaviour on product and version; these name the one that we have."""
 
-MECHANISMS: Final = "PLAIN AMQPLAIN"
+BY_PASSWORD: Final = ("PLAIN", "AMQPLAIN")
+EXTERNAL: Final = "EXTERNAL"
+"""The client has shown a certificate, and is whom that names."""
 LOCALES: Final = "en_US"
 
 CHANNEL_MAX_MIN: Final = 1
@@ -58,11 +61,12 @@ CAPABILITIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What ``connection.start-ok`` says of the client, after it has logged in."""
+    """What ``connection.start-ok`` says of the client."""
 
-    user: str
-    cancel_notify: bool
+    cancel_notify: bool = False
     blocked_notify: bool = False
+    failure_notify: bool = False
+    """It wants to be told of a failed login; else it hears nothing, and the socket is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ class Limits:
     heartbeat_s: int
 
 
-def start(config: AmqpConfig) -> Connection.Start:
+def start(config: AmqpConfig, mechanisms: Sequence[str]) -> Connection.Start:
     """The broker's first method."""
     capabilities = {name: boolean(value) for name, value in CAPABILITIES.items()}
     properties: dict[str, Field] = {
@@ -91,7 +95,7 @@ def start(config: AmqpConfig) -> Connection.Start:
         version_major=0,
         version_minor=9,
         server_properties=properties,
-        mechanisms=MECHANISMS,
+        mechanisms=" ".join(mechanisms),
         locales=LOCALES,
     )
 
@@ -106,35 +110,36 @@ def tune(config: AmqpConfig) -> Connection.Tune:
     )
 
 
-def log_in(method: Connection.StartOk, config: AmqpConfig, *, loopback: bool) -> Client:
-    """Check the client's credentials.
-
-    Raises 403 when they are wrong, in words that do not say why, and 502 or 503 when they
-    cannot even be read.
-    """
+def introduced(method: Connection.StartOk) -> Client:
+    """What the client says of itself."""
     capabilities = lookup_table(cast("Table", method.client_properties), "capabilities")
-    read = _MECHANISMS.get(method.mechanism)
-    if read is None:
-        raise command_invalid(f"unknown authentication mechanism '{method.mechanism}'")
-    name, password = read(cast("bytes", method.response))
-    user = next((user for user in config.users if user.name == name), None)
-    if user is None or not user.admits(password, loopback=loopback):
-        raise access_refused(
-            f"Login was refused using authentication mechanism {method.mechanism}. "
-            "For details see the broker logfile.",
-            NO_METHOD,
-        )
     return Client(
-        name,
         cancel_notify=lookup_bool(capabilities, "consumer_cancel_notify"),
         blocked_notify=lookup_bool(capabilities, "connection.blocked"),
+        failure_notify=lookup_bool(capabilities, "authentication_failure_close"),
     )
 
 
-def wants_failure(method: Connection.StartOk) -> bool:
-    """The client wants to be told of a failed login; without that the socket is just closed."""
-    capabilities = lookup_table(cast("Table", method.client_properties), "capabilities")
-    return lookup_bool(capabilities, "authentication_failure_close")
+def login_of(method: Connection.StartOk, mechanisms: Sequence[str]) -> LogIn:
+    """Who the client says it is. Raises 502 or 503 when that cannot even be read."""
+    mechanism, response = method.mechanism, cast("bytes", method.response)
+    if mechanism not in mechanisms:
+        raise command_invalid(f"unknown authentication mechanism '{mechanism}'")
+    read = _MECHANISMS.get(mechanism)
+    if read is None:
+        assert mechanism == EXTERNAL, f"{mechanism} is offered, and nobody reads it"
+        return LogIn(mechanism, "", None)
+    name, password = read(response)
+    return LogIn(mechanism, name, password)
+
+
+def login_refused(mechanism: str) -> AmqpError:
+    """403 in words that do not say why."""
+    return access_refused(
+        f"Login was refused using authentication mechanism {mechanism}. "
+        "For details see the broker logfile.",
+        NO_METHOD,
+    )
 
 
 def agree(method: Connection.TuneOk, config: AmqpConfig) -> Limits:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pamqp.base import Frame as Command
 from pamqp.commands import Connection
@@ -16,19 +16,18 @@ from pamqp.commands import Connection
 from arneb_amqp.errors import (
     NO_METHOD,
     AmqpError,
-    ChannelException,
     ReplyCode,
     channel_error,
     connection_forced,
-    not_allowed,
 )
 from arneb_amqp.session.connection import handshake
 from arneb_amqp.session.connection.heartbeats import NEVER, Beat, Heartbeats
 from arneb_amqp.session.connection.throttle import Throttle
-from arneb_amqp.session.context import BrokerContext, VhostContext
+from arneb_amqp.session.context import BrokerContext, Entered, VhostContext
 from arneb_amqp.session.effect_queue import EffectQueue
-from arneb_amqp.session.effects import Disconnect, EndConnection, Request
+from arneb_amqp.session.effects import Disconnect, EndConnection, Enter, Renew, Request
 from arneb_amqp.session.output import Output
+from arneb_amqp.session.rights import Rights
 from arneb_amqp.session.transitions import (
     ConnectionInput,
     ConnectionState,
@@ -45,7 +44,38 @@ from arneb_amqp.wire.constants import (
 from arneb_amqp.wire.fast import FastReader
 from arneb_amqp.wire.frames import BadProtocolHeader, ProtocolHeaderReader
 from arneb_amqp.wire.replies import close_connection, make
+from arneb_core.access.principals import Principal, Question
 from arneb_core.api.resource_alarms import Short
+
+SILENCE_S: Final = 3.0
+"""How long a client whose login failed hears nothing before it is cut, as from RabbitMQ."""
+
+
+class _Nothing:
+    """What somebody may do who has not come in."""
+
+    may_be_kept = False
+
+    def may(self, vhost: str, question: Question) -> bool:
+        """Nothing."""
+        return False
+
+    def limits_keys(self, vhost: str, exchange: str) -> bool:
+        """And with no key."""
+        return True
+
+    async def ask(self, vhost: str, question: Question) -> None:
+        """It is known."""
+
+    async def renew(self, user: str, secret: str) -> None:
+        """Nor is anything said."""
+
+    async def admits(self, vhost: str, address: str) -> bool:
+        """Nowhere."""
+        return False
+
+
+NO_RIGHTS: Final = Rights(Principal("", _Nothing()), "")
 
 _DEAF: Final = (ConnectionState.CLOSING, ConnectionState.CLOSED)
 
@@ -84,10 +114,14 @@ class Lifecycle(ABC):
         self.waiting: deque[Waiting] = deque()
         self.current: tuple[ChannelId, tuple[int, int]] = (CHANNEL_ZERO, NO_METHOD)
         """Channel and method of the input that is being handled."""
-        self.user = ""
+        self.principal: Principal | None = None
+        self.rights = NO_RIGHTS
         self.cancel_notify = False
         self.throttle = Throttle()
-        self._blocked_notify = False
+        self._client = handshake.Client()
+        self._silent = ""
+        """Why a client that has failed to log in hears nothing until it is cut."""
+        self._mechanism = ""
         self.frame_bytes_max = FRAME_BYTES_MIN
         self.channel_max = 0
         self.vhost: VhostContext | None = None
@@ -96,10 +130,20 @@ class Lifecycle(ABC):
     def end_channels(self) -> None:
         """All channels end at once; input that is not handled yet is dropped."""
 
+    @property
+    def consumers_max(self) -> int:
+        """Of one channel; negative = no limit."""
+        return self._config.channel_consumers_max
+
     def ask(self, request: Request, then: Callable[[object], None]) -> None:
         """Order a request and stop handling input until it is answered."""
         self.effects.emit(request)
         self.waiting.append(Waiting(then, *self.current))
+
+    @property
+    def is_silent(self) -> bool:
+        """The client has failed to log in, is not read any more, and is not told."""
+        return bool(self._silent) and not self._disconnected
 
     # Time.
 
@@ -111,6 +155,9 @@ class Lifecycle(ABC):
         """Send a heartbeat, or give the peer up, if it is time to."""
         self.now = now
         if self._disconnected:
+            return
+        if self._silent and now >= self._deadline:
+            self.cut(self._silent, reset=True)
             return
         if now >= self._deadline:
             self.cut(f"timed out in connection state {self.state.value}", is_late=True)
@@ -138,14 +185,14 @@ class Lifecycle(ABC):
         """The client publishes though something is short: no more of it is handled."""
         # A client that is not read cannot show that it lives.
         self._heartbeats.received(NEVER)
-        if self._blocked_notify:
+        if self._client.blocked_notify:
             self.output.send(CHANNEL_ZERO, make(Connection.Blocked, reason=self.throttle.reason))
 
     def alarms_changed(self, short: Short) -> None:
         """Something else is short now, or nothing."""
         if self.throttle.change(short):
             self._heartbeats.received(self.now)
-            if self._blocked_notify:
+            if self._client.blocked_notify:
                 self.output.send(CHANNEL_ZERO, make(Connection.Unblocked))
 
     # Beginning.
@@ -163,7 +210,7 @@ class Lifecycle(ABC):
         if rest is None:
             return b""
         self._move(ConnectionInput.HEADER)
-        self.output.send(CHANNEL_ZERO, handshake.start(self._config))
+        self.output.send(CHANNEL_ZERO, handshake.start(self._config, self._broker.mechanisms))
         return rest
 
     def handle_method(self, method: Command) -> None:
@@ -186,18 +233,37 @@ class Lifecycle(ABC):
         return channel_error(f"unexpected method in connection state {self.state.value}")
 
     def _start_ok(self, method: Connection.StartOk) -> None:
+        self._client = handshake.introduced(method)
+        self.cancel_notify = self._client.cancel_notify
         try:
-            client = handshake.log_in(method, self._config, loopback=self._broker.loopback)
+            login = handshake.login_of(method, self._broker.mechanisms)
         except AmqpError as error:
-            if isinstance(error, ChannelException) and handshake.wants_failure(method):
-                raise
-            self.cut(error.explanation)
+            self._fall_silent(error.explanation)
             return
-        self.user, self.cancel_notify = client.user, client.cancel_notify
-        self._blocked_notify = client.blocked_notify
-        # A client may go on to use what is offered before it has seen that we agree.
-        self.reader.frame_bytes_max = self._config.frame_bytes_max
-        self.output.send(CHANNEL_ZERO, handshake.tune(self._config))
+        self._mechanism = login.mechanism
+
+        def logged_in(principal: object) -> None:
+            assert isinstance(principal, Principal)
+            self.principal = principal
+            # A client may go on to use what is offered before it has seen that we agree.
+            self.reader.frame_bytes_max = self._config.frame_bytes_max
+            self.output.send(CHANNEL_ZERO, handshake.tune(self._config))
+
+        self.ask(login, logged_in)
+
+    def login_refused(self) -> None:
+        """The client is not who it says it is."""
+        error = handshake.login_refused(self._mechanism)
+        if self._client.failure_notify:
+            self.fail(error)
+        else:
+            self._fall_silent(error.explanation)
+
+    def _fall_silent(self, reason: str) -> None:
+        """The login failed, and the client is not to hear of it: it is cut after a while."""
+        self._silent = reason
+        self._deadline = self.now + SILENCE_S
+        self.waiting.append(Waiting(lambda _: None, *self.current))  # nothing more is handled
 
     def _tune_ok(self, method: Connection.TuneOk) -> None:
         limits = handshake.agree(method, self._config)
@@ -206,15 +272,27 @@ class Lifecycle(ABC):
         self._heartbeats.interval_s = limits.heartbeat_s
 
     def _open(self, method: Connection.Open) -> None:
-        self.vhost = self._broker.vhosts(method.virtual_host)
-        if self.vhost is None:
-            raise not_allowed(f"vhost {method.virtual_host} not found")
-        self._deadline = NEVER
-        self.output.send(CHANNEL_ZERO, make(Connection.OpenOk, known_hosts=""))
+        assert self.principal is not None, "connection.open comes after the login"
 
-    def _update_secret(self, _: Connection.UpdateSecret) -> None:
-        # There are no tokens that run out, so there is nothing to renew.
-        self.output.send(CHANNEL_ZERO, make(Connection.UpdateSecretOk))
+        def entered(value: object) -> None:
+            assert isinstance(value, Entered)
+            if self.state is not ConnectionState.OPEN:
+                return  # somebody has ended it meanwhile
+            self.vhost, self.rights = value.vhost, value.rights
+            self._deadline = NEVER
+            self.output.send(CHANNEL_ZERO, make(Connection.OpenOk, known_hosts=""))
+
+        self.ask(Enter(method.virtual_host, self.principal), entered)
+
+    def _update_secret(self, method: Connection.UpdateSecret) -> None:
+        assert self.principal is not None, "an open connection has logged in"
+
+        def renewed(_: object) -> None:
+            self.rights.forget()
+            self.output.send(CHANNEL_ZERO, make(Connection.UpdateSecretOk))
+
+        secret = cast("bytes", method.new_secret).decode("utf-8", "surrogateescape")
+        self.ask(Renew(self.principal, secret), renewed)
 
     def _refuse(self, _: Command) -> None:
         raise self.unexpected()
@@ -259,14 +337,16 @@ class Lifecycle(ABC):
         elif self.state not in _DEAF:
             self.cut(reason)
 
-    def cut(self, reason: str, *, peer_first: bool = False, is_late: bool = False) -> None:
+    def cut(
+        self, reason: str, *, peer_first: bool = False, is_late: bool = False, reset: bool = False
+    ) -> None:
         """End the connection without another word."""
         if self._disconnected:
             return
         self._disconnected = True
         self.end_channels()
         self._move(ConnectionInput.CUT)
-        self.effects.emit(Disconnect(reason, peer_first, is_late))
+        self.effects.emit(Disconnect(reason, peer_first, is_late, reset))
 
     def _move(self, happened: ConnectionInput) -> None:
         self.state = next_state(self.state, happened)

@@ -23,7 +23,6 @@ from arneb_amqp.errors import (
     AmqpError,
     ChannelException,
     channel_error,
-    not_allowed,
     unexpected_frame,
 )
 from arneb_amqp.routing.search import Search, StillSearching
@@ -35,8 +34,9 @@ from arneb_amqp.session.context import BrokerContext, Pause, RegisteredConsumer
 from arneb_amqp.session.deliveries import ConsumerId, consumer_of
 from arneb_amqp.session.discarded import Discarded
 from arneb_amqp.session.effect_queue import EffectQueue, Publishing
-from arneb_amqp.session.effects import Effect, Find, Token
+from arneb_amqp.session.effects import Authorize, Effect, Find, Token
 from arneb_amqp.session.events import (
+    AccessChanged,
     AlarmsChanged,
     Committed,
     ConsumerClosed,
@@ -45,6 +45,7 @@ from arneb_amqp.session.events import (
     RequestFailed,
     Shutdown,
 )
+from arneb_amqp.session.rights import Unsettled
 from arneb_amqp.session.transaction import TransactionBytes
 from arneb_amqp.session.transitions import ChannelState, ConnectionState
 from arneb_amqp.wire.constants import (
@@ -81,7 +82,7 @@ class ConnectionSession(Lifecycle):
         self.now_ms = 0
         self.work_left = 0
         self._items: deque[Item] = deque()
-        self._channels = Channels()
+        self._channels = Channels(broker.channels)
         self._consumer_ids = 0
         self._consumers: dict[ConsumerId, RegisteredConsumer] = {}
         self._confirming: dict[Publishing, None] = {}
@@ -139,7 +140,10 @@ class ConnectionSession(Lifecycle):
                 self._advance()
             case RequestFailed(error):
                 waiting = self.waiting.popleft()
-                self.failed(waiting.channel, error.caused_by(waiting.method))
+                if self.state is ConnectionState.TUNING:
+                    self.login_refused()
+                else:
+                    self.failed(waiting.channel, error.caused_by(waiting.method))
                 self._advance()
             case ConsumerClosed(id_):
                 for channel in self._channels.used.values():
@@ -150,6 +154,8 @@ class ConnectionSession(Lifecycle):
             case AlarmsChanged(short):
                 self.alarms_changed(short)
                 self._advance()
+            case AccessChanged():
+                self.rights.forget()
             case Shutdown(reason):
                 self.shut_down(reason)
 
@@ -235,10 +241,7 @@ class ConnectionSession(Lifecycle):
 
     def failed(self, channel: ChannelId, error: AmqpError) -> None:
         """Close what ``error`` belongs to."""
-        known = self._channels.used.get(channel)
-        if isinstance(error, ChannelException) and known is not None:
-            known.fail(error)
-        else:
+        if not self._channels.fail(channel, error):
             self.fail(error)
 
     def end_channels(self) -> None:
@@ -260,7 +263,7 @@ class ConnectionSession(Lifecycle):
     @property
     def blocked(self) -> bool:
         """The client is not to be read until something has changed."""
-        return self.throttle.blocked
+        return self.throttle.blocked or self.is_silent
 
     # Items.
 
@@ -282,6 +285,9 @@ class ConnectionSession(Lifecycle):
                 self._pause(pause.rest or item, pause.search)
             except StillSearching as still:
                 self._pause(item, still.search)
+            except Unsettled as unsettled:
+                self._items.appendleft(item)
+                self.ask(Authorize(unsettled.question), lambda _: None)
             except AmqpError as error:
                 channel, method = self.current
                 self.failed(channel, error.caused_by(method))
@@ -367,20 +373,14 @@ class ConnectionSession(Lifecycle):
 
     def _open_channel(self, id_: ChannelId) -> None:
         self._check_channel_count()
-        self._channels.open(id_)
+        self._channels.open(id_, self.rights.principal.name)
         self.output.send(id_, make(ChannelMethods.OpenOk, channel_id=""))
 
     def _check_channel_count(self) -> None:
         """Whether there may be one channel more, in the words for a number that is not open."""
         if self.state is not ConnectionState.OPEN:
             raise self.unexpected()
-        count, limit = len(self._channels), self.channel_max
-        if limit and count >= limit:
-            raise not_allowed(
-                f"number of channels opened ({count}) has reached the negotiated channel_max "
-                f"({limit})",
-                NO_METHOD,
-            )
+        self._channels.check_count(self.channel_max)
 
 
 _Handler = Callable[[ConnectionSession, Any], None]

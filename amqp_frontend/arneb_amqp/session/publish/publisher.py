@@ -11,12 +11,13 @@ from itertools import repeat
 from operator import add
 from typing import Final
 
+from pamqp.commands import Basic
+
 from arneb_amqp.errors import (
     AmqpError,
     ReplyCode,
     amqp_error,
     not_implemented,
-    precondition_failed,
 )
 from arneb_amqp.routing.checks import carbon_copies, check_expiration, is_plain
 from arneb_amqp.routing.consistent_hash import seen_by_exchanges
@@ -28,6 +29,7 @@ from arneb_amqp.routing.routes import CachedRoute
 from arneb_amqp.routing.search import Search, StillSearching
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
 from arneb_amqp.session.publish.confirms import Confirms
+from arneb_amqp.session.rules import Asked, questions
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
 from arneb_amqp.wire.content import properties_of, with_properties
@@ -40,6 +42,7 @@ from arneb_amqp.wire.properties import (
     encode_properties,
     priority_of,
 )
+from arneb_amqp.wire.route import Route, split_route
 from arneb_amqp.wire.tables import Field
 
 ROUTE_WORK: Final = 20
@@ -117,7 +120,7 @@ class Publisher:
 
     def publish_run(self, run: PublishRun) -> None:
         """Messages that differ in content only."""
-        route = self._vhost.routes.find(run.route)
+        route = self._route(run.route)
         if route.depends_on_headers:
             self._publish_by_headers(route, run)
             return
@@ -128,7 +131,7 @@ class Publisher:
         """One message with something about it. Raises RabbitMQ's errors."""
         if item.immediate:
             raise not_implemented("immediate=true", BASIC_PUBLISH)
-        route = self._vhost.routes.find(item.route)
+        route = self._route(item.route)
         if item.properties != self._looked_at:
             self._findings = self._look(item.properties)
             # The name in the pseudo-queue's place may change from one message to the next.
@@ -173,6 +176,23 @@ class Publisher:
             self._put(queues, [head + body], expiring=expires_at_ms > 0, joins=is_delayed)
         else:
             self._put((), [b""])
+
+    def _route(self, raw: bytes) -> CachedRoute:
+        """Where that leads, for who may publish there. Raises 403 before 404."""
+        try:
+            route = self._vhost.routes.find(raw)
+        except AmqpError:
+            self._require(split_route(raw))
+            raise
+        if route.exchange not in self._context.rights.writable:
+            self._require(route)
+        return route
+
+    def _require(self, route: CachedRoute | Route) -> None:
+        rights = self._context.rights
+        asked = Asked(route, self._vhost, limits_keys=rights.limits_keys)
+        rights.require(questions(Basic.Publish, asked))
+        rights.remember_writable(route.exchange)
 
     def end_run(self) -> None:
         """Order the append of what has been collected."""
@@ -350,11 +370,8 @@ class Publisher:
         properties = decode_properties(raw)
         asks = properties.reply_to == REPLY_TO
         answers_to = self._reply_to.current if asks else properties.reply_to
-        if properties.user_id is not None and properties.user_id != self._context.user:
-            raise precondition_failed(
-                f"user_id property set to '{properties.user_id}' "
-                f"but authenticated user was '{self._context.user}'"
-            )
+        if properties.user_id is not None:
+            self._context.rights.check_user_id(properties.user_id)
         expiration_ms = check_expiration(properties.expiration)
         copies, kept = carbon_copies(properties)
         if asks:

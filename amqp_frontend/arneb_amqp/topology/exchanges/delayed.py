@@ -25,7 +25,7 @@ from arneb_amqp.topology.forwarding import (
     forward,
     head_of,
 )
-from arneb_amqp.topology.names import decode, encode, namespace_of
+from arneb_amqp.topology.names import decode, encode
 from arneb_amqp.topology.overflow import Admission, Overflow
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.wire.properties import decode_properties, encode_properties
@@ -350,8 +350,8 @@ class DelayedExchanges:
         return all_done
 
     def _topic_name(self, exchange: str) -> str:
-        return f"{SCHEME}{namespace_of(self.vhost)}/{encode(exchange)}"
+        return f"{SCHEME}{self._queues.namespace}/{encode(exchange)}"
 
     def _exchange_of(self, topic: str) -> str | None:
-        prefix = f"{SCHEME}{namespace_of(self.vhost)}/"
+        prefix = f"{SCHEME}{self._queues.namespace}/"
         return decode(topic[len(prefix) :]) if topic.startswith(prefix) else None

@@ -12,9 +12,10 @@ from arneb_amqp.errors import (
     exchange_in_words,
     precondition_failed,
 )
+from arneb_amqp.routing.checks import refuse_default, refuse_reserved
 from arneb_amqp.routing.exchange import (
     ALTERNATE_EXCHANGE,
-    DEFAULT_EXCHANGE,
+    RESERVED_PREFIX,
     Binding,
     DestinationKind,
     Exchange,
@@ -28,7 +29,7 @@ from arneb_amqp.topology.arguments import (
 )
 from arneb_amqp.topology.exchanges.delayed import DelayedExchanges
 from arneb_amqp.topology.queues.declaration import ConnectionId
-from arneb_amqp.topology.queues.queues import RESERVED_PREFIX, Queues, reserved
+from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.topology.records import (
     binding_key,
     encode_binding,
@@ -56,20 +57,19 @@ class Exchanges:
 
     def find(self, name: str) -> Exchange:
         """The exchange of that name, for a passive declaration. Raises 403 and 404."""
-        _refuse_default(name)
+        refuse_default(name)
         return self._router.exchange(name)
 
     async def declare(self, wanted: Exchange) -> None:
         """Make the exchange if it is not there; it is durable when this returns if it should
         be. Raises RabbitMQ's errors for one that is different or wrong."""
         self._router.check_type(wanted.type)
-        _refuse_default(wanted.name)
+        refuse_default(wanted.name)
         current = self._router.exchanges.get(wanted.name)
         if current is not None:
             self._check_equivalent(current, wanted)
             return
-        if wanted.name.startswith(RESERVED_PREFIX):
-            raise reserved("exchange", wanted.name)
+        refuse_reserved("exchange", wanted.name)
         words = exchange_in_words(wanted.name, self.vhost)
         check_exchange_name_argument(wanted.arguments, ALTERNATE_EXCHANGE, words)
         self._router.declare(wanted)
@@ -89,7 +89,7 @@ class Exchanges:
 
     async def delete(self, name: str, *, if_unused: bool) -> None:
         """Remove the exchange with its bindings; one that is not there is removed already."""
-        _refuse_default(name)
+        refuse_default(name)
         words = exchange_in_words(name, self.vhost)
         if name.startswith(RESERVED_PREFIX):
             raise access_refused(f"deletion of system {words} not allowed")
@@ -136,9 +136,9 @@ class Exchanges:
                 await self._core.committed(unit)
 
     def _refuse_default_ends(self, binding: Binding) -> None:
-        _refuse_default(binding.source)
+        refuse_default(binding.source)
         if binding.kind is DestinationKind.EXCHANGE:
-            _refuse_default(binding.destination)
+            refuse_default(binding.destination)
 
     def _check_equivalent(self, current: Exchange, wanted: Exchange) -> None:
         words = exchange_in_words(wanted.name, self.vhost)
@@ -147,11 +147,6 @@ class Exchanges:
             if old != new:
                 raise inequivalent(name, words, _quoted(new), _quoted(old))
         assert_equivalent(current.arguments, wanted.arguments, ALTERNATE_EXCHANGE, words)
-
-
-def _refuse_default(name: str) -> None:
-    if name == DEFAULT_EXCHANGE:
-        raise access_refused("operation not permitted on the default exchange")
 
 
 def _quoted(value: bool | str) -> str:

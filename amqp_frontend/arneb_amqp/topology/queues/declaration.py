@@ -3,10 +3,12 @@
 The rule: values, and checks that need no queue to compare with.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import NewType
 
 from arneb_amqp.errors import precondition_failed
+from arneb_amqp.routing.checks import refuse_reserved
 from arneb_amqp.topology.queues.options import (
     HISTORY,
     QUEUE_TYPE,
@@ -30,8 +32,21 @@ class Declaration:
     exclusive: bool = False
     auto_delete: bool = False
     arguments: Table = field(default_factory=dict)
+    name_given: bool = False
+    """The broker has given it its name."""
 
-    def check_may_be_unnamed(self) -> None:
+    def named(self, new_name: Callable[[], str]) -> "Declaration":
+        """The same with a name, if it has none. Raises RabbitMQ's errors for one that it may not
+        have, and for a queue that must have one."""
+        if self.name_given:
+            return self
+        refuse_reserved("queue", self.name)
+        if self.name:
+            return self
+        self._check_may_be_unnamed()
+        return replace(self, name=f"amq.gen-{new_name()}", name_given=True)
+
+    def _check_may_be_unnamed(self) -> None:
         """Raise RabbitMQ's 406 for a queue to which the server cannot give a name."""
         asked = self.arguments.get(QUEUE_TYPE)
         for kind in (QueueType.QUORUM, QueueType.STREAM):

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Final, Self
 
 from arneb_amqp.errors import precondition_failed
+from arneb_amqp.routing.death import DEAD_LETTER_EXCHANGE
 from arneb_amqp.topology.arguments import (
     Check,
     assert_equivalent,
@@ -32,7 +33,6 @@ from arneb_core.api.limits import Limits
 from arneb_core.api.settings import EXCLUSIVE, WITHOUT_END, TopicSettings
 
 QUEUE_TYPE: Final = "x-queue-type"
-DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
 STREAM_FILTER_SIZE: Final = "x-stream-filter-size-bytes"
 HISTORY: Final = "x-history"
 

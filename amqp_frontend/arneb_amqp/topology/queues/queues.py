@@ -12,8 +12,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 from arneb_amqp.errors import (
-    ChannelException,
-    access_refused,
     not_found,
     not_implemented,
     precondition_failed,
@@ -48,7 +46,6 @@ from arneb_core.api.topics import Topic
 
 LOGGER: Final = logging.getLogger(__name__)
 
-RESERVED_PREFIX: Final = "amq."
 
 LOST_MAX: Final = 10_000
 """Names of queues that went by another frontend. Needed for as long as a publish may wait behind
@@ -65,15 +62,20 @@ class Queues:
     def __init__(
         self,
         vhost: str,
+        namespace: str,
         core: Core,
         router: Router,
         new_name: Callable[[], str],
         delayed_exchange: Callable[[str], Topic | None] = lambda exchange: None,
+        check_count: Callable[[str], None] = lambda queue: None,
     ) -> None:
         self.vhost = vhost
+        self.namespace = namespace
+        """That of the topics that its queues are."""
         self._core = core
         self._router = router
         self.new_name = new_name
+        self._check_count = check_count  # raises 406 when there may be no more
         self._queues: dict[str, Queue] = {}
         self._exclusive: defaultdict[ConnectionId, dict[str, Queue]] = defaultdict(dict)
         """Those of ``_queues`` that go with a connection, by the connection."""
@@ -91,6 +93,13 @@ class Queues:
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(list(self._queues.values()))
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    def get(self, name: str) -> Queue | None:
+        """The queue of that name, if somebody has used it as one."""
+        return self._queues.get(name)
 
     def options(self, name: str) -> QueueOptions | None:
         """What that queue was declared with; None when it is not there."""
@@ -116,7 +125,7 @@ class Queues:
 
     def foreign_topic(self, name: str) -> Topic | None:
         """The topic of that queue's name, whoever made it."""
-        return self._core.topics.get(topic_of(self.vhost, name))
+        return self._core.topics.get(topic_of(self.namespace, name))
 
     def has(self, queue: Queue) -> bool:
         """The queue is still there."""
@@ -143,14 +152,12 @@ class Queues:
     async def declare(self, wanted: Declaration) -> Queue:
         """The queue that ``wanted`` describes, made if it is not there, durable when this
         returns. Raises RabbitMQ's errors for one that is different or wrong."""
-        if not wanted.name:
-            wanted.check_may_be_unnamed()
-        name = wanted.name or f"amq.gen-{self.new_name()}"
-        if wanted.name.startswith(RESERVED_PREFIX):
-            raise reserved("queue", wanted.name)
+        wanted = wanted.named(self.new_name)
+        name = wanted.name
         queue = await self._find(name)
         if queue is None:
             wanted.check(queue_in_words(name, self.vhost))
+            self._check_count(wanted.name)
             return await self._make(wanted, name)
         queue.check_equivalent(wanted)
         queue.used_at_ms = monotonic_ms()
@@ -171,7 +178,7 @@ class Queues:
     async def make_reply_queue(self, name: str) -> None:
         """Where answers for one channel go; it goes with its consumer."""
         settings = TopicSettings(durable=False, properties=OF_ONE_CONNECTION)
-        topic = await self._core.create_topic(topic_of(self.vhost, name), settings)
+        topic = await self._core.create_topic(topic_of(self.namespace, name), settings)
         await self._enter(Queue(name, self.vhost, topic, auto_delete=True))
 
     def check_reply_queue(self, name: str) -> None:
@@ -219,7 +226,7 @@ class Queues:
     async def going_with(self, topic: str, unit: Unit) -> AsyncIterator[None]:
         """Somebody else deletes the topic of that name in the block, with ``unit``: the queue that
         it is goes in the same commit, as if it were deleted here."""
-        name = queue_of(self.vhost, topic) or ""
+        name = queue_of(self.namespace, topic) or ""
         queue = self._queues.get(name)
         if queue is None or queue.topic.name != topic:
             yield
@@ -321,7 +328,7 @@ class Queues:
         is_stream = options.type is QueueType.STREAM
         settings = options.topic_settings(durable=durable, exclusive=wanted.exclusive)
         topic = await self._core.create_topic(
-            topic_of(self.vhost, name),
+            topic_of(self.namespace, name),
             settings,
             unit=unit,
             subscriptions=() if is_stream else (SUBSCRIPTION,),
@@ -381,8 +388,3 @@ def _check_unconditional(queue: Queue, *, if_unused: bool, if_empty: bool) -> No
                 f"cannot delete {queue}. queue.delete operations with {name} flag set are not "
                 "supported by quorum queues"
             )
-
-
-def reserved(kind: str, name: str) -> ChannelException:
-    """The error for names that only the broker may give."""
-    return access_refused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")

@@ -4,7 +4,14 @@ import tracemalloc
 
 import pytest
 from pamqp.commands import Basic, Channel, Connection
-from tests.amqp_frontend.session.playbook import Playbook, client, connected, opened, sent
+from tests.amqp_frontend.session.playbook import (
+    FakeCounts,
+    Playbook,
+    client,
+    connected,
+    opened,
+    sent,
+)
 
 from arneb_amqp.session.connection.channels import Channels
 from arneb_amqp.session.effects import EndConnection, Leave
@@ -59,7 +66,7 @@ def test_an_unused_channel_is_open() -> None:
 
 
 def test_a_number_that_was_not_opened_is_no_channel() -> None:
-    channels = Channels()
+    channels = Channels(FakeCounts())
     play = connected()
     assert channels.first_used(ChannelId(1), play.session, play.session.vhost) is None
     assert ChannelId(1) not in channels
@@ -67,11 +74,28 @@ def test_a_number_that_was_not_opened_is_no_channel() -> None:
 
 @pytest.mark.parametrize("used", [False, True])
 def test_all_end_at_once(used: bool) -> None:
-    channels = Channels()
+    channels = Channels(FakeCounts())
     play = connected()
-    channels.open(ChannelId(1))
+    channels.open(ChannelId(1), "u")
     if used:
         assert channels.first_used(ChannelId(1), play.session, play.session.vhost) is not None
     assert ChannelId(1) in channels
     channels.end()
     assert len(channels) == 0
+
+
+def test_what_is_open_is_counted_and_there_may_be_no_more_than_that() -> None:
+    with connected() as play:
+        counts = play.counts
+        counts.most = 2
+        opened(play, 1)
+        opened(play, 2)
+        play >> client(Channel.Close, **CLOSE)
+        play.effect(Leave)
+        play >> RequestDone(None) << sent(Channel.CloseOk)
+        assert counts.open == 1
+        opened(play, 3)
+        play >> client(Channel.Open, 4)
+        text = "NOT_ALLOWED - no more for 'guest'"
+        play << sent(Connection.Close, 0, reply_code=530, reply_text=text) << EndConnection()
+        assert counts.open == 0

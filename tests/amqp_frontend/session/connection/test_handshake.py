@@ -9,6 +9,7 @@ from tests.amqp_frontend.session.playbook import (
     Tick,
     client,
     connected,
+    make,
     opened,
     sent,
     start_ok,
@@ -16,11 +17,13 @@ from tests.amqp_frontend.session.playbook import (
     tune_ok,
 )
 
-from arneb_amqp.config import AmqpConfig, User
+from arneb_amqp.session.context import Entered
 from arneb_amqp.session.effects import Disconnect, EndConnection
 from arneb_amqp.session.events import RequestDone, Shutdown
+from arneb_amqp.session.rights import Rights
 from arneb_amqp.session.transitions import ConnectionState
-from arneb_amqp.wire.constants import PROTOCOL_HEADER
+from arneb_amqp.wire.constants import CHANNEL_ZERO, PROTOCOL_HEADER
+from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.tables import encode_table, longstr
 
 
@@ -89,18 +92,10 @@ def test_a_failed_login_is_told_to_those_who_understand_it(mechanism: str, respo
 def test_whoever_has_not_logged_in_is_told_nothing_else(answer: object) -> None:
     with started(Playbook()) as play:
         play >> answer
-        play.effect(Disconnect)
-
-
-def test_guest_may_not_come_from_another_machine() -> None:
-    with started(Playbook(loopback=False)) as play:
-        play >> start_ok() << sent(Connection.Close, 0, reply_code=403) << EndConnection()
-
-
-def test_other_users_may() -> None:
-    config = AmqpConfig(users=(User("app", "secret"),))
-    with started(Playbook(config, loopback=False)) as play:
-        play >> start_ok(response=b"\0app\0secret") << sent(Connection.Tune, 0)
+        assert play.session.blocked, "and is not read any more"
+        play >> tune_ok() >> Tick(NOW + 2.9)
+        play >> Tick(NOW + 3)
+        assert play.effect(Disconnect).reset
 
 
 @pytest.mark.parametrize(
@@ -238,3 +233,25 @@ def test_update_secret_is_answered() -> None:
     with connected() as play:
         play >> client(Connection.UpdateSecret, 0, new_secret=b"x", reason="r")
         play << sent(Connection.UpdateSecretOk, 0)
+
+
+def test_a_secret_that_is_refused_closes_the_connection() -> None:
+    with connected() as play:
+        play >> client(Connection.UpdateSecret, 0, new_secret=b"wrong", reason="r")
+        play << sent(Connection.Close, 0, reply_code=530, class_id=10, method_id=70)
+        play << EndConnection()
+
+
+def test_an_answer_that_comes_after_the_end_of_a_connection_opens_nothing() -> None:
+    with started(Playbook()) as play:
+        play >> start_ok() << sent(Connection.Tune, 0) >> tune_ok()
+        session = play.session
+        session.receive_data(
+            encode_method(CHANNEL_ZERO, make(Connection.Open)), play.now, play.later_ms
+        )
+        (enter,) = session.take_effects()
+        play >> Shutdown("user 'guest' is deleted")
+        text = "CONNECTION_FORCED - user 'guest' is deleted"
+        play << sent(Connection.Close, 0, reply_code=320, reply_text=text) << EndConnection()
+        play >> RequestDone(Entered(play.vhost, Rights(enter.principal, "/")))  # type: ignore[union-attr]
+        assert session.vhost is None

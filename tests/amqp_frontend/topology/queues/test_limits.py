@@ -222,7 +222,7 @@ async def test_a_topic_that_no_queue_was_declared_for_takes_dead_letters(broker:
     """A Pulsar client made it; publishes to the default exchange find it too."""
     async with broker() as place:
         queue = await place.declare(arguments=to_dead())
-        topic = await place.engine.create_topic(topic_of("/", "dead"))
+        topic = await place.engine.create_topic(topic_of("public/default", "dead"))
         await put(place, queue, b"a")
         box = Box()
         attachment = await attach(place, box)

@@ -38,7 +38,9 @@ async def while_it_waits(place: RunningVhost, delete, happens) -> list[AmqpError
 
     place.faults.hold()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(place.engine.topic(topic_of("/", "q")).subscribe, "somebody else's")
+        nursery.start_soon(
+            place.engine.topic(topic_of("public/default", "q")).subscribe, "somebody else's"
+        )
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(attempt)
         await trio.testing.wait_all_tasks_blocked()

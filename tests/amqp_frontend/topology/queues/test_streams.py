@@ -6,6 +6,7 @@ import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.amqp_frontend.opening import open_topology
 from tests.amqp_frontend.topology.conftest import ME, Box, Opener
 
 from arneb_amqp.consumption import Consumption
@@ -13,7 +14,6 @@ from arneb_amqp.errors import ChannelException
 from arneb_amqp.topology.queues.consumer_arguments import Start, StartsAt, start_of
 from arneb_amqp.topology.queues.declaration import Declaration
 from arneb_amqp.topology.queues.options import QUEUE_TYPE, QueueOptions
-from arneb_amqp.topology.topology import Topology
 from arneb_amqp.wire.stamp import STREAM_OFFSET
 from arneb_amqp.wire.tables import Field, Table, long, longstr, signedint
 from arneb_core.api.entry import EntryHeader, Origin, messages_in
@@ -48,7 +48,7 @@ def test_each_message_comes_once_with_its_offset(
 
 async def read_through(path: Path, sizes: list[int], start: int, window: int) -> None:
     async with open_engine(path / "data") as engine:
-        topology = await Topology.open(engine, ["/"])
+        topology = await open_topology(engine)
         vhost = topology.vhost("/")
         assert vhost is not None
         arguments = {**STREAM, "x-stream-max-segment-size-bytes": signedint(100)}

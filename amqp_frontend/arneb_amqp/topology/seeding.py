@@ -1,0 +1,20 @@
+"""Seeding: the access catalogue, begun by the settings of this frontend and by what is stored."""
+
+from dataclasses import replace
+
+from arneb_amqp.config import AmqpConfig
+from arneb_amqp.topology.records import PREFIX, vhosts_in
+from arneb_core.access.catalogue import Catalogue
+from arneb_core.api.core import Core
+
+
+async def open_catalogue(core: Core, config: AmqpConfig) -> Catalogue:
+    """The access catalogue in the store of ``core``. At the very first start there is what the
+    settings say; vhosts in which something was declared before are kept even if they do not.
+
+    Raises as :meth:`.Catalogue.open`.
+    """
+    found = tuple(dict.fromkeys(vhosts_in(core.metadata(PREFIX).values())))
+    return await Catalogue.open(
+        core, replace(config.seed, found=found), vhosts_max=config.vhosts_max
+    )

@@ -1,0 +1,114 @@
+"""The authority: lets principals in, whoever knows them, and slows down who guesses.
+
+The rule: the backends are asked in their order, and the first that knows somebody counts. A client
+never hears why it was refused; the log does, without the password. A refusal takes the longer the
+more there were from that address, and only a few are looked at there at a time, so a dictionary is
+not gone through in a day; who gives the right password at once is not held up.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import trio
+
+from arneb_core.access.principals import Backend, Credentials, LoginRefused, Principal
+
+LOGGER: Final = logging.getLogger(__name__)
+
+FREE_REFUSALS: Final = 3
+"""Mistakes of an address that cost it nothing: a typing error, a stale secret."""
+
+REFUSAL_S: Final = 0.25
+REFUSAL_S_MAX: Final = 3.0
+"""What the first refusal costs that is not free, and each later one twice as much, up to this."""
+
+AT_ONCE: Final = 8
+"""Logins of one address that are looked at, or refused, at a time."""
+
+FORGIVEN_S: Final = 60.0
+"""After so long without a mistake an address is as good as any."""
+
+ADDRESSES_MAX: Final = 10_000
+"""Remembered at a time: those that went wrong longest ago are forgotten first."""
+
+
+class _Address:
+    """What is known of one address."""
+
+    __slots__ = ("crowd", "last_s", "refusals")
+
+    def __init__(self) -> None:
+        self.crowd = trio.CapacityLimiter(AT_ONCE)
+        self.refusals = 0
+        self.last_s = 0.0
+
+
+class Authority:
+    """The logins of one node."""
+
+    def __init__(
+        self, backends: Sequence[Backend], is_loopback_only: Callable[[str], bool]
+    ) -> None:
+        self._backends = tuple(backends)
+        self._is_loopback_only = is_loopback_only
+        self._addresses: dict[str, _Address] = {}
+        self.refusals_total = 0
+
+    def __repr__(self) -> str:
+        return f"<Authority of {len(self._backends)} backends, {self.refusals_total} refused>"
+
+    async def log_in(self, credentials: Credentials) -> Principal:
+        """Who that is. Raises :class:`.LoginRefused`, late if there is guessing."""
+        address = self._address(credentials.address)
+        async with address.crowd:
+            try:
+                principal = await self._asked(credentials)
+            except LoginRefused as refused:
+                self.refused(credentials.mechanism, credentials.address, str(refused))
+                await trio.sleep(_late_s(address))
+                raise
+        address.refusals = 0
+        return principal
+
+    def refused(self, mechanism: str, address: str, reason: str) -> None:
+        """Somebody is not let in: the log says why."""
+        self.refusals_total += 1
+        LOGGER.warning(
+            "%s login refused: %s (from %s)", mechanism, reason, address or "this process"
+        )
+
+    async def _asked(self, credentials: Credentials) -> Principal:
+        if credentials.password == "":
+            raise LoginRefused(
+                f"user '{credentials.name}' attempted to log in with a blank password, which is "
+                "prohibited by the internal authN backend"
+            )
+        if self._is_loopback_only(credentials.name) and not credentials.loopback:
+            raise LoginRefused(f"user '{credentials.name}' can only connect via localhost")
+        refused = LoginRefused(f"user '{credentials.name}' - no backend knows anybody")
+        for backend in self._backends:
+            try:
+                return await backend.log_in(credentials)
+            except LoginRefused as error:
+                refused = error
+        raise refused
+
+    def _address(self, name: str) -> _Address:
+        address = self._addresses.get(name)
+        if address is None:
+            address = self._addresses[name] = _Address()
+            if len(self._addresses) > ADDRESSES_MAX:
+                del self._addresses[next(iter(self._addresses))]
+        return address
+
+
+def _late_s(address: _Address) -> float:
+    """How late to say that a login is refused."""
+    now = trio.current_time()
+    if now - address.last_s > FORGIVEN_S:
+        address.refusals = 0
+    address.refusals += 1
+    address.last_s = now
+    costly = address.refusals - FREE_REFUSALS
+    return 0.0 if costly <= 0 else min(REFUSAL_S * 2 ** (costly - 1), REFUSAL_S_MAX)
