@@ -104,7 +104,7 @@ async def serve_amqp(
     """Serve AMQP 0-9-1 on ``listeners``, of sockets or of TLS (:class:`.SecuredListener`), until
     cancelled.
 
-    ``topology`` is given by who has use for it too, and ``authority`` says who may come in; without
+    ``topology`` is given by callers that share it, and ``authority`` says who may come in; without
     them they are what the settings and the store say. While something is short in
     ``resource_alarms``, connections that publish are not read any more.
     ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes

@@ -2,7 +2,7 @@
 
 The rule: whoever reads needs no lock, because changes are whole between two awaits of the
 trio loop as far as readers can tell; whoever changes, or may adopt a queue, does so inside
-:meth:`Topology.changing`, never cancelled half-way and one at a time, but for those who touch
+:meth:`Topology.changing`, never cancelled half-way and one at a time, except for those that touch
 different things: their changes share commits.
 """
 

@@ -37,5 +37,5 @@ def call(back: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
 
 
 def has_failed(back: Callable[..., object], error: Exception) -> None:
-    """Say that ``back`` raised, for who calls it often and so without :func:`call`."""
+    """Log that ``back`` raised, for code that calls it too often to use :func:`call`."""
     logger.error("error in a callback: %r", back, exc_info=error)

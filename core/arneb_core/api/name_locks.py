@@ -23,7 +23,7 @@ class _Ticket:
 
 
 class _Line:
-    """Who holds one name, and who waits for it."""
+    """The holder of one name, and those that wait for it."""
 
     __slots__ = ("holders", "is_shared", "waiting")
 

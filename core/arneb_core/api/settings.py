@@ -49,7 +49,7 @@ class TrackerKind(Enum):
     """Where the index of a durable topic is kept."""
 
     BUCKET = "bucket"
-    """On disk, but for what comes due next."""
+    """On disk, except for what comes due next."""
     MEMORY = "memory"
     """In memory, made anew from the log at every start."""
 

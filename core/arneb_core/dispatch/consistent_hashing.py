@@ -27,7 +27,7 @@ class ConsistentHashingSelector:
     def __init__(self) -> None:
         self._points: list[int] = []
         self._at: dict[int, list[Receiver]] = {}
-        """Who has a point, the eldest first."""
+        """Those that have a point, the oldest first."""
         self._numbers: dict[Receiver, int] = {}
 
     def __repr__(self) -> str:

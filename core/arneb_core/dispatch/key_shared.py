@@ -195,7 +195,7 @@ class KeySharedDispatcher:
 
     @property
     def due_receivers(self) -> list[Receiver]:
-        """Those with room for whom something waits that may go."""
+        """Those that have room, and something waiting that they may be given now."""
         return [
             each
             for each in self._receivers

@@ -29,7 +29,7 @@ class _Level:
         self.full: list[Receiver] = []
 
     def rejoin(self) -> None:
-        """Who has room again stands last in the round, as in RabbitMQ."""
+        """A consumer that has room again is last in the round, as in RabbitMQ."""
         free = [receiver for receiver in self.full if receiver.room > 0]
         if free:
             self.full = [receiver for receiver in self.full if receiver not in free]

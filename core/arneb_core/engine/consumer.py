@@ -23,7 +23,7 @@ PLACES_PER_TURN: Final = 8_192
 
 
 class Waits(Protocol):
-    """What a consumer knows of its subscription: who waits for it."""
+    """What a consumer knows of its subscription: what may be waited for there."""
 
     @property
     def durable(self) -> bool:

@@ -68,7 +68,7 @@ class Maintenance:
         self.read_failures_total = 0
         self.readers: ReaderWatch | None = None
         self.room_is_short = False
-        """Whatever may go is to go now, be it small."""
+        """Whatever may go is to go now, however small it is."""
 
     def __repr__(self) -> str:
         return f"<Maintenance {len(self._unreadable)} unreadable>"

@@ -38,7 +38,7 @@ class Request:
     told: Finish | None = None
     appends: Sequence[Append] = ()
     appended: Appended | None = None
-    """Who is told instead, if all of it is one run."""
+    """What is called instead, if all of it is one run."""
     acks: Sequence[tuple[LogConsumer, Sequence[Position], Mapping[Position, int]]] = ()
     puts: Sequence[tuple[Table, bytes, bytes | None]] = ()
     rows_of: LogTopic | None = None

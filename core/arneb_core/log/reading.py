@@ -98,7 +98,7 @@ class TopicReading:
 
     @property
     def floor(self) -> Position:
-        """Where the oldest ledger begins, be it empty."""
+        """Where the oldest ledger begins, even if it is empty."""
         for info in self.log.ledgers:
             return position(info.id, 0)
         return self.log.ledgers.next_append

@@ -54,7 +54,7 @@ def check(source: str | os.PathLike[str] | Snapshot) -> list[Finding]:
     """Everything that is wrong in a data directory, or in a snapshot of one; empty = clean.
 
     A path must not be open in this process. Raises :class:`.StoreUnusable` when it cannot be
-    opened at all, be it only because of its format.
+    opened at all, even if only because of its format.
     """
     if isinstance(source, Snapshot):
         findings = Findings()

@@ -51,7 +51,7 @@ class LiveEnvironment:
         self._env: lmdb.Environment | None = env
         self._opened = opened
         self._settled = settled
-        # Taken by itself, which is C's; the condition is only for who waits.
+        # Taken by itself, which is C's; the condition is only for threads that wait.
         self._lock = RLock()
         self._gate = Condition(self._lock)
         self.snapshots = 0

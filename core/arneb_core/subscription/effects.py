@@ -37,7 +37,7 @@ class WriteCursor:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """What was to be acknowledged cannot be; who waits is told so."""
+    """What was to be acknowledged cannot be; whoever waits for that is told so."""
 
     done: Done
     error: StoreFailed

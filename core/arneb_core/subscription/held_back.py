@@ -53,7 +53,7 @@ class HeldBack:
     """The delayed entries of one subscription.
 
     Invariant while it holds back: of the index, what is unacknowledged and lies behind ``_place``
-    is nowhere else (but for what departs); all else unacknowledged is in flight, in the
+    is nowhere else (except for what departs); all else unacknowledged is in flight, in the
     replay set or in the due source.
     """
 
@@ -227,7 +227,7 @@ class HeldBack:
         self._count_anew()
 
     def start_over(self) -> None:
-        """A turn failed half-way: everything is judged anew, but for what departs."""
+        """A turn failed half-way: everything but what departs is judged again."""
         self.reset()
         self._out_through = AFTER_ALL_TIME
 

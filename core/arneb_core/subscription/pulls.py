@@ -51,7 +51,7 @@ class Pulls:
                 run = self._take(consumer, source, *at_hand)
                 if run is not None:
                     if self._state.is_expiring and not self._delivery.has_room:
-                        # Who pulls is told what is left, and what has expired is not.
+                        # The answer to a pull counts what is left, and what has expired is not.
                         enforcer.let_go(has_room=False)
                     return run
             elif not source:

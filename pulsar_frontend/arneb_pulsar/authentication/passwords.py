@@ -14,7 +14,7 @@ from arneb_pulsar.authentication.grants import Grant, Unauthentic
 KINDS: Final = (
     "bcrypt", "sha256_crypt", "sha512_crypt", "apr_md5_crypt", "des_crypt", "ldap_sha1",
 )  # fmt: skip
-"""All that htpasswd writes, but for passwords in the clear."""
+"""All that htpasswd writes, except for passwords in the clear."""
 
 LOCKS: Final = ("!", "*")
 """What a hash begins with that somebody has locked, as in ``/etc/shadow``."""

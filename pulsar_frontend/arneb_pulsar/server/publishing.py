@@ -134,7 +134,7 @@ class Publishing:
             deduplication.append(self, run)
             return
         if not (topic.durable or topic.subscriptions):
-            run.entries = []  # nobody is there, and nothing waits for who comes later
+            run.entries = []  # nobody is there, and nothing is kept for consumers to come
             self._connection.tell(events.Appended(run, None, Position(0)))
             return
         context.core.append(topic, run.entries, partial(self.appended, run), run.messages)

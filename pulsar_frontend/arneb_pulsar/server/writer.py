@@ -20,7 +20,7 @@ PIECE_WITHIN_S: Final = 60.0
 
 
 class Speaking(Protocol):
-    """Who has something to say: a session, as its writer knows it."""
+    """What has something to send: a session, as its writer knows it."""
 
     @property
     def has_unsaid(self) -> bool:

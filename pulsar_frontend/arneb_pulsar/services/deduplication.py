@@ -76,7 +76,7 @@ class Deduplication:
         return f"<Deduplication of {self._topic.name}, {held}{state}>"
 
     def append(self, owner: ProducerOwner, run: AppendRun) -> None:
-        """Store the run but for what is stored already; its connection is told in the end."""
+        """Store the run except for what is stored already; its connection is told in the end."""
         self._held.append((owner, run))
         size = sum(map(len, run.entries))
         self._held_bytes += size

@@ -85,7 +85,7 @@ class ConnectionSession:
         return self._at < len(self._frames[0]) or self._output.pieces is not None
 
     def go_on(self, now: float, clock_ms: int) -> list[Effect]:
-        """Handle what came, up to the next request and with it, or the next piece of it."""
+        """Handle what was received up to and with the next request, or the next piece of it."""
         self._output.now = now
         self._keep_alive.heard(now)
         self.request_bytes = 0

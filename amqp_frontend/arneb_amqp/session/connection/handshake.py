@@ -41,7 +41,7 @@ VERSION: Final = "3.13.7"
 
 BY_PASSWORD: Final = ("PLAIN", "AMQPLAIN")
 EXTERNAL: Final = "EXTERNAL"
-"""The client has shown a certificate, and is whom that names."""
+"""The client has shown a certificate, and is the user that it names."""
 LOCALES: Final = "en_US"
 
 CHANNEL_MAX_MIN: Final = 1

@@ -52,7 +52,7 @@ SILENCE_S: Final = 3.0
 
 
 class _Nothing:
-    """What somebody may do who has not come in."""
+    """What a client may do before it is authenticated."""
 
     may_be_kept = False
 

@@ -76,7 +76,7 @@ class AckTimeouts:
         self, unacked: Unacked, here: Collection[ConsumerId], now: float, timeout_s: float
     ) -> bool:
         """Whether one has waited for too long. ``here``: who may still get deliveries;
-        ``timeout_s`` counts for who has none of its own, 0 = for ever."""
+        ``timeout_s`` is for consumers that have none of their own; 0 = for ever."""
         oldest = unacked.oldest
         if self._own:
             by_owner = unacked.oldest_by_owner()

@@ -178,7 +178,7 @@ class Publisher:
             self._put((), [b""])
 
     def _route(self, raw: bytes) -> CachedRoute:
-        """Where that leads, for who may publish there. Raises 403 before 404."""
+        """Where that leads, if the client may publish there. Raises 403 before 404."""
         try:
             route = self._vhost.routes.find(raw)
         except AmqpError:

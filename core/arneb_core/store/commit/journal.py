@@ -86,7 +86,7 @@ class Journal:
 
     @property
     def number(self) -> int:
-        """Of the last record, be it only begun."""
+        """Of the last record, even if it was only begun."""
         return self._number
 
     @property
