@@ -67,7 +67,7 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
             "LOCAL_DATE_TIME", "LOCAL_TIME",
         )
     },
-    "spark_connector/pyspark_arneb/schema.py: meaning": "what docs/spark_page.py writes",
+    "spark_connector/pyspark_arneb/source.py: streamWriter": OVERRIDDEN,
     **{
         f"spark_connector/pyspark_arneb/stream/reader.py: {name}": OVERRIDDEN
         for name in (

@@ -158,7 +158,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 def read_options_of(options: "GivenOptions", start: Position) -> ReadOptions:
     """The options that say what to read, and how its rows look; ``start`` is where a read begins
     that does not say it."""
-    style = options.parse("columnStyle", _choice(ColumnStyle), ColumnStyle.ARNEB)
+    style = options.parse("columnStyle", choice(ColumnStyle), ColumnStyle.ARNEB)
     # pulsar-spark's table always has the properties; the other styles have them on request.
     properties_by_default = style is ColumnStyle.PULSAR
     return ReadOptions(
@@ -171,12 +171,12 @@ def read_options_of(options: "GivenOptions", start: Position) -> ReadOptions:
         partitions_min=options.parse("minPartitions", count, None),
         records_per_partition_max=options.parse("maxRecordsPerPartition", count, None),
         fail_on_data_loss=options.parse("failOnDataLoss", boolean, True),
-        on_corrupt=options.parse("onCorrupt", _choice(OnCorrupt), OnCorrupt.FAIL),
+        on_corrupt=options.parse("onCorrupt", choice(OnCorrupt), OnCorrupt.FAIL),
         include_properties=options.parse("includeProperties", boolean, properties_by_default),
         columns=options.parse("columns", _names, None),
         style=style,
         pushdown=options.parse("pushdown", boolean, False),
-        snapshot=options.parse("snapshot", _choice(SnapshotTime), SnapshotTime.QUERY),
+        snapshot=options.parse("snapshot", choice(SnapshotTime), SnapshotTime.QUERY),
         sealed=options.parse("sealed", _target, None),
     )
 
@@ -386,12 +386,12 @@ def _names(text: str) -> tuple[str, ...]:
 Choice = TypeVar("Choice", bound=Enum)
 
 
-def _choice(choices: type[Choice]) -> Callable[[str], Choice]:
+def choice(choices: type[Choice]) -> Callable[[str], Choice]:
     def parse(text: str) -> Choice:
         try:
             return choices(text.lower())
         except ValueError:
-            expected = ", ".join(choice.value for choice in choices)
+            expected = ", ".join(each.value for each in choices)
             raise ValueError(f"expected one of {expected}, got {text!r}") from None
 
     return parse

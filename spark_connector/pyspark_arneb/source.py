@@ -2,13 +2,28 @@
 
 from collections.abc import MutableMapping
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from pyspark_arneb.batch import BatchReader, PushdownReader
 from pyspark_arneb.options import SnapshotTime, read_options
 from pyspark_arneb.plan.planning import Plan, plan_read
 from pyspark_arneb.schema import columns_in, columns_of, spark_schema
+from pyspark_arneb.sink.columns import RowEncoder
+from pyspark_arneb.sink.options import Delivery, sink_options
+from pyspark_arneb.sink.writers import (
+    BatchWriter,
+    DirectStreamWriter,
+    DirectWriter,
+    Publish,
+    StreamWriter,
+)
 from pyspark_arneb.stream.options import any_read_options, batch_options, stream_options
 from pyspark_arneb.stream.reader import StreamReader
 
@@ -71,6 +86,26 @@ class DefaultSource(DataSource):
     cursorLease             7 days           how long the cursor stays when nobody runs the query
     ======================= ================ ==================================================
 
+    Writes (``df.write``, ``df.writeStream``) need ``service.url`` and take these:
+
+    ======================= ================ ==================================================
+    topic, queue with       the column       where rows go: one of the three, else each row's
+    vhost, or exchange      ``topic``        column ``topic`` says it. To an exchange the column
+    with vhost                               ``key`` is the routing key,
+    routingKey              none             and this is the one of rows without a key
+    mandatory               true             a row that no queue takes fails the write; false: it
+                                             is dropped, and counted in the log
+    delivery                exactly-once     at-least-once: what a task that is run again has
+                                             written is there twice, and nothing is staged
+    idempotenceId           the query's id   under which name the broker remembers which batches
+                                             it has; another one for every new checkpoint
+    ======================= ================ ==================================================
+
+    Columns that are written: ``value`` (required; null is a tombstone), ``key``, ``topic``,
+    ``properties`` or ``headers``, ``event_time``, ``deliver_at``, ``ordering_key``, ``priority``;
+    and their names in the Kafka and Pulsar sources. Columns of a table that was read are passed
+    over, others refused.
+
     Settings that begin with ``kafka.`` or ``pulsar.`` are ignored. The columns are described
     in docs/internals/spark.md.
 
@@ -117,6 +152,20 @@ class DefaultSource(DataSource):
         columns = columns_in(schema, options.style)
         kind = PushdownReader if options.pushdown else BatchReader
         return kind(options, columns, self._plan)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        options = sink_options(self._given, overwrite=overwrite)
+        encoder = RowEncoder(schema, options.target)
+        if options.delivery is Delivery.AT_LEAST_ONCE:
+            return DirectWriter(Publish(options, encoder))
+        return BatchWriter(options, encoder)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        options = sink_options(self._given, overwrite=overwrite)
+        encoder = RowEncoder(schema, options.target)
+        if options.delivery is Delivery.AT_LEAST_ONCE:
+            return DirectStreamWriter(Publish(options, encoder))
+        return StreamWriter(options, encoder)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = stream_options(self._given)

@@ -21,12 +21,15 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pyspark_arneb.batch import BatchReader, LogPartition, cores
+from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.plan.partitions import divide
 from pyspark_arneb.schema import Column
 from pyspark_arneb.stream.admission import NO_LIMITS, Limits
+from pyspark_arneb.stream.cursor import QueryCursor
 from pyspark_arneb.stream.offset import StreamOffset, render_place
 from pyspark_arneb.stream.options import StreamOptions
 from pyspark_arneb.stream.planner import StreamPlanner
+from pyspark_arneb.stream.remote_cursor import RemoteCursors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,11 +106,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planner = StreamPlanner(
                 self._options,
                 self._options.read.location.open(),
-                None,
+                self._cursor(),
                 now_s=time.time,
                 new_name=lambda: uuid4().hex,
             )
         return self._planner
+
+    def _cursor(self) -> QueryCursor | None:
+        """Only a broker has cursors."""
+        location = self._options.read.location
+        if not isinstance(location, Remote):
+            return None
+        return QueryCursor(RemoteCursors(location.address), self._options.lease_s)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_planner": None}

@@ -1,0 +1,1 @@
+"""The way back: rows of Spark as messages of the broker."""

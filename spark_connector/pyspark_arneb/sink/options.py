@@ -1,0 +1,150 @@
+"""The options of a write, checked once.
+
+The rule: what can be wrong is refused here by name, before a row is sent; what only the broker can
+know (whether a queue is there, who may publish) comes back from it and is given its name too.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pyspark_arneb.log.remote import Remote
+from pyspark_arneb.log.topics import full_name
+from pyspark_arneb.options import (
+    ALIASES,
+    GivenOptions,
+    OptionError,
+    boolean,
+    choice,
+    location_of,
+)
+from pyspark_arneb.service.connection import Address
+from pyspark_arneb.service.errors import ServiceError
+from pyspark_arneb.sink.rows import Target
+from pyspark_arneb.stream.options import STREAM_ALIASES
+
+
+class Delivery(Enum):
+    """What becomes of rows when a task is run again."""
+
+    EXACTLY_ONCE = "exactly-once"
+    """Tasks stage their rows, and one commit of the broker publishes all of them, once."""
+    AT_LEAST_ONCE = "at-least-once"
+    """Tasks publish as they go: nothing is kept twice on the way, and a task that is run again
+    publishes again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """What a write was asked for; see :class:`pyspark_arneb.DefaultSource`."""
+
+    address: Address
+    target: Target | None = None
+    """None: the column ``topic`` says it."""
+    delivery: Delivery = Delivery.EXACTLY_ONCE
+    idempotence_id: str | None = None
+    mandatory: bool = True
+
+
+SINK_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
+    **{name: others for name, others in ALIASES.items() if name.startswith("service.")},
+    "topic": (),
+    "queue": (),
+    "exchange": (),
+    "vhost": (),
+    "routingKey": (),
+    "delivery": (),
+    "idempotenceId": (),
+    "mandatory": (),
+    "checkpointLocation": (),
+    "queryName": (),
+    "path": (),
+}
+"""Every option of a write. Spark gives a sink the checkpoint's place and the query's name too."""
+
+TARGETS: Final = ("topic", "queue", "exchange")
+
+IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._:-]{1,200}")
+"""What the broker takes as the name of a query."""
+
+_OPTION_OF: Final[Mapping[str, str]] = {
+    "topic_not_found": "topic",
+    "queue_not_found": "queue",
+    "exchange_not_found": "exchange",
+    "unauthorized": "service.user",
+    "unreachable": "service.url",
+    "no_data_api": "service.url",
+}
+"""Which option is to blame for an answer of the broker."""
+
+
+def sink_options(given: Mapping[str, str], *, overwrite: bool) -> SinkOptions:
+    """Raises :class:`.OptionError`, and :class:`ValueError` when what is there should be
+    overwritten."""
+    if overwrite:
+        raise ValueError(
+            'a log is only appended to: expected mode "append", or outputMode "append" or "update" '
+            'of a stream, got "overwrite" or "complete"'
+        )
+    misplaced = {name: () for name in {**ALIASES, **STREAM_ALIASES} if name not in SINK_ALIASES}
+    options = GivenOptions(given, {**SINK_ALIASES, **misplaced})
+    options.refuse(misplaced, "is for reads")
+    if "service.url" not in options:
+        raise OptionError(
+            "service.url", 'is required: a broker takes the rows, "path" is only for reading'
+        )
+    location = location_of(options)
+    assert isinstance(location, Remote), "it was looked at above"
+    return SinkOptions(
+        location.address,
+        _target(options),
+        options.parse("delivery", choice(Delivery), Delivery.EXACTLY_ONCE),
+        options.parse("idempotenceId", _identifier, None),
+        options.parse("mandatory", boolean, True),
+    )
+
+
+def _target(options: GivenOptions) -> Target | None:
+    ways = [name for name in TARGETS if name in options]
+    if len(ways) > 1:
+        raise OptionError(ways[1], f"give at most one of topic, queue, exchange; got {ways}")
+    way = ways[0] if ways else None
+    if way != "exchange":
+        options.refuse(["routingKey"], 'is for "exchange"')
+    if way is None or way == "topic":
+        options.refuse(["vhost"], 'is for "queue" and "exchange"')
+    match way:
+        case "topic":
+            return {"topic": options.parse("topic", full_name, "")}
+        case "queue":
+            name = options.parse("queue", _name, "")
+            return {"queue": name, "vhost": options.parse("vhost", _name, "/")}
+        case "exchange":
+            found = {
+                "exchange": options.parse("exchange", str, ""),
+                "vhost": options.parse("vhost", _name, "/"),
+            }
+            if "routingKey" in options:
+                found["routing_key"] = options.parse("routingKey", str, "")
+            return found
+    return None
+
+
+def named(error: ServiceError) -> Exception:
+    """The error with the option that it is about, if it is about one."""
+    option = _OPTION_OF.get(error.code)
+    return error if option is None else OptionError(option, error.reason)
+
+
+def _name(text: str) -> str:
+    if not text:
+        raise ValueError("expected a name, got an empty text")
+    return text
+
+
+def _identifier(text: str) -> str:
+    if not IDENTIFIER.fullmatch(text):
+        raise ValueError(f"expected 1 to 200 letters, digits and signs of . _ : -, got {text!r}")
+    return text

@@ -1,0 +1,159 @@
+"""Rows on the wire: Arrow batches as bodies of the data API (``application/vnd.arneb.rows``).
+
+The rule: whole columns are copied and nothing is done per row, but for properties, of which equal
+ones are sent once. The layout is that of docs/internals/data-api.md.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MAGIC: Final = b"ARW1"
+HEAD_LENGTH: Final = Struct("<I")
+
+BODY_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Half of what a broker takes by default: what a row has beside its columns stays within that."""
+ROWS_MAX: Final = 32_768
+
+NO_PROPERTIES: Final = (1 << 32) - 1
+NULL: Final = -1
+US_PER_MS: Final = 1000
+
+Properties = dict[str, Any]
+"""By name; texts, numbers, booleans or null."""
+
+BYTES_COLUMNS: Final = ("value", "key", "ordering_key")
+TIME_COLUMNS: Final = ("event_time", "deliver_at")
+
+Target = Mapping[str, str]
+"""Where rows go: a topic, a queue or an exchange, as the data API names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Rows as they are sent."""
+
+    rows: int
+    data: bytes
+
+    def __repr__(self) -> str:
+        return f"<Body of {self.rows} rows, {len(self.data)} bytes>"
+
+
+def encode_rows(batch: "pa.RecordBatch", targets: Sequence[Target]) -> Iterator["Body"]:
+    """The rows of ``batch``, in order, as bodies of at most :data:`BODY_BYTES_MAX` unless a single
+    row is larger.
+
+    Columns: ``value``, ``key``, ``ordering_key`` (binary or text), ``properties`` (map of texts),
+    ``event_time``, ``deliver_at`` (timestamps), ``priority`` and ``target`` (index in
+    ``targets``). Only ``value`` is required; others that are missing are as if all rows had null.
+    """
+    rows = batch.num_rows
+    if rows == 0:
+        return
+    if rows > 1 and (rows > ROWS_MAX or batch.nbytes > BODY_BYTES_MAX):
+        middle = rows // 2
+        yield from encode_rows(batch.slice(0, middle), targets)
+        yield from encode_rows(batch.slice(middle), targets)
+        return
+    yield _body(batch, targets)
+
+
+def _body(batch: "pa.RecordBatch", targets: Sequence[Target]) -> "Body":
+    named = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns: list[str] = []
+    parts: list[Any] = []
+    lists: list[Properties] = []
+    for name in BYTES_COLUMNS:
+        if name in named and (name == "value" or named[name].null_count < batch.num_rows):
+            columns.append(name)
+            parts += _texts(named[name])
+    if "target" in named:
+        columns.append("target")
+        parts.append(_numbers(named["target"], pa.uint32()))
+    if "properties" in named and named["properties"].null_count < batch.num_rows:
+        indexes, lists = shared_properties(named["properties"])
+        columns.append("properties")
+        parts.append(_numbers(indexes, pa.uint32()))
+    for name in TIME_COLUMNS:
+        if name in named and named[name].null_count < batch.num_rows:
+            columns.append(f"{name}_ms")
+            parts.append(_numbers(_times_ms(named[name]), pa.int64()))
+    if "priority" in named and named["priority"].null_count < batch.num_rows:
+        columns.append("priority")
+        parts.append(_numbers(named["priority"], pa.uint8()))
+    head = json.dumps(
+        {
+            "rows": batch.num_rows,
+            "columns": columns,
+            "targets": [dict(target) for target in targets],
+            "properties": lists,
+        }
+    ).encode()
+    return Body(batch.num_rows, b"".join((MAGIC, HEAD_LENGTH.pack(len(head)), head, *parts)))
+
+
+def _texts(column: "pa.Array") -> list[Any]:
+    """The lengths of the texts, and the texts one behind the other."""
+    if not pa.types.is_binary(column.type):
+        column = column.cast(pa.binary())
+    lengths = pc.fill_null(pc.binary_length(column), NULL)
+    filled = pc.fill_null(column, b"") if column.null_count else column
+    _, offsets, data = filled.buffers()
+    if data is None:  # all of them are empty
+        return [_numbers(lengths, pa.int32())]
+    edges = pa.Array.from_buffers(
+        pa.int32(), len(filled) + 1, [None, offsets], offset=filled.offset
+    )
+    first, end = edges[0].as_py(), edges[len(filled)].as_py()
+    return [_numbers(lengths, pa.int32()), data.slice(first, end - first)]
+
+
+def _numbers(column: "pa.Array", kind: "pa.DataType") -> Any:
+    """The numbers as they lie in memory, little-endian; 0 for null."""
+    if column.type != kind:
+        column = column.cast(kind)
+    if column.null_count:
+        column = pc.fill_null(column, pa.scalar(0, kind))
+    width = kind.bit_width // 8
+    return column.buffers()[1].slice(column.offset * width, len(column) * width)
+
+
+def _times_ms(column: "pa.Array") -> "pa.Array":
+    """Times in whole milliseconds since the epoch; 0 for null, and for what lies before it."""
+    times = pc.divide(column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()), US_PER_MS)
+    return pc.max_element_wise(pc.fill_null(times, 0), 0)
+
+
+def shared_properties(column: "pa.Array") -> tuple["pa.Array", list["Properties"]]:
+    """Each row's index in the list of different properties, and that list."""
+    known: dict[str, int] = {}
+    lists: list[Properties] = []
+    indexes: list[int] = []
+    for pairs in column.to_pylist():
+        if pairs is None:
+            indexes.append(NO_PROPERTIES)
+            continue
+        found = dict(map(_property, pairs))
+        index = known.setdefault(repr(found), len(known))
+        if index == len(lists):
+            lists.append(found)
+        indexes.append(index)
+    return pa.array(indexes, pa.uint32()), lists
+
+
+def _property(pair: Any) -> tuple[str, Any]:
+    """A property from an entry of a map, or from Kafka's header: a text, or one that has its type
+    with it (the source's column ``headers``)."""
+    name, value = pair.values() if isinstance(pair, dict) else pair
+    if isinstance(value, bytes):
+        return name, value.decode("utf-8", "replace")
+    if not isinstance(value, dict):
+        return name, value
+    exact = (value[kind] for kind in ("long", "double", "boolean") if value[kind] is not None)
+    return name, next(exact, value["text"])

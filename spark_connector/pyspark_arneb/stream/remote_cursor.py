@@ -1,0 +1,61 @@
+"""The cursors of a broker, by its data API."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from arneb_core.api.position import position
+from pyspark_arneb.service.connection import Address, ask
+from pyspark_arneb.service.errors import ServiceError
+from pyspark_arneb.stream.cursor import CursorGone, Places, Standing
+from pyspark_arneb.stream.offset import render_place
+
+
+class RemoteCursors:
+    """See :class:`.CursorService`. The owner of a query's cursors has their name: whoever knows
+    the name goes on with them."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    def __repr__(self) -> str:
+        return f"<RemoteCursors {self._address}>"
+
+    def open(self, name: str, places: Places, lease_s: int) -> dict[str, Standing]:
+        topics = {
+            topic: {"id": topic_id, "initial": render_place(place)}
+            for topic, (topic_id, place) in places.items()
+        }
+        return self._ask("open", name, {"lease_s": lease_s, "topics": topics})
+
+    def acknowledge(self, name: str, places: Places) -> dict[str, Standing]:
+        topics = {
+            topic: {"id": topic_id, "next": render_place(place)}
+            for topic, (topic_id, place) in places.items()
+        }
+        return self._ask("acknowledge", name, {"topics": topics})
+
+    def remove(self, name: str, topics: Iterable[str]) -> None:
+        said = {"subscription": name, "owner": name, "topics": list(topics)}
+        ask(self._address, "POST", "/cursors/release", body=said)
+
+    def _ask(self, what: str, name: str, said: dict[str, Any]) -> dict[str, Standing]:
+        said = {"subscription": name, "owner": name, **said}
+        try:
+            found = ask(self._address, "POST", f"/cursors/{what}", body=said)
+        except ServiceError as error:
+            if error.code == "cursor_gone":
+                raise CursorGone(name) from error
+            raise
+        return {topic: _standing(each) for topic, each in found["cursors"].items()}
+
+
+def _standing(said: dict[str, Any]) -> Standing:
+    ledger, _, entry = said["next"].partition(":")
+    backlog = said["backlog"]
+    return Standing(
+        position(int(ledger), int(entry)),
+        backlog["messages"],
+        backlog["bytes"],
+        int(backlog["seconds"]),
+        said.get("created", False),
+    )

@@ -1,0 +1,129 @@
+"""Rows on the wire: what is read back is what was handed in, however the batch was cut."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.spark_connector.sink.wire import decode_rows, targets_of
+
+from pyspark_arneb.sink import rows as rows_module
+from pyspark_arneb.sink.rows import Body, encode_rows
+
+TARGETS = [{"topic": "persistent://public/default/a"}, {"queue": "q", "vhost": "/"}]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MOMENTS = st.integers(0, 4_102_444_800_000).map(lambda ms: EPOCH + timedelta(milliseconds=ms))
+
+
+def optional(of: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | of
+
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=4)
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "value": optional(st.binary(max_size=9)),
+            "key": optional(st.binary(max_size=4)),
+            "ordering_key": optional(st.binary(max_size=2)),
+            "properties": optional(st.dictionaries(TEXTS, TEXTS, max_size=2)),
+            "event_time": optional(MOMENTS),
+            "deliver_at": optional(MOMENTS),
+            "priority": optional(st.integers(0, 255)),
+            "target": st.integers(0, 1),
+        }
+    ),
+    max_size=12,
+)
+TYPES = {
+    "value": pa.binary(),
+    "key": pa.binary(),
+    "ordering_key": pa.binary(),
+    "properties": pa.map_(pa.string(), pa.string()),
+    "event_time": pa.timestamp("us", "UTC"),
+    "deliver_at": pa.timestamp("us", "UTC"),
+    "priority": pa.int32(),
+    "target": pa.uint32(),
+}
+
+
+def batch_of(rows: list[dict[str, Any]], *names: str) -> pa.RecordBatch:
+    def cell(name: str, value: Any) -> Any:
+        return list(value.items()) if name == "properties" and value is not None else value
+
+    return pa.record_batch(
+        {
+            name: pa.array([cell(name, row[name]) for row in rows], TYPES[name])
+            for name in names or TYPES
+        }
+    )
+
+
+def decode(sent: Body) -> list[dict[str, Any]]:
+    found = decode_rows(sent.data)
+    assert len(found) == sent.rows
+    assert targets_of(sent.data) == TARGETS
+    return found
+
+
+def expected(row: dict[str, Any]) -> dict[str, Any]:
+    def ms(moment: datetime | None) -> int:
+        return 0 if moment is None else (moment - EPOCH) // timedelta(milliseconds=1)
+
+    plain = {name: row[name] for name in ("value", "key", "ordering_key", "properties", "target")}
+    return {
+        **plain,
+        "event_time_ms": ms(row["event_time"]),
+        "deliver_at_ms": ms(row["deliver_at"]),
+        "priority": row["priority"] or 0,
+    }
+
+
+ABSENT = {"key": None, "ordering_key": None, "properties": None, "event_time_ms": 0}
+ABSENT |= {"deliver_at_ms": 0, "priority": 0}
+
+
+@given(ROWS, st.integers(0, 5), st.integers(1, 5))
+def test_rows_are_read_back_as_they_were(
+    rows: list[dict[str, Any]], skipped: int, rows_max: int
+) -> None:
+    """Nulls and empty texts apart, of a slice too, and however small the bodies must be."""
+    batch = batch_of(rows).slice(skipped)
+    with patch.object(rows_module, "ROWS_MAX", rows_max):
+        bodies = list(encode_rows(batch, TARGETS))
+    found = [ABSENT | row for body in bodies for row in decode(body)]
+    assert found == [expected(row) for row in rows[skipped:]]
+    assert all(len(decode(body)) <= rows_max for body in bodies)
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=8))
+def test_a_body_is_larger_than_allowed_only_for_a_single_row(sizes: list[int]) -> None:
+    batch = pa.record_batch({"value": [bytes(size) for size in sizes]})
+    with patch.object(rows_module, "BODY_BYTES_MAX", 200):
+        bodies = list(encode_rows(batch, TARGETS))
+    assert [len(row["value"]) for body in bodies for row in decode(body)] == sizes
+    for body in bodies:
+        size = sum(4 + len(row["value"]) for row in decode(body))
+        assert size <= 220 or len(decode(body)) == 1
+
+
+def test_equal_properties_are_sent_once() -> None:
+    row = {"value": b"v", "properties": {"a": "1"}}
+    batch = batch_of([row] * 100, "value", "properties")
+    (body,) = encode_rows(batch, TARGETS)
+    assert body.data.count(b'"a"') == 1
+
+
+def test_text_is_sent_as_its_bytes() -> None:
+    batch = pa.record_batch({"value": pa.array(["grün", None]), "key": pa.array(["k", ""])})
+    (body,) = encode_rows(batch, TARGETS)
+    assert decode(body) == [
+        {"value": "grün".encode(), "key": b"k"},
+        {"value": None, "key": b""},
+    ]
+
+
+def test_no_rows_are_no_body() -> None:
+    assert list(encode_rows(batch_of([]), TARGETS)) == []
