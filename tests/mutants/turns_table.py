@@ -292,6 +292,36 @@ TURNS_MUTANTS: Final = (
         ("tests/amqp_frontend/session/connection/test_channels.py",),
     ),
     Mutant(
+        "all names of a watcher are joined anew with every change",
+        "pulsar_frontend/arneb_pulsar/session/watched_names.py",
+        "            blocks[number].join()\n        elif",
+        "            for each in blocks:\n                each.join()\n        elif",
+        ("tests/pulsar_frontend/session/test_watched_names.py",),
+    ),
+    Mutant(
+        "all subscriptions that are due are woken in one turn",
+        "core/arneb_core/engine/wakeups.py",
+        " and len(due) < most:\n",
+        ":\n",
+        ("tests/core/engine/test_wakeups.py",),
+    ),
+    Mutant(
+        "all topics are looked at in one turn",
+        "core/arneb_core/engine/maintenance.py",
+        "        if number % LOOKED_AT_PER_TURN == 0:\n"
+        "            await trio.lowlevel.checkpoint()\n",
+        "",
+        ("tests/core/engine/test_maintenance.py",),
+    ),
+    Mutant(
+        "all queues are looked at in one turn",
+        "amqp_frontend/arneb_amqp/topology/queues/maintenance.py",
+        "        if number % QUEUES_PER_TURN == 0:\n            await trio.lowlevel.checkpoint()\n"
+        "        expires_ms",
+        "        expires_ms",
+        ("tests/amqp_frontend/topology/queues/test_limits.py",),
+    ),
+    Mutant(
         "a connection of AMQP that is over stays until everything is collected",
         "amqp_frontend/arneb_amqp/server/effects.py",
         "        self._context.events = self._connection = NOBODY\n",

@@ -254,7 +254,7 @@ class Topology:
         while True:
             soonest_ms, all_done = float("inf"), True
             for vhost in list(self._vhosts.values()):
-                retry_dead_letters(vhost.queues)
+                await retry_dead_letters(vhost.queues)
             async with self.changing():
                 for vhost in list(self._vhosts.values()):
                     left_ms, done = await delete_expired(vhost.queues, monotonic_ms())

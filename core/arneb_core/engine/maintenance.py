@@ -40,6 +40,12 @@ ALARM_WAIT_S_MAX: Final = 1.0
 SHORT_OF_ROOM_S: Final = 1.0
 """Between looks for what may go while room is short, or a commit failed for want of it."""
 
+LOOKED_AT_PER_TURN: Final = 2_000
+"""Topics whose subscriptions are looked at before others have their turn: some 2 ms."""
+
+ALARMS_PER_TURN: Final = 500
+"""Subscriptions woken before others have their turn: thousands of queues may have the same time."""
+
 TOPICS_AT_ONCE: Final = 500
 BETWEEN_TOPICS_S: Final = 0.05
 """So many are looked at, and trimmed with one commit, before others have their turn so long."""
@@ -170,7 +176,7 @@ class Maintenance:
         while True:
             self._earlier = trio.Event()
             now_ms = self._now_ms()
-            for subscription in self.alarms.ring(now_ms):
+            for subscription in self.alarms.ring(now_ms, ALARMS_PER_TURN):
                 call(subscription.machine.tick)
             soonest_ms = self.alarms.soonest_ms
             wait_s = float("inf")
@@ -178,6 +184,8 @@ class Maintenance:
                 wait_s = min(ALARM_WAIT_S_MAX, (soonest_ms - now_ms) / 1000)
             with trio.move_on_after(wait_s):
                 await self._earlier.wait()
+            if wait_s <= 0:
+                await trio.lowlevel.checkpoint()  # the scope may have ended without one
 
     async def look_for_stale(
         self, store: Store, topics: Callable[[], Iterable[LogTopic]]
@@ -189,8 +197,7 @@ class Maintenance:
                 await trio.to_thread.run_sync(store.reader_check)
             except Exception:
                 logger.exception("cannot clear the slots of dead store readers")
-            for topic in list(topics()):
-                call(topic.forget_unused)
+            await forget_unused(topics())
             await self.trim(topics, at_once=False)
 
     async def make_room(self, topics: Callable[[], Iterable[LogTopic]]) -> NoReturn:
@@ -216,3 +223,11 @@ class Maintenance:
                 self._wake()
                 await trio.sleep(BETWEEN_TOPICS_S)
         self._wake()
+
+
+async def forget_unused(topics: Iterable[LogTopic]) -> None:
+    """Have each topic let go of subscriptions that nobody has come to, some topics a turn."""
+    for number, topic in enumerate(list(topics), 1):
+        call(topic.forget_unused)
+        if number % LOOKED_AT_PER_TURN == 0:
+            await trio.lowlevel.checkpoint()

@@ -60,10 +60,10 @@ class Alarms:
             self._heap = list(self._set.values())
             heapify(self._heap)
 
-    def ring(self, now_ms: int) -> list[LogSubscription]:
-        """Those whose time has come; their alarms are off."""
+    def ring(self, now_ms: int, most: int) -> list[LogSubscription]:
+        """Those whose time has come, ``most`` of them, the earliest; their alarms are off."""
         due: list[LogSubscription] = []
-        while self._heap and self._heap[0][0] <= now_ms:
+        while self._heap and self._heap[0][0] <= now_ms and len(due) < most:
             _, number = heappop(self._heap)
             subscription = self._whose.get(number)
             if subscription is not None:

@@ -5,7 +5,6 @@ them a watcher is told follows from its pattern. Only clients that ask for a wat
 commands that it is told by.
 """
 
-from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,8 +14,8 @@ from arneb_pulsar.session.effects import UnwatchTopics, WatchTopics
 from arneb_pulsar.session.errors import RequestRefused
 from arneb_pulsar.session.events import TopicChanged, TopicsWatched
 from arneb_pulsar.session.fields import namespace_of, text_of
-from arneb_pulsar.session.lookup import hash_of_topics
 from arneb_pulsar.session.output import Output
+from arneb_pulsar.session.watched_names import WatchedNames
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
@@ -26,7 +25,7 @@ expression may take 256 KiB (:mod:`arneb_pulsar.patterns`)."""
 
 WATCHED_NAMES_MAX: Final = 200_000
 """Names that the watchers of one connection are told of, each counted as often as it is told. With
-every change the hash of them all is computed: about 10 ms for so many."""
+every change the hash of them all is computed: about 1 ms for so many."""
 
 
 @dataclass(slots=True)
@@ -34,8 +33,8 @@ class _Watcher:
     namespace: str
     pattern: TopicPattern
     known_hash: str
-    topics: list[str] = field(default_factory=list)
-    """What there is, as far as it was told; sorted."""
+    topics: WatchedNames = field(default_factory=WatchedNames)
+    """What there is, as far as it was told."""
     told: bool = False
     """The first answer is out."""
     meanwhile: dict[str, bool] = field(default_factory=dict)
@@ -44,18 +43,6 @@ class _Watcher:
     def __repr__(self) -> str:
         state = "told" if self.told else f"{len(self.meanwhile)} changes before it is told"
         return f"<_Watcher of {self.namespace} {self.pattern!r}, {len(self.topics)}, {state}>"
-
-    def change(self, topic: str, *, came: bool) -> bool:
-        """A topic came or went; was that news?"""
-        at = bisect_left(self.topics, topic)
-        known = at < len(self.topics) and self.topics[at] == topic
-        if came is known:
-            return False
-        if came:
-            insort(self.topics, topic)
-        else:
-            del self.topics[at]
-        return True
 
 
 class TopicWatchers:
@@ -93,12 +80,12 @@ class TopicWatchers:
         watcher = self._watchers.get(event.watcher_id)
         if watcher is None:
             return
-        watcher.topics, watcher.told = sorted(event.topics), True
+        watcher.topics, watcher.told = WatchedNames(event.topics), True
         for topic, came in watcher.meanwhile.items():
-            watcher.change(topic, came=came)
+            watcher.topics.change(topic, came=came)
         watcher.meanwhile.clear()
-        topics_hash = hash_of_topics(watcher.topics)
-        told: Sequence[str] = [] if topics_hash == watcher.known_hash else watcher.topics
+        topics_hash = watcher.topics.hash()
+        told: Sequence[str] = [] if topics_hash == watcher.known_hash else [*watcher.topics]
         reply = commands.topics_watched(event.request_id, event.watcher_id, told, topics_hash)
         self._output.send(reply)
 
@@ -110,9 +97,9 @@ class TopicWatchers:
             if not watcher.told:
                 watcher.meanwhile[event.topic] = event.came
                 continue
-            if not watcher.change(event.topic, came=event.came):
+            if not watcher.topics.change(event.topic, came=event.came):
                 continue
-            topics_hash = hash_of_topics(watcher.topics)
+            topics_hash = watcher.topics.hash()
             new, gone = ([event.topic], []) if event.came else ([], [event.topic])
             self._output.notify(commands.topics_changed(watcher_id, new, gone, topics_hash))
 

@@ -41,7 +41,7 @@ def test_alarms_are_as_a_dictionary_says(ops: list[tuple[str, str, int]]) -> Non
             model.pop(name, None)
         else:
             due = [each for each, when_ms in model.items() if when_ms <= at_ms]
-            rung = alarms.ring(at_ms)
+            rung = alarms.ring(at_ms, 3)
             assert sorted(map(str, rung)) == sorted(due)
             assert [model[str(each)] for each in rung] == sorted(model[each] for each in due)
             for each in due:
@@ -59,3 +59,12 @@ def test_queues_that_come_and_go_leave_nothing() -> None:
         alarms.forget(named(str(number)))
     assert len(alarms) == 0
     assert len(alarms._heap) <= STALE_MAX + 1
+
+
+def test_of_many_that_are_due_some_ring_at_a_time_the_earliest_first() -> None:
+    alarms = Alarms()
+    for number in range(1_000):
+        alarms.set(named(str(number)), 1_000 - number)
+    rung = [alarms.ring(1_000, 400) for _ in range(4)]
+    assert [len(each) for each in rung] == [400, 400, 200, 0]
+    assert [str(each) for some in rung for each in some] == [str(n) for n in range(999, -1, -1)]

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import pytest
+import trio
 from tests.amqp_frontend.topology.conftest import ME, Box, Opener, RunningVhost
 
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.topology.names import topic_of
+from arneb_amqp.topology.queues import maintenance
 from arneb_amqp.topology.queues.attachments import Attachment
 from arneb_amqp.topology.queues.maintenance import delete_expired, retry_dead_letters
 from arneb_amqp.topology.queues.queue import Queue
@@ -98,7 +100,7 @@ async def test_a_dead_letter_is_there_once_though_its_commit_failed(broker: Open
             await quiet(place.engine)
             assert dead.message_count == 0
             assert attachment.consumer.in_flight == 0
-            retry_dead_letters(place.vhost.queues)
+            await retry_dead_letters(place.vhost.queues)
             await quiet(place.engine)
             assert (queue.message_count, dead.message_count) == (0, 1)
             await detach(place, attachment)
@@ -120,7 +122,7 @@ async def test_a_queue_that_is_deleted_takes_its_dead_letters_along(broker: Open
         await quiet(place.engine)
         async with place.topology.changing():
             await place.vhost.queues.delete(queue)
-        retry_dead_letters(place.vhost.queues)
+        await retry_dead_letters(place.vhost.queues)
         await quiet(place.engine)
         assert dead.message_count == 0
 
@@ -245,3 +247,27 @@ async def test_a_dead_letter_keeps_its_priority(broker: Opener) -> None:
         assert last is not None
         header = read_header(last[1])
         assert (header.priority, header.flags) == (7, EntryFlag.DEAD_LETTERED)
+
+
+async def test_queues_are_looked_at_some_at_a_time(
+    broker: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint, turns = trio.lowlevel.checkpoint, 0
+
+    async def noted() -> None:
+        nonlocal turns
+        turns += 1
+        await checkpoint()
+
+    async with broker() as place:
+        for number in range(5):
+            await place.declare(f"q{number}")
+        monkeypatch.setattr(maintenance, "QUEUES_PER_TURN", 2)
+        monkeypatch.setattr(trio.lowlevel, "checkpoint", noted)
+        async with place.topology.changing():
+            turns = 0
+            assert await delete_expired(place.vhost.queues, monotonic_ms()) == (float("inf"), True)
+            assert turns == 2
+        turns = 0
+        await retry_dead_letters(place.vhost.queues)
+        assert turns == 2
