@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from arneb.data.limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb.http.limits import HttpLimits
 from arneb.log_lines import LogFormat, LogLevel
 from arneb.settings import ConfigInvalid, Reader, read_settings
@@ -214,6 +215,7 @@ class Config:
     pulsar: PulsarTable = PulsarTable()
     http: HttpTable = HttpTable()
     http_pulsar: HttpPulsarTable = HttpPulsarTable()
+    data: DataLimits = DEFAULT_DATA_LIMITS
     retention: RetentionTable = RetentionTable()
     delayed: DelayedSettings = DEFAULT_DELAYS
     alarms: Watermarks = DEFAULT_WATERMARKS

@@ -250,7 +250,10 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     from arneb.http.app import http_app
     from arneb.http.server import serve_http
 
-    data = DataService(shared.core, shared.topology)
+    config, by_name = shared.config, shared.listeners.by_name
+    has_pulsar = not by_name.keys().isdisjoint(("pulsar", "pulsar-tls", "http-pulsar"))
+    pulsar = shared.pulsar.context if has_pulsar else None
+    data = DataService(shared.core, shared.topology, pulsar, config.data)
     app: ASGIApp = http_app(shared.core, shared.alarms, shared.watchdog, data.routes)
     table = shared.config.http
     users = shared.authority if has_named(shared.catalogue.tables) else None
@@ -263,7 +266,7 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     listeners = shared.listeners.by_name["http"]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(data.run)
-        await serve_http(app, listeners, table, task_status=task_status)
+        await serve_http(app, listeners, table, data.bodies, task_status=task_status)
 
 
 async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:

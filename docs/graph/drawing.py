@@ -192,7 +192,7 @@ def draw_borders(
                 start += [(panel.x + panel.width - 24, turn), (x, turn)]
         else:
             start = [(x, panel.y + panel.height)]
-        for name in sorted(borders[package], key=lambda each: core.boxes[each].y):
+        for name in sorted(borders[package], key=lambda each: (core.boxes[each].y, each)):
             box = core.boxes[name]
             into = box.y + 16 + 12 * entered[f"{name}{side}"]
             entered[f"{name}{side}"] += 1

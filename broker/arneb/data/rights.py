@@ -23,6 +23,10 @@ class Rights(Protocol):
         """Append to it; it may not be there yet."""
         ...
 
+    def may_publish(self, vhost: str, exchange: str, routing_key: str) -> bool:
+        """Publish to an exchange, ``""`` being the default one, by that key."""
+        ...
+
 
 RightsOf = Callable[[Request], Rights]
 """Those of whoever sent a request, who was let in before."""
@@ -36,6 +40,10 @@ class Everything:
         return True
 
     def may_produce(self, topic: str) -> bool:
+        """Yes."""
+        return True
+
+    def may_publish(self, vhost: str, exchange: str, routing_key: str) -> bool:
         """Yes."""
         return True
 

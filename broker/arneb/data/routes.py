@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from arneb import __version__
 from arneb.data import blocks
 from arneb.data.asking import ID_MAX, Fields, document, parameters, parse_position
 from arneb.data.cursors import Cursors, Holder
@@ -23,6 +22,7 @@ from arneb.data.errors import RETRY_AFTER_S, DataError, bad_request, in_words
 from arneb.data.leases import LEASE_S_MAX, LEASE_S_MIN
 from arneb.data.rights import Rights, RightsOf, expect_consume, expect_produce
 from arneb.data.topics import TopicDirectory
+from arneb.data.writing import WritingRoutes
 from arneb.http.connection import HOLD
 from arneb_core.api.position import Position, before, render
 from arneb_core.api.subscriptions import InitialPosition
@@ -43,6 +43,7 @@ SCHEMAS: Final = "pulsar/schema/"
 """Where the Pulsar frontend keeps them: the topic's short name and the version's number follow."""
 
 Handler = Callable[[Request, Rights], Awaitable[Response]]
+"""May raise :class:`.DataError`, and whatever the core refuses."""
 
 
 class DataRoutes:
@@ -53,11 +54,13 @@ class DataRoutes:
         directory: TopicDirectory,
         reading: StoredReading,
         cursors: Cursors,
+        writing: WritingRoutes,
         rights_of: RightsOf,
     ) -> None:
         self._directory = directory
         self._reading = reading
         self._cursors = cursors
+        self._writing = writing
         self._rights_of = rights_of
 
     def __repr__(self) -> str:
@@ -67,7 +70,7 @@ class DataRoutes:
     def routes(self) -> list[Route]:
         """All of them."""
         return [
-            self._route("", self._greet),
+            self._route("", self._writing.greet),
             self._route("/topics", self._topics),
             self._route("/extents", self._extents, "POST"),
             self._route("/positions", self._positions, "POST"),
@@ -80,6 +83,12 @@ class DataRoutes:
             self._route("/cursors/release", self._release, "POST"),
             self._route("/ledgers/roll", self._roll, "POST"),
             self._route("/ledgers/trim", self._trim, "POST"),
+            self._route("/publish", self._writing.publish, "POST"),
+            self._route("/stages", self._writing.stage, "POST"),
+            self._route("/stages", self._writing.stages),
+            self._route("/stages", self._writing.abort, "DELETE"),
+            self._route("/commits", self._writing.commit, "POST"),
+            self._route("/commits", self._writing.last),
         ]
 
     def _route(self, path: str, handler: Handler, *methods: str) -> Route:
@@ -92,10 +101,6 @@ class DataRoutes:
                 return JSONResponse(error.document, error.status, headers=again)
 
         return Route(ROOT + path, endpoint, methods=list(methods) or ["GET"])
-
-    async def _greet(self, request: Request, rights: Rights) -> Response:
-        parameters(request).end()
-        return JSONResponse({"version": 1, "server": f"arneb {__version__}"})
 
     # Topics
 

@@ -7,17 +7,23 @@ store.
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+import trio
 from starlette.routing import Route
 
+from arneb.data.commits import Commits
 from arneb.data.cursors import Cursors
+from arneb.data.limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb.data.rights import RightsOf, everything
 from arneb.data.routes import DataRoutes
+from arneb.data.targets import Targets
 from arneb.data.topics import TopicDirectory
+from arneb.data.writing import LARGE, WritingRoutes
 from arneb_amqp.topology.topology import Topology
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.supervision import supervise
 from arneb_core.engine.engine import Engine
 from arneb_core.engine.stored_reading import StoredReading
+from arneb_pulsar.services.context import BrokerContext
 
 
 class DataService:
@@ -27,13 +33,19 @@ class DataService:
         self,
         core: Engine,
         topology: Topology | None,
+        pulsar: BrokerContext | None = None,
+        limits: DataLimits = DEFAULT_DATA_LIMITS,
         rights_of: RightsOf = everything,
         now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         self._directory = TopicDirectory(core, topology)
         self.cursors = Cursors(core, now_ms)
         reading = StoredReading(core.reader)
-        self._routes = DataRoutes(self._directory, reading, self.cursors, rights_of)
+        self.commits = Commits(core, Targets(core, topology, pulsar), limits, now_ms)
+        writing = WritingRoutes(self.commits, limits)
+        self._routes = DataRoutes(self._directory, reading, self.cursors, writing, rights_of)
+        self.bodies = dict.fromkeys(LARGE, limits.body_bytes_max)
+        """How large bodies may be that are larger than others."""
 
     def __repr__(self) -> str:
         return f"<DataService over {self._directory!r}>"
@@ -45,5 +57,7 @@ class DataService:
 
     async def run(self) -> NoReturn:
         """What goes on by itself, until cancelled."""
-        await supervise("the leases of cursors", self.cursors.run)
-        raise AssertionError("it never returns")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(supervise, "the leases of cursors", self.cursors.run)
+            nursery.start_soon(supervise, "the expiry of stages", self.commits.run)
+        raise AssertionError("they never return")

@@ -13,7 +13,7 @@ import trio
 from arneb.data.errors import DataError
 from arneb.data.rights import Rights
 from arneb_amqp.topology.names import SCHEME, queue_of, topic_of
-from arneb_amqp.topology.topology import Topology
+from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.api.topics import Topic
 from arneb_core.engine.engine import Engine
 from arneb_pulsar.names import PARTITION
@@ -122,16 +122,20 @@ class TopicDirectory:
         }
 
     def _queue_of(self, topic: Topic) -> Mapping[str, str] | None:
-        if self._topology is None:
-            return None
-        for vhost in self._topology.vhosts:
-            name = queue_of(vhost.queues.namespace, topic.name)
-            if name is not None and vhost.queues.options(name) is not None:
-                return {"vhost": vhost.name, "name": name}
-        return None
+        found = queue_in(self._topology, topic.name)
+        return None if found is None else {"vhost": found[0].name, "name": found[1]}
 
     def _changed(self, name: str, came: bool) -> None:
         self._by_id = None
+
+
+def queue_in(topology: Topology | None, topic: str) -> tuple[Vhost, str] | None:
+    """The queue that a topic is, if one was declared."""
+    for vhost in () if topology is None else topology.vhosts:
+        name = queue_of(vhost.queues.namespace, topic)
+        if name is not None and vhost.queues.options(name) is not None:
+            return vhost, name
+    return None
 
 
 def is_public(name: str) -> bool:

@@ -7,6 +7,7 @@ application never waits for the client; its answer is held no longer than the cl
 
 import json
 import logging
+from collections.abc import Mapping
 from email.utils import formatdate
 from enum import Enum
 from typing import Final
@@ -34,6 +35,8 @@ LINGER_S: Final = 1.0
 LINGER_BYTES: Final = 1024 * 1024
 """What is still read of a client that was refused before it had sent everything: a socket that is
 closed with unread input takes the answer away with it."""
+
+NOTHING_LARGER: Final[Mapping[str, int]] = {}
 
 BODILESS: Final = frozenset({204, 304})
 
@@ -77,12 +80,15 @@ class HttpConnection:
         limits: HttpLimits,
         room: Room,
         addresses: Addresses = (None, None),
+        larger: Mapping[str, int] = NOTHING_LARGER,
     ) -> None:
+        """``larger``: how large bodies may be at some paths."""
         self._app = app
         self._stream = stream
         self._limits = limits
         self._room = room
         self._addresses = addresses
+        self._larger = larger
         self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         self._scope = trio.CancelScope()
         self._share = Share(self._scope.cancel)
@@ -191,9 +197,11 @@ class HttpConnection:
 
     async def _read_body(self, request: h11.Request) -> bytes:
         limits = self._limits
+        path = request.target.partition(b"?")[0].decode("ascii")
+        bytes_max = max(self._larger.get(path, 0), limits.body_bytes_max)
         for name, value in request.headers:
-            if name == b"content-length" and int(value) > limits.body_bytes_max:
-                raise self._too_large()
+            if name == b"content-length" and int(value) > bytes_max:
+                raise _too_large(bytes_max)
         if self._wire.they_are_waiting_for_100_continue:
             await self._write(
                 self._wire.send(h11.InformationalResponse(status_code=100, headers=[]))
@@ -205,8 +213,8 @@ class HttpConnection:
                 if event is h11.NEED_DATA:
                     self._wire.receive_data(bytes(await self._stream.receive_some(RECEIVE_BYTES)))
                 elif isinstance(event, h11.Data):
-                    if len(body) + len(event.data) > limits.body_bytes_max:
-                        raise self._too_large()
+                    if len(body) + len(event.data) > bytes_max:
+                        raise _too_large(bytes_max)
                     await self._room.take(self._share, len(event.data))
                     body += event.data
                 else:
@@ -216,9 +224,6 @@ class HttpConnection:
         if not isinstance(event, h11.EndOfMessage):
             raise trio.BrokenResourceError("the client left before its request was whole")
         return bytes(body)
-
-    def _too_large(self) -> Refused:
-        return Refused(413, f"expected a body of at most {self._limits.body_bytes_max} bytes")
 
     def _scope_of(self, request: h11.Request) -> Scope:
         raw_path, _, query = request.target.partition(b"?")
@@ -326,6 +331,10 @@ class _Answer:
         elif message["type"] == "http.response.body":
             piece = b"" if self._bodiless else message.get("body", b"")
             await self._connection.go_on(piece, last=not message.get("more_body", False))
+
+
+def _too_large(bytes_max: int) -> Refused:
+    return Refused(413, f"expected a body of at most {bytes_max} bytes")
 
 
 def _reason(reason: str) -> bytes:

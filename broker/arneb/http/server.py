@@ -4,13 +4,13 @@ The rule: a port has so many connections at the most; when one more comes, the o
 for its client for the longest time goes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import trio
 from starlette.types import ASGIApp
 
-from arneb.http.connection import Addresses, HttpConnection
+from arneb.http.connection import NOTHING_LARGER, Addresses, HttpConnection
 from arneb.http.limits import DEFAULT_LIMITS, HttpLimits
 from arneb.http.room import Room
 from arneb_core.api.listening import serve_listeners
@@ -22,8 +22,15 @@ GRACEFUL_S: Final = 1.0
 class HttpServer:
     """One port and its connections."""
 
-    def __init__(self, app: ASGIApp, limits: HttpLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: HttpLimits = DEFAULT_LIMITS,
+        larger: Mapping[str, int] = NOTHING_LARGER,
+    ) -> None:
+        """``larger``: how large bodies may be at some paths."""
         self._app = app
+        self._larger = larger
         self._limits = limits
         self.room = Room(limits.held_bytes_max)
         self.connections: dict[HttpConnection, None] = {}
@@ -48,7 +55,9 @@ class HttpServer:
         if self._stopping or not self._has_place():
             await trio.aclose_forcefully(stream)
             return
-        connection = HttpConnection(self._app, stream, self._limits, self.room, addresses)
+        connection = HttpConnection(
+            self._app, stream, self._limits, self.room, addresses, self._larger
+        )
         self.connections[connection] = None
         try:
             await connection.run()
@@ -78,11 +87,13 @@ async def serve_http(
     app: ASGIApp,
     listeners: Sequence[trio.abc.Listener[trio.SocketStream]],
     limits: HttpLimits = DEFAULT_LIMITS,
+    larger: Mapping[str, int] = NOTHING_LARGER,
     *,
     task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Answer requests until cancelled; started when connections are accepted."""
-    server = HttpServer(app, limits)
+    """Answer requests until cancelled; started when connections are accepted. ``larger``: how large
+    bodies may be at some paths."""
+    server = HttpServer(app, limits, larger)
     async with trio.open_nursery() as connections:
         try:
             await serve_listeners(

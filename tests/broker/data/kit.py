@@ -10,13 +10,17 @@ from typing import Any, TypeVar
 import trio
 from tests.amqp_frontend.opening import open_topology
 
+from arneb.data.limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb.data.rights import RightsOf, everything
 from arneb.data.service import DataService
 from arneb.http.app import http_app
 from arneb.http.server import serve_http
 from arneb_amqp.config import AmqpConfig
+from arneb_amqp.topology.topology import Topology
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.engine.engine import Engine, open_engine
+from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.services.context import make_context
 from pyspark_arneb.service.connection import Address, ask, close_connections
 
 T = TypeVar("T")
@@ -25,8 +29,11 @@ T = TypeVar("T")
 class Served:
     """A broker's engine, its data API and where that is."""
 
-    def __init__(self, engine: Engine, data: DataService, address: Address) -> None:
+    def __init__(
+        self, engine: Engine, topology: Topology, data: DataService, address: Address
+    ) -> None:
         self.engine = engine
+        self.topology = topology
         self.data = data
         self.address = address
 
@@ -52,14 +59,19 @@ async def served(
     *,
     rights_of: RightsOf = everything,
     now_ms: Callable[[], int] = wall_clock_ms,
+    limits: DataLimits = DEFAULT_DATA_LIMITS,
 ) -> AsyncIterator[Served]:
     """The data API over a data directory, while the block runs."""
     async with open_engine(path) as engine:
         topology = await open_topology(engine, AmqpConfig(vhosts=("/", "other")))
-        data = DataService(engine, topology, rights_of, now_ms)
+        pulsar = make_context(engine, PulsarConfig())
+        data = DataService(
+            engine, topology, pulsar, limits=limits, rights_of=rights_of, now_ms=now_ms
+        )
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listeners[0].socket.getsockname()[1]
         async with trio.open_nursery() as nursery:
-            await nursery.start(serve_http, http_app(engine, more=data.routes), listeners)
-            yield Served(engine, data, Address(f"http://127.0.0.1:{port}"))
+            app = http_app(engine, more=data.routes)
+            await nursery.start(partial(serve_http, app, listeners, larger=data.bodies))
+            yield Served(engine, topology, data, Address(f"http://127.0.0.1:{port}"))
             nursery.cancel_scope.cancel()

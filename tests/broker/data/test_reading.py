@@ -192,6 +192,9 @@ class NoRights:
     def may_consume(self, topic: str) -> bool:
         return topic == B
 
+    def may_publish(self, vhost: str, exchange: str, routing_key: str) -> bool:
+        return False
+
     def may_produce(self, topic: str) -> bool:
         return False
 

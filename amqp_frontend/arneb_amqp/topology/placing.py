@@ -1,0 +1,86 @@
+"""Placing: where messages go that somebody else than a client publishes.
+
+The rule: found as for any publish, a step of the search at a time; void as soon as the topology has
+changed, which its router's generation tells.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from arneb_amqp.errors import access_refused, exchange_in_words, not_found
+from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
+from arneb_amqp.routing.search import Search
+from arneb_amqp.topology.making import Way
+from arneb_amqp.topology.overflow import Overflow
+from arneb_amqp.topology.topology import Vhost
+from arneb_amqp.wire.tables import decode_table
+from arneb_core.api.topics import Topic
+
+SEARCHES_A_TURN: Final = 50
+"""Short ones, between two checkpoints: some 2 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where messages of one way go: into topics, and into queues that may refuse them."""
+
+    topics: tuple[Topic, ...]
+    refusing: tuple[Overflow, ...] = ()
+
+
+class Placing:
+    """Places by way, in one vhost, as long as :attr:`is_valid`."""
+
+    def __init__(self, vhost: Vhost) -> None:
+        self._vhost = vhost
+        self._generation = vhost.router.generation
+        self._found: dict[Way, Place] = {}
+
+    def __repr__(self) -> str:
+        return f"<Placing in {self._vhost.name}, {len(self._found)} ways>"
+
+    @property
+    def is_valid(self) -> bool:
+        """Nothing has changed since."""
+        return self._generation == self._vhost.router.generation
+
+    async def place(self, way: Way) -> Place:
+        """Where messages of that way go. Raises :class:`.AmqpError` as for a publish."""
+        found = self._found.get(way)
+        if found is None:
+            if len(self._found) % SEARCHES_A_TURN == SEARCHES_A_TURN - 1:
+                await trio.lowlevel.checkpoint()
+            found = self._found[way] = await self._search(way)
+        return found
+
+    async def _search(self, way: Way) -> Place:
+        router, queues = self._vhost.router, self._vhost.queues
+        if router.exchange(way.exchange).internal:
+            words = exchange_in_words(way.exchange, self._vhost.name)
+            raise access_refused(f"cannot publish to internal {words}")
+        headers = decode_table(way.headers) if way.headers else None
+        search = Search(router, way.exchange, way.routing_key, headers, way.copies)
+        while not search.step():
+            await trio.lowlevel.checkpoint()
+        names = search.result.queues
+        if not names and way.exchange == DEFAULT_EXCHANGE:
+            names = (way.routing_key,) if self._vhost.foreign_topic(way.routing_key) else ()
+        refusing = queues.refusing
+        topics = [queues.topic(name) for name in names if name not in refusing]
+        return Place(
+            tuple(topic for topic in topics if topic is not None),
+            tuple(refusing[name] for name in names if name in refusing),
+        )
+
+
+def expect_queue(vhost: Vhost, name: str) -> None:
+    """Raise 404 if there is no such queue."""
+    if vhost.queues.options(name) is None and not vhost.foreign_topic(name):
+        raise not_found(f"no queue '{name}' in vhost '{vhost.name}'")
+
+
+def expect_exchange(vhost: Vhost, name: str) -> None:
+    """Raise 404 if there is no such exchange."""
+    vhost.router.exchange(name)

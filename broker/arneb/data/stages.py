@@ -1,0 +1,223 @@
+"""Stages: rows that wait for a commit, each piece durable when its sender is told so.
+
+The rule: a piece is one entry of an internal log, of which there is one for each batch of each
+query; what says that it is there becomes durable with it. So a start finds all stages without
+reading what is in them, and whoever commits or aborts a batch removes all of it at once.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from arneb_core.api.core import Core, Unit
+from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.errors import CommitFailed, StoreFailed, TopicNotFound
+from arneb_core.api.position import Position, ledger_of, position
+from arneb_core.api.settings import WITHOUT_END, TopicSettings
+from arneb_core.api.topics import Topic
+from arneb_core.api.waiting import durable
+
+SCHEME: Final = "data-staged://"
+"""Not Pulsar's, so that no client comes upon these topics."""
+
+PREFIX: Final = "data/stage/"
+"""Of the keys under which stages are kept: query, batch and name follow."""
+
+READ_BYTES: Final = 8 * 1024 * 1024
+"""Of stages, at a time."""
+
+STAGES_MAX: Final = 20_000
+"""Each takes half a KiB of memory and more with its pieces."""
+
+PIECES_MAX: Final = 4_096
+"""Of one stage: its record is written anew with each."""
+
+BatchId = tuple[str, int]
+"""A query, and the number of one of its batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One body of rows that is stored."""
+
+    number: int
+    """Which entry of its batch's log it is, counted from 0."""
+    rows: int
+    size: int
+    """Bytes, as stored."""
+    checksum: int
+    """Of the body as it was sent."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """What one attempt of one task has staged."""
+
+    batch: BatchId
+    name: str
+    pieces: list[Piece] = field(default_factory=list)
+    at_ms: int = 0
+    """When the last piece came."""
+
+    @property
+    def key(self) -> str:
+        """Where it is kept."""
+        query, number = self.batch
+        return f"{PREFIX}{query}/{number}/{self.name}"
+
+    @property
+    def rows(self) -> int:
+        """In all pieces."""
+        return sum(each.rows for each in self.pieces)
+
+    @property
+    def size(self) -> int:
+        """Bytes as stored, in all pieces."""
+        return sum(each.size for each in self.pieces)
+
+    def pack(self, last: Piece, at_ms: int) -> bytes:
+        """As it is kept with one piece more."""
+        pieces = [
+            (each.number, each.rows, each.size, each.checksum) for each in (*self.pieces, last)
+        ]
+        return json.dumps({"pieces": pieces, "at_ms": at_ms}).encode()
+
+
+def restored(key: str, value: bytes) -> Stage:
+    """What was kept."""
+    query, number, name = key.removeprefix(PREFIX).split("/")
+    said = json.loads(value)
+    pieces = [Piece(*each) for each in said["pieces"]]
+    return Stage((query, int(number)), name, pieces, said["at_ms"])
+
+
+def topic_of(batch: BatchId) -> str:
+    """The log of a batch's stages."""
+    query, number = batch
+    return f"{SCHEME}{query}/{number}"
+
+
+class Stages:
+    """The stages of one broker.
+
+    Invariant: ``bytes`` is the sum over all stages, and the batches of ``_batches`` have some.
+    """
+
+    def __init__(self, core: Core, now_ms: Callable[[], int]) -> None:
+        self._core = core
+        self._now_ms = now_ms
+        self._batches: dict[BatchId, dict[str, Stage]] = {}
+        self.bytes = 0
+        for key, value in core.metadata(PREFIX).items():
+            stage = restored(key, value)
+            self._batches.setdefault(stage.batch, {})[stage.name] = stage
+            self.bytes += stage.size
+
+    def __repr__(self) -> str:
+        return f"<Stages of {len(self._batches)} batches, {self.bytes} bytes>"
+
+    def of_query(self, query: str) -> list[Stage]:
+        """The stages of all batches of a query, in order."""
+        batches = sorted(batch for batch in self._batches if batch[0] == query)
+        return [each for batch in batches for each in self._batches[batch].values()]
+
+    def find(self, batch: BatchId, name: str) -> Stage | None:
+        """That stage."""
+        return self._batches.get(batch, {}).get(name)
+
+    @property
+    def count(self) -> int:
+        """How many stages there are."""
+        return sum(map(len, self._batches.values()))
+
+    # Changes; whoever makes them holds the batch
+
+    async def add(self, batch: BatchId, name: str, rows: int, data: bytes, checksum: int) -> Stage:
+        """Keep ``data`` as one piece more of a stage; it is on disk when this returns. Raises
+        :class:`.CommitFailed`."""
+        stage = self.find(batch, name) or Stage(batch, name)
+        topic = await self._topic(batch)
+        piece = Piece(topic.messages, rows, len(data), checksum)
+        at_ms = self._now_ms()
+        entry = EntryHeader(Origin.BROKER, publish_time_ms=at_ms).pack() + data
+        record = stage.key, stage.pack(piece, at_ms)
+
+        def submit(done: Callable[[CommitFailed | None], None]) -> None:
+            self._core.append(topic, [entry], lambda error, _: done(error), 1, [record])
+
+        await durable(submit)
+        stage.pieces.append(piece)
+        stage.at_ms = at_ms
+        self._batches.setdefault(batch, {})[name] = stage
+        self.bytes += piece.size
+        return stage
+
+    async def read(self, stages: Sequence[Stage]) -> list[bytes]:
+        """The pieces of stages of one batch, in the order of these, as entries of
+        :data:`HEADER_BYTES` and what was kept. Raises :class:`.StoreFailed`."""
+        wanted = {piece.number for stage in stages for piece in stage.pieces}
+        if not wanted:
+            return []
+        topic = self._core.topic(topic_of(stages[0].batch))
+        found: dict[int, bytes] = {}
+        number = 0
+        for ledger in topic.ledgers():
+            place = position(ledger.id, 0)
+            while ledger_of(place) == ledger.id and place < position(ledger.id, ledger.entries):
+                for _, entries in await topic.read(place, READ_BYTES):
+                    for entry in entries:
+                        if number in wanted:
+                            found[number] = entry
+                        number += 1
+                    place = Position(place + len(entries))
+        if found.keys() != wanted:
+            missing = min(wanted - found.keys())
+            raise StoreFailed(f"piece {missing} of {topic.name} cannot be read")
+        return [found[piece.number] for stage in stages for piece in stage.pieces]
+
+    async def drop(self, batch: BatchId, unit: Unit | None = None) -> None:
+        """Remove all stages of a batch, in one commit with ``unit``. Raises
+        :class:`.CommitFailed`."""
+        unit = unit or Unit()
+        stages = self._batches.get(batch, {})
+        unit.metadata += [(each.key, None) for each in stages.values()]
+        try:
+            await self._core.delete_topic(topic_of(batch), unit=unit, as_owner=True)
+        except TopicNotFound:
+            if not unit.metadata and not unit.appends and not unit.runs:
+                return
+            await self._core.committed(unit)
+        self.bytes -= sum(each.size for each in stages.values())
+        self._batches.pop(batch, None)
+
+    async def drop_one(self, stage: Stage) -> None:
+        """Remove one stage; its rows go with its batch. Raises :class:`.CommitFailed`."""
+        if len(self._batches[stage.batch]) == 1:
+            await self.drop(stage.batch)
+            return
+        await self._core.committed(Unit(metadata=[(stage.key, None)]))
+        del self._batches[stage.batch][stage.name]
+        self.bytes -= stage.size
+
+    def forgotten(self, older_than_ms: int) -> list[BatchId]:
+        """The batches to which nothing was added since then, and logs that have no stages."""
+        found = [
+            batch
+            for batch, stages in self._batches.items()
+            if max((each.at_ms for each in stages.values()), default=0) <= older_than_ms
+        ]
+        for name in list(self._core.topics):
+            if name.startswith(SCHEME):
+                query, _, number = name.removeprefix(SCHEME).rpartition("/")
+                batch = query, int(number)
+                if batch not in self._batches:
+                    found.append(batch)
+        return found
+
+    async def _topic(self, batch: BatchId) -> Topic:
+        name = topic_of(batch)
+        if (found := self._core.topics.get(name)) is not None:
+            return found
+        kept = TopicSettings(retention_ms=WITHOUT_END, retention_bytes=WITHOUT_END)
+        return await self._core.create_topic(name, kept)

@@ -1,0 +1,144 @@
+"""Targets: where rows may go, what they become on their way there, and which topics that are.
+
+The rule: what is asked here is asked in the event loop, at the moment that counts: what rows become
+when they come in, which topics get them when they are committed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from arneb.data.errors import DataError
+from arneb.data.prepared import Destination
+from arneb.data.preparing import Aim, AmqpAim, PulsarAim
+from arneb.data.rights import Rights, expect_produce, forbidden
+from arneb.data.rows import Target
+from arneb.data.topics import queue_in
+from arneb_amqp.errors import AmqpError
+from arneb_amqp.topology.making import Way
+from arneb_amqp.topology.placing import Place, Placing, expect_exchange, expect_queue
+from arneb_amqp.topology.topology import Topology, Vhost
+from arneb_core.api.core import Core
+from arneb_core.api.topics import Topic
+from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
+from arneb_pulsar.services.context import BrokerContext
+from arneb_pulsar.services.topic_access import check_common, open_topic
+
+NOWHERE: Final = Place(())
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Where destinations lead, as long as :attr:`is_valid`."""
+
+    places: Sequence[Place]
+    placings: Sequence[Placing]
+
+    @property
+    def is_valid(self) -> bool:
+        """Nothing has changed since."""
+        return all(each.is_valid for each in self.placings)
+
+
+class Targets:
+    """The targets of one broker."""
+
+    def __init__(self, core: Core, topology: Topology | None, pulsar: BrokerContext | None) -> None:
+        """Of frontends that are off there is None."""
+        self._core = core
+        self._topology = topology
+        self._pulsar = pulsar
+
+    def __repr__(self) -> str:
+        return f"<Targets among {len(self._core.topics)} topics>"
+
+    async def aim(self, target: Target, rights: Rights) -> Aim:
+        """What becomes of rows for ``target``. Raises :class:`.DataError` for one that is not there
+        and cannot be made, or is not allowed."""
+        if target.topic is not None:
+            return await self._topic_aim(target.topic, rights)
+        vhost = self._vhost(target.vhost)
+        exchange = target.exchange
+        try:
+            if target.queue is not None:
+                if not rights.may_publish(vhost.name, "", target.queue):
+                    raise forbidden("publish to", f"queue {target.queue} of vhost {vhost.name}")
+                expect_queue(vhost, target.queue)
+                return AmqpAim(vhost.name, "", _octets(target.queue), fixed=True)
+            if not rights.may_publish(vhost.name, exchange, target.routing_key):
+                raise forbidden("publish to", f"exchange {exchange} of vhost {vhost.name}")
+            expect_exchange(vhost, exchange)
+        except AmqpError as error:
+            code = "exchange_not_found" if target.queue is None else "queue_not_found"
+            raise DataError(404, code, error.reply_text) from error
+        return AmqpAim(vhost.name, exchange, _octets(target.routing_key))
+
+    async def resolve(self, destinations: Sequence[Destination], rights: Rights) -> Resolved:
+        """Which topics get what goes to ``destinations``. Raises :class:`.DataError`."""
+        placings: dict[str, Placing] = {}
+        places: list[Place] = []
+        for each in destinations:
+            if each.topic is not None:
+                expect_produce(rights, each.topic)
+                places.append(Place((await self._open(each.topic),)))
+                continue
+            if not rights.may_publish(each.vhost, each.exchange, each.routing_key):
+                what = f"exchange {each.exchange!r} of vhost {each.vhost} by {each.routing_key!r}"
+                raise forbidden("publish to", what)
+            placing = placings.get(each.vhost)
+            if placing is None:
+                placing = placings[each.vhost] = Placing(self._vhost(each.vhost))
+            headers = bytes.fromhex(each.headers)
+            way = Way(each.exchange, each.routing_key, each.copies, headers)
+            try:
+                places.append(await placing.place(way))
+            except AmqpError as error:
+                status, code = (404, "exchange_not_found") if error.reply_code == 404 else (
+                    409, "not_allowed",
+                )  # fmt: skip
+                raise DataError(status, code, error.reply_text) from error
+        return Resolved(places, list(placings.values()))
+
+    async def _topic_aim(self, name: str, rights: Rights) -> Aim:
+        wanted = self._parsed(name)
+        expect_produce(rights, wanted.core_name)
+        if (queue := queue_in(self._topology, wanted.core_name)) is not None:
+            vhost, own_name = queue
+            return AmqpAim(vhost.name, "", _octets(own_name), topic=wanted.core_name)
+        if self._pulsar is None:
+            await self._open(wanted.core_name)
+            return AmqpAim("", "", _octets(wanted.local), topic=wanted.core_name)
+        partitions = await self._pulsar.topics.partitions(wanted, create=True)
+        parts = [wanted.part(index) for index in range(partitions)] or [wanted]
+        for part in parts:
+            await self._open(part.core_name)
+        return PulsarAim(tuple(part.core_name for part in parts))
+
+    async def _open(self, name: str) -> Topic:
+        """The topic of that name, made as for a Pulsar producer."""
+        topic = self._core.topics.get(name)
+        if topic is None and self._pulsar is not None:
+            topic = await open_topic(self._pulsar, self._parsed(name), create=True)
+        if topic is None:
+            raise DataError(404, "topic_not_found", f"no topic {name}")
+        check_common(topic)
+        if self._pulsar is not None and topic.id in self._pulsar.namespaces.ended:
+            raise DataError(409, "not_allowed", f"topic {name} was terminated")
+        return topic
+
+    def _vhost(self, name: str) -> Vhost:
+        found = None if self._topology is None else self._topology.vhost(name)
+        if found is None:
+            off = " as AMQP is off" if self._topology is None else ""
+            raise DataError(404, "exchange_not_found", f"no vhost {name!r}{off}"[:300])
+        return found
+
+    def _parsed(self, name: str) -> TopicName:
+        try:
+            return parse_topic(name)
+        except InvalidTopicName as error:
+            raise DataError(404, "topic_not_found", str(error)[:500]) from error
+
+
+def _octets(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,57 @@
+"""Making: messages that come as rows from elsewhere, made Pulsar entries.
+
+The rule: what has one key goes into one batch, so that a Key_Shared subscription can share entries
+out by it; the rows of a key keep their order. The publish time in the header is left at 0: who
+commits the entries says when that is.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from arneb_core.api.codec import Message
+from arneb_core.api.entry import ENTRY_FORMAT, HEADER, Origin
+from arneb_core.api.hashing import key_hash
+from arneb_pulsar.codec import encode_messages
+
+_PULSAR: Final = int(Origin.PULSAR)
+
+BATCH_MESSAGES_MAX: Final = 1_000
+BATCH_BYTES_MAX: Final = 128 * 1024
+"""Pulsar's clients' own bounds of a batch."""
+
+PRODUCER: Final = "arneb-data"
+"""Who is said to have produced what came as rows."""
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition of a key, by the hash that Pulsar's clients call Murmur3_32."""
+    return key_hash(key) % partitions
+
+
+def make_entries(messages: Iterable[Message]) -> list[bytes]:
+    """Entries of messages for one topic, which are to be delivered at once."""
+    by_key: dict[bytes | None, list[Message]] = {}
+    for message in messages:
+        key = message.key if message.ordering_key is None else message.ordering_key
+        by_key.setdefault(key, []).append(message)
+    return [make_entry(batch, key) for key, each in by_key.items() for batch in _batches(each)]
+
+
+def make_entry(batch: Sequence[Message], key: bytes | None, deliver_at_ms: int = 0) -> bytes:
+    """One entry of messages of one key; of one that is to be delivered later, a single."""
+    head = HEADER.pack(
+        ENTRY_FORMAT, _PULSAR, 0, len(batch), 0, deliver_at_ms, 0, key_hash(key or b""), 0, 0
+    )
+    return head + encode_messages(batch)
+
+
+def _batches(messages: Sequence[Message]) -> Iterable[Sequence[Message]]:
+    start = size = 0
+    for index, message in enumerate(messages):
+        full = size >= BATCH_BYTES_MAX or index - start >= BATCH_MESSAGES_MAX
+        if full:
+            yield messages[start:index]
+            start, size = index, 0
+        size += len(message.value)
+    if start < len(messages):
+        yield messages[start:]
