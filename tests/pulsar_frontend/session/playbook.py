@@ -90,11 +90,14 @@ class Playbook:
         return self
 
     def pass_time(self, seconds: float) -> "Playbook":
-        """Let the timer run."""
-        self.now += seconds
-        self.clock_ms += int(seconds * 1000)
-        if self.now >= self.session.next_timer():
+        """Let the timer run, each time that it wants to."""
+        end, end_ms = self.now + seconds, self.clock_ms + int(seconds * 1000)
+        looked_at = -1.0
+        while looked_at < (due := self.session.next_timer()) <= end:
+            looked_at = due
+            self.now, self.clock_ms = due, end_ms - int((end - due) * 1000)
             self._note(self.session.handle_timer(self.now, self.clock_ms))
+        self.now, self.clock_ms = end, end_ms
         return self
 
     def __lshift__(self, expected: Said | Effect) -> "Playbook":

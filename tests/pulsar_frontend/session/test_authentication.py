@@ -94,7 +94,7 @@ def test_another_proof_is_asked_for_when_the_first_ends() -> None:
 
 
 def test_a_client_that_does_not_answer_is_closed() -> None:
-    play = connected(100).pass_time(101)
+    play = connected(100).pass_time(100)
     assert isinstance(play.heard().command, pb.CommandAuthChallenge)
     play.pass_time(ANSWER_WITHIN_S - 1).over()
     play.pass_time(2)
