@@ -92,6 +92,7 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "amqp_frontend/arneb_amqp/wire/properties.py: correlation_id": BY_FIELD,
     "broker/arneb/alarms.py: disk_alarm": BY_FIELD,
     "broker/arneb/alarms.py: memory_alarm": BY_FIELD,
+    "broker/arneb/commands/audit.py: audit": "a command, found by its name",
     "broker/arneb/commands/backup.py: backup": "a command, found by its name",
     "broker/arneb/commands/offload.py: offload": "a command, found by its name",
     "broker/arneb/demo/process.py: last_words": "what a broker that was stopped had to say",
@@ -107,6 +108,10 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "spark_connector/pyspark_arneb/batch.py: pushFilters": OVERRIDDEN,
     "spark_connector/pyspark_arneb/log/environment.py: close_environments":
         "lets one process read a store, and then open it",
+    "spark_connector/pyspark_arneb/pipeline/checks/broker_history.py: check_history":
+        "the audit of a history that is in memory, for whoever has one",
+    "spark_connector/pyspark_arneb/pipeline/checks/client_history.py: check_events":
+        "the audit of histories that are in memory, for whoever has some",
     "spark_connector/pyspark_arneb/service/connection.py: close_connections":
         "lets one thread talk to one broker after the other",
 }  # fmt: skip

@@ -21,6 +21,7 @@ INTERRUPTED_STATUS: Final = 128 + signal.SIGINT
 
 COMMANDS: Final = {
     "alarms": "Show alarms of a running broker; move their watermarks.",
+    "audit": "Hold histories against what a broker promises.",
     "backup": "Copy a data directory, also of a running broker.",
     "check": "Verify every structure of a data directory.",
     "compact-store": "Give free room in a data directory back to the file system.",

@@ -49,7 +49,12 @@ class Recorder:
         self._topic = topic
         started_ms = engine.now_ms()
         self.history = History(
-            subscription.topic.name, subscription.name, str(started_ms), engine.now_ms, self._due
+            subscription.topic.name,
+            subscription.name,
+            str(started_ms),
+            subscription.topic.log.ledgers.next_append,
+            engine.now_ms,
+            self._due,
         )
         self._under_way: list[bytes] = []
         subscription.machine.state.history = self.history

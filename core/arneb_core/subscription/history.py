@@ -37,12 +37,14 @@ class History:
         topic: str,
         subscription: str,
         run: str,
+        began: Position,
         now_ms: Callable[[], int],
         due: Callable[[], None],
     ) -> None:
-        """``run`` tells this time of writing from those before it; ``due`` is called when there is
-        something to be written."""
-        self._whose = {"topic": topic, "subscription": subscription, "run": run}
+        """``run`` tells this time of writing from those before it, ``began`` where the log ended
+        then; ``due`` is called when there is something to be written."""
+        whose = {"topic": topic, "subscription": subscription, "run": run, "began": render(began)}
+        self._whose = whose
         self._now_ms = now_ms
         self._due = due
         self._lines: list[str] = []

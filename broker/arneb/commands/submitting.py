@@ -1,0 +1,92 @@
+"""Submitting: what the commands that run on Spark have in common.
+
+The rule: a command only reads its options, and has a function of :mod:`pyspark_arneb.pipeline` do
+the work, on the Spark that ``--master`` names. Whatever goes wrong is one line.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from arneb.cli import Refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pyspark_arneb.pipeline.location import Location
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+MASTER: Final = click.option(
+    "--master", default="local[*]", metavar="MASTER", show_default=True,
+    help="The Spark to run on: local[N], spark://HOST:PORT, yarn, k8s://HOST, sc://HOST:PORT.",
+)  # fmt: skip
+CONF: Final = click.option(
+    "--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.",
+)  # fmt: skip
+PATH: Final = click.option("--path", metavar="DIR", help="Read the log in this data directory.")
+URL: Final = click.option(
+    "--url", metavar="URL", help="Read the log from the broker whose HTTP port is at URL."
+)
+OPTION: Final = click.option(
+    "--option", "options", multiple=True, metavar="NAME=VALUE",
+    help="An option of the Spark source, such as a token; may be repeated.",
+)  # fmt: skip
+
+
+def runs_on_spark(command: Command) -> Command:
+    """Add the options that say on which Spark."""
+    return MASTER(CONF(command))
+
+
+def reads_the_log(command: Command) -> Command:
+    """Add the options that say where the log is."""
+    return PATH(URL(OPTION(command)))
+
+
+def pairs(name: str, given: Sequence[str]) -> dict[str, str]:
+    """``KEY=VALUE`` options as a mapping. Raises :class:`Refused`."""
+    found: dict[str, str] = {}
+    for each in given:
+        key, sign, value = each.partition("=")
+        if not sign or not key:
+            raise Refused(f"{name}: expected NAME=VALUE, got {each}")
+        found[key] = value
+    return found
+
+
+def location(path: str | None, url: str | None, options: Sequence[str]) -> "Location":
+    """Where the log is. Raises :class:`Refused`."""
+    _check_spark()
+    from pyspark_arneb.pipeline.location import Location
+    from pyspark_arneb.pipeline.session import JobFailed
+
+    try:
+        return Location(path, url, pairs("--option", options))
+    except JobFailed as error:
+        raise Refused(str(error)) from error
+
+
+@contextmanager
+def submitted(name: str, master: str, conf: Sequence[str], title: str) -> Iterator["SparkSession"]:
+    """A Spark session for the command ``name`` while the block lasts, and a bar under ``title``."""
+    _check_spark()
+    from pyspark_arneb.pipeline.progress import progress_bar
+    from pyspark_arneb.pipeline.session import JobFailed, spark_session
+
+    try:
+        settings = pairs("--conf", conf)
+        with spark_session(f"arneb {name}", master, settings) as spark, progress_bar(spark, title):
+            yield spark
+    except JobFailed as error:
+        raise Refused(str(error)) from error
+
+
+def _check_spark() -> None:
+    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+        raise Refused(
+            "this command runs on Spark, which is not installed: pip install 'arneb[spark]'"
+        )

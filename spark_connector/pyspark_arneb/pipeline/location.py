@@ -1,0 +1,39 @@
+"""A location: where a job finds the log, as the options of the data source.
+
+The rule: one of the two ways in, checked here, so that a job that cannot begin says so before Spark
+is started.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_arneb.pipeline.session import JobFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A data directory, or a broker's HTTP port."""
+
+    path: str | None = None
+    url: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    """More of them: credentials, for instance."""
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.url is None):
+            raise JobFailed("expected a data directory (--path) or a broker (--url), one of them")
+        if self.path is not None and not Path(self.path).expanduser().is_dir():
+            raise JobFailed(f"--path: no directory {self.path}")
+
+    def read(self, spark: SparkSession, **options: str | None) -> DataFrame:
+        """The table that these options of the source choose; those that are None are left out."""
+        way = {"path": self.path} if self.path is not None else {"service.url": self.url}
+        given = {**way, **self.options, **options}
+        reader = spark.read.format("arneb")
+        for name, value in given.items():
+            if value is not None:
+                reader = reader.option(name, value)
+        return reader.load()
