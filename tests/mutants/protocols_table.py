@@ -38,7 +38,7 @@ PROTOCOL_MUTANTS: Final = (
     Mutant(
         "a body is as large as its client likes",
         BROKER + "http/connection.py",
-        "                    if len(body) + len(event.data) > limits.body_bytes_max:\n",
+        "                    if len(body) + len(event.data) > bytes_max:\n",
         "                    if False:\n",
         HTTP_TESTS,
     ),

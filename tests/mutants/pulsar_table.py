@@ -136,9 +136,9 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "a watcher does not hear of what goes",
-        PULSAR + "session/watchers.py",
-        "        if came is known:\n",
-        "        if known or not came:\n",
+        PULSAR + "session/watched_names.py",
+        "        if came is (at < len(names) and names[at] == name):\n",
+        "        if not came or (at < len(names) and names[at] == name):\n",
         WATCHING_TESTS,
     ),
     Mutant(
