@@ -7,11 +7,12 @@ would be written, and so does a test.
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pyspark_arneb.options import ColumnStyle
+from pyspark_arneb.option_table import Option
+from pyspark_arneb.options import READ_OPTIONS, ColumnStyle
 from pyspark_arneb.schema import STYLES, Column, spark_schema
 
 PAGE: Final = Path(__file__).parent / "guide" / "spark.md"
@@ -42,7 +43,19 @@ def _code(name: str | None) -> str:
     return f"`{name}`" if name else ""
 
 
-TABLES: Final[Mapping[str, Callable[[], str]]] = {"columns": columns_table}
+def options_table(options: Sequence[Option]) -> str:
+    """Options, with what holds when they are not given."""
+    rows = [
+        f"| {', '.join(map(_code, (each.name, *each.aliases)))} | {each.default} | {each.meaning} |"
+        for each in options
+    ]
+    return "\n".join(["| option | default | |", "|---|---|---|", *rows])
+
+
+TABLES: Final[Mapping[str, Callable[[], str]]] = {
+    "options": lambda: options_table(READ_OPTIONS),
+    "columns": columns_table,
+}
 
 
 def page() -> str:

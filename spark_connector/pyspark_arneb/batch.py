@@ -5,21 +5,35 @@ read exactly that, however far the broker has written or trimmed in the meantime
 here travel pickled from driver to executors, so they hold plain values only.
 """
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from pyspark_arneb.guest import step_back
+from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.options import ReadOptions
-from pyspark_arneb.plan.filters import SpanFilter, compile_filter
+from pyspark_arneb.plan.filters import (
+    RowFilter,
+    SpanFilter,
+    compile_filter,
+    row_filter,
+    within,
+)
 from pyspark_arneb.plan.partitions import Partition, divide
 from pyspark_arneb.plan.planning import Plan, plan_read
-from pyspark_arneb.plan.ranges import Loss
+from pyspark_arneb.plan.ranges import Loss, Span
 from pyspark_arneb.schema import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+LEDGERS_ASKED_MAX: Final = 100_000
+"""A loss of more ledgers than this concerns every filter."""
 
 
 class LogPartition(InputPartition):
@@ -48,6 +62,7 @@ class BatchReader(DataSourceReader):
         self._columns = tuple(columns)
         self._plan = plan
         self._filters: list[SpanFilter] = []
+        self._row_filters: list[RowFilter] = []
 
     def partitions(self) -> Sequence[InputPartition]:
         from pyspark_arneb.decode.reading import judge_loss
@@ -59,7 +74,8 @@ class BatchReader(DataSourceReader):
             for loss in losses:
                 judge_loss(loss, options)
             losses = []
-        spans = [span for span in plan.spans if self._wants(span.topic, span.ledger)]
+        spans = list(self._wanted(plan.spans))
+        self._say(spans)
         parts = divide(
             spans,
             parallelism=cores(),
@@ -75,12 +91,18 @@ class BatchReader(DataSourceReader):
         from pyspark_arneb.decode.reading import read_batches
 
         assert isinstance(partition, LogPartition), "Spark hands out what partitions() returned"
+        if isinstance(self._options.location, Directory):
+            step_back(self._options.nice)
         source = self._options.location.open()
         instead = None if self._options.sealed is None else self._sealed
         for loss in partition.losses:
             yield from self._sealed(loss)
         for span in partition.spans:
-            yield from read_batches(source, span, self._columns, self._options, instead)
+            for batch in read_batches(source, span, self._columns, self._options, instead):
+                for each in self._row_filters:
+                    batch = each.kept(batch)
+                if batch.num_rows:
+                    yield batch
 
     def _sealed(self, loss: Loss) -> Iterator["pa.RecordBatch"]:
         """The rows of what is not in the log any more, from the sealed tier."""
@@ -94,12 +116,32 @@ class BatchReader(DataSourceReader):
         else:
             yield from rows
 
+    def _wanted(self, spans: Sequence[Span]) -> Iterator[Span]:
+        for span in spans:
+            part = within(span, self._row_filters)
+            if part is not None and self._wants(span.topic, span.ledger):
+                yield part
+
+    def _say(self, spans: Sequence[Span]) -> None:
+        """One line for whoever wonders what is read."""
+        zone = f"; times without a zone are taken as {self._options.zone} (option timeZone)"
+        log.log(
+            logging.WARNING if self._options.assumes_zone else logging.INFO,
+            "reading about %d messages of %d topics from %s%s",
+            sum(span.messages for span in spans),
+            len({span.topic for span in spans}),
+            self._options.location,
+            zone if self._options.assumes_zone else "",
+        )
+
     def _wants(self, topic: str, ledger: int) -> bool:
         return all(wanted(topic, ledger) for wanted in self._filters)
 
     def _concerns(self, loss: Loss) -> bool:
         ledgers = range(loss.first >> 32, (loss.last >> 32) + 1)
-        return not self._filters or any(self._wants(loss.topic, ledger) for ledger in ledgers)
+        if not self._filters or len(ledgers) > LEDGERS_ASKED_MAX:
+            return True
+        return any(self._wants(loss.topic, ledger) for ledger in ledgers)
 
 
 def cores() -> int:
@@ -109,7 +151,7 @@ def cores() -> int:
 
 
 class PushdownReader(BatchReader):
-    """Takes filters on topic, partition and ledger.
+    """Takes filters on topic, partition and ledger; uses those on entry id, key, publish time.
 
     A class of its own, because Spark refuses a reader that has ``pushFilters`` while
     ``spark.sql.python.filterPushdown.enabled`` is off, which is its default.
@@ -118,7 +160,10 @@ class PushdownReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802
         for pushed in filters:
             compiled = compile_filter(pushed, self._columns)
-            if compiled is None:
-                yield pushed
-            else:
+            if compiled is not None:
                 self._filters.append(compiled)
+                continue
+            used = row_filter(pushed, self._columns)
+            if used is not None:
+                self._row_filters.append(used)
+            yield pushed

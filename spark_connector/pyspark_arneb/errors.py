@@ -8,9 +8,9 @@ class DataLossError(RuntimeError):
 
     def __init__(self, loss: Loss) -> None:
         super().__init__(
-            f"retention removed {loss}, which this read was to cover; to read what is left, "
-            'set the option "failOnDataLoss" to false, and to keep it, give the topic a '
-            "retention or a subscription that has not yet acknowledged it"
+            f"the log no longer has {loss}, which this read was to cover; to read what there is, "
+            'set the option "failOnDataLoss" to false, and to keep messages for Spark, give the '
+            "topic a retention or a subscription that has not yet acknowledged them"
         )
         self.loss = loss
 

@@ -5,42 +5,34 @@ read; the rest of the package meets only the frozen :class:`ReadOptions`. Kafka'
 pulsar-spark's names are accepted beside our own, so that existing jobs run unchanged.
 """
 
-import json
-import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from enum import Enum
-from typing import Final, TypeVar
-from urllib.parse import unquote, urlsplit
+from typing import Final
 
-from arneb_core.api.position import AFTER_ALL, Position, position
+from arneb_core.access.namespaces import DEFAULT_VHOST
+from arneb_core.api.position import Position
 from pyspark_arneb.log.block_source import Location
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.log.topics import TopicSelection, full_name
+from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets, offsets
+from pyspark_arneb.option_table import GivenOptions, Option, OptionError, aliases_of
+from pyspark_arneb.option_values import (
+    boolean,
+    choice,
+    count,
+    directory,
+    is_naive,
+    names,
+    niceness,
+    time_ms,
+    time_zone,
+)
 from pyspark_arneb.service.connection import Address
 from pyspark_arneb.target import LakeError, Target
-
-EARLIEST: Final = Position(0)
-"""Before every log; apart from ``1:0``, which someone asked for and which may be lost."""
-LATEST: Final = AFTER_ALL
-
-ENTRY_MAX: Final = (1 << 32) - 2
-LEDGER_MAX: Final = (1 << 31) - 1
-
-Value = TypeVar("Value")
-
-
-class OptionError(ValueError):
-    """An option is missing, unknown or not of its form; the text names it."""
-
-    def __init__(self, option: str, problem: str) -> None:
-        super().__init__(f'option "{option}": {problem}')
-        self.option = option
-        self.problem = problem
 
 
 class ColumnStyle(Enum):
@@ -69,20 +61,13 @@ class OnCorrupt(Enum):
     """One row each, with what is stored as its value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offsets:
-    """A bound in every topic: ``positions`` by full topic name, ``default`` for the others.
+FROM_EARLIEST: Final = Offsets(EARLIEST)
+TO_LATEST: Final = Offsets(LATEST)
 
-    A start is the first entry read, an end the first entry not read (Kafka's convention),
-    so that the end of one read is the start of the next.
-    """
+UTC_ZONE: tzinfo = UTC
 
-    default: Position
-    positions: Mapping[str, Position] = field(default_factory=dict)
-
-    def of(self, topic: str) -> Position:
-        """The bound in the log ``topic``."""
-        return self.positions.get(topic, self.default)
+NICE: Final = 10
+"""Measured: a scanner at this niceness leaves a saturated broker nearly all of its rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +76,8 @@ class ReadOptions:
 
     location: Location
     topics: TopicSelection
-    start: Offsets = Offsets(EARLIEST)
-    end: Offsets = Offsets(LATEST)
+    start: Offsets = FROM_EARLIEST
+    end: Offsets = TO_LATEST
     starting_time_ms: int | None = None
     ending_time_ms: int | None = None
     partitions_min: int | None = None
@@ -106,6 +91,11 @@ class ReadOptions:
     snapshot: SnapshotTime = SnapshotTime.QUERY
     sealed: Target | None = None
     """The sealed tier, which has what retention removes."""
+    nice: int = NICE
+    zone: str = "UTC"
+    """The zone of the times that did not say theirs."""
+    assumes_zone: bool = False
+    """There is such a time, and nobody said its zone."""
 
     @property
     def has_time_bounds(self) -> bool:
@@ -113,38 +103,70 @@ class ReadOptions:
         return self.starting_time_ms is not None or self.ending_time_ms is not None
 
 
-ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
-    "path": (),
-    "service.url": (),
-    "service.user": (),
-    "service.password": (),
-    "service.token": (),
-    "service.caFile": (),
-    "topic": (),
-    "topics": ("subscribe",),
-    "topicsPattern": ("subscribePattern",),
-    "startingOffsets": (),
-    "endingOffsets": (),
-    "startingTime": ("startingTimestamp",),
-    "endingTime": ("endingTimestamp",),
-    "minPartitions": (),
-    "maxRecordsPerPartition": (),
-    "failOnDataLoss": (),
-    "onCorrupt": (),
-    "includeProperties": ("includeHeaders",),
-    "columns": (),
-    "columnStyle": (),
-    "pushdown": (),
-    "snapshot": (),
-    "sealed": (),
-}
-"""Every option of a read, with the other names under which it is known."""
+READ_OPTIONS: Final = (
+    Option("path", "this or `service.url`",
+           "the broker's data directory, or a follower's: on this machine or a file system that is "
+           "shared; `~` is the home directory. Also `load(path)`"),
+    Option("service.url", "this or `path`",
+           "the broker's HTTP port, `http://host:15672`: read from anywhere, without a directory"),
+    Option("service.user", "none", "who asks, where the broker wants to know"),
+    Option("service.password", "none", "the user's"),
+    Option("service.token", "none", "the same, by a token"),
+    Option("service.caFile", "the system's", "who vouches for a broker at `https://`"),
+    Option("topic", "one of these four",
+           "one topic: `orders` (of `public/default`), `tenant/namespace/topic` or the full name; "
+           "a partitioned topic's name means its partitions"),
+    Option("topics", "one of these four", "several, separated by commas", ("subscribe",)),
+    Option("topicsPattern", "one of these four",
+           "a regular expression that the whole name matches, in any of these forms",
+           ("subscribePattern",)),
+    Option("queue", "one of these four",
+           "an AMQP queue, by its own name, which may hold `/`, `%` and anything else"),
+    Option("vhost", "`/`", "the queue's"),
+    Option("internalTopics", "`false`", "let a pattern select logs that are the broker's own"),
+    Option("startingOffsets", "`earliest`; of a stream `latest`",
+           "first entry read: `earliest`, `latest`, or JSON `{\"orders\": \"12:400\"}` "
+           "(ledger:entry), of a partitioned topic `{\"pt\": {\"0\": \"12:400\"}}`, or one for "
+           "all its partitions; `\"12:400@7\"` also says the topic's id. Topics not named there "
+           "start at the earliest"),
+    Option("endingOffsets", "`latest`", "first entry not read: `latest` or such JSON; batch only"),
+    Option("startingTime", "none",
+           "publish time (by the broker's clock) from which on entries are read: ms since the "
+           "epoch or ISO 8601; wins over offsets", ("startingTimestamp",)),
+    Option("endingTime", "none", "such a time at which reading ends, exclusive; batch only",
+           ("endingTimestamp",)),
+    Option("timeZone", "`UTC`",
+           "of times that do not say theirs: a name such as `Europe/Berlin`. The session's own "
+           "zone does not reach a Python source"),
+    Option("minPartitions", "cores", "hint: at least so many partitions"),
+    Option("maxRecordsPerPartition", "none", "hint: at most so many messages in one"),
+    Option("failOnDataLoss", "`true`",
+           "what is not there any more ends the read; `false`: it is skipped and logged"),
+    Option("onCorrupt", "`fail`",
+           "what is damaged ends the read; `skip`: it is skipped and logged; `raw`: it is a row, "
+           "with what is stored as its value"),
+    Option("includeProperties", "`false`; with `columnStyle` `pulsar` `true`",
+           "add the column of properties or headers, the dearest to decode", ("includeHeaders",)),
+    Option("columns", "all but those on request",
+           "names separated by commas, in any case: read only these; `*` stands for the usual "
+           "ones. `.schema(\"topic string, value binary\")` does the same"),
+    Option("columnStyle", "`arneb`", "`arneb`, `kafka` or `pulsar`: whose column names to use"),
+    Option("pushdown", "`false`",
+           "take filters; needs `spark.sql.python.filterPushdown.enabled`; batch only"),
+    Option("snapshot", "`query`",
+           "when the rows are fixed: `query`, by Spark's planning, which is at the DataFrame's "
+           "first query; or `load`: at once; batch only"),
+    Option("sealed", "none",
+           "the sealed tier: what retention removes before it is read comes from there"),
+    Option("nice", "`10`",
+           "how far the Python workers that read a `path` step back behind the broker, 0 to 19"),
+)  # fmt: skip
+"""Every option of a read."""
+
+ALIASES: Final = aliases_of(READ_OPTIONS)
 
 SERVICE_ONLY: Final = ("service.user", "service.password", "service.token", "service.caFile")
 """Mean nothing without a broker's address."""
-
-FOREIGN_PREFIXES: Final = ("kafka.", "pulsar.")
-"""Client settings of the Kafka and Pulsar sources: meaningless for a directory, so ignored."""
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
@@ -161,31 +183,35 @@ def read_options_of(options: "GivenOptions", start: Position) -> ReadOptions:
     style = options.parse("columnStyle", choice(ColumnStyle), ColumnStyle.ARNEB)
     # pulsar-spark's table always has the properties; the other styles have them on request.
     properties_by_default = style is ColumnStyle.PULSAR
+    zone = options.parse("timeZone", time_zone, UTC_ZONE)
     return ReadOptions(
         location=location_of(options),
         topics=_topics(options),
-        start=options.parse("startingOffsets", _offsets(EARLIEST), Offsets(start)),
+        start=options.parse("startingOffsets", offsets(EARLIEST), Offsets(start)),
         end=_ending(options),
-        starting_time_ms=options.parse("startingTime", _time_ms, None),
-        ending_time_ms=options.parse("endingTime", _time_ms, None),
+        starting_time_ms=options.parse("startingTime", time_ms(zone), None),
+        ending_time_ms=options.parse("endingTime", time_ms(zone), None),
         partitions_min=options.parse("minPartitions", count, None),
         records_per_partition_max=options.parse("maxRecordsPerPartition", count, None),
         fail_on_data_loss=options.parse("failOnDataLoss", boolean, True),
         on_corrupt=options.parse("onCorrupt", choice(OnCorrupt), OnCorrupt.FAIL),
         include_properties=options.parse("includeProperties", boolean, properties_by_default),
-        columns=options.parse("columns", _names, None),
+        columns=options.parse("columns", names, None),
         style=style,
         pushdown=options.parse("pushdown", boolean, False),
         snapshot=options.parse("snapshot", choice(SnapshotTime), SnapshotTime.QUERY),
         sealed=options.parse("sealed", _target, None),
+        nice=options.parse("nice", niceness, NICE),
+        zone=str(zone),
+        assumes_zone="timeZone" not in options and _has_naive_times(options),
     )
 
 
-def location_of(options: "GivenOptions") -> Location:
+def location_of(options: GivenOptions) -> Location:
     """Where the log is: in a directory, or behind a broker. Raises :class:`OptionError`."""
     if "service.url" not in options:
         options.refuse(SERVICE_ONLY, 'is for "service.url"')
-        return Directory(options.required("path", _directory))
+        return Directory(options.required("path", directory))
     options.refuse(["path"], 'give "path" or "service.url", not both')
     try:
         address = Address(
@@ -202,77 +228,36 @@ def location_of(options: "GivenOptions") -> Location:
     return Remote(address)
 
 
-class GivenOptions:
-    """The options as given: Spark hands them over without regard to case.
-
-    ``aliases`` are all options that there are, each with its other names. Raises
-    :class:`OptionError` on any other.
-    """
-
-    def __init__(self, given: Mapping[str, str], aliases: Mapping[str, tuple[str, ...]]) -> None:
-        self._values: dict[str, tuple[str, str]] = {}
-        canonical = {
-            spelling.lower(): name
-            for name, others in aliases.items()
-            for spelling in (name, *others)
-        }
-        for spelling, value in given.items():
-            if spelling.lower().startswith(FOREIGN_PREFIXES):
-                continue
-            name = canonical.get(spelling.lower())
-            if name is None:
-                raise OptionError(spelling, "no such option" + _suggestion(spelling, canonical))
-            if name in self._values:
-                other = self._values[name][0]
-                raise OptionError(spelling, f'is another name of "{other}": give one of them')
-            self._values[name] = (_spelling(spelling, (name, *aliases[name])), value)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._values
-
-    def refuse(self, names: Iterable[str], why: str) -> None:
-        """None of these options may be given."""
-        for name in names:
-            if name in self._values:
-                raise OptionError(self._values[name][0], why)
-
-    def parse(self, name: str, parser: Callable[[str], Value], default: Value) -> Value:
-        """The option's value, or ``default`` if it is not given."""
-        if name not in self._values:
-            return default
-        spelling, text = self._values[name]
-        try:
-            return parser(text.strip())
-        except ValueError as problem:
-            raise OptionError(spelling, str(problem)) from None
-
-    def required(self, name: str, parser: Callable[[str], str]) -> str:
-        """The option's value; it must be given."""
-        if name not in self._values:
-            raise OptionError(name, "is required")
-        return self.parse(name, parser, "")
+def _target(text: str) -> Target:
+    try:
+        return Target.of(text)
+    except LakeError as problem:
+        raise ValueError(str(problem)) from None
 
 
-def _spelling(given: str, known: Iterable[str]) -> str:
-    """How to name the option to its user: Spark may have lowered the case of what they wrote."""
-    return next(spelling for spelling in known if spelling.lower() == given.lower())
-
-
-def _suggestion(spelling: str, canonical: Mapping[str, str]) -> str:
-    close = get_close_matches(spelling.lower(), canonical, n=1)
-    return f'; did you mean "{canonical[close[0]]}"?' if close else ""
+TOPIC_WAYS: Final = ("topic", "topics", "topicsPattern", "queue")
 
 
 def _topics(options: GivenOptions) -> TopicSelection:
-    ways = [name for name in ("topic", "topics", "topicsPattern") if name in options]
+    ways = [name for name in TOPIC_WAYS if name in options]
     if len(ways) != 1:
         got = " and ".join(ways) or "none of them"
-        raise OptionError("topic", f"give exactly one of topic, topics, topicsPattern; got {got}")
-    return options.parse(ways[0], _SELECTIONS[ways[0]], TopicSelection())
+        raise OptionError("topic", f"give exactly one of {', '.join(TOPIC_WAYS)}; got {got}")
+    (way,) = ways
+    if way != "queue":
+        options.refuse(("vhost",), "is for the option queue; a topic's name has its namespace")
+    internal = options.parse("internalTopics", boolean, False)
+    parsers: Mapping[str, Callable[[str], TopicSelection]] = {
+        "topic": _one_topic,
+        "topics": _topic_list,
+        "topicsPattern": _topic_pattern(internal),
+        "queue": _queue(options.parse("vhost", str, DEFAULT_VHOST, strip=False)),
+    }
+    return options.parse(way, parsers[way], TopicSelection(), strip=way != "queue")
 
 
 def _ending(options: GivenOptions) -> Offsets:
-    end = options.parse("endingOffsets", _offsets(LATEST), Offsets(LATEST))
+    end = options.parse("endingOffsets", offsets(LATEST), Offsets(LATEST))
     if end.default == EARLIEST:
         raise OptionError("endingOffsets", "earliest would read nothing; expected latest or JSON")
     return end
@@ -283,115 +268,28 @@ def _one_topic(text: str) -> TopicSelection:
 
 
 def _topic_list(text: str) -> TopicSelection:
-    return TopicSelection(names=tuple(dict.fromkeys(map(full_name, _names(text)))))
+    return TopicSelection(names=tuple(dict.fromkeys(map(full_name, names(text)))))
 
 
-def _topic_pattern(text: str) -> TopicSelection:
-    try:
-        re.compile(text)
-    except re.error as problem:
-        raise ValueError(f"expected a regular expression, got {text!r}: {problem}") from None
-    return TopicSelection(pattern=text)
-
-
-_SELECTIONS: Final[Mapping[str, Callable[[str], TopicSelection]]] = {
-    "topic": _one_topic,
-    "topics": _topic_list,
-    "topicsPattern": _topic_pattern,
-}
-
-
-def _directory(text: str) -> str:
-    """An absolute path, because executors need not share the driver's working directory."""
-    if text.startswith("file:"):
-        text = unquote(urlsplit(text).path)
-    if not text:
-        raise ValueError("expected the broker's data directory, got an empty text")
-    return os.path.abspath(text)
-
-
-def _target(text: str) -> Target:
-    try:
-        return Target.of(text)
-    except LakeError as problem:
-        raise ValueError(str(problem)) from None
-
-
-def _offsets(default: Position) -> Callable[[str], Offsets]:
-    def parse(text: str) -> Offsets:
-        if text.lower() in _EDGES:
-            return Offsets(_EDGES[text.lower()])
-        try:
-            given = json.loads(text)
-        except ValueError:
-            given = None
-        if not isinstance(given, dict):
-            raise ValueError(
-                f'expected earliest, latest or {{"topic": "ledger:entry"}}, got {text!r}'
-            )
-        return Offsets(default, {full_name(topic): _place(at) for topic, at in given.items()})
+def _queue(vhost: str) -> Callable[[str], TopicSelection]:
+    def parse(text: str) -> TopicSelection:
+        if not text:
+            raise ValueError("expected the name of a queue, got an empty text")
+        return TopicSelection(queue=(vhost, text))
 
     return parse
 
 
-_EDGES: Final = {"earliest": EARLIEST, "latest": LATEST}
-
-
-def _place(given: object) -> Position:
-    text = given.strip().lower() if isinstance(given, str) else ""
-    if text in _EDGES:
-        return _EDGES[text]
-    found = re.fullmatch(r"(\d{1,10}):(-1|\d{1,10})", text)
-    if not found or int(found[1]) > LEDGER_MAX or int(found[2]) > ENTRY_MAX:
-        raise ValueError(f'expected "ledger:entry", earliest or latest, got {given!r}')
-    # The bound before a ledger's first entry means that first entry.
-    return position(int(found[1]), max(int(found[2]), 0))
-
-
-def _time_ms(text: str) -> int:
-    if text.isdecimal():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(
-            "expected ms since the epoch or an ISO 8601 time such as 2026-01-31T12:00:00Z, "
-            f"got {text!r}"
-        ) from None
-    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round(zoned.timestamp() * 1000)
-
-
-def count(text: str) -> int:
-    """A whole number of at least 1."""
-    if not text.isdecimal() or not int(text):
-        raise ValueError(f"expected a whole number of at least 1, got {text!r}")
-    return int(text)
-
-
-def boolean(text: str) -> bool:
-    """``true`` or ``false``, in any case."""
-    if text.lower() not in ("true", "false"):
-        raise ValueError(f"expected true or false, got {text!r}")
-    return text.lower() == "true"
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    if not all(names):
-        raise ValueError(f"expected names separated by commas, got {text!r}")
-    return names
-
-
-Choice = TypeVar("Choice", bound=Enum)
-
-
-def choice(choices: type[Choice]) -> Callable[[str], Choice]:
-    def parse(text: str) -> Choice:
+def _topic_pattern(internal: bool) -> Callable[[str], TopicSelection]:
+    def parse(text: str) -> TopicSelection:
         try:
-            return choices(text.lower())
-        except ValueError:
-            expected = ", ".join(each.value for each in choices)
-            raise ValueError(f"expected one of {expected}, got {text!r}") from None
+            re.compile(text)
+        except re.error as problem:
+            raise ValueError(f"expected a regular expression, got {text!r}: {problem}") from None
+        return TopicSelection(pattern=text, internal=internal)
 
     return parse
+
+
+def _has_naive_times(options: GivenOptions) -> bool:
+    return any(options.parse(name, is_naive, False) for name in ("startingTime", "endingTime"))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pyspark_arneb.options import ColumnStyle, OptionError, ReadOptions
+from pyspark_arneb.option_table import OptionError
+from pyspark_arneb.options import ColumnStyle, ReadOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -31,45 +31,8 @@ from pyspark_arneb.stream.reader import StreamReader
 class DefaultSource(DataSource):
     """An Arneb data directory as a table: one row a message, whichever protocol brought it.
 
-    ======================= ================ ==================================================
-    option                  default          meaning
-    ======================= ================ ==================================================
-    path                    one of the two   the broker's data directory; also ``load(path)``
-    service.url             one of the two   the broker's HTTP port, ``http://host:15672``: read
-                                             from anywhere, without the directory
-    service.user,           none             who asks, where the broker wants to know
-    service.password, or
-    service.token
-    service.caFile          the system's     who vouches for a broker at ``https://``
-    topic                   one of the three one topic: ``orders`` (of ``public/default``),
-                                             ``tenant/namespace/topic`` or the full name; a
-                                             partitioned topic's name means its partitions
-    topics, subscribe       one of the three several, separated by commas
-    topicsPattern,          one of the three a regular expression that the whole name matches,
-    subscribePattern                         in any of these forms
-    startingOffsets         earliest         first entry read: earliest, latest, or JSON
-                                             ``{"orders": "12:400"}`` (ledger:entry); topics not
-                                             named there start at the earliest
-    endingOffsets           latest           first entry not read: latest or JSON
-    startingTime,           none             publish time from which on entries are read: ms
-    startingTimestamp                        since the epoch or ISO 8601; wins over offsets
-    endingTime,             none             publish time at which reading ends, exclusive
-    endingTimestamp
-    minPartitions           cores            hint: at least so many partitions
-    maxRecordsPerPartition  none             hint: at most so many messages in one
-    failOnDataLoss          true             retention overtook the read: fail, or skip and log
-    includeProperties,      false; pulsar    add the column of properties or headers, the
-    includeHeaders          style: true      dearest to decode
-    columns                 all              names separated by commas: read only these.
-                                             ``.schema("topic string, value binary")`` as well
-    columnStyle             arneb            arneb, kafka or pulsar: whose column names to use
-    pushdown                false            take filters on topic, partition and ledger; needs
-                                             ``spark.sql.python.filterPushdown.enabled``
-    snapshot                query            when the rows are fixed: by Spark's planning, which
-                                             is at the DataFrame's first query; or load: at once
-    sealed                  none             the sealed tier: what retention removes before it is
-                                             read comes from there; see ``table``
-    ======================= ================ ==================================================
+    The options of a read and the columns are listed in docs/guide/spark.md, from
+    :data:`pyspark_arneb.options.READ_OPTIONS` and :data:`pyspark_arneb.schema.STYLES`.
 
     Streaming reads (``readStream``) take these as well, but nothing that says where a read ends;
     they start at ``latest`` unless it is said otherwise:
@@ -106,8 +69,7 @@ class DefaultSource(DataSource):
     and their names in the Kafka and Pulsar sources. Columns of a table that was read are passed
     over, others refused.
 
-    Settings that begin with ``kafka.`` or ``pulsar.`` are ignored. The columns are described
-    in docs/internals/spark.md.
+    Settings that begin with ``kafka.`` or ``pulsar.`` are ignored.
 
     Examples
     --------

@@ -139,9 +139,11 @@ class LogWriter:
         self.append_all({name: entries})
         return first
 
-    def append_all(self, runs: Mapping[str, Sequence[bytes]]) -> None:
-        """Commit a run to each of several topics, atomically."""
-        changes = Changes()
+    def append_all(
+        self, runs: Mapping[str, Sequence[bytes]], *, shared: Sequence[bytes] = ()
+    ) -> None:
+        """Commit a run to each of several topics, atomically; ``shared`` are kept once."""
+        changes = Changes(shared=list(shared))
         for name, entries in runs.items():
             topic = self._topics[full_topic(name)]
             changes.blocks.append((topic.id, topic.next, list(entries)))

@@ -13,7 +13,7 @@ from pyspark_arneb.lake.erasure import ErasedKeys, erase, forget
 from pyspark_arneb.lake.offload import COLUMNS
 from pyspark_arneb.lake.spark_table import table as lake_table
 from pyspark_arneb.log.environment import close_environments
-from pyspark_arneb.options import OptionError
+from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.target import LakeError, Target
 
 if TYPE_CHECKING:

@@ -6,19 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_amqp.topology.names import topic_of
+from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.api.position import Position, position
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import full_name
-from pyspark_arneb.options import (
-    ALIASES,
-    EARLIEST,
-    LATEST,
-    ColumnStyle,
-    Offsets,
-    OptionError,
-    SnapshotTime,
-    read_options,
-)
+from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
+from pyspark_arneb.option_table import OptionError
+from pyspark_arneb.options import ALIASES, ColumnStyle, SnapshotTime, read_options
 
 LEAST = {"path": "/data", "topic": "orders"}
 ORDERS = full_name("orders")
@@ -82,6 +77,20 @@ BAD = [
     ("startingOffsets", {**LEAST, "startingOffsets": '{"a/b": "1:0"}'}, "%2F"),
     ("endingOffsets", {**LEAST, "endingOffsets": "earliest"}, "read nothing"),
     ("endingOffsets", {**LEAST, "endingOffsets": '{"orders": "3000000000:1"}'}, "ledger:entry"),
+    ("path", {"path": "hdfs://nn/data", "topic": "a"}, "service.url"),
+    ("path", {"path": "S3A://bucket/data", "topic": "a"}, "service.url"),
+    ("topic", {"path": "/d", "topic": "a", "queue": "b"}, "topic and queue"),
+    ("queue", {"path": "/d", "queue": ""}, "name of a queue"),
+    ("vhost", {"path": "/d", "topic": "a", "vhost": "b"}, "for the option queue"),
+    ("timeZone", {**LEAST, "timeZone": "Mars/Olympus"}, "Europe/Berlin"),
+    ("nice", {**LEAST, "nice": "20"}, "0 to 19"),
+    ("onCorrupt", {**LEAST, "onCorrupt": "ignore"}, "fail, skip, raw"),
+    (
+        "startingOffsets",
+        {**LEAST, "startingOffsets": '{"a": {"x": "1:0"}}'},
+        "of a partition",
+    ),
+    ("startingOffsets", {**LEAST, "startingOffsets": '{"a": {"0": 17}}'}, "partition 0 of topic a"),
     ("startingTime", {**LEAST, "startingTime": "yesterday"}, "ISO 8601"),
     ("endingTimestamp", {**LEAST, "endingTimestamp": "-1"}, "ISO 8601"),
     ("minPartitions", {**LEAST, "minPartitions": "0"}, "at least 1"),
@@ -130,6 +139,51 @@ def test_offsets_may_say_earliest_and_latest_for_single_topics() -> None:
     start = read_options({"path": "/d", "topics": "a,b,c,d", "startingOffsets": text}).start
     places = [start.of(full_name(topic)) for topic in "abcd"]
     assert places == [LATEST, EARLIEST, Position((4 << 32) + 2), EARLIEST]
+
+
+def test_offsets_of_a_partitioned_topic_are_one_for_all_or_one_for_each() -> None:
+    text = '{"a": "4:2@9", "b": {"0": "1:0", "2": "latest"}, "c": {"0": "3:1@5"}, "d": "2:2"}'
+    start = read_options({"path": "/d", "topics": "a,b,c,d", "startingOffsets": text}).start
+    assert start.of(full_name("a-partition-7")) == position(4, 2)
+    assert start.topic_id_of(full_name("a-partition-7")) == 9
+    assert start.of(full_name("b-partition-0")) == position(1, 0)
+    assert start.of(full_name("b-partition-1")) == EARLIEST
+    assert start.of(full_name("b-partition-2")) == LATEST
+    assert start.of(full_name("c")) == position(3, 1), "a topic is its own partition 0, as in Kafka"
+    assert start.topic_id_of(full_name("c")) == 5
+    assert start.topic_id_of(full_name("d")) is None
+    topics = [full_name(each) for each in ("a-partition-0", "b-partition-0", "c", "x")]
+    assert list(start.unread(topics)) == [
+        "topic persistent://public/default/d",
+        "partition 2 of topic persistent://public/default/b",
+    ]
+
+
+def test_a_path_may_begin_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """SQL puts the working directory before it."""
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.chdir(tmp_path)
+    for text in ("~/data", f"file:{tmp_path}/~/data", f"file://{tmp_path}/~/data"):
+        assert read_options({**LEAST, "path": text}).location == Directory("/home/me/data")
+
+
+def test_times_without_a_zone_are_of_the_zone_that_is_said_and_else_utc() -> None:
+    given_options = {**LEAST, "startingTime": "2026-07-01T02:00:00"}
+    berlin = read_options({**given_options, "timeZone": "Europe/Berlin"})
+    assert berlin.starting_time_ms == 1_782_864_000_000
+    assert not berlin.assumes_zone
+    assumed = read_options(given_options)
+    assert assumed.starting_time_ms == 1_782_864_000_000 + 2 * 3_600_000
+    assert (assumed.assumes_zone, assumed.zone) == (True, "UTC")
+    assert not read_options({**LEAST, "startingTime": "2026-07-01T02:00:00Z"}).assumes_zone
+
+
+@given(st.text(min_size=1, max_size=8), st.sampled_from(["/", "v", "v 1", "t/n", "a%b", "/x"]))
+def test_a_queue_is_found_under_the_name_that_amqp_gives_its_topic(queue: str, vhost: str) -> None:
+    topic = topic_of(proposed_namespace(vhost), queue)
+    found = read_options({"path": "/d", "queue": queue, "vhost": vhost}).topics
+    assert found.choose([topic, full_name("other")]) == ([topic], [])
+    assert found.choose([]) == ([], [topic])
 
 
 @pytest.mark.parametrize(

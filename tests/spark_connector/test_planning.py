@@ -10,7 +10,9 @@ from arneb_core.api.position import Position, position
 from arneb_core.store.extents import Extent, LedgerExtent
 from arneb_core.store.schema import TopicId
 from pyspark_arneb.log.topics import TopicSelection, full_name
-from pyspark_arneb.options import EARLIEST, LATEST, Offsets, OptionError, ReadOptions
+from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
+from pyspark_arneb.option_table import OptionError
+from pyspark_arneb.options import ReadOptions
 from pyspark_arneb.plan.partitions import ENTRIES_WORTH_A_TASK, Partition, divide
 from pyspark_arneb.plan.ranges import CLOCK_SLACK_MS, Loss, Span, select
 
@@ -151,7 +153,45 @@ def test_what_was_lost_beyond_the_end_does_not_matter() -> None:
     spans, losses = select([log], bounds)
     assert spans == []
     assert losses == [Loss(log.topic, position(2, 0), position(3, 3))]
-    assert str(losses[0]) == "persistent://public/default/t from 2:0 to before 3:4"
+    text = "persistent://public/default/t from 2:0 to before 3:4 (retention removed it)"
+    assert str(losses[0]) == text
+
+
+WHOLE = Extent(
+    TopicId(7),
+    full_name("t"),
+    (LedgerExtent(position(3, 0), position(3, 5), 6),),
+    floor=position(3, 0),
+    end=position(3, 6),
+)
+
+
+@pytest.mark.parametrize("end", [position(3, 6), position(4, 0)])
+def test_the_end_itself_and_the_next_ledgers_beginning_are_no_loss(end: Position) -> None:
+    """A read that ended with a whole ledger may go on at either."""
+    for bounds in (options(start=Offsets(end)), options(end=Offsets(end))):
+        assert select([WHOLE], bounds)[1] == []
+
+
+@pytest.mark.parametrize("bound", ["start", "end"])
+def test_a_bound_beyond_the_end_is_a_loss(bound: str) -> None:
+    """The topic may have been deleted and made anew, and counts from 1 again."""
+    spans, losses = select([WHOLE], options(**{bound: Offsets(position(4, 1))}))
+    assert [str(each) for each in losses] == [
+        "persistent://public/default/t from 3:6 to before 4:1 (its log ends at 3:6)"
+    ]
+    assert len(spans) == (bound == "end")
+
+
+@pytest.mark.parametrize("bound", ["start", "end"])
+def test_a_bound_with_the_id_of_another_topic_is_a_loss_and_then_all_is_read(bound: str) -> None:
+    offsets = Offsets(LATEST, {WHOLE.topic: position(3, 2)}, topic_ids={WHOLE.topic: 6})
+    spans, losses = select([WHOLE], options(**{bound: offsets}))
+    (loss,) = losses
+    assert loss.why == "that topic, with the id 6, is gone; the one of its name has the id 7"
+    assert [(span.first, span.last) for span in spans] == [(position(3, 0), position(3, 5))]
+    same = Offsets(EARLIEST, {WHOLE.topic: position(3, 2)}, topic_ids={WHOLE.topic: 7})
+    assert select([WHOLE], options(start=same))[1] == []
 
 
 @given(extents(), st.integers(0, 120), st.integers(0, 120))

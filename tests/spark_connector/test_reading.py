@@ -21,10 +21,11 @@ from arneb_core.store.environment import Store
 from arneb_core.store.schema import TopicId
 from arneb_pulsar.codec import encode_messages
 from pyspark_arneb import DefaultSource
-from pyspark_arneb.batch import BatchReader, DataLossError, LogPartition, PushdownReader
+from pyspark_arneb.batch import BatchReader, LogPartition, PushdownReader
 from pyspark_arneb.decode import chunks
+from pyspark_arneb.errors import DataLossError
 from pyspark_arneb.log.environment import close_environments, environment
-from pyspark_arneb.options import OptionError
+from pyspark_arneb.option_table import OptionError
 
 
 @pytest.fixture
@@ -141,7 +142,8 @@ def three_ledgers(log: Path) -> None:
         ({"startingOffsets": '{"t": "2:100"}'}, [(200, 300)]),
         ({"startingOffsets": "latest"}, []),
         ({"endingOffsets": '{"t": "2:70"}'}, [(0, 170)]),
-        ({"endingOffsets": '{"t": "9:0"}'}, [(0, 300)]),
+        ({"endingOffsets": '{"t": "4:0"}'}, [(0, 300)]),
+        ({"endingOffsets": '{"t": "9:0"}', "failOnDataLoss": False}, [(0, 300)]),
         ({"startingOffsets": '{"t": "1:99"}', "endingOffsets": '{"t": "2:1"}'}, [(99, 101)]),
         ({"startingTime": START_MS + 120, "endingTime": START_MS + 220}, [(120, 220)]),
         ({"startingTime": START_MS + 299}, [(299, 300)]),
@@ -290,7 +292,14 @@ def spans(partitions: Any) -> list[str]:
         ([GreaterThan(("ledger_id",), 1), Not(In(("ledger_id",), (3,)))], 2, ["t 2:0-2:99"]),
         ([EqualTo(("topic",), "persistent://public/default/x")], 1, []),
         ([StringContains(("topic",), "default"), EqualTo(("ledger_id",), 3)], 2, ["t 3:0-3:99"]),
-        ([EqualTo(("partition",), -1), EqualTo(("entry_id",), 5)], 1, None),
+        ([EqualTo(("partition",), -1), EqualTo(("sequence_id",), 5)], 1, None),
+        ([EqualTo(("entry_id",), 5)], 0, [f"t {n}:5-{n}:5" for n in (1, 2, 3)]),
+        (
+            [GreaterThan(("entry_id",), 97), In(("entry_id",), (3, 98))],
+            0,
+            [f"t {n}:98-{n}:98" for n in (1, 2, 3)],
+        ),
+        ([EqualTo(("entry_id",), 1 << 40)], 0, []),
         ([Not(EqualTo(("value",), b"x"))], 0, None),
         ([EqualTo(("ledger_id", "x"), 2)], 0, None),
     ],

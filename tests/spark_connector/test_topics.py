@@ -87,6 +87,18 @@ def test_a_partition_can_be_selected_alone() -> None:
     assert chosen(names=(full_name("clicks-partition-1"),)) == (["clicks-partition-1"], [])
 
 
+HIDDEN = ("amqp-delayed://shop/later", full_name("__change_events"))
+
+
+def test_a_pattern_selects_internal_logs_only_if_that_is_asked_for() -> None:
+    present = [*PRESENT, *HIDDEN]
+    assert not set(HIDDEN) & set(TopicSelection(pattern=".*").choose(present)[0])
+    found, _ = TopicSelection(pattern=".*", internal=True).choose(present)
+    assert set(HIDDEN) <= set(found)
+    for name in HIDDEN:
+        assert TopicSelection(names=(full_name(name),)).choose(present) == ([name], [])
+
+
 def test_names_that_match_nothing_are_missing() -> None:
     names = (full_name("orders"), full_name("order"))
     assert chosen(names=names) == (["orders"], ["order"])

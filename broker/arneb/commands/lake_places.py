@@ -51,7 +51,7 @@ def refusing() -> Iterator[None]:
     """What the log, the tier or the file system refuses is one line."""
     from arneb_core.api.errors import StoreFailed, StoreUnusable
     from pyspark_arneb.errors import CorruptionError, DataLossError
-    from pyspark_arneb.options import OptionError
+    from pyspark_arneb.option_table import OptionError
     from pyspark_arneb.target import LakeError
 
     try:

@@ -56,7 +56,7 @@ def read_stored_blocks(
     blocks: list[StoredBlock] = []
     bytes_read = 0
     for end, value in snapshot.block_values(topic_id, first, last):
-        if _begins_behind(value, last):
+        if _begins_behind(value, end, last):
             break
         blocks.append(StoredBlock(end, value, _bodies(snapshot, value)))
         bytes_read += blocks[-1].size
@@ -65,11 +65,15 @@ def read_stored_blocks(
     return blocks
 
 
-def _begins_behind(value: bytes, last: Position) -> bool:
+def _begins_behind(value: bytes, end: Position, last: Position) -> bool:
+    """What the block's head says is believed only if it agrees with its key."""
+    if end <= last:
+        return False
     try:
-        return block_span(value)[0] > last
+        first, count = block_span(value)
     except BlockCorrupt:
         return False
+    return first > last and first + count - 1 == end
 
 
 def _bodies(snapshot: "Snapshot", value: bytes) -> dict[BodyKey, bytes]:

@@ -73,4 +73,4 @@ def judge_loss(loss: Loss, options: ReadOptions) -> None:
     """Raise :class:`DataLossError` or say what is missing, as the options have it."""
     if options.fail_on_data_loss:
         raise DataLossError(loss)
-    log.warning("skipping %s: removed by retention before it was read", loss)
+    log.warning("skipping what the log no longer has: %s", loss)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from arneb_core.api.position import ENTRY_MASK, ledger_of, render
 from pyspark_arneb.lake.erasure import ErasedKeys
 from pyspark_arneb.lake.view import Cut, View, view_of
-from pyspark_arneb.options import ColumnStyle, OptionError, read_options
+from pyspark_arneb.option_table import OptionError
+from pyspark_arneb.options import ColumnStyle, read_options
 from pyspark_arneb.plan.planning import selected_topics
 from pyspark_arneb.schema import columns_of
 from pyspark_arneb.target import LakeError, Target

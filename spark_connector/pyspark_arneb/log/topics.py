@@ -2,13 +2,16 @@
 
 The rule: a log is stored under its full name, ``persistent://tenant/namespace/topic``; the
 short form means a topic of ``public/default``, where AMQP's vhost ``/`` keeps its queues.
-Partition *n* of a partitioned topic is a log of its own, named ``…-partition-n``.
+Partition *n* of a partitioned topic is a log of its own, named ``…-partition-n``. Logs that the
+broker keeps for itself are internal: whoever wants one must name it, or ask for them.
 """
 
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
+
+from arneb_core.access.namespaces import carried_namespace
 
 SCHEME: Final = "persistent://"
 DEFAULT_NAMESPACE: Final = "public/default"
@@ -22,12 +25,42 @@ _UNFIT = re.compile(r"[\x00-\x20?#\\\x7f]")
 slash and the percent sign are too, but in a short name they may mean themselves."""
 
 
+INTERNAL_SCHEME: Final = "amqp-delayed://"
+"""What delayed-message exchanges hold back."""
+INTERNAL_PREFIX: Final = "__"
+"""Begins the own names of Pulsar's system topics."""
+
+_ENCODED: Final = frozenset(b"/%?#\\\x7f" + bytes(range(0x21)))
+"""The octets of a queue's name that are percent-encoded in the topic's."""
+
+
+def queue_topic(namespace: str, queue: str) -> str:
+    """The full name of the log of an AMQP queue, whatever characters its name has; as the AMQP
+    frontend names it."""
+    return f"{SCHEME}{namespace}/{_encoded(queue)}"
+
+
+def _encoded(name: str) -> str:
+    raw = name.encode("utf-8", "surrogateescape")
+    if _ENCODED.isdisjoint(raw):
+        return name
+    parts = (b"%%%02X" % octet if octet in _ENCODED else bytes((octet,)) for octet in raw)
+    return b"".join(parts).decode("utf-8", "surrogateescape")
+
+
+def is_internal(full: str) -> bool:
+    """Whether the broker keeps the log for itself."""
+    return not full.startswith(SCHEME) or full.rpartition("/")[2].startswith(INTERNAL_PREFIX)
+
+
 def full_name(name: str) -> str:
     """The name under which the log is stored.
 
     Raises :class:`ValueError` on a name that is neither ``topic``,
     ``tenant/namespace/topic`` nor the full form.
     """
+    if name.startswith(INTERNAL_SCHEME):
+        return name
     scheme, separator, local = name.partition("://")
     if separator and scheme != "persistent":
         raise ValueError(f"only persistent:// topics are kept in the log, got {name!r}")
@@ -65,10 +98,14 @@ def _encode(unfit: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicSelection:
-    """Which topics a read asks for: full names, or a pattern, never both."""
+    """Which topics a read asks for: full names, a pattern or a queue, never two of these."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
+    internal: bool = False
+    """Whether the pattern may select internal logs too."""
+    queue: tuple[str, str] | None = None
+    """A vhost and a queue, instead of names."""
 
     def choose(self, present: Collection[str]) -> tuple[list[str], list[str]]:
         """The selected logs among ``present`` in name order, and the names that match none.
@@ -77,18 +114,26 @@ class TopicSelection:
         nothing is an empty table, as with Kafka, so it is never among the missing.
         """
         if self.pattern is not None:
-            return sorted(name for name in present if self._matches(name)), []
+            return sorted(filter(self._matches, present)), []
         chosen: set[str] = set()
         missing: list[str] = []
-        for name in self.names:
+        for name in self._names(present):
             found = {name} & set(present) or set(_partitions(name, present))
             chosen |= found
             if not found:
                 missing.append(name)
         return sorted(chosen), missing
 
+    def _names(self, present: Collection[str]) -> tuple[str, ...]:
+        if self.queue is None:
+            return self.names
+        vhost, queue = self.queue
+        return (queue_topic(carried_namespace(vhost, present), queue),)
+
     def _matches(self, full: str) -> bool:
         assert self.pattern is not None, "only called for a pattern"
+        if is_internal(full) and not self.internal:
+            return False
         spellings = (full, full.removeprefix(SCHEME), short_name(full))
         return any(re.fullmatch(self.pattern, spelling) for spelling in spellings)
 

@@ -1,14 +1,18 @@
-"""Filters that Spark hands down, as conditions on a topic and a ledger; pure.
+"""Filters that Spark hands down, as conditions on stretches of the log and on rows.
 
-The rule: a filter is taken only if it is decided exactly by the topic's name and the ledger
-id, which a span has one of each, so that Spark need not look at the rows again. None of
-these columns is ever null, so negation is plain.
+The rule: a filter that the topic's name and the ledger id decide exactly is taken, so that Spark
+need not look at the rows again; a span has one of each, and none of these columns is ever null, so
+negation is plain. Any other simple comparison is used and handed back: it leaves out rows that
+Spark would leave out, before they are handed to it, and may leave in others.
 """
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import (
     EqualNullSafe,
     EqualTo,
@@ -26,7 +30,9 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from arneb_core.api.position import Position, position
 from pyspark_arneb.log.topics import partition_index, short_name, without_partition
+from pyspark_arneb.plan.ranges import Span
 from pyspark_arneb.schema import Column, Field
 
 SpanFilter = Callable[[str, int], bool]
@@ -53,13 +59,61 @@ _TESTS: Final[Mapping[type[Filter], Callable[[Any, Any], bool]]] = {
     StringContains: operator.contains,
 }
 
+ROW_FIELDS: Final = frozenset({Field.PUBLISH_TIME, Field.ENTRY_ID, Field.KEY})
+"""What rows are filtered by here. Others are left to Spark, which compiles its filters."""
+
+_ROW_TESTS: Final[Mapping[type[Filter], str]] = {
+    EqualTo: "equal",
+    GreaterThan: "greater",
+    GreaterThanOrEqual: "greater_equal",
+    LessThan: "less",
+    LessThanOrEqual: "less_equal",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """A comparison of one column with a value, or with several for ``In``; picklable."""
+
+    column: str
+    field: Field
+    test: str
+    values: tuple[Any, ...]
+
+    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that may be wanted; null is never."""
+        column = batch.column(self.column)
+        if self.test == "in":
+            mask = pc.is_in(column, pa.array(self.values, column.type))
+        else:
+            compare = getattr(pc, self.test)
+            mask = compare(column, pa.scalar(self.values[0], column.type))
+        return batch.filter(mask)
+
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest entry id that may be wanted."""
+        assert self.field is Field.ENTRY_ID, f"{self.field} bounds no entries"
+        least, most = min(self.values), max(self.values)
+        return {
+            "in": (least, most),
+            "equal": (least, most),
+            "greater": (least + 1, _ENTRY_MAX),
+            "greater_equal": (least, _ENTRY_MAX),
+            "less": (0, most - 1),
+            "less_equal": (0, most),
+        }[self.test]
+
+
+_ENTRY_MAX: Final = (1 << 32) - 1
+
 
 def compile_filter(pushed: Filter, columns: Sequence[Column]) -> SpanFilter | None:
     """The condition, or None if it cannot be decided by topic and ledger alone."""
     if isinstance(pushed, Not):
         inner = compile_filter(pushed.child, columns)
         return None if inner is None else lambda topic, ledger: not inner(topic, ledger)
-    subject = _subject(getattr(pushed, "attribute", ()), columns)
+    column = _column(pushed, columns)
+    subject = None if column is None else _SUBJECTS.get(column.field)
     if subject is None:
         return None
     if isinstance(pushed, IsNotNull | IsNull):
@@ -72,9 +126,43 @@ def compile_filter(pushed: Filter, columns: Sequence[Column]) -> SpanFilter | No
     return lambda topic, ledger: test(subject(topic, ledger), value)
 
 
-def _subject(path: Sequence[str], columns: Sequence[Column]) -> Callable[[str, int], Any] | None:
-    """What the filter looks at, if it is one of the columns that a span decides."""
-    for column in columns:
-        if tuple(path) == (column.name,):
-            return _SUBJECTS.get(column.field)
-    return None
+def row_filter(pushed: Filter, columns: Sequence[Column]) -> RowFilter | None:
+    """The comparison, or None if it is not one that is used."""
+    column = _column(pushed, columns)
+    if column is None or column.field not in ROW_FIELDS:
+        return None
+    value = getattr(pushed, "value", None)
+    if isinstance(pushed, In):
+        values = tuple(value or ())
+        test: str | None = "in"
+    else:
+        values, test = (value,), _ROW_TESTS.get(type(pushed))
+    if test is None or not values or any(each is None for each in values):
+        return None
+    try:
+        pa.array(values, column.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return None  # a comparison of Spark's with another type
+    return RowFilter(column.name, column.field, test, values)
+
+
+def within(span: Span, filters: Sequence[RowFilter]) -> Span | None:
+    """The part of the span that may hold wanted entries, if there is one."""
+    first, last = span.first, span.last
+    for each in filters:
+        if each.field is Field.ENTRY_ID:
+            least, most = each.bounds()
+            if least > _ENTRY_MAX or most < 0:
+                return None
+            first = max(first, position(span.ledger, max(least, 0)))
+            last = Position(min(last, position(span.ledger, min(most, _ENTRY_MAX))))
+    if last < first:
+        return None
+    entries = last - first + 1
+    return Span(span.topic_id, span.topic, first, last, max(entries, span.messages_before(entries)))
+
+
+def _column(pushed: Filter, columns: Sequence[Column]) -> Column | None:
+    """The column that the filter looks at, if it is one of ``columns``."""
+    path = getattr(pushed, "attribute", ())
+    return next((column for column in columns if tuple(path) == (column.name,)), None)

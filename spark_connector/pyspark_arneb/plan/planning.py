@@ -5,11 +5,13 @@ The rule: all ends are of one instant; what is committed later does not exist fo
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 from pyspark_arneb.log.block_source import BlockSource
-from pyspark_arneb.log.topics import TopicSelection, short_name
-from pyspark_arneb.options import OptionError, ReadOptions
+from pyspark_arneb.log.topics import TopicSelection, is_internal, short_name, without_partition
+from pyspark_arneb.option_table import OptionError
+from pyspark_arneb.options import ReadOptions
 from pyspark_arneb.plan.ranges import Loss, Span, select
 
 NAMES_SHOWN_MAX: Final = 10
@@ -42,14 +44,19 @@ def selected_topics(source: BlockSource, selection: TopicSelection) -> list[str]
     present = source.topics()
     chosen, missing = selection.choose(present)
     if missing:
-        raise OptionError("topic", f"no topic {missing[0]}; {_known(present)}")
+        raise OptionError("topic", f"no topic {missing[0]}; {_known(present, missing[0])}")
     return chosen
 
 
-def _known(present: Collection[str]) -> str:
-    names = sorted(present)
+def _known(present: Collection[str], missing: str) -> str:
+    """What the user may have meant; internal logs are not named."""
+    names = sorted(name for name in present if not is_internal(name))
     if not names:
         return "the log has no topics"
+    bases = dict.fromkeys(without_partition(name) for name in names)
+    close = get_close_matches(short_name(missing), map(short_name, bases), n=1)
+    if close:
+        return f"did you mean {close[0]}?"
     more = len(names) - NAMES_SHOWN_MAX
     shown = ", ".join(map(short_name, names[:NAMES_SHOWN_MAX]))
     return f"there are {shown}" + (f" and {more} more" if more > 0 else "")

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_core.api.position import LedgerId, Position, ledger_of, render
+from arneb_core.api.position import LedgerId, Position, ledger_of, position, render
 from arneb_core.store.extents import Extent, LedgerExtent
 from arneb_core.store.schema import TopicId
-from pyspark_arneb.options import EARLIEST, LATEST, OptionError, ReadOptions
+from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
+from pyspark_arneb.option_table import OptionError
+from pyspark_arneb.options import ReadOptions
 
 CLOCK_SLACK_MS: Final = 10 * 60 * 1000
 """How far an entry's publish time may lie outside its ledger's lifetime: entries wait for
@@ -65,11 +67,12 @@ class Loss:
     topic: str
     first: Position
     last: Position
+    why: str = "retention removed it"
 
     def __str__(self) -> str:
         # The end exclusive, as offsets are given, and for a whole ledger easier to read.
         end = render(Position(self.last + 1))
-        return f"{self.topic} from {render(self.first)} to before {end}"
+        return f"{self.topic} from {render(self.first)} to before {end} ({self.why})"
 
 
 def select(extents: Iterable[Extent], options: ReadOptions) -> tuple[list[Span], list[Loss]]:
@@ -78,30 +81,38 @@ def select(extents: Iterable[Extent], options: ReadOptions) -> tuple[list[Span],
     Raises :class:`OptionError` when the offsets name a topic that is not read.
     """
     extents = list(extents)
-    _check_named("startingOffsets", options.start.positions, extents)
-    _check_named("endingOffsets", options.end.positions, extents)
+    _check_named("startingOffsets", options.start, extents)
+    _check_named("endingOffsets", options.end, extents)
     spans = [span for extent in extents for span in _spans(extent, options)]
     losses = [loss for extent in extents for loss in _losses(extent, options)]
     return spans, losses
 
 
-def _check_named(option: str, named: Iterable[str], extents: list[Extent]) -> None:
-    read = {extent.topic for extent in extents}
-    for topic in named:
-        if topic not in read:
-            raise OptionError(option, f"topic {topic} is not among those that are read")
+def _check_named(option: str, bounds: Offsets, extents: list[Extent]) -> None:
+    for unread in bounds.unread([extent.topic for extent in extents]):
+        raise OptionError(option, f"{unread} is not among those that are read")
 
 
-def _bounds(topic: str, options: ReadOptions) -> tuple[Position, Position]:
+def _bounds(extent: Extent, options: ReadOptions) -> tuple[Position, Position]:
     """The first position to read and the first not to read; a time wins over offsets, as in
-    Kafka's source."""
-    start = EARLIEST if options.starting_time_ms is not None else options.start.of(topic)
-    end = LATEST if options.ending_time_ms is not None else options.end.of(topic)
+    Kafka's source. Of a topic that was made anew, everything, up to the end."""
+    start = EARLIEST if options.starting_time_ms is not None else options.start.of(extent.topic)
+    end = LATEST if options.ending_time_ms is not None else options.end.of(extent.topic)
+    if _is_replaced(extent, options.start):
+        start = EARLIEST
+    if _is_replaced(extent, options.end):
+        end = LATEST
     return start, end
 
 
+def _is_replaced(extent: Extent, bounds: Offsets) -> bool:
+    """Whether the bound is one of another topic, which had the same name."""
+    topic_id = bounds.topic_id_of(extent.topic)
+    return topic_id is not None and topic_id != extent.topic_id
+
+
 def _spans(extent: Extent, options: ReadOptions) -> Iterator[Span]:
-    start, end = _bounds(extent.topic, options)
+    start, end = _bounds(extent, options)
     for ledger in extent.ledgers:
         first = Position(max(ledger.first, start))
         last = Position(min(ledger.last, end - 1))
@@ -121,9 +132,32 @@ def _may_hold(ledger: LedgerExtent, options: ReadOptions) -> bool:
 
 
 def _losses(extent: Extent, options: ReadOptions) -> Iterator[Loss]:
-    start, end = _bounds(extent.topic, options)
+    for bounds in (options.start, options.end):
+        if _is_replaced(extent, bounds):
+            yield _replaced(extent, bounds)
+            return
+    start, end = _bounds(extent, options)
+    for bound in (start, end):
+        if extent.end and EARLIEST < bound < LATEST and bound > _end(extent):
+            at = render(extent.end)
+            yield Loss(extent.topic, extent.end, Position(bound - 1), f"its log ends at {at}")
+            return
     if start == EARLIEST or start >= end:
         return
     first = extent.ledgers[0].first if extent.ledgers else extent.floor
     if start < first:
         yield Loss(extent.topic, start, Position(min(first, end) - 1))
+
+
+def _replaced(extent: Extent, bounds: Offsets) -> Loss:
+    """Everything before the bound is of a topic that is gone."""
+    bound = bounds.of(extent.topic)
+    why = f"that topic, with the id {bounds.topic_id_of(extent.topic)}, is gone; "
+    why += f"the one of its name has the id {extent.topic_id}"
+    return Loss(extent.topic, EARLIEST, Position(max(bound, 1) - 1), why)
+
+
+def _end(extent: Extent) -> Position:
+    """The highest bound that means something: a read that ended with a whole ledger may have been
+    told to go on at the beginning of the next."""
+    return Position(max(extent.end, position(ledger_of(extent.end) + 1, 0)))

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 )
 
 from pyspark_arneb.log.topics import full_name
-from pyspark_arneb.options import OptionError
+from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.schema import STYLES
 from pyspark_arneb.sink.rows import Body, Target, encode_rows
 

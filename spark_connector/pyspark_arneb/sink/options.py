@@ -12,14 +12,9 @@ from typing import Final
 
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.log.topics import full_name
-from pyspark_arneb.options import (
-    ALIASES,
-    GivenOptions,
-    OptionError,
-    boolean,
-    choice,
-    location_of,
-)
+from pyspark_arneb.option_table import GivenOptions, OptionError
+from pyspark_arneb.option_values import boolean, choice
+from pyspark_arneb.options import ALIASES, location_of
 from pyspark_arneb.service.connection import Address
 from pyspark_arneb.service.errors import ServiceError
 from pyspark_arneb.sink.rows import Target

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from pyspark_arneb.options import OptionError
+from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.service.connection import Address
 from pyspark_arneb.service.errors import ServiceError
 from pyspark_arneb.sink.columns import RowEncoder

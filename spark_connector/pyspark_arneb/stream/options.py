@@ -11,15 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark_arneb.log.directory import Directory
-from pyspark_arneb.options import (
-    ALIASES,
-    EARLIEST,
-    LATEST,
-    GivenOptions,
-    ReadOptions,
-    count,
-    read_options_of,
-)
+from pyspark_arneb.offsets import EARLIEST, LATEST
+from pyspark_arneb.option_table import GivenOptions
+from pyspark_arneb.option_values import count
+from pyspark_arneb.options import ALIASES, ReadOptions, read_options_of
 from pyspark_arneb.stream.admission import NO_LIMITS, Limits
 
 log = logging.getLogger(__name__)

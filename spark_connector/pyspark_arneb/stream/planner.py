@@ -15,7 +15,8 @@ from arneb_core.api.position import Position, render
 from arneb_core.store.extents import Extent
 from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.log.topics import short_name
-from pyspark_arneb.options import EARLIEST, LATEST, OptionError
+from pyspark_arneb.offsets import EARLIEST, LATEST
+from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.plan.planning import selected_topics
 from pyspark_arneb.plan.ranges import Span
 from pyspark_arneb.stream.admission import Limits, admit

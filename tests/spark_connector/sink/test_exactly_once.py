@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 from tests.spark_connector.sink.fake_staging import FakeStaging, in_task, of_batch
 
-from pyspark_arneb.options import OptionError
+from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.service.errors import ServiceError
 from pyspark_arneb.sink import writers
 from pyspark_arneb.sink.columns import RowEncoder

@@ -5,7 +5,8 @@ import pytest
 from pyspark.sql.types import MapType, StringType, StructType
 from tests.spark_connector.sink.wire import decode_rows, targets_of
 
-from pyspark_arneb.options import ColumnStyle, OptionError
+from pyspark_arneb.option_table import OptionError
+from pyspark_arneb.options import ColumnStyle
 from pyspark_arneb.schema import STYLES, Column, spark_schema
 from pyspark_arneb.sink.columns import ColumnError, RowEncoder
 from pyspark_arneb.sink.options import Delivery, sink_options

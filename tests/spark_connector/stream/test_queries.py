@@ -11,7 +11,9 @@ from tests.spark_connector.stream.micro_batches import STEPS, Checkpoint, Killed
 
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import TopicSelection, full_name
-from pyspark_arneb.options import EARLIEST, LATEST, Offsets, OptionError, ReadOptions
+from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
+from pyspark_arneb.option_table import OptionError
+from pyspark_arneb.options import ReadOptions
 from pyspark_arneb.stream.admission import Limits
 from pyspark_arneb.stream.cursor import LEASE_S_UNKNOWN, QueryCursor
 from pyspark_arneb.stream.options import LEASE_S, DataLossError, StreamOptions

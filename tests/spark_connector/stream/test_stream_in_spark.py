@@ -137,7 +137,7 @@ def test_bad_options_of_a_stream_are_refused_in_one_line(
     given: dict[str, str], reason: str
 ) -> None:
     from pyspark_arneb import DefaultSource
-    from pyspark_arneb.options import OptionError
+    from pyspark_arneb.option_table import OptionError
 
     source = DefaultSource({"path": "/nowhere", "topic": "a", **given})
     with pytest.raises(OptionError, match=reason) as caught:
@@ -147,7 +147,7 @@ def test_bad_options_of_a_stream_are_refused_in_one_line(
 
 def test_options_of_streams_are_refused_by_a_batch_read() -> None:
     from pyspark_arneb import DefaultSource
-    from pyspark_arneb.options import OptionError
+    from pyspark_arneb.option_table import OptionError
 
     source = DefaultSource({"path": "/nowhere", "topic": "a", "maxoffsetspertrigger": "9"})
     with pytest.raises(OptionError, match='"maxOffsetsPerTrigger": is for streaming reads'):

@@ -1,0 +1,130 @@
+"""Offsets: where in each topic a read begins or ends, as its user wrote it.
+
+The rule: a start is the first entry read, an end the first entry not read (Kafka's convention), so
+that the end of one read is the start of the next. An offset may name the topic's id, for a topic
+that was made anew counts from the beginning again: ``"12:400@7"`` is ledger 12, entry 400 of the
+topic whose id is 7.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from arneb_core.api.position import AFTER_ALL, Position, position
+from pyspark_arneb.log.topics import full_name, partition_index, short_name, without_partition
+
+EARLIEST: Final = Position(0)
+"""Before every log; apart from ``1:0``, which someone asked for and which may be lost."""
+LATEST: Final = AFTER_ALL
+
+ENTRY_MAX: Final = (1 << 32) - 2
+LEDGER_MAX: Final = (1 << 31) - 1
+
+_EDGES: Final = {"earliest": EARLIEST, "latest": LATEST}
+_PLACE: Final = re.compile(r"(\d{1,10}):(-1|\d{1,10})(?:@(\d{1,10}))?")
+_FORMS: Final = '"ledger:entry", "ledger:entry@topic id", earliest or latest'
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """A bound in every topic: ``positions`` by the name that was given, ``default`` for the others.
+
+    The name of a partitioned topic stands for all its partitions; in ``partitions`` each has its
+    own, by that name and its number.
+    """
+
+    default: Position
+    positions: Mapping[str, Position] = field(default_factory=dict)
+    partitions: Mapping[tuple[str, int], Position] = field(default_factory=dict)
+    topic_ids: Mapping[str | tuple[str, int], int] = field(default_factory=dict)
+    """The ids that were given with some of them."""
+
+    def of(self, topic: str) -> Position:
+        """The bound in the log ``topic``."""
+        name, numbered = without_partition(topic), _numbered(topic)
+        if topic in self.positions:
+            return self.positions[topic]
+        if numbered in self.partitions:
+            return self.partitions[numbered]
+        return self.positions.get(name, self.default)
+
+    def topic_id_of(self, topic: str) -> int | None:
+        """The id that the log ``topic`` must have for its bound to mean anything."""
+        for key in (topic, _numbered(topic), without_partition(topic)):
+            if key in self.topic_ids:
+                return self.topic_ids[key]
+        return None
+
+    def unread(self, topics: Collection[str]) -> Iterator[str]:
+        """What was named and stands for none of ``topics``, in words for the user."""
+        known = {*topics, *map(without_partition, topics)}
+        numbered = set(map(_numbered, topics))
+        yield from (f"topic {name}" for name in self.positions if name not in known)
+        for name, number in self.partitions:
+            if (name, number) not in numbered:
+                yield f"partition {number} of topic {name}"
+
+
+def _numbered(topic: str) -> tuple[str, int]:
+    """A log as Kafka names it: a topic without partitions is its own partition 0."""
+    return without_partition(topic), max(0, partition_index(topic))
+
+
+def offsets(default: Position) -> Callable[[str], Offsets]:
+    """What reads an option that says where to begin or end; ``default`` is for topics that it does
+    not name. Raises :class:`ValueError`."""
+
+    def parse(text: str) -> Offsets:
+        if text.lower() in _EDGES:
+            return Offsets(_EDGES[text.lower()])
+        try:
+            given = json.loads(text)
+        except ValueError:
+            given = None
+        if not isinstance(given, dict):
+            raise ValueError(
+                f'expected earliest, latest or {{"topic": "ledger:entry"}}, got {text!r}'
+            )
+        return _offsets_of(given, default)
+
+    return parse
+
+
+def _offsets_of(given: Mapping[str, object], default: Position) -> Offsets:
+    positions: dict[str, Position] = {}
+    partitions: dict[tuple[str, int], Position] = {}
+    topic_ids: dict[str | tuple[str, int], int] = {}
+    for name, bound in given.items():
+        topic = full_name(name)
+        if not isinstance(bound, dict):
+            positions[topic], topic_id = _place(bound, f"topic {short_name(topic)}")
+            if topic_id is not None:
+                topic_ids[topic] = topic_id
+            continue
+        for number, each in bound.items():
+            if not number.isdecimal() or len(number) > 9:
+                raise ValueError(
+                    f"expected the number of a partition of topic {short_name(topic)}, "
+                    f"got {number!r}"
+                )
+            key = topic, int(number)
+            where = f"partition {number} of topic {short_name(topic)}"
+            partitions[key], topic_id = _place(each, where)
+            if topic_id is not None:
+                topic_ids[key] = topic_id
+    return Offsets(default, positions, partitions, topic_ids)
+
+
+def _place(given: object, where: str) -> tuple[Position, int | None]:
+    """A bound, and the topic's id if it was given with it."""
+    text = given.strip().lower() if isinstance(given, str) else ""
+    if text in _EDGES:
+        return _EDGES[text], None
+    found = _PLACE.fullmatch(text)
+    if not found or int(found[1]) > LEDGER_MAX or int(found[2]) > ENTRY_MAX:
+        raise ValueError(f"expected {_FORMS} for {where}, got {given!r}")
+    # The bound before a ledger's first entry means that first entry.
+    place = position(int(found[1]), max(int(found[2]), 0))
+    return place, None if found[3] is None else int(found[3])

@@ -1,0 +1,105 @@
+"""A table of options: what each is called, what it means, and what was given for it.
+
+The rule: an option is described once, in its table, from which the guide's is made; one that
+nobody knows is refused by name, with the nearest that there is.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, TypeVar
+
+FOREIGN_PREFIXES: Final = ("kafka.", "pulsar.")
+"""Client settings of the Kafka and Pulsar sources: meaningless for a log, so ignored."""
+
+Value = TypeVar("Value")
+
+
+class OptionError(ValueError):
+    """An option is missing, unknown or not of its form; the text names it."""
+
+    def __init__(self, option: str, problem: str) -> None:
+        super().__init__(f'option "{option}": {problem}')
+        self.option = option
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a read or a write."""
+
+    name: str
+    default: str
+    """In words: what holds when it is not given."""
+    meaning: str
+    """For the guide."""
+    aliases: tuple[str, ...] = ()
+
+
+def aliases_of(options: Iterable[Option]) -> dict[str, tuple[str, ...]]:
+    """Every option, with the other names under which it is known."""
+    return {option.name: option.aliases for option in options}
+
+
+class GivenOptions:
+    """The options as given: Spark hands them over without regard to case.
+
+    ``aliases`` are all options that there are, each with its other names. Raises
+    :class:`OptionError` on any other.
+    """
+
+    def __init__(self, given: Mapping[str, str], aliases: Mapping[str, tuple[str, ...]]) -> None:
+        self._values: dict[str, tuple[str, str]] = {}
+        canonical = {
+            spelling.lower(): name
+            for name, others in aliases.items()
+            for spelling in (name, *others)
+        }
+        for spelling, value in given.items():
+            if spelling.lower().startswith(FOREIGN_PREFIXES):
+                continue
+            name = canonical.get(spelling.lower())
+            if name is None:
+                raise OptionError(spelling, "no such option" + _suggestion(spelling, canonical))
+            if name in self._values:
+                other = self._values[name][0]
+                raise OptionError(spelling, f'is another name of "{other}": give one of them')
+            self._values[name] = (_spelling(spelling, (name, *aliases[name])), value)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def refuse(self, names: Iterable[str], why: str) -> None:
+        """None of these options may be given."""
+        for name in names:
+            if name in self._values:
+                raise OptionError(self._values[name][0], why)
+
+    def parse(
+        self, name: str, parser: Callable[[str], Value], default: Value, *, strip: bool = True
+    ) -> Value:
+        """The option's value, or ``default`` if it is not given; without the blanks around it, but
+        for names that may have some."""
+        if name not in self._values:
+            return default
+        spelling, text = self._values[name]
+        try:
+            return parser(text.strip() if strip else text)
+        except ValueError as problem:
+            raise OptionError(spelling, str(problem)) from None
+
+    def required(self, name: str, parser: Callable[[str], str]) -> str:
+        """The option's value; it must be given."""
+        if name not in self._values:
+            raise OptionError(name, "is required")
+        return self.parse(name, parser, "")
+
+
+def _spelling(given: str, known: Iterable[str]) -> str:
+    """How to name the option to its user: Spark may have lowered the case of what they wrote."""
+    return next(spelling for spelling in known if spelling.lower() == given.lower())
+
+
+def _suggestion(spelling: str, canonical: Mapping[str, str]) -> str:
+    close = get_close_matches(spelling.lower(), canonical, n=1)
+    return f'; did you mean "{canonical[close[0]]}"?' if close else ""
