@@ -5,6 +5,7 @@ The rule: a table that is not named here is neither applied nor played.
 
 from typing import Final
 
+from tests.mutants.access_table import ACCESS_MUTANTS
 from tests.mutants.amqp_table import AMQP_MUTANTS
 from tests.mutants.clock_table import CLOCK_MUTANTS
 from tests.mutants.damage_table import DAMAGE_MUTANTS
@@ -26,6 +27,7 @@ from tests.mutants.turns_table import TURNS_MUTANTS
 
 EVERY: Final[tuple[Mutant, ...]] = (
     *MUTANTS,
+    *ACCESS_MUTANTS,
     *SEMANTICS_MUTANTS,
     *AMQP_MUTANTS,
     *DAMAGE_MUTANTS,

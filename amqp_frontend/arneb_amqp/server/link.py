@@ -95,7 +95,7 @@ class Link:
     def finish(self) -> None:
         """Send what waits, then tell the peer that no more will come."""
         self._finishing = True
-        if not self._waiting:
+        if not self._waiting and not self._broken:
             self._shut_down()
 
     def reset(self) -> None:

@@ -1,0 +1,48 @@
+"""Offline changes: frontend metadata of a store that no broker has open.
+
+The rule: it touches rows of metadata and nothing else. An engine would do more when it is opened:
+it trims what its settings do not keep, and these are not a broker's.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from arneb_core.api.errors import StoreUnusable
+from arneb_core.store.changes import Changes
+from arneb_core.store.environment import Store
+from arneb_core.store.opening import DATA_NAME
+from arneb_core.store.schema import FRONTEND_PREFIX, Table, frontend_key
+
+
+class OfflineMetadata:
+    """The metadata of one store, while it is open; for a ``with`` block.
+
+    Raises :class:`.StoreUnusable` when there is no store, or a broker has it open.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not (path / DATA_NAME).exists():
+            raise StoreUnusable(f"no store in {path}")
+        self._store = Store.open(path)
+
+    def __repr__(self) -> str:
+        return f"<OfflineMetadata of {self._store!r}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._store.close()
+
+    def rows(self, prefix: str) -> dict[str, bytes]:
+        """Rows whose keys begin so."""
+        cut = len(FRONTEND_PREFIX)
+        with self._store.snapshot() as snapshot:
+            found = snapshot.scan(Table.CATALOG, frontend_key(prefix))
+            return {key[cut:].decode(): value for key, value in found}
+
+    def change(self, rows: Sequence[tuple[str, bytes | None]]) -> None:
+        """Write rows, or remove them, all in one commit. Raises :class:`.CommitFailed`."""
+        puts = [(Table.CATALOG, frontend_key(key), value) for key, value in rows]
+        self._store.commit(Changes(puts=puts))

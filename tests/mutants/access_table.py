@@ -1,0 +1,125 @@
+"""The mutant list, continued: mistakes by which somebody may do what is not allowed.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+ACCESS: Final = "core/arneb_core/access/"
+AMQP: Final = "amqp_frontend/arneb_amqp/"
+RIGHTS_TESTS: Final = ("tests/amqp_frontend/server/test_rights.py",)
+LOGIN_TESTS: Final = ("tests/amqp_frontend/server/test_logins.py",)
+
+ACCESS_MUTANTS: Final = (
+    Mutant(
+        "a permission that was looked up is never looked up again",
+        AMQP + "session/rights.py",
+        "        self.writable.clear()\n        self._allowed.clear()\n",
+        "        pass\n",
+        RIGHTS_TESTS,
+    ),
+    Mutant(
+        "connections are not told that access has changed",
+        AMQP + "server/listener.py",
+        "            connection.tell(order or AccessChanged())\n",
+        "            if order is not None:\n                connection.tell(order)\n",
+        RIGHTS_TESTS,
+    ),
+    Mutant(
+        "a pattern is anchored",
+        ACCESS + "patterns.py",
+        "re2.compile(text, options).search\n",
+        "re2.compile(text, options).fullmatch\n",
+        ("tests/core/access/test_patterns.py",),
+    ),
+    Mutant(
+        "an empty pattern allows everything",
+        ACCESS + "patterns.py",
+        'return _by_re2(text or "^$")',
+        'return _by_re2(text or "")',
+        ("tests/core/access/test_patterns.py",),
+    ),
+    Mutant(
+        "the rights of a vhost reach another",
+        ACCESS + "rights.py",
+        "    row = tables.get(Permission, user, vhost)\n    return row is not None and",
+        '    row = tables.get(Permission, user, vhost) or tables.get(Permission, user, "/")\n'
+        "    return row is not None and",
+        ("tests/core/access/test_rights.py",),
+    ),
+    Mutant(
+        "two vhosts may have one namespace",
+        ACCESS + "edits.py",
+        "                if other.namespace == wanted:\n",
+        "                if other.namespace == name:\n",
+        ("tests/core/access/test_namespaces.py",),
+    ),
+    Mutant(
+        "the connections of a user who is deleted live on",
+        AMQP + "server/listener.py",
+        "            if isinstance(before, User) and after is None:\n",
+        "            if isinstance(before, User) and before is None:\n",
+        LOGIN_TESTS,
+    ),
+    Mutant(
+        "the connections of a vhost that is deleted live on",
+        AMQP + "server/listener.py",
+        "            elif isinstance(after, Vhost) and after.leaving:\n",
+        "            elif isinstance(after, Vhost) and after is None:\n",
+        LOGIN_TESTS,
+    ),
+    Mutant(
+        "every user has access to every vhost",
+        AMQP + "server/entrance.py",
+        "            if not admitted or self._topology",
+        "            if self._topology",
+        LOGIN_TESTS,
+    ),
+    Mutant(
+        "an empty password is one",
+        ACCESS + "passwords.py",
+        "        if not self.text or not password:\n",
+        "        if not self.text:\n",
+        ("tests/core/access/test_passwords.py",),
+    ),
+    Mutant(
+        "a change can be seen before it is on disk",
+        ACCESS + "catalogue.py",
+        "                await self._core.committed(Unit(metadata=edit.rows))\n"
+        "                self.tables.apply(changed)\n",
+        "                rows = edit.rows\n"
+        "                self.tables.apply(changed)\n"
+        "                await self._core.committed(Unit(metadata=rows))\n",
+        ("tests/core/access/test_catalogue.py",),
+    ),
+    Mutant(
+        "the settings count at every start",
+        ACCESS + "catalogue.py",
+        "        if catalogue.tables.get(Seeded, Seeded().name) is None:\n",
+        "        if catalogue.tables is not None:\n",
+        ("tests/core/access/test_catalogue.py",),
+    ),
+    Mutant(
+        "a queue's dead letters go where its owner may not write",
+        AMQP + "session/rules.py",
+        "            Need(_W, _E, _dead_letters),\n",
+        "",
+        RIGHTS_TESTS,
+    ),
+    Mutant(
+        "who guesses is answered at once",
+        ACCESS + "authority.py",
+        "                await trio.sleep(_late_s(address))\n",
+        "                await trio.sleep(0)\n",
+        ("tests/core/access/test_authority.py",),
+    ),
+    Mutant(
+        "a user may publish in the name of another",
+        AMQP + "session/rights.py",
+        "        if user != name and IMPERSONATOR not in",
+        "        if not user and IMPERSONATOR not in",
+        RIGHTS_TESTS,
+    ),
+)
