@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any, Final, Self
 
 from conformance.brokers.process import Address
-from conformance.wire.running import opened
+from conformance.wire.running import dropped, opened
 from pamqp import base, body, commands, frame, header, heartbeat
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
@@ -171,6 +171,7 @@ class AmqpClient:
             self._reading.cancel()
             await asyncio.wait([self._reading])
         self._writer.transport.abort()
+        dropped(self)
 
     async def close(self) -> None:
         """Close the AMQP way."""

@@ -24,7 +24,7 @@ from conformance.wire.protobuf import (
     integer,
     integers,
 )
-from conformance.wire.running import opened
+from conformance.wire.running import dropped, opened
 
 CALL_WITHIN_S: Final = 30.0
 SIZE: Final = struct.Struct(">I")
@@ -246,6 +246,7 @@ class PulsarClient:
         self._reading.cancel()
         await asyncio.wait([self._reading])
         self._writer.transport.abort()
+        dropped(self)
 
     def _write(self, data: bytes) -> None:
         if self._writer.transport.is_closing():

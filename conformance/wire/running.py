@@ -15,12 +15,19 @@ class Client(Protocol):
         ...
 
 
-_opened: list[Client] = []
+_opened: dict[Client, None] = {}
+"""In the order of their coming. One that is gone is let go of, or a run of hundreds of kills would
+keep all that its clients ever received."""
 
 
 def opened(client: Client) -> None:
     """Called by each client when it has connected."""
-    _opened.append(client)
+    _opened[client] = None
+
+
+def dropped(client: Client) -> None:
+    """Called by each client when it has dropped its connection."""
+    _opened.pop(client, None)
 
 
 def run(scenario: Coroutine[Any, Any, T]) -> T:
@@ -31,6 +38,7 @@ def run(scenario: Coroutine[Any, Any, T]) -> T:
             return await scenario
         finally:
             while _opened:
-                await _opened.pop().abort()
+                client, _ = _opened.popitem()
+                await client.abort()
 
     return asyncio.run(main())
