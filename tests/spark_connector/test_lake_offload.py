@@ -1,6 +1,5 @@
 """The offload: every closed ledger once, whatever comes in between, and nothing foreign touched."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -300,7 +299,7 @@ def test_a_damaged_list_of_erased_keys_is_not_passed_over(places: tuple[Path, Pa
     offload(log, lake)[0].round()
     folder = lake / "public/default/orders" / FOLDER
     folder.mkdir()
-    (folder / "x.json").write_text(json.dumps(["no", "digests"]))
+    (folder / "x.parquet").write_text("no digests")
     grow(log, lambda writer: writer.roll("orders"))
     with pytest.raises(LakeError, match="is no list of erased keys"):
         offload(log, lake)[0].round()

@@ -4,27 +4,53 @@ The rule: a log is a directory or the URL of a broker's HTTP port, a tier what t
 as a target; whatever is wrong with either is one line for the user.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from arneb.cli import Refused
+from arneb.commands.asking import TOKEN
 
 if TYPE_CHECKING:
     from pyspark_arneb.log.block_source import Location
+    from pyspark_arneb.service.connection import Address
     from pyspark_arneb.target import Target
 
 NEEDED: Final = ("pyarrow", "deltalake", "duckdb")
 
 
 def log_location(text: str) -> "Location":
-    """The log in a directory."""
+    """The log in a directory, or that of the broker at a URL."""
     from pyspark_arneb.log.directory import Directory
+    from pyspark_arneb.log.remote import Remote
 
-    if "://" in text:
-        raise Refused(f"expected a data directory, got {text}")
-    return Directory(text)
+    return Remote(broker_address(text)) if is_broker(text) else Directory(text)
+
+
+def is_broker(text: str) -> bool:
+    """Whether the log is a broker's to be asked for, and not a directory."""
+    return "://" in text
+
+
+def broker_address(text: str) -> "Address":
+    """The broker at ``http://[USER:PASSWORD@]HOST:PORT``; who must prove who he is by a token has
+    it in the environment."""
+    from pyspark_arneb.service.connection import Address
+
+    try:
+        parts = urlsplit(text)
+        place = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        return Address(
+            place,
+            unquote(parts.username or ""),
+            unquote(parts.password or ""),
+            "" if parts.username else os.environ.get(TOKEN, ""),
+        )
+    except ValueError as error:
+        raise Refused(str(error)) from error
 
 
 def lake_target(text: str, storage: Sequence[str] = ()) -> "Target":

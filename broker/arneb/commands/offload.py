@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from arneb.cli import Refused
-from arneb.commands.lake_places import lake_target, log_location, refusing
+from arneb.commands.lake_places import (
+    broker_address,
+    is_broker,
+    lake_target,
+    log_location,
+    refusing,
+)
 from arneb.visible import visible
 
 if TYPE_CHECKING:
     from pyspark_arneb.lake.offload import Done, Offload
     from pyspark_arneb.lake.sealing import Sealed
+    from pyspark_arneb.lake.trim_guard import TrimGuard
 
 PAUSE_S_MAX: Final = 60.0
 """Between tries of a service that fails; the pauses grow up to it."""
@@ -29,6 +36,13 @@ COMPRESSIONS: Final = ("zstd", "snappy", "lz4", "none")
 @click.option("--follow", is_flag=True, help="Go on until Ctrl-C or SIGTERM.")
 @click.option("--interval", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
               metavar="SECONDS", help="Between two looks, with --follow.")  # fmt: skip
+@click.option("--roll", is_flag=True, help="Have ledgers ended that still grow. Needs a broker.")
+@click.option("--roll-after", type=click.FloatRange(min=1), metavar="SECONDS",
+              help="Have ledgers ended that grow for so long. Needs a broker.")  # fmt: skip
+@click.option("--trim", is_flag=True,
+              help="Trim what is out, whatever retention says. Needs a broker.")  # fmt: skip
+@click.option("--cursor", metavar="NAME", default="arneb-lake", show_default=True,
+              help="The subscription that keeps what is not out yet.")  # fmt: skip
 @click.option("--merge/--no-merge", default=True,
               help="Merge the files of small ledgers.  [default: merge]")  # fmt: skip
 @click.option("--compression", type=click.Choice(COMPRESSIONS), default=COMPRESSIONS[0],
@@ -47,6 +61,10 @@ def offload(
     interval: float,
     merge: bool,
     compression: str,
+    roll: bool,
+    roll_after: float | None,
+    trim: bool,
+    cursor: str,
     skip_lost: bool,
     on_corrupt: str,
     storage: tuple[str, ...],
@@ -55,9 +73,11 @@ def offload(
     TARGET, a directory or s3://BUCKET/PATH and the like, one table a topic; without TOPIC all.
 
     A ledger is written once, read back, compared with the log, and then committed. Whatever comes
-    in between, killed and begun again it goes on where it was. Exit status 2: it cannot go on.
+    in between, killed and begun again it goes on where it was. A broker keeps what is not out yet,
+    for a durable subscription that only this target moves. Exit status 2: it cannot go on.
     """
     place = lake_target(target, storage)
+    from pyspark_arneb.lake.cursor_guard import CursorGuard
     from pyspark_arneb.lake.offload import Offload, OffloadOptions
     from pyspark_arneb.lake.trim_guard import NoGuard
     from pyspark_arneb.log.topics import TopicSelection, full_name
@@ -74,12 +94,20 @@ def offload(
     except ValueError as error:
         raise Refused(str(error)) from error
     options = OffloadOptions(
+        trim=trim,
+        roll=roll,
+        roll_after_s=roll_after,
         merge=merge,
         compression=compression,
         skip_lost=skip_lost,
         on_corrupt=OnCorrupt(on_corrupt),
     )
-    work = Offload(log_location(log), place, chosen, NoGuard(), options, _say)
+    guard: TrimGuard = NoGuard()
+    if is_broker(log):
+        guard = CursorGuard(broker_address(log), cursor)
+    elif roll or roll_after or trim:
+        raise Refused(f"--roll, --roll-after and --trim need a broker's URL, got {log}")
+    work = Offload(log_location(log), place, chosen, guard, options, _say)
     stopped = Event()
 
     def stop(number: int, frame: object) -> None:

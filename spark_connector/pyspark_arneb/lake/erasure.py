@@ -7,10 +7,9 @@ SHA-256 digests, for the keys themselves are what should be forgotten.
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import pyarrow as pa
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "_arneb_erased"
 """Beside the table's files; what begins with an underline is nobody's data."""
+
+SCHEMA: Final = pa.schema([("key_sha256", pa.binary()), ("until_ms", pa.int64())])
 
 KEPT_H: Final = 1
 """Hours for which files stay that are not in the table and perhaps about to be."""
@@ -65,10 +66,9 @@ class ErasedKeys:
         """Have everybody know who adds to the table."""
         files = table.file_system()
         files.create_dir(FOLDER)
-        path = f"{FOLDER}/{uuid4().hex}.json"
-        with files.open_output_stream(path) as sink:
-            document = {digest.hex(): until_ms for digest, until_ms in self.until_ms.items()}
-            sink.write(json.dumps(document).encode())
+        path = f"{FOLDER}/{uuid4().hex}.parquet"
+        rows = [list(self.until_ms.keys()), list(self.until_ms.values())]
+        pq.write_table(pa.table(rows, SCHEMA), path, filesystem=files)
         if table.directory is not None:
             make_durable(table.directory / path)
 
@@ -167,10 +167,9 @@ def _rewrite(
 
 
 def _read(table: Target, files: "fs.FileSystem", path: str) -> dict[bytes, int]:
-    with files.open_input_file(path) as source:
-        text: Any = source.read()
     try:
-        document = json.loads(text)
-        return {bytes.fromhex(digest): int(until_ms) for digest, until_ms in document.items()}
-    except (ValueError, AttributeError, TypeError) as error:
+        with files.open_input_file(path) as source:
+            rows = pq.read_table(source, schema=SCHEMA)
+    except (OSError, pa.ArrowException) as error:
         raise LakeError(f"{table}/{path} is no list of erased keys: {error}") from error
+    return dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))

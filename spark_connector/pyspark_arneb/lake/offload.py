@@ -149,7 +149,7 @@ class Offload:
         table.adopt(this)
         through = table.through(this)
         start = position(0 if through is None else through + 1, 0)
-        kept = this in self._guard.hold({this: start}, table.id)
+        kept = self._guard.hold(this, start, table.id)
         if through is not None and not kept:
             self._look_for_loss(extent, through)
         sealer = Sealer(
@@ -170,16 +170,18 @@ class Offload:
                 self._sees(result)
             out = table.through(this)
             assert out is not None, "a ledger is in the table now"
-            self._let_go(this, position(out + 1, 0))
-            closed = [each for each in closed if ledger_of(each.first) > out]
+            gone = [each for each in closed if ledger_of(each.first) <= out]
+            self._let_go(this, gone[-1].last)
+            closed = closed[len(gone) :]
         if sealed and self._options.merge:
             done.merged += merge(table, self._options.compression).before
             table.vacuum(self._options.kept_h)
 
-    def _let_go(self, this: LogId, before: Position) -> None:
-        self._guard.let_go(this, before)
+    def _let_go(self, this: LogId, last: Position) -> None:
+        """The log need not keep what stands up to ``last``, the last entry of a ledger."""
+        self._guard.let_go(this, Position(last + 1))
         if self._options.trim:
-            self._guard.trim(this, before)
+            self._guard.trim(this, position(ledger_of(last) + 1, 0))
 
     def _look_for_loss(self, extent: "Extent", through: LedgerId) -> None:
         """Nobody kept the log since the last time: is the next ledger still there?"""

@@ -5,7 +5,7 @@ every topic that it takes, from the first run on, and acknowledges a ledger when
 on disk and looked at. A directory without its broker has nobody who could keep anything back.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Protocol
 
 from arneb_core.api.position import Position
@@ -15,9 +15,9 @@ from pyspark_arneb.lake.table import LogId
 class TrimGuard(Protocol):
     """Who may be asked to keep ledgers and to let them go. Raises :class:`.LakeError`."""
 
-    def hold(self, starts: Mapping[LogId, Position], table_id: str) -> set[LogId]:
-        """Keep what stands at and behind each position, and say of which logs it was kept since
-        the last time. Repeated, it changes nothing. A cursor of another table is refused."""
+    def hold(self, log: LogId, start: Position, table_id: str) -> bool:
+        """Keep what stands at and behind ``start``, and say whether it was kept since the last
+        time. Repeated, it changes nothing. What another table has kept is refused."""
         ...
 
     def let_go(self, log: LogId, before: Position) -> None:
@@ -37,8 +37,8 @@ class TrimGuard(Protocol):
 class NoGuard:
     """Of a directory: nothing is kept back, and nothing is let go."""
 
-    def hold(self, starts: Mapping[LogId, Position], table_id: str) -> set[LogId]:
-        return set()
+    def hold(self, log: LogId, start: Position, table_id: str) -> bool:
+        return False
 
     def let_go(self, log: LogId, before: Position) -> None:
         """Nobody kept it."""
