@@ -58,7 +58,6 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "pulsar_frontend/arneb_pulsar/patterns.py: max_mem": OVERRIDDEN,
     "pulsar_frontend/arneb_pulsar/patterns.py: never_capture": OVERRIDDEN,
     "spark_connector/pyspark_arneb/lake/query.py: exc": "what a context manager is given",
-    "spark_connector/pyspark_arneb/lake/trim_guard.py: table_id": "only cursors of brokers do",
     **{
         f"pulsar_frontend/arneb_pulsar/schemas/schema.py: {name}": BY_VALUE
         for name in (
