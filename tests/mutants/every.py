@@ -13,6 +13,7 @@ from tests.mutants.delayed_table import DELAYED_MUTANTS
 from tests.mutants.edge_table import EDGE_MUTANTS
 from tests.mutants.journal_table import JOURNAL_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
+from tests.mutants.lake_table import LAKE_MUTANTS
 from tests.mutants.machine_table import MACHINE_MUTANTS
 from tests.mutants.pipeline_table import PIPELINE_MUTANTS
 from tests.mutants.promises_table import PROMISES_MUTANTS
@@ -36,6 +37,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *EDGE_MUTANTS,
     *KEYS_MUTANTS,
     *JOURNAL_MUTANTS,
+    *LAKE_MUTANTS,
     *MACHINE_MUTANTS,
     *PROMISES_MUTANTS,
     *PIPELINE_MUTANTS,

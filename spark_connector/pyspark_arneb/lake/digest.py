@@ -62,7 +62,14 @@ class RowDigest:
             # Without what lies before the first row, behind the last, and below nulls.
             self._add_array((*path, "element"), lists.flatten())
         elif pa.types.is_binary(kind) or pa.types.is_string(kind):
-            known = pc.fill_null(column, "" if pa.types.is_string(kind) else b"")
+            if column.null_count == len(column):
+                # The same as below, without making anything: many columns are mostly empty.
+                self._update((*path, "length"), bytes(4 * len(column)))
+                self._update((*path, "bytes"), b"")
+                return
+            known = column
+            if column.null_count:
+                known = pc.fill_null(column, "" if pa.types.is_string(kind) else b"")
             self._update((*path, "length"), _plain(pc.binary_length(known)))
             self._update((*path, "bytes"), _bytes(known))
         else:
@@ -80,6 +87,8 @@ def digest_of(batches: Iterable["pa.RecordBatch"]) -> RowDigest:
 def _validity(column: "pa.Array") -> "bytes | memoryview":
     if not column.null_count:
         return b"\1" * len(column)
+    if column.null_count == len(column):
+        return bytes(len(column))
     return _plain(column.is_valid().cast(pa.uint8()))
 
 
@@ -94,6 +103,8 @@ def _as_list(column: "pa.Array") -> "pa.Array":
 
 def _plain(column: "pa.Array") -> memoryview:
     """The bytes of a column of numbers; nulls as zeros."""
+    if column.null_count == len(column):
+        return memoryview(bytes(len(column) * max(1, column.type.bit_width // 8)))
     if column.null_count:
         column = pc.fill_null(column, pa.scalar(0, pa.int64()).cast(column.type))
     if pa.types.is_boolean(column.type):

@@ -1,0 +1,91 @@
+"""Mistakes with the sealed tier: rows that are there twice, not at all, or should be gone."""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+LAKE: Final = "spark_connector/pyspark_arneb/lake/"
+OFFLOAD_TESTS: Final = ("tests/spark_connector/test_lake_offload.py",)
+MERGING_TESTS: Final = ("tests/spark_connector/test_lake_merging.py",)
+COMMAND_TESTS: Final = ("tests/spark_connector/test_lake_commands.py",)
+BROKER_TESTS: Final = ("tests/spark_connector/test_lake_broker.py",)
+
+LAKE_MUTANTS: Final = (
+    Mutant(
+        "two offloads bring a ledger to the table twice",
+        LAKE + "table.py",
+        "CommitProperties(app_transactions=[Transaction(log.transaction, ledger)])",
+        "CommitProperties(app_transactions=[Transaction(str(time_ns()), ledger)])",
+        OFFLOAD_TESTS,
+    ),
+    Mutant(
+        "two merges of the same files both count",
+        LAKE + "table.py",
+        "CommitProperties(max_commit_retries=0)",
+        "CommitProperties()",
+        MERGING_TESTS,
+    ),
+    Mutant(
+        "another topic of the same name goes on in the table",
+        LAKE + "table.py",
+        "        if known != log.topic_id:\n",
+        "        if known is None:\n",
+        OFFLOAD_TESTS,
+    ),
+    Mutant(
+        "a file that does not hold what was written is committed",
+        LAKE + "data_file.py",
+        "        if read_back != digest:\n",
+        "        if read_back.rows != digest.rows:\n",
+        OFFLOAD_TESTS,
+    ),
+    Mutant(
+        "what was trimmed before it was out is passed over",
+        LAKE + "offload.py",
+        "        if oldest <= through + 1:\n",
+        "        if oldest >= through:\n",
+        OFFLOAD_TESTS,
+    ),
+    Mutant(
+        "an erased key comes back with a ledger that is sealed later",
+        LAKE + "sealing.py",
+        "                    map(erased.kept, pieces.take()),\n",
+        "                    pieces.take(),\n",
+        OFFLOAD_TESTS,
+    ),
+    Mutant(
+        "an erasure does not reach a ledger that is being sealed",
+        LAKE + "sealing.py",
+        "        since = ErasedKeys.of(self._table.target) - erased\n",
+        "        since = erased - erased\n",
+        OFFLOAD_TESTS,
+    ),
+    Mutant(
+        "an erased key is still seen from the log",
+        LAKE + "query.py",
+        "                yield self.view.erased.kept(batch)\n",
+        "                yield batch\n",
+        COMMAND_TESTS,
+    ),
+    Mutant(
+        "the live tail begins a ledger late",
+        LAKE + "view.py",
+        "position(_through(table, extent) + 1, 0)",
+        "position(_through(table, extent) + 2, 0)",
+        COMMAND_TESTS,
+    ),
+    Mutant(
+        "the broker keeps only what is published from the first offload on",
+        LAKE + "cursor_guard.py",
+        '"earliest" if start == FIRST_LEDGER',
+        '"latest" if start == FIRST_LEDGER',
+        BROKER_TESTS,
+    ),
+    Mutant(
+        "the broker is told to let go of a ledger that is not out",
+        LAKE + "offload.py",
+        "        self._guard.let_go(this, Position(last + 1))\n",
+        "        self._guard.let_go(this, Position(last + 2))\n",
+        BROKER_TESTS,
+    ),
+)
