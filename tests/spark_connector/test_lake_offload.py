@@ -163,7 +163,9 @@ def test_a_gap_in_a_ledger_stops_the_offload_unless_it_may_be_skipped(
 ) -> None:
     log, lake = places
     grow(log, lambda writer: writer.trim("orders", 2, keep_record=True))
-    with pytest.raises(LakeError, match="orders from 2:0 to before 2:20 is lost"):
+    with pytest.raises(
+        LakeError, match="orders from 2:0 to before 2:20 .*would be missing in the table"
+    ):
         offload(log, lake)[0].round()
     assert sealed(lake).files() == []
     assert offload(log, lake, skip_lost=True)[0].round().rows == 40

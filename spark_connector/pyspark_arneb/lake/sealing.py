@@ -121,8 +121,7 @@ class Sealer:
             yield from read_batches(self._source, span, self._columns, self._options)
         except DataLossError as error:
             raise LakeError(
-                f"{error.loss} is lost, or was trimmed meanwhile, and would be missing in the "
-                "table; to have what is left, say --skip-lost"
+                f"{error.loss} would be missing in the table; to have what is left, say --skip-lost"
             ) from error
         except CorruptionError as error:
             raise LakeError(
