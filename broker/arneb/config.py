@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from arneb.data.limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb.http.limits import HttpLimits
 from arneb.log_lines import LogFormat, LogLevel
+from arneb.logins.settings import DEFAULT_LOGINS, OAUTH, LoginTable
 from arneb.settings import ConfigInvalid, Reader, read_settings
 from arneb.tls import NO_FILE, TlsConfig, read_tls
 from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks
@@ -215,6 +216,7 @@ class Config:
     pulsar: PulsarTable = PulsarTable()
     http: HttpTable = HttpTable()
     http_pulsar: HttpPulsarTable = HttpPulsarTable()
+    logins: LoginTable = DEFAULT_LOGINS
     data: DataLimits = DEFAULT_DATA_LIMITS
     retention: RetentionTable = RetentionTable()
     delayed: DelayedSettings = DEFAULT_DELAYS
@@ -266,6 +268,13 @@ def _check_files(config: Config) -> None:
     """Read the files that settings name, to refuse them now and not when a client comes."""
     tables = {"amqp.tls": config.amqp.tls, "pulsar.tls": config.pulsar.tls}
     wanted = {where: tls for where, tls in tables.items() if tls.listen is not None}
+    if OAUTH in config.logins.backends:
+        from arneb.logins.keys import Keys
+
+        try:
+            Keys(config.logins.oauth)
+        except ValueError as error:
+            raise ConfigInvalid(f"logins.oauth: {error}") from error
     if not wanted and not config.pulsar.authentication.methods:
         return
     from arneb_pulsar.authentication.files import read_proofs

@@ -8,6 +8,7 @@ goes back, and only then the engine writes what it still holds and closes the st
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import nullcontext
 from functools import cached_property, partial
@@ -34,6 +35,7 @@ from arneb_core.engine.engine import Engine, open_engine
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from arneb.logins.backends import Backends
     from arneb_amqp.topology.topology import Topology
     from arneb_core.access.authority import Authority
     from arneb_core.access.catalogue import Catalogue
@@ -133,10 +135,15 @@ class Shared:
     def authority(self) -> "Authority":
         """Lets in the users of AMQP and of the HTTP ports."""
         from arneb_core.access.authority import Authority
-        from arneb_core.access.internal import InternalBackend
 
-        backends = [InternalBackend(self.catalogue.tables)]
-        return Authority(backends, self.config.amqp.is_loopback_only)
+        return Authority(self.backends.in_order, self.config.amqp.is_loopback_only)
+
+    @cached_property
+    def backends(self) -> "Backends":
+        """Who knows the users."""
+        from arneb.logins.backends import Backends
+
+        return Backends(self.config.logins, self.catalogue.tables, time.time)
 
     @cached_property
     def proofs(self) -> "Proofs":
@@ -168,25 +175,28 @@ async def _serve_all(core: Engine, config: Config, listeners: Listeners, say: Sa
     if (passwords := shared.proofs.passwords) is not None:
         for line in shut_out(config, passwords.shut_out):
             say(line)
-    async with trio.open_nursery() as nursery:
-        await shared.alarms.look()
-        nursery.start_soon(_end_if_broken, shared.core, say)
-        nursery.start_soon(supervise, "the memory and disk alarms", shared.alarms.watch)
-        for name in listeners.by_name:
-            addresses = listeners.addresses(name)  # a server may take its sockets over
-            try:
-                await nursery.start(partial(_SERVERS[name], shared))
-            except (OSError, StoreUnusable):
-                raise
-            except Exception as error:
-                # A frontend reads what it keeps in the store, and damaged rows can say anything.
-                where = f"what is stored in {shared.config.data_dir} for {name}"
-                raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
-            for address in addresses:
-                say(f"{name} ready on {address}")
-        # What start-up does is nobody's turn: there is nobody yet.
-        with nullcontext() if shared.watchdog is None else shared.watchdog.watching():
-            await GarbageSchedule(partial(_living, shared.core)).run()
+    try:
+        async with trio.open_nursery() as nursery:
+            await shared.alarms.look()
+            nursery.start_soon(_end_if_broken, shared.core, say)
+            nursery.start_soon(supervise, "the memory and disk alarms", shared.alarms.watch)
+            for name in listeners.by_name:
+                addresses = listeners.addresses(name)  # a server may take its sockets over
+                try:
+                    await nursery.start(partial(_SERVERS[name], shared))
+                except (OSError, StoreUnusable):
+                    raise
+                except Exception as error:
+                    # A frontend reads what it keeps in the store; damaged rows can say anything.
+                    where = f"what is stored in {shared.config.data_dir} for {name}"
+                    raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
+                for address in addresses:
+                    say(f"{name} ready on {address}")
+            # What start-up does is nobody's turn: there is nobody yet.
+            with nullcontext() if shared.watchdog is None else shared.watchdog.watching():
+                await GarbageSchedule(partial(_living, shared.core)).run()
+    finally:
+        await shared.backends.close()
 
 
 def _living(core: Engine) -> Living:

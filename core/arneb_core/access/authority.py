@@ -84,14 +84,16 @@ class Authority:
                 f"user '{credentials.name}' attempted to log in with a blank password, which is "
                 "prohibited by the internal authN backend"
             )
-        if self._is_loopback_only(credentials.name) and not credentials.loopback:
-            raise LoginRefused(f"user '{credentials.name}' can only connect via localhost")
         refused = LoginRefused(f"user '{credentials.name}' - no backend knows anybody")
         for backend in self._backends:
             try:
-                return await backend.log_in(credentials)
+                principal = await backend.log_in(credentials)
             except LoginRefused as error:
                 refused = error
+                continue
+            if self._is_loopback_only(principal.name) and not credentials.loopback:
+                raise LoginRefused(f"user '{principal.name}' can only connect via localhost")
+            return principal
         raise refused
 
     def _address(self, name: str) -> _Address:

@@ -1,0 +1,71 @@
+"""Fetching: small answers of other servers over HTTP, each within its time.
+
+The rule: whatever goes wrong is a :class:`Unanswered` with one line that says what was asked for
+and never with what.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+if TYPE_CHECKING:
+    from httpx import AsyncClient
+
+ANSWER_BYTES_MAX: Final = 1024 * 1024
+"""Of one answer; a set of keys has some kilobytes, and ``allow`` has five bytes."""
+
+REQUESTS_AT_ONCE: Final = 32
+"""Of one backend."""
+
+
+class Unanswered(Exception):
+    """There was no answer, or none that means anything."""
+
+
+class Fetcher:
+    """Asks servers."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._made: AsyncClient | None = None
+        self._crowd = trio.CapacityLimiter(REQUESTS_AT_ONCE)
+
+    def __repr__(self) -> str:
+        return f"<Fetcher, {self._timeout_s} s each>"
+
+    async def fetch(
+        self, url: str, fields: Mapping[str, str] | None = None, *, post: bool = False
+    ) -> bytes:
+        """What ``url`` answers to ``fields``, with status 200 or 201. Raises
+        :class:`Unanswered`."""
+        import httpx
+
+        if self._made is None:
+            self._made = httpx.AsyncClient(follow_redirects=False, timeout=self._timeout_s)
+        sent = {"data": fields} if post else {"params": fields}
+        try:
+            async with self._crowd:
+                with trio.fail_after(self._timeout_s):
+                    method = "POST" if post else "GET"
+                    async with self._made.stream(method, url, **sent) as answer:  # type: ignore[arg-type]
+                        if answer.status_code not in (200, 201):
+                            raise Unanswered(f"{url} answered with status {answer.status_code}")
+                        body = bytearray()
+                        async for piece in answer.aiter_bytes():
+                            body += piece
+                            if len(body) > ANSWER_BYTES_MAX:
+                                raise Unanswered(
+                                    f"{url} answered more than {ANSWER_BYTES_MAX} bytes"
+                                )
+        except trio.TooSlowError:
+            raise Unanswered(f"{url} did not answer within {self._timeout_s:g} s") from None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            # Its own text may hold the query.
+            raise Unanswered(f"{url} did not answer: {type(error).__name__}") from None
+        return bytes(body)
+
+    async def close(self) -> None:
+        """Close the connections that are kept open."""
+        if self._made is not None:
+            await self._made.aclose()

@@ -1,0 +1,143 @@
+"""The HTTP backend: a server of the operator's that knows everybody.
+
+The rule: asked and answered as by RabbitMQ's ``rabbitmq_auth_backend_http``. Without an answer
+nothing is allowed; the log says which server did not answer, and the next question asks it again.
+"""
+
+import logging
+from collections.abc import Mapping
+from hashlib import sha256
+from secrets import token_bytes
+from typing import Final
+
+from arneb.logins.fetching import Fetcher, Unanswered
+from arneb.logins.remembered import Remembered
+from arneb.logins.settings import HttpLoginTable
+from arneb_core.access.principals import Credentials, Kind, LoginRefused, Principal, Question
+
+LOGGER: Final = logging.getLogger(__name__)
+
+UNANSWERED_S: Final = 1.0
+"""How long nothing is allowed, and the server not asked again, when it did not answer."""
+
+INSTANT_S: Final = 0.05
+"""How long an answer counts that is not to be remembered: until it is used."""
+
+SHOWN: Final = 40
+
+
+class HttpVerdicts:
+    """What the server says one of its users may do."""
+
+    may_be_kept = False
+
+    def __init__(self, backend: "HttpBackend", user: str, tags: frozenset[str]) -> None:
+        self._backend = backend
+        self._user = user
+        self._tags = " ".join(sorted(tags))
+
+    def __repr__(self) -> str:
+        return f"<HttpVerdicts of {self._user!r}>"
+
+    def may(self, vhost: str, question: Question) -> bool | None:
+        """What the server said not long ago."""
+        return self._backend.verdicts.get((self._user, vhost, question))
+
+    def limits_keys(self, vhost: str, exchange: str) -> bool:
+        """It is asked about each."""
+        return True
+
+    async def ask(self, vhost: str, question: Question) -> None:
+        """Ask the server."""
+        settings = self._backend.settings
+        fields = {
+            "username": self._user, "vhost": vhost, "resource": question.kind.value,
+            "name": question.name, "permission": question.right.value, "tags": self._tags,
+        }  # fmt: skip
+        url = settings.resource_url
+        if question.kind is Kind.TOPIC:
+            url = settings.topic_url
+            fields |= {
+                "routing_key": question.routing_key,
+                "variable_map.username": self._user, "variable_map.vhost": vhost,
+            }  # fmt: skip
+        await self._backend.find_out((self._user, vhost, question), url, fields)
+
+    async def renew(self, user: str, secret: str) -> None:
+        """Nothing runs out."""
+
+    async def admits(self, vhost: str, address: str) -> bool:
+        """Ask the server."""
+        asked = self._user, vhost, address
+        if (known := self._backend.verdicts.get(asked)) is not None:
+            return known
+        fields = {
+            "username": self._user, "vhost": vhost, "ip": address, "tags": self._tags,
+        }  # fmt: skip
+        return await self._backend.find_out(asked, self._backend.settings.vhost_url, fields)
+
+
+class HttpBackend:
+    """Logs in whom the server knows."""
+
+    def __init__(self, settings: HttpLoginTable) -> None:
+        self.settings = settings
+        self.verdicts: Remembered[bool] = Remembered(settings.cache_s or INSTANT_S)
+        self._logins: Remembered[frozenset[str]] = Remembered(settings.cache_s)
+        self._salt = token_bytes(16)
+        self._fetcher = Fetcher(settings.timeout_s)
+
+    def __repr__(self) -> str:
+        return f"<HttpBackend at {self.settings.user_url}>"
+
+    async def log_in(self, credentials: Credentials) -> Principal:
+        """Raises :class:`.LoginRefused`."""
+        name, password = credentials.name, credentials.password or ""
+        said = f"{name}\0{password}".encode("utf-8", "surrogateescape")
+        proof = sha256(self._salt + said).digest()
+        tags = self._logins.get(proof)
+        if tags is None:
+            tags = await self._asked(name, password)
+            if self.settings.cache_s:
+                self._logins.put(proof, tags)
+        return Principal(name, HttpVerdicts(self, name, tags), tags)
+
+    async def _asked(self, name: str, password: str) -> frozenset[str]:
+        fields = {"username": name, "password": password}
+        try:
+            answer = await self._answer(self.settings.user_url, fields)
+        except Unanswered as error:
+            raise LoginRefused(f"user '{name}' - {error}") from None
+        verdict, *tags = answer.split() or [""]
+        if verdict == "allow":
+            return frozenset(tags)
+        if verdict == "deny":
+            raise LoginRefused(f"user '{name}' - denied by {self.settings.user_url}")
+        raise LoginRefused(
+            f"user '{name}' - expected allow or deny from {self.settings.user_url}, "
+            f"got {answer[:SHOWN]!r}"
+        )
+
+    async def find_out(
+        self, asked: tuple[str, str, object], url: str, fields: Mapping[str, str]
+    ) -> bool:
+        """Ask, remember and say whether that is allowed."""
+        try:
+            answer = await self._answer(url, fields)
+        except Unanswered as error:
+            LOGGER.warning("refusing user '%s' in vhost '%s': %s", *asked[:2], error)
+            self.verdicts.put(asked, False, UNANSWERED_S)
+            return False
+        if answer not in ("allow", "deny"):
+            LOGGER.warning("expected allow or deny from %s, got %.40r", url, answer)
+        allowed = answer == "allow"
+        self.verdicts.put(asked, allowed)
+        return allowed
+
+    async def close(self) -> None:
+        """Ask no more."""
+        await self._fetcher.close()
+
+    async def _answer(self, url: str, fields: Mapping[str, str]) -> str:
+        body = await self._fetcher.fetch(url, fields, post=self.settings.post)
+        return body.decode("utf-8", "replace").strip().lower()

@@ -1,0 +1,129 @@
+"""Keys: the public keys by which tokens are signed, from a file or from where they are published.
+
+The rule: the key decides which algorithms count, never the token. Keys that are published are
+fetched when a token names one that is not known, but not more often than every so many seconds
+whatever tokens come; while they cannot be fetched, those that are known count on.
+"""
+
+import json
+import logging
+from dataclasses import dataclass
+from typing import Any, Final
+
+import trio
+
+from arneb.logins.fetching import Fetcher, Unanswered
+from arneb.logins.settings import NO_FILE, OAuthTable
+
+LOGGER: Final = logging.getLogger(__name__)
+
+FETCHED_S_MIN: Final = 10.0
+"""Between two fetches: whoever makes tokens up must not make us ask all the time."""
+
+KEYS_MAX: Final = 100
+
+ALGORITHMS: Final = {
+    "RSA": ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    "EC": ("ES256", "ES384", "ES512", "ES256K"),
+    "OKP": ("EdDSA",),
+}
+"""By the kind of a key. Secrets that are published are none."""
+
+
+class NoKey(Exception):
+    """A token cannot be checked; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """What signatures are checked with."""
+
+    key: Any
+    algorithms: tuple[str, ...]
+
+
+class Keys:
+    """The keys of one issuer."""
+
+    def __init__(self, settings: OAuthTable) -> None:
+        self._settings = settings
+        self._fetcher = Fetcher(settings.timeout_s)
+        self._own = _of_file(settings)
+        self._published: dict[str, SigningKey] = {}
+        self._fetched_s = self._tried_s = float("-inf")
+        self._lock = trio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Keys of {self._settings.jwks_url or self._settings.public_key}>"
+
+    async def key(self, name: str | None) -> SigningKey:
+        """The key that a token names, or the one that is meant if it names none. Raises
+        :class:`NoKey`."""
+        if name is None and self._own is not None:
+            return self._own
+        if self._settings.jwks_url:
+            await self._refresh(name)
+        if name is None and len(self._published) == 1:
+            (only,) = self._published.values()
+            return only
+        found = self._published.get(name or "")
+        if found is None:
+            found = self._own
+        if found is None:
+            raise NoKey(f"no key {name!r} at {self._settings.jwks_url}")
+        return found
+
+    async def close(self) -> None:
+        """Fetch no more."""
+        await self._fetcher.close()
+
+    async def _refresh(self, name: str | None) -> None:
+        async with self._lock:
+            now = trio.current_time()
+            is_known = name in self._published if name is not None else bool(self._published)
+            if is_known and now - self._fetched_s < self._settings.keys_s:
+                return
+            if now - self._tried_s < FETCHED_S_MIN:
+                return
+            self._tried_s = now
+            try:
+                self._published = _published(await self._fetcher.fetch(self._settings.jwks_url))
+                self._fetched_s = now
+            except (Unanswered, ValueError) as error:
+                LOGGER.warning("cannot fetch the keys of tokens: %s", error)
+
+
+def _of_file(settings: OAuthTable) -> SigningKey | None:
+    if settings.public_key == NO_FILE:
+        return None
+    from arneb_pulsar.authentication.tokens import public_key
+
+    try:
+        read = public_key(settings.public_key.read_bytes())
+    except OSError as error:
+        raise ValueError(f"cannot read {settings.public_key}: {error.strerror}") from error
+    return SigningKey(read.key, read.algorithms)
+
+
+def _published(data: bytes) -> dict[str, SigningKey]:
+    """Raises :class:`ValueError` for what is no set of keys."""
+    from jwt import PyJWK, PyJWTError
+
+    document = json.loads(data)
+    listed = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(listed, list):
+        raise ValueError("expected a set of JSON Web Keys")
+    keys: dict[str, SigningKey] = {}
+    for each in listed[:KEYS_MAX]:
+        if not isinstance(each, dict) or each.get("use", "sig") != "sig":
+            continue
+        algorithms = ALGORITHMS.get(str(each.get("kty")))
+        if algorithms is None:
+            continue
+        try:
+            made: PyJWK = PyJWK.from_dict(each)
+        except (PyJWTError, ValueError, TypeError, KeyError) as error:
+            LOGGER.warning("a key of tokens cannot be used: %s", error)
+            continue
+        keys[str(each.get("kid", ""))] = SigningKey(made.key, algorithms)
+    return keys

@@ -1,0 +1,148 @@
+"""The OAuth backend: a token as password, whose scopes say what its bearer may do.
+
+The rule: a token is looked at once and counts until it expires; then nothing is allowed until
+another comes by ``update_secret``, which must be of the same user. The name that a client gives
+beside it says nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from arneb.logins.keys import Keys, NoKey
+from arneb.logins.scopes import Scopes, parse_scopes
+from arneb.logins.settings import OAuthTable
+from arneb_core.access.principals import Credentials, LoginRefused, Principal, Question
+
+TOKEN_CHARACTERS_MAX: Final = 64 * 1024
+"""No sensible token is longer, and looking at one costs time."""
+
+
+class TokenVerdicts:
+    """What one bearer may do."""
+
+    may_be_kept = False
+
+    def __init__(self, backend: "OAuthBackend", scopes: Scopes, expires_s: float) -> None:
+        self._backend = backend
+        self._scopes = scopes
+        self._expires_s = expires_s
+
+    def __repr__(self) -> str:
+        return f"<TokenVerdicts of {len(self._scopes.scopes)} scopes>"
+
+    def may(self, vhost: str, question: Question) -> bool:
+        """The token says so and has not expired."""
+        return not self._has_expired and self._scopes.allows(vhost, question)
+
+    def limits_keys(self, vhost: str, exchange: str) -> bool:
+        """Scopes may name routing keys."""
+        return True
+
+    async def ask(self, vhost: str, question: Question) -> None:
+        """Everything is known."""
+
+    async def renew(self, user: str, secret: str) -> None:
+        """Another token of the same user. Raises :class:`.LoginRefused`."""
+        name, scopes, expires_s = await self._backend.read(secret)
+        if name != user:
+            raise LoginRefused(f"the new token of user '{user}' is that of user '{name}'")
+        self._scopes, self._expires_s = scopes, expires_s
+
+    async def admits(self, vhost: str, address: str) -> bool:
+        """Some scope says something of that vhost."""
+        return not self._has_expired and self._scopes.reaches(vhost)
+
+    @property
+    def _has_expired(self) -> bool:
+        return self._backend.now_s() >= self._expires_s
+
+
+class OAuthBackend:
+    """Logs in the bearers of tokens."""
+
+    def __init__(self, settings: OAuthTable, now_s: Callable[[], float]) -> None:
+        """``now_s``: the time of day, in seconds since the epoch. Raises :class:`ValueError` for a
+        key that cannot be read."""
+        self._settings = settings
+        self.now_s = now_s
+        self._keys = Keys(settings)
+
+    def __repr__(self) -> str:
+        return f"<OAuthBackend of {self._keys!r}>"
+
+    async def log_in(self, credentials: Credentials) -> Principal:
+        """Raises :class:`.LoginRefused`."""
+        if credentials.password is None:
+            raise LoginRefused(f"user '{credentials.name}' - has brought no token")
+        name, scopes, expires_s = await self.read(credentials.password)
+        return Principal(name, TokenVerdicts(self, scopes, expires_s), scopes.tags)
+
+    async def read(self, token: str) -> tuple[str, Scopes, float]:
+        """User, scopes and end of a token. Raises :class:`.LoginRefused`."""
+        import jwt
+
+        if len(token) > TOKEN_CHARACTERS_MAX:
+            raise LoginRefused(f"expected a token of at most {TOKEN_CHARACTERS_MAX} characters")
+        try:
+            header = jwt.get_unverified_header(token)
+            key = await self._keys.key(header.get("kid"))
+            claims = jwt.decode(
+                token, key.key, algorithms=list(key.algorithms), options=_TIMES_ARE_OURS
+            )
+        except (jwt.PyJWTError, NoKey, ValueError, TypeError) as error:
+            raise LoginRefused(f"bad token: {error}") from None
+        expires_s = self._check(claims)
+        name = next(
+            (claims[each] for each in self._settings.username_claims if claims.get(each)), None
+        )
+        if not isinstance(name, str):
+            named = ", ".join(self._settings.username_claims)
+            raise LoginRefused(f"expected the user's name in one of {named} of the token")
+        texts = [*_texts(claims.get("scope")), *self._additional(claims)]
+        return name, parse_scopes(texts, self._settings.resource_server_id), expires_s
+
+    async def close(self) -> None:
+        """Fetch no more keys."""
+        await self._keys.close()
+
+    def _check(self, claims: Mapping[str, Any]) -> float:
+        """When the token expires."""
+        settings, now_s = self._settings, self.now_s()
+        audience = _texts(claims.get("aud"))
+        if settings.verify_audience and settings.resource_server_id not in audience:
+            raise LoginRefused(f"expected '{settings.resource_server_id}' as audience of the token")
+        if settings.issuer and claims.get("iss") != settings.issuer:
+            raise LoginRefused(f"expected '{settings.issuer}' as issuer of the token")
+        expires, begins = claims.get("exp", float("inf")), claims.get("nbf", 0)
+        for each in (expires, begins):
+            if isinstance(each, bool) or not isinstance(each, int | float):
+                raise LoginRefused(f"expected times in the token, got {each!r:.40}")
+        if now_s >= expires:
+            raise LoginRefused(f"the token expired at {expires}")
+        if now_s < begins:
+            raise LoginRefused(f"the token does not count before {begins}")
+        return float(expires)
+
+    def _additional(self, claims: Mapping[str, Any]) -> list[str]:
+        key = self._settings.additional_scopes_key
+        return _texts(claims.get(key)) if key else []
+
+
+def _texts(claim: Any) -> list[str]:
+    """A claim that is a list of texts, or one text with blanks between them."""
+    if isinstance(claim, str):
+        return claim.split()
+    if isinstance(claim, list):
+        return [each for each in claim if isinstance(each, str)]
+    return []
+
+
+_TIMES_ARE_OURS: Final[Any] = {
+    "verify_exp": False,
+    "verify_nbf": False,
+    "verify_iat": False,
+    "verify_aud": False,
+    "verify_iss": False,
+    "verify_sub": False,
+}
+"""They are checked against the time that we are given, and with words of our own."""

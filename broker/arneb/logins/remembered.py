@@ -1,0 +1,44 @@
+"""Remembered answers: what another server said, for a while.
+
+The rule: an answer counts until its time is over and not a moment longer, and there are never more
+than so many; the oldest goes first.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, TypeVar
+
+import trio
+
+Answer = TypeVar("Answer")
+
+ANSWERS_MAX: Final = 20_000
+"""Of one backend; some 300 bytes each."""
+
+
+class Remembered(Generic[Answer]):
+    """Answers by what was asked."""
+
+    def __init__(self, seconds: float, now: Callable[[], float] = trio.current_time) -> None:
+        self._seconds = seconds
+        self._now = now
+        self._answers: dict[Hashable, tuple[float, Answer]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Remembered {len(self._answers)} answers for {self._seconds} s each>"
+
+    def get(self, asked: Hashable) -> Answer | None:
+        """What was answered; None when that is over, or was never asked."""
+        found = self._answers.get(asked)
+        if found is None:
+            return None
+        until, answer = found
+        if self._now() >= until:
+            del self._answers[asked]
+            return None
+        return answer
+
+    def put(self, asked: Hashable, answer: Answer, seconds: float | None = None) -> None:
+        """Remember it, for as long as every one or for so many ``seconds``."""
+        if asked not in self._answers and len(self._answers) >= ANSWERS_MAX:
+            del self._answers[next(iter(self._answers))]
+        self._answers[asked] = self._now() + (seconds or self._seconds), answer
