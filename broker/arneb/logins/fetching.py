@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 if TYPE_CHECKING:
-    from httpx import AsyncClient
+    from httpx import AsyncClient, Response
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024
 """Of one answer; a set of keys has some kilobytes, and ``allow`` has five bytes."""
@@ -43,29 +43,37 @@ class Fetcher:
 
         if self._made is None:
             self._made = httpx.AsyncClient(follow_redirects=False, timeout=self._timeout_s)
-        sent = {"data": fields} if post else {"params": fields}
+        client = self._made
         try:
             async with self._crowd:
                 with trio.fail_after(self._timeout_s):
-                    method = "POST" if post else "GET"
-                    async with self._made.stream(method, url, **sent) as answer:  # type: ignore[arg-type]
-                        if answer.status_code not in (200, 201):
-                            raise Unanswered(f"{url} answered with status {answer.status_code}")
-                        body = bytearray()
-                        async for piece in answer.aiter_bytes():
-                            body += piece
-                            if len(body) > ANSWER_BYTES_MAX:
-                                raise Unanswered(
-                                    f"{url} answered more than {ANSWER_BYTES_MAX} bytes"
-                                )
+                    if post:
+                        request = client.build_request("POST", url, data=fields)
+                    else:
+                        request = client.build_request("GET", url, params=fields)
+                    answer = await client.send(request, stream=True)
+                    try:
+                        return await _body(url, answer)
+                    finally:
+                        await answer.aclose()
         except trio.TooSlowError:
             raise Unanswered(f"{url} did not answer within {self._timeout_s:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             # Its own text may hold the query.
             raise Unanswered(f"{url} did not answer: {type(error).__name__}") from None
-        return bytes(body)
 
     async def close(self) -> None:
         """Close the connections that are kept open."""
         if self._made is not None:
             await self._made.aclose()
+
+
+async def _body(url: str, answer: "Response") -> bytes:
+    if answer.status_code not in (200, 201):
+        raise Unanswered(f"{url} answered with status {answer.status_code}")
+    body = bytearray()
+    async for piece in answer.aiter_bytes():
+        body += piece
+        if len(body) > ANSWER_BYTES_MAX:
+            raise Unanswered(f"{url} answered more than {ANSWER_BYTES_MAX} bytes")
+    return bytes(body)
