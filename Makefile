@@ -11,7 +11,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-delayed conformance mutants \
+.PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-delayed conformance mutants \
 	soak-attack soak-crash soak-damage soak-journal soak-room clean java compiler broker-tools client-tools
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make bench          measure against RabbitMQ on this machine, results in bench/results/"
 	@echo "make bench-pairs    CPU a message beside another commit: ARGS=REVISION"
 	@echo "make bench-pulsar   the same beside Apache Pulsar standalone, with its own client"
+	@echo "make bench-spark    reading the log in Spark beside a floor and Parquet, in CPU seconds (ARGS=\"--linear 20000000\")"
 	@echo "make bench-delayed  ten million delayed messages on ten subscriptions: memory, index, rates"
 	@echo "make mutants        seed the known mistakes and prove that the tests notice each"
 	@echo "make hunt           the tests again and again with new random examples, until one fails"
@@ -85,6 +86,9 @@ bench-pairs: $(VENV)/.dev compiler broker-tools
 
 bench-pulsar: $(VENV)/.dev java client-tools
 	$(BIN)/python -m bench.pulsar $(ARGS)
+
+bench-spark: $(VENV)/.dev java
+	$(BIN)/python -m bench.spark $(ARGS)
 
 bench-delayed: $(VENV)/.dev
 	$(BIN)/python -m bench.delayed $(ARGS)

@@ -11,7 +11,7 @@ from typing import Final, overload
 
 from arneb_core.api.codec import Message, MessageColumns, Part
 from arneb_core.api.entry import HEADER_BYTES, Origin
-from arneb_pulsar.columns import is_batch, read_columns
+from arneb_pulsar.columns import are_batches, read_columns
 from arneb_pulsar.parts import join_parts, part_of
 from arneb_pulsar.wire.batch import batch_starts, join_batch, message_at, split_batch
 from arneb_pulsar.wire.checksum import join_body, split_body
@@ -70,9 +70,9 @@ class PulsarCodec:
         """See :class:`arneb_core.api.codec.ColumnCodec`."""
         return read_columns(entries, properties=properties, bytes_max=bytes_max)
 
-    def is_batch(self, entry: bytes) -> bool:
+    def are_batches(self, entries: Sequence[bytes]) -> list[bool]:
         """See :class:`arneb_core.api.codec.ColumnCodec`."""
-        return is_batch(entry)
+        return are_batches(entries)
 
     def part_of(self, entry: bytes) -> Part | None:
         """See :class:`arneb_core.api.codec.PartCodec`."""

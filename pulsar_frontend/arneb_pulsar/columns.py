@@ -20,6 +20,8 @@ from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.compression import decompress
 from arneb_pulsar.wire.errors import PayloadError
 from arneb_pulsar.wire.metadata import (
+    ENVELOPE,
+    MAGIC_NUMBER,
     key_of,
     parse_metadata,
     properties_of,
@@ -45,7 +47,7 @@ def read_columns(entries: Sequence[bytes], *, properties: bool, bytes_max: int) 
         except (DecodeError, PayloadError, error):
             columns.cut(messages)
             count = messages_in(entry)
-            indexes = range(count) if count > 1 or is_batch(entry) else (-1,)
+            indexes = range(count) if count > 1 or _is_batch(entry) else (-1,)
             columns.add_raw(entry[HEADER_BYTES:], read_header(entry).publish_time_ms, indexes)
             bytes_read += len(entry)
         columns.entries += 1
@@ -54,11 +56,25 @@ def read_columns(entries: Sequence[bytes], *, properties: bool, bytes_max: int) 
     return columns
 
 
-def is_batch(entry: bytes) -> bool:
-    """Whether the messages of the entry have batch indexes; False if it is damaged."""
+def are_batches(entries: Sequence[bytes]) -> list[bool]:
+    """Of each, whether its messages have batch indexes; False if it is damaged.
+
+    Metadata in which the field's tag does not occur need not be parsed."""
+    unpack, start = ENVELOPE.unpack_from, HEADER_BYTES + ENVELOPE.size
+    found: list[bool] = []
+    for entry in entries:
+        if len(entry) >= start:
+            magic, _, size = unpack(entry, HEADER_BYTES)
+            if magic == MAGIC_NUMBER and entry.find(BATCH_TAG, start, start + size) < 0:
+                found.append(False)
+                continue
+        found.append(_is_batch(entry))
+    return found
+
+
+def _is_batch(entry: bytes) -> bool:
     try:
-        head, _ = split_body(entry, HEADER_BYTES)
-        return BATCH_TAG in head and parse_metadata(head).HasField("num_messages_in_batch")
+        return parse_metadata(split_body(entry, HEADER_BYTES)[0]).HasField("num_messages_in_batch")
     except PayloadError:
         return False
 

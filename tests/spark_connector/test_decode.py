@@ -211,7 +211,7 @@ def test_the_columns_of_pulsars_codec_are_what_it_says_message_by_message(
                 expected.add(message)
         else:
             count = header.messages
-            indexes = range(count) if count > 1 or codec.is_batch(entry) else (-1,)
+            indexes = range(count) if count > 1 or codec.are_batches([entry])[0] else (-1,)
             expected.add_raw(entry[HEADER_BYTES:], header.publish_time_ms, indexes)
         expected.entries += 1
     assert columns == expected

@@ -144,8 +144,8 @@ class ColumnCodec(Codec, Protocol):
         left out altogether."""
         ...
 
-    def is_batch(self, entry: bytes) -> bool:
-        """Whether the entry's messages have batch indexes, be it one; False if it is damaged. Does
+    def are_batches(self, entries: Sequence[bytes]) -> list[bool]:
+        """Of each, whether its messages have batch indexes, be it one; False if it is damaged. Does
         not look at the messages."""
         ...
 

@@ -17,7 +17,7 @@ from pyspark_arneb.decode.amqp_runs import amqp_run
 from pyspark_arneb.decode.chunks import ROWS_MAX, Chunk, Damage
 from pyspark_arneb.decode.headers import DEATHS
 from pyspark_arneb.decode.heads import Heads
-from pyspark_arneb.decode.places import PLACED, Places
+from pyspark_arneb.decode.places import NO_BATCH, PLACED, Places
 from pyspark_arneb.decode.rows import (
     FROM_PROPERTIES,
     HEADED,
@@ -129,29 +129,29 @@ class Decoder:
     def _unread(self, origin: Origin, chunk: Chunk) -> Iterator[Rows]:
         """The rows when nothing is asked for that stands in the bodies."""
         if chunk.heads.are_single:
-            yield SingleRows(chunk.positions, chunk.heads, self._single_indexes(origin, chunk))
+            found = self._single_indexes(origin, chunk.entries)
+            yield SingleRows(chunk.positions, chunk.heads, found if 0 in found else None)
             return
         messages = chunk.heads.messages
         for start, stop in groups(messages):
             heads = chunk.heads.part(start, stop)
             counts = messages[start:stop]
+            singles = self._single_indexes(origin, chunk.entries[start:stop])
             indexes: list[int] = []
-            for count, entry in zip(counts, chunk.entries[start:stop], strict=True):
-                indexes += range(count) if count > 1 else [self._index(origin, entry)]
+            for count, single in zip(counts, singles, strict=True):
+                indexes += range(count) if count > 1 else (single,)
             places = each_repeated(chunk.positions[start:stop], counts)
             yield BatchRows(places, heads, counts, indexes)
 
-    def _single_indexes(self, origin: Origin, chunk: Chunk) -> list[int] | None:
-        if origin is Origin.AMQP or not self._needs_indexes:
-            return None
-        return [self._index(origin, entry) for entry in chunk.entries]
-
-    def _index(self, origin: Origin, entry: bytes) -> int:
-        """The batch index of the only message of an entry."""
-        if not self._needs_indexes:
-            return -1
+    def _single_indexes(self, origin: Origin, entries: Sequence[bytes]) -> Sequence[int]:
+        """For each entry the batch index of its message, if it has only one."""
         codec = self._codec(origin)
-        return 0 if isinstance(codec, ColumnCodec) and codec.is_batch(entry) else -1
+        if not self._needs_indexes or not isinstance(codec, ColumnCodec):
+            return [NO_BATCH] * len(entries)
+        found = codec.are_batches(entries)
+        if True not in found:
+            return [NO_BATCH] * len(entries)
+        return [NO_BATCH + each for each in found]
 
     def _short_cut(self, codec: Codec, chunk: Chunk) -> Rows | None:
         run = amqp_run(chunk.entries)
