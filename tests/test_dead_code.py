@@ -101,7 +101,6 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "core/arneb_core/api/statistics.py: commit_failures_total": BY_FIELD,
     "pulsar_frontend/arneb_pulsar/codec.py: CODEC": BY_NAME,
     "pulsar_frontend/arneb_pulsar/schemas/schema.py: INT32": BY_VALUE,
-    "pulsar_frontend/arneb_pulsar/schemas/schema.py: STRING": BY_VALUE,
     "spark_connector/pyspark_arneb/source.py: streamReader": OVERRIDDEN,
     "pulsar_frontend/arneb_pulsar/wire/commands.py: brokerServiceUrlTls": WRITTEN,
     "pulsar_frontend/arneb_pulsar/wire/commands.py: producer_ready": WRITTEN,

@@ -33,6 +33,7 @@ from pyspark_arneb.option_values import (
 )
 from pyspark_arneb.service.connection import Address
 from pyspark_arneb.target import LakeError, Target
+from pyspark_arneb.values.forms import ValueForm
 
 
 class ColumnStyle(Enum):
@@ -50,6 +51,17 @@ class SnapshotTime(Enum):
     """When Spark plans: once a DataFrame, at its first query; with ``pushdown`` at every query."""
     LOAD = "load"
     """By ``load()`` itself."""
+
+
+class ValueAs(Enum):
+    """What the column ``value`` holds."""
+
+    BINARY = "binary"
+    STRING = "string"
+    JSON = "json"
+    """A struct of the option ``valueSchema``'s fields, out of JSON."""
+    SCHEMA = "schema"
+    """What the topic's own schema says."""
 
 
 class OnCorrupt(Enum):
@@ -91,6 +103,11 @@ class ReadOptions:
     snapshot: SnapshotTime = SnapshotTime.QUERY
     sealed: Target | None = None
     """The sealed tier, which has what retention removes."""
+    value_as: ValueAs = ValueAs.BINARY
+    value_schema: str = ""
+    """The fields of JSON documents, as Spark writes them."""
+    value_form: ValueForm | None = None
+    """What values become; looked up where the topics' schemas say it."""
     nice: int = NICE
     zone: str = "UTC"
     """The zone of the times that did not say theirs."""
@@ -150,6 +167,12 @@ READ_OPTIONS: Final = (
     Option("columns", "all but those on request",
            "names separated by commas, in any case: read only these; `*` stands for the usual "
            "ones. `.schema(\"topic string, value binary\")` does the same"),
+    Option("valueAs", "`binary`",
+           "what `value` is: `binary`; `string`; `json`, a struct of the fields in `valueSchema`; "
+           "or `schema`, what the topic's own schema (JSON, Avro or a primitive type) says. What "
+           "does not fit is null"),
+    Option("valueSchema", "none",
+           "the fields of JSON documents, as in `amount double, tags array<string>`"),
     Option("columnStyle", "`arneb`", "`arneb`, `kafka` or `pulsar`: whose column names to use"),
     Option("pushdown", "`false`",
            "take filters; needs `spark.sql.python.filterPushdown.enabled`; batch only"),
@@ -201,10 +224,21 @@ def read_options_of(options: "GivenOptions", start: Position) -> ReadOptions:
         pushdown=options.parse("pushdown", boolean, False),
         snapshot=options.parse("snapshot", choice(SnapshotTime), SnapshotTime.QUERY),
         sealed=options.parse("sealed", _target, None),
+        value_as=_value_as(options),
+        value_schema=options.parse("valueSchema", str, ""),
         nice=options.parse("nice", niceness, NICE),
         zone=str(zone),
         assumes_zone="timeZone" not in options and _has_naive_times(options),
     )
+
+
+def _value_as(options: GivenOptions) -> ValueAs:
+    found = options.parse("valueAs", choice(ValueAs), ValueAs.BINARY)
+    if found is ValueAs.JSON and "valueSchema" not in options:
+        raise OptionError("valueSchema", 'is required with valueAs "json"')
+    if found is not ValueAs.JSON:
+        options.refuse(["valueSchema"], 'is for valueAs "json"')
+    return found
 
 
 def location_of(options: GivenOptions) -> Location:

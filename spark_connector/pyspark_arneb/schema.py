@@ -182,7 +182,7 @@ def columns_of(options: ReadOptions) -> tuple[Column, ...]:
     Raises :class:`OptionError` when ``columns`` names one that the style has not. A column
     that is named there is included even if it would otherwise come on request only.
     """
-    style = STYLES[options.style]
+    style = style_of(options)
     wanted = {Field.PROPERTIES, Field.KAFKA_HEADERS} if options.include_properties else set()
     usual = tuple(c for c in style if c.field not in DEAR or c.field in wanted)
     if options.columns is None:
@@ -201,6 +201,15 @@ def columns_of(options: ReadOptions) -> tuple[Column, ...]:
     return tuple(chosen.values())
 
 
+def style_of(options: ReadOptions) -> tuple[Column, ...]:
+    """All columns of the style, the values with the type that they have in this table."""
+    style = STYLES[options.style]
+    if options.value_form is None:
+        return style
+    kind = options.value_form.type
+    return tuple(replace(c, type=kind) if c.field is Field.VALUE else c for c in style)
+
+
 def spark_schema(columns: Sequence[Column]) -> "StructType":
     """The columns as Spark describes them. All are nullable: Spark compares the schema of our
     Arrow batches exactly, and Arrow's fields are nullable unless one says otherwise."""
@@ -209,15 +218,11 @@ def spark_schema(columns: Sequence[Column]) -> "StructType":
     return from_arrow_schema(arrow_schema(columns))
 
 
-def columns_in(
-    schema: "StructType", style: ColumnStyle, own: Sequence[Column] | None = None
-) -> tuple[Column, ...]:
-    """The columns that a schema asks for: the table's own, or fewer of them in any order.
+def columns_in(schema: "StructType", columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns that a schema asks for: ``columns``, or fewer of them in any order.
 
-    ``own`` are those of the style with the types of this table. Raises :class:`OptionError` on
-    columns that the style has not, or has with another type.
+    Raises :class:`OptionError` on columns that are not there, or have another type.
     """
-    columns = own or STYLES[style]
     types = {field.name.lower(): field for field in spark_schema(columns).fields}
     known = {column.name.lower(): column for column in columns}
     chosen: list[Column] = []

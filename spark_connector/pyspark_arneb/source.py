@@ -1,6 +1,7 @@
 """The data source that Spark finds under the name ``arneb``."""
 
 from collections.abc import MutableMapping
+from dataclasses import replace
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -14,7 +15,8 @@ from pyspark.sql.types import StructType
 from pyspark_arneb.batch import BatchReader, PushdownReader
 from pyspark_arneb.options import SnapshotTime, read_options
 from pyspark_arneb.plan.planning import Plan, plan_read
-from pyspark_arneb.schema import columns_in, columns_of, spark_schema
+from pyspark_arneb.resolving import resolved
+from pyspark_arneb.schema import columns_in, columns_of, spark_schema, style_of
 from pyspark_arneb.sink.columns import RowEncoder
 from pyspark_arneb.sink.options import Delivery, sink_options
 from pyspark_arneb.sink.writers import (
@@ -107,11 +109,11 @@ class DefaultSource(DataSource):
         return "arneb"
 
     def schema(self) -> StructType:
-        return spark_schema(columns_of(any_read_options(self._given)))
+        return spark_schema(columns_of(resolved(any_read_options(self._given))))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = batch_options(self._given)
-        columns = columns_in(schema, options.style)
+        options = resolved(batch_options(self._given))
+        columns = columns_in(schema, style_of(options))
         kind = PushdownReader if options.pushdown else BatchReader
         return kind(options, columns, self._plan)
 
@@ -131,4 +133,5 @@ class DefaultSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = stream_options(self._given)
-        return StreamReader(options, columns_in(schema, options.read.style))
+        options = replace(options, read=resolved(options.read))
+        return StreamReader(options, columns_in(schema, style_of(options.read)))

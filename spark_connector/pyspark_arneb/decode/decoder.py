@@ -32,6 +32,7 @@ from pyspark_arneb.decode.rows import (
 )
 from pyspark_arneb.plan.ranges import Span
 from pyspark_arneb.schema import Column, Field, RowFlag, arrow_schema
+from pyspark_arneb.values.forms import ValueForm
 
 BATCH_BYTES_MAX: Final = 1 << 20
 """A batch ends with the entry whose values take it past this; an entry that was compressed
@@ -44,13 +45,17 @@ _INDEXED: Final = frozenset({Field.BATCH_INDEX, Field.MESSAGE_ID, Field.OFFSET})
 class Decoder:
     """Makes record batches of the chunks of one span."""
 
-    def __init__(self, span: Span, columns: Sequence[Column]) -> None:
+    def __init__(
+        self, span: Span, columns: Sequence[Column], form: ValueForm | None = None
+    ) -> None:
+        """``form`` is what values become; None: they stay bytes."""
         self._places = Places(span)
         self._columns = tuple(columns)
         self._fields = frozenset(column.field for column in columns)
         self._schema = arrow_schema(columns)
         self._needs_bodies = not self._fields <= (PLACED | HEADED)
         self._needs_indexes = not _INDEXED.isdisjoint(self._fields)
+        self._form = form
         self._codecs = codecs()
         self._known: KnownProperties | None = None
 
@@ -190,10 +195,19 @@ class Decoder:
         arrays = [
             self._places.column(field, rows.positions, indexes)
             if field in PLACED
+            else self._value(rows)
+            if field is Field.VALUE
             else rows.column(field)
             for field in (column.field for column in self._columns)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _value(self, rows: Rows) -> pa.Array:
+        values = rows.column(Field.VALUE)
+        if self._form is None:
+            return values
+        versions = rows.column(Field.SCHEMA_VERSION)
+        return self._form.read(values.to_pylist(), versions.to_pylist())
 
 
 def groups(messages: Sequence[int]) -> Iterator[tuple[int, int]]:

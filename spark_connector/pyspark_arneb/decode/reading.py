@@ -36,7 +36,7 @@ def read_batches(
     :class:`arneb_core.api.errors.StoreUnusable`, and :class:`LookupError` when the codec of an
     entry's origin is not installed.
     """
-    decoder = Decoder(span, columns)
+    decoder = Decoder(span, columns, options.value_form)
     assembler = Assembler(source, span, codecs())
 
     lost: list[Loss] = []
