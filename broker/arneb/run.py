@@ -256,6 +256,7 @@ async def _serve_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]
 
 
 async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
+    from arneb.data.granted import GrantedRights
     from arneb.data.service import DataService
     from arneb.http.app import http_app
     from arneb.http.server import serve_http
@@ -263,7 +264,8 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     config, by_name = shared.config, shared.listeners.by_name
     has_pulsar = not by_name.keys().isdisjoint(("pulsar", "pulsar-tls", "http-pulsar"))
     pulsar = shared.pulsar.context if has_pulsar else None
-    data = DataService(shared.core, shared.topology, pulsar, config.data)
+    rights_of = GrantedRights(shared.catalogue)
+    data = DataService(shared.core, shared.topology, pulsar, config.data, rights_of)
     app: ASGIApp = http_app(shared.core, shared.alarms, shared.watchdog, data.routes)
     table = shared.config.http
     users = shared.authority if has_named(shared.catalogue.tables) else None

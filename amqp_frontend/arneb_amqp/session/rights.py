@@ -7,7 +7,9 @@ access changes.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
+
+from pamqp.commands import Basic
 
 from arneb_amqp.errors import (
     AmqpError,
@@ -17,6 +19,7 @@ from arneb_amqp.errors import (
     queue_in_words,
 )
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
+from arneb_amqp.session.rules import Asked, RuledVhost, questions
 from arneb_core.access.principals import Kind, Principal, Question
 
 DEFAULT_EXCHANGE_NAME: Final = "amq.default"
@@ -35,6 +38,16 @@ class Unsettled(Exception):
     def __init__(self, question: Question) -> None:
         super().__init__(question)
         self.question = question
+
+
+class Published(Protocol):
+    """Where a message is published to."""
+
+    @property
+    def exchange(self) -> str: ...
+
+    @property
+    def routing_key(self) -> str: ...
 
 
 class Rights:
@@ -77,11 +90,13 @@ class Rights:
                         self._allowed.clear()
                     self._allowed.add(question)
 
-    def remember_writable(self, exchange: str) -> None:
-        """It may be published there; by any key, unless keys are looked at."""
-        verdicts = self.principal.verdicts
-        if verdicts.may_be_kept and not verdicts.limits_keys(self.vhost, exchange):
-            self.writable.add(exchange)
+    def require_publish(self, route: Published, vhost: RuledVhost) -> None:
+        """Something is published by that route. Raises as :meth:`require`; else the exchange is
+        remembered, unless keys are looked at with it."""
+        asked = Asked(route, vhost, limits_keys=self.limits_keys)
+        self.require(questions(Basic.Publish, asked))
+        if self.principal.verdicts.may_be_kept and not self.limits_keys(route.exchange):
+            self.writable.add(route.exchange)
 
     def limits_keys(self, exchange: str) -> bool:
         """Routing keys are looked at if that is a topic exchange."""

@@ -21,6 +21,9 @@ from arneb_pulsar.services.authenticator import Authenticator
 HEALTH: Final = "/healthz"
 METRICS: Final = "/metrics"
 
+PRINCIPAL: Final = "arneb.principal"
+"""Where in the scope of a request the user is who sent it."""
+
 ASKED: Final = {"www-authenticate": 'Bearer, Basic realm="arneb"'}
 
 
@@ -73,7 +76,7 @@ class Guarded:
             name, password, client[0] if client else "", is_loopback(client), "HTTP"
         )
         try:
-            await self._users.log_in(credentials)
+            scope[PRINCIPAL] = await self._users.log_in(credentials)
         except LoginRefused:
             return False
         return True

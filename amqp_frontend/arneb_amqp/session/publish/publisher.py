@@ -11,8 +11,6 @@ from itertools import repeat
 from operator import add
 from typing import Final
 
-from pamqp.commands import Basic
-
 from arneb_amqp.errors import (
     AmqpError,
     ReplyCode,
@@ -29,7 +27,6 @@ from arneb_amqp.routing.routes import CachedRoute
 from arneb_amqp.routing.search import Search, StillSearching
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
 from arneb_amqp.session.publish.confirms import Confirms
-from arneb_amqp.session.rules import Asked, questions
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
 from arneb_amqp.wire.content import properties_of, with_properties
@@ -42,7 +39,7 @@ from arneb_amqp.wire.properties import (
     encode_properties,
     priority_of,
 )
-from arneb_amqp.wire.route import Route, split_route
+from arneb_amqp.wire.route import split_route
 from arneb_amqp.wire.tables import Field
 
 ROUTE_WORK: Final = 20
@@ -120,7 +117,14 @@ class Publisher:
 
     def publish_run(self, run: PublishRun) -> None:
         """Messages that differ in content only."""
-        route = self._route(run.route)
+        rights = self._context.rights
+        try:
+            route = self._vhost.routes.find(run.route)
+        except AmqpError:  # a refusal comes before what is missing
+            rights.require_publish(split_route(run.route), self._vhost)
+            raise
+        if route.exchange not in rights.writable:
+            rights.require_publish(route, self._vhost)
         if route.depends_on_headers:
             self._publish_by_headers(route, run)
             return
@@ -131,7 +135,14 @@ class Publisher:
         """One message with something about it. Raises RabbitMQ's errors."""
         if item.immediate:
             raise not_implemented("immediate=true", BASIC_PUBLISH)
-        route = self._route(item.route)
+        rights = self._context.rights
+        try:
+            route = self._vhost.routes.find(item.route)
+        except AmqpError:  # a refusal comes before what is missing
+            rights.require_publish(split_route(item.route), self._vhost)
+            raise
+        if route.exchange not in rights.writable:
+            rights.require_publish(route, self._vhost)
         if item.properties != self._looked_at:
             self._findings = self._look(item.properties)
             # The name in the pseudo-queue's place may change from one message to the next.
@@ -176,23 +187,6 @@ class Publisher:
             self._put(queues, [head + body], expiring=expires_at_ms > 0, joins=is_delayed)
         else:
             self._put((), [b""])
-
-    def _route(self, raw: bytes) -> CachedRoute:
-        """Where that leads, if the client may publish there. Raises 403 before 404."""
-        try:
-            route = self._vhost.routes.find(raw)
-        except AmqpError:
-            self._require(split_route(raw))
-            raise
-        if route.exchange not in self._context.rights.writable:
-            self._require(route)
-        return route
-
-    def _require(self, route: CachedRoute | Route) -> None:
-        rights = self._context.rights
-        asked = Asked(route, self._vhost, limits_keys=rights.limits_keys)
-        rights.require(questions(Basic.Publish, asked))
-        rights.remember_writable(route.exchange)
 
     def end_run(self) -> None:
         """Order the append of what has been collected."""

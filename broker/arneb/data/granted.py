@@ -1,0 +1,70 @@
+"""Granted rights: what the user who was let in may do, by the permissions of AMQP.
+
+The rule: a topic is the queue of that name in the vhost that its namespace is; to consume from it
+is to read the queue, to produce to it is to write it. Topics of no vhost are an administrator's.
+What another server would have to be asked for first is not allowed here.
+"""
+
+from typing import Final
+
+from starlette.requests import Request
+
+from arneb.data.rights import Everything, Rights
+from arneb.http.guarded import PRINCIPAL
+from arneb_amqp.session.rights import named
+from arneb_amqp.topology.names import SCHEME, decode
+from arneb_core.access.catalogue import Catalogue
+from arneb_core.access.principals import Kind, Principal, Question
+from arneb_core.access.rights import Right
+
+ADMINISTRATOR: Final = "administrator"
+
+
+class Granted:
+    """The rights of one user."""
+
+    def __init__(self, principal: Principal, catalogue: Catalogue) -> None:
+        self._principal = principal
+        self._catalogue = catalogue
+
+    def __repr__(self) -> str:
+        return f"<Granted to {self._principal.name!r}>"
+
+    def may_consume(self, topic: str) -> bool:
+        """Read the queue."""
+        return self._may_use(topic, Right.READ)
+
+    def may_produce(self, topic: str) -> bool:
+        """Write the queue."""
+        return self._may_use(topic, Right.WRITE)
+
+    def may_publish(self, vhost: str, exchange: str, routing_key: str) -> bool:
+        """Write the exchange, and use the key with it."""
+        verdicts = self._principal.verdicts
+        question = named(Question(Right.WRITE, Kind.EXCHANGE, exchange))
+        if not verdicts.may(vhost, question):
+            return False
+        if not verdicts.limits_keys(vhost, exchange):
+            return True
+        return bool(verdicts.may(vhost, Question(Right.WRITE, Kind.TOPIC, exchange, routing_key)))
+
+    def _may_use(self, topic: str, right: Right) -> bool:
+        namespace, _, local = topic.removeprefix(SCHEME).rpartition("/")
+        vhost = self._catalogue.vhost_of(namespace)
+        if vhost is None or not topic.startswith(SCHEME):
+            return ADMINISTRATOR in self._principal.tags
+        question = Question(right, Kind.QUEUE, decode(local))
+        return bool(self._principal.verdicts.may(vhost.name, question))
+
+
+class GrantedRights:
+    """The rights of whoever sent a request: those of the user, or all where nobody is asked who he
+    is and for whoever has proved to be an administrator of Pulsar's."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    def __call__(self, request: Request) -> Rights:
+        """Those of one request."""
+        principal: Principal | None = request.scope.get(PRINCIPAL)
+        return Everything() if principal is None else Granted(principal, self._catalogue)
