@@ -12,7 +12,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-delayed conformance mutants \
-	soak-attack soak-crash soak-damage soak-journal soak-room clean java compiler broker-tools client-tools
+	soak-attack soak-crash soak-damage soak-journal soak-lake soak-room clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -32,6 +32,7 @@ help:
 	@echo "make soak-crash     SIGKILLs and power cuts under load, also with a wall clock that is set"
 	@echo "make soak-journal   kill a broker, damage its journal, start it again"
 	@echo "make soak-damage    damage a store in one way after the other: no command may die of it"
+	@echo "make soak-lake      kill an offload to the sealed tier, and its broker, at random instants"
 	@echo "make soak-room      fill, drain and fill again a broker on 64 MiB of tmpfs and of ext4 (as root)"
 	@echo "make soak-attack    hostile clients at every port: memory, turns, answers to others"
 
@@ -117,6 +118,9 @@ soak-damage: $(VENV)/.dev
 # Mounts the file systems that it fills. ARGS="--rounds 10 --seed 1 --on tmpfs ext4 --mib 64".
 soak-room: $(VENV)/.dev
 	$(SUDO) $(BIN)/python -m tests.crash.room_soak $(ARGS)
+
+soak-lake: $(VENV)/.dev
+	$(BIN)/python tests/spark_connector/lake_crash.py --kills $(or $(KILLS),100) $(ARGS)
 
 # Seconds a listener, a seed and listeners by choice: ARGS="60 --seed 7 --listener amqp".
 soak-attack: $(VENV)/.dev
