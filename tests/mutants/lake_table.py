@@ -14,8 +14,8 @@ LAKE_MUTANTS: Final = (
     Mutant(
         "two offloads bring a ledger to the table twice",
         LAKE + "table.py",
-        "CommitProperties(app_transactions=[Transaction(log.transaction, ledger)])",
-        "CommitProperties(app_transactions=[Transaction(str(time_ns()), ledger)])",
+        "        properties = CommitProperties(app_transactions=said)\n",
+        "        properties = CommitProperties()\n",
         OFFLOAD_TESTS,
     ),
     Mutant(
@@ -41,9 +41,9 @@ LAKE_MUTANTS: Final = (
     ),
     Mutant(
         "what was trimmed before it was out is passed over",
-        LAKE + "offload.py",
-        "        if oldest <= through + 1:\n",
-        "        if oldest >= through:\n",
+        LAKE + "table.py",
+        "max(0, messages_before - int(sealed))",
+        "0",
         OFFLOAD_TESTS,
     ),
     Mutant(

@@ -101,6 +101,23 @@ def test_sql_answers_as_of_one_instant_while_the_log_is_trimmed(
     assert run(capsys, *counted)[1] == "n\n10\n"
 
 
+def test_sql_says_what_was_removed_before_it_was_sealed(
+    capsys: pytest.CaptureFixture[str], log: Path, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    run(capsys, "offload", log, lake)
+    close_environments()
+    with LogWriter(log) as writer:
+        writer.adopt("orders", ledger=4, entries=10)
+        writer.roll("orders")
+        writer.append("orders", amqp_entries(5, start=100))
+        writer.trim("orders", 4)
+    counted = ("sql", "select count(*) n from orders", "--log", log, "--lake", lake)
+    status, output, errors = run(capsys, *counted, "--format", "csv")
+    assert (status, output) == (0, "n\n65\n")
+    assert errors == "arneb: 10 messages of orders were removed before they were sealed\n"
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -108,7 +125,7 @@ def test_sql_answers_as_of_one_instant_while_the_log_is_trimmed(
         (("offload", "NOWHERE", "LAKE"), "holds no Arneb store"),
         (
             ("offload", "LOG", "LAKE", "ordrs"),
-            "ordrs; there are orders",
+            "ordrs; did you mean orders?",
         ),
         (("offload", "LOG", "LAKE", "a", "--topics-pattern", "b"), "not both"),
         (("offload", "LOG", "LAKE", "a/b"), "expected topic, tenant/namespace/topic or"),

@@ -9,6 +9,7 @@ from lake_kit import ORDERS, Row, amqp_entries, log_rows, offload, place, sealed
 from log_generator import LogWriter
 
 from pyspark_arneb import table
+from pyspark_arneb.lake import sealing
 from pyspark_arneb.lake.erasure import ErasedKeys, erase, forget
 from pyspark_arneb.lake.offload import COLUMNS
 from pyspark_arneb.lake.spark_table import table as lake_table
@@ -145,16 +146,39 @@ def test_erased_keys_are_seen_neither_in_the_files_nor_in_the_tail(
     )
 
 
-def test_spark_skips_what_statistics_exclude(
+def test_what_was_removed_before_it_was_sealed_is_not_passed_over(
     spark: "SparkSession", places: tuple[Path, Path]
 ) -> None:
     log, lake = places
     offload(log, lake)[0].round()
+    close_environments()
+    with LogWriter(log) as writer:
+        writer.adopt("orders", ledger=4, entries=10)
+        writer.roll("orders")
+        writer.append("orders", amqp_entries(5, start=100))
+        writer.trim("orders", 4)
+    with pytest.raises(LakeError, match="10 messages of .*orders were removed before they were"):
+        whole(spark, log, lake)
+    assert whole(spark, log, lake, failOnDataLoss=False).count() == 65
+
+
+def test_spark_skips_what_statistics_exclude(
+    spark: "SparkSession", places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, lake = places
+    monkeypatch.setattr(sealing, "FILE_BYTES", 1)
+    offload(log, lake)[0].round()
     found = whole(spark, log, lake).where("ledger_id = 2").select("entry_id", "value")
-    plan = found._jdf.queryExecution().executedPlan().toString()
+    assert len(found.collect()) == 20
+    executed = found._jdf.queryExecution().executedPlan()
+    plan = executed.toString()
     assert "PushedFilters: [IsNotNull(ledger_id), EqualTo(ledger_id,2)]" in plan
     assert "ReadSchema: struct<ledger_id:bigint,entry_id:bigint,value:binary>" in plan
-    assert found.count() == 20
+    leaves = executed.collectLeaves()
+    scans = [leaves.apply(i) for i in range(leaves.size())]
+    (files,) = [scan for scan in scans if "FileScan parquet" in scan.toString()]
+    assert files.metrics().get("numFiles").get().value() == 3
+    assert files.metrics().get("numOutputRows").get().value() == 20, "it read one row group"
 
 
 def test_what_the_session_says_need_not_be_given(

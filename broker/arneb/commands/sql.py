@@ -62,6 +62,8 @@ def sql(query: str, log: str | None, lake: str | None, form: str, storage: tuple
     options = ReadOptions(log_location(log), TopicSelection()) if log else None
     with refusing(), LakeQuery(options, target) as asked:
         answer = asked.run(query)
+        for warning in asked.warnings:
+            click.echo(f"arneb: {visible(warning)}", err=True)
         _WRITERS[form](answer)
 
 

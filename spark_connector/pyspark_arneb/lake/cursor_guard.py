@@ -28,12 +28,12 @@ class CursorGuard:
         self._name = name
         self._owners: dict[LogId, str] = {}
 
-    def hold(self, log: LogId, start: Position, table_id: str) -> bool:
+    def hold(self, log: LogId, start: Position, table_id: str) -> None:
         """See :meth:`.TrimGuard.hold`."""
         owner = f"lake-{table_id}"
         initial = "earliest" if start == FIRST_LEDGER else render(start)
         try:
-            found = self._ask(
+            self._ask(
                 "cursors/open",
                 {
                     "subscription": self._name,
@@ -51,7 +51,6 @@ class CursorGuard:
                 "offload to that target, or give this one a cursor of its own by --cursor"
             ) from error
         self._owners[log] = owner
-        return not found["cursors"][log.topic]["created"]
 
     def let_go(self, log: LogId, before: Position) -> None:
         """See :meth:`.TrimGuard.let_go`."""

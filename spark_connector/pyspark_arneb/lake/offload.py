@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING, Final
 
-from arneb_core.api.position import LedgerId, Position, ledger_of, position
+from arneb_core.api.position import Position, ledger_of, position
 from pyspark_arneb.lake.data_file import COMPRESSIONS
 from pyspark_arneb.lake.merging import merge
 from pyspark_arneb.lake.sealing import Sealed, Sealer
 from pyspark_arneb.lake.table import LogId, SealedTable
 from pyspark_arneb.lake.trim_guard import TrimGuard
+from pyspark_arneb.lake.view import missing
 from pyspark_arneb.log.topics import TopicSelection, short_name
 from pyspark_arneb.options import ColumnStyle, OnCorrupt, ReadOptions
 from pyspark_arneb.plan.planning import selected_topics
@@ -149,9 +150,8 @@ class Offload:
         table.adopt(this)
         through = table.through(this)
         start = position(0 if through is None else through + 1, 0)
-        kept = self._guard.hold(this, start, table.id)
-        if through is not None and not kept:
-            self._look_for_loss(extent, through)
+        self._guard.hold(this, start, table.id)
+        self._look_for_loss(extent, table, start)
         sealer = Sealer(
             source,
             table,
@@ -183,15 +183,14 @@ class Offload:
         if self._options.trim:
             self._guard.trim(this, position(ledger_of(last) + 1, 0))
 
-    def _look_for_loss(self, extent: "Extent", through: LedgerId) -> None:
-        """Nobody kept the log since the last time: is the next ledger still there?"""
-        oldest = ledger_of(extent.ledgers[0].first if extent.ledgers else extent.floor)
-        if oldest <= through + 1:
+    def _look_for_loss(self, extent: "Extent", table: SealedTable, start: Position) -> None:
+        """Is what follows the sealed ledgers still there?"""
+        lost = missing(table, extent, start)
+        if not lost:
             return
-        missing = f"{short_name(extent.topic)}: ledgers {through + 1} to {oldest - 1}"
+        what = f"{short_name(extent.topic)}: {lost:,} messages behind what is in the table"
         if not self._options.skip_lost:
             raise LakeError(
-                f"{missing} are not in the log any more and did not come to be in the table; "
-                "to go on without them, say --skip-lost"
+                f"{what} are not in the log any more; to go on without them, say --skip-lost"
             )
-        log.warning("%s are lost", missing)
+        log.warning("%s are lost", what)

@@ -51,6 +51,8 @@ class LakeQuery:
         self._options = options
         self._lake = lake
         self._connection = duckdb.connect()
+        self.warnings: list[str] = []
+        """What is not as it should be with the topics of the queries."""
 
     def run(self, sql: str) -> "Answer":
         """The answer to ``sql``.
@@ -100,6 +102,11 @@ class LakeQuery:
             if short_name(topic).lower() in sql.lower():
                 names = sorted(logs.get(topic, ()))
                 view = view_of(topic, source if names else None, names, self._lake)
+                if view.missing:
+                    self.warnings.append(
+                        f"{view.missing:,} messages of {short_name(topic)} were removed before "
+                        "they were sealed"
+                    )
                 yield _TopicView(topic, view, source, self._lake, options)
 
 

@@ -83,8 +83,10 @@ class Sealer:
         erased = ErasedKeys.of(self._table.target)
         pieces = _Pieces(self._log, ledgers, self._read)
         files = self._write(pieces, erased)
-        first, last = ledger_of(ledgers[0].first), ledger_of(ledgers[pieces.begun - 1].first)
-        if not self._table.commit_ledger(self._log, last, files):
+        youngest = ledgers[pieces.begun - 1]
+        first, last = ledger_of(ledgers[0].first), ledger_of(youngest.first)
+        ever = youngest.messages_before + youngest.messages
+        if not self._table.commit_ledger(self._log, last, files, ever):
             self._delete(files)
             return None
         since = ErasedKeys.of(self._table.target) - erased

@@ -5,6 +5,7 @@ is queried and whatever is offloaded, merged or trimmed meanwhile.
 """
 
 import json
+import logging
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,8 @@ from pyspark_arneb.target import LakeError, Target
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
 
 SETTINGS: Final = "spark.arneb."
 """What the session says, if a call does not: ``spark.arneb.lake``, ``spark.arneb.path`` …"""
@@ -58,6 +61,11 @@ def table(
     source = chosen.location.open()
     names = selected_topics(source, chosen.topics)
     view = view_of(names[0], source, names, target)
+    if view.missing:
+        lost = f"{view.missing:,} messages of {names[0]} were removed before they were sealed"
+        if chosen.fail_on_data_loss:
+            raise LakeError(f'{lost}; to have the others, set the option "failOnDataLoss" to false')
+        log.warning("%s", lost)
     columns = columns_of(chosen)
     live = _live(spark, given, target, view)
     if not view.files:

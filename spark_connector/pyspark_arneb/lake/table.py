@@ -59,6 +59,11 @@ class LogId:
         """The name of the commits that bring its ledgers."""
         return f"arneb.log.{self.topic_id}.{self.topic}"
 
+    @property
+    def counter(self) -> str:
+        """The name under which those commits say how many messages the log ever had."""
+        return f"arneb.messages.{self.topic_id}.{self.topic}"
+
 
 @dataclass(frozen=True, slots=True)
 class SealedFile:
@@ -167,6 +172,12 @@ class SealedTable:
         found = self._table.transaction_version(log.transaction)
         return None if found is None else LedgerId(found)
 
+    def missing_before(self, log: LogId, messages_before: int) -> int:
+        """How many messages of the log are neither in the table nor in the log, if the log begins
+        behind what is sealed with so many before it."""
+        sealed = self._table.transaction_version(log.counter)
+        return 0 if sealed is None else max(0, messages_before - int(sealed))
+
     def files(self) -> list[SealedFile]:
         """The data files, in the order of partitions and ledgers."""
         actions = pa.table(self._table.get_add_actions(flatten=True))
@@ -192,12 +203,16 @@ class SealedTable:
         """The table as a data set of pyarrow, which skips files by their statistics."""
         return self._table.to_pyarrow_dataset()
 
-    def commit_ledger(self, log: LogId, ledger: LedgerId, files: Sequence[DataFile]) -> bool:
-        """Say that the table has ``ledger``, in ``files``. False if somebody else said so first."""
+    def commit_ledger(
+        self, log: LogId, ledger: LedgerId, files: Sequence[DataFile], messages_ever: int
+    ) -> bool:
+        """Say that the table has all up to ``ledger``, the last of it in ``files``. False if
+        somebody else said so first. ``messages_ever``: as many the log ever had up to there."""
         from deltalake import CommitProperties, Transaction
 
         actions = [add_action(file, changes_data=True) for file in files]
-        properties = CommitProperties(app_transactions=[Transaction(log.transaction, ledger)])
+        said = [Transaction(log.transaction, ledger), Transaction(log.counter, messages_ever)]
+        properties = CommitProperties(app_transactions=said)
         for _ in range(COMMIT_TRIES):
             through = self.through(log)
             if through is not None and through >= ledger:

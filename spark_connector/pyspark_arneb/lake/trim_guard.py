@@ -15,9 +15,9 @@ from pyspark_arneb.lake.table import LogId
 class TrimGuard(Protocol):
     """Who may be asked to keep ledgers and to let them go. Raises :class:`.LakeError`."""
 
-    def hold(self, log: LogId, start: Position, table_id: str) -> bool:
-        """Keep what stands at and behind ``start``, and say whether it was kept since the last
-        time. Repeated, it changes nothing. What another table has kept is refused."""
+    def hold(self, log: LogId, start: Position, table_id: str) -> None:
+        """Keep what stands at and behind ``start``. Repeated, it changes nothing. What another
+        table keeps is refused."""
         ...
 
     def let_go(self, log: LogId, before: Position) -> None:
@@ -37,8 +37,8 @@ class TrimGuard(Protocol):
 class NoGuard:
     """Of a directory: nothing is kept back, and nothing is let go."""
 
-    def hold(self, log: LogId, start: Position, table_id: str) -> bool:
-        return False
+    def hold(self, log: LogId, start: Position, table_id: str) -> None:
+        """Nobody keeps it."""
 
     def let_go(self, log: LogId, before: Position) -> None:
         """Nobody kept it."""

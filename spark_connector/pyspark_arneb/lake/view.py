@@ -53,6 +53,8 @@ class View:
     cuts: tuple[Cut, ...]
     extents: "tuple[Extent, ...]"
     """What of the logs is read from there; each begins behind what is sealed."""
+    missing: int
+    """Messages of the logs that are neither sealed nor in the log."""
     erased: ErasedKeys
     """What is erased in the table already, and is not to be seen from the log either."""
 
@@ -77,7 +79,7 @@ def view_of(
     extents = [] if source is None else source.extents(names)
     table = None if lake is None else SealedTable.open(lake, topic)
     if table is None:
-        return View(None, (), (), tuple(extents), ErasedKeys())
+        return View(None, (), (), tuple(extents), 0, ErasedKeys())
     partitions = set(map(partition_index, names))
     starts = [position(_through(table, extent) + 1, 0) for extent in extents]
     return View(
@@ -89,8 +91,17 @@ def view_of(
             if start > extent.end
         ),
         tuple(map(_behind, extents, starts)),
+        sum(missing(table, extent, start) for extent, start in zip(extents, starts, strict=True)),
         ErasedKeys.of(table.target),
     )
+
+
+def missing(table: SealedTable, extent: "Extent", start: Position) -> int:
+    """How many messages are neither in the table, which ends before ``start``, nor in the log."""
+    behind = next((each for each in extent.ledgers if each.first >= start), None)
+    if behind is None:
+        return 0
+    return table.missing_before(LogId(extent.topic, extent.topic_id), behind.messages_before)
 
 
 def _behind(extent: "Extent", start: Position) -> "Extent":
