@@ -12,7 +12,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-delayed conformance mutants \
-	soak-attack soak-crash soak-damage soak-journal soak-lake soak-room clean java compiler broker-tools client-tools
+	soak-attack soak-crash soak-damage soak-journal soak-lake soak-room soak-staged clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -30,6 +30,7 @@ help:
 	@echo "make mutants        seed the known mistakes and prove that the tests notice each"
 	@echo "make hunt           the tests again and again with new random examples, until one fails"
 	@echo "make soak-crash     SIGKILLs and power cuts under load, also with a wall clock that is set"
+	@echo "make soak-staged    SIGKILLs between a batch's stages, its commit and the answer"
 	@echo "make soak-journal   kill a broker, damage its journal, start it again"
 	@echo "make soak-damage    damage a store in one way after the other: no command may die of it"
 	@echo "make soak-lake      kill an offload to the sealed tier, and its broker, at random instants"
@@ -108,6 +109,9 @@ soak-crash: $(VENV)/.dev compiler
 	$(BIN)/python -m tests.crash.sigkill --kills $(or $(KILLS),300)
 	$(BIN)/python -m tests.crash.mixed --kills $(or $(KILLS),300)
 	$(BIN)/python -m tests.crash.mixed --kills $(or $(KILLS),300) --set-clock
+
+soak-staged: $(VENV)/.dev
+	$(BIN)/python -m tests.crash.staged --kills $(or $(KILLS),300) $(ARGS)
 
 soak-journal: $(VENV)/.dev compiler
 	$(BIN)/python -m tests.crash.damaged --kills $(or $(KILLS),200) $(ARGS)

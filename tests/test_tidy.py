@@ -65,6 +65,7 @@ SLEEPING_TESTS: Final[dict[str, str]] = {
     "tests/crash/mixed.py": "real processes work for a random while before one is killed",
     "tests/crash/players/clients.py": "what a real broker does meanwhile is what is tested",
     "tests/crash/sigkill.py": "real processes work for a random while before one is killed",
+    "tests/crash/staged.py": "real processes work for a random while before one is killed",
     "tests/crash/test_faulty_store.py": "a real broker is asked until its disk is seen to fail",
 }
 """Test files that may sleep, each with the reason."""

@@ -9,6 +9,7 @@ from tests.mutants.access_table import ACCESS_MUTANTS
 from tests.mutants.amqp_table import AMQP_MUTANTS
 from tests.mutants.clock_table import CLOCK_MUTANTS
 from tests.mutants.damage_table import DAMAGE_MUTANTS
+from tests.mutants.data_table import DATA_MUTANTS
 from tests.mutants.delayed_table import DELAYED_MUTANTS
 from tests.mutants.edge_table import EDGE_MUTANTS
 from tests.mutants.journal_table import JOURNAL_MUTANTS
@@ -32,6 +33,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *SEMANTICS_MUTANTS,
     *AMQP_MUTANTS,
     *DAMAGE_MUTANTS,
+    *DATA_MUTANTS,
     *CLOCK_MUTANTS,
     *DELAYED_MUTANTS,
     *EDGE_MUTANTS,

@@ -91,13 +91,18 @@ class Cursors:
                 if lease is not None and lease.lease_s != holder.lease_s:
                     lease.change(holder.lease_s)
             self._renew(topics, holder)
-            await self._store(topics, holder)
-            for topic in made:
-                initial = topics[topic]
-                if isinstance(initial, InitialPosition):
-                    await topic.subscribe(holder.subscription, initial=initial)
-                else:
-                    await topic.subscribe(holder.subscription, start=initial)
+            try:
+                await self._store(topics, holder)
+                for topic in made:
+                    initial = topics[topic]
+                    if isinstance(initial, InitialPosition):
+                        await topic.subscribe(holder.subscription, initial=initial)
+                    else:
+                        await topic.subscribe(holder.subscription, start=initial)
+            finally:
+                for topic in made:  # nobody holds what is not there
+                    if holder.subscription not in topic.subscriptions:
+                        self._leases.pop(key_of(topic.id, holder.subscription), None)
             return await self._documents(topics, holder, made)
 
     async def renew(self, holder: Holder, topics: Mapping[Topic, Position | None]) -> Any:

@@ -1,10 +1,12 @@
 """What the data API's tests share: a broker's HTTP port, over an engine, with its clients in
 threads."""
 
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from struct import pack
 from typing import Any, TypeVar
 
 import trio
@@ -18,6 +20,9 @@ from arneb.http.server import serve_http
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.topology.topology import Topology
 from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.codec import Message, codecs
+from arneb_core.api.entry import Origin
+from arneb_core.api.position import Position, ledger_of, position
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.services.context import make_context
@@ -75,3 +80,47 @@ async def served(
             await nursery.start(partial(serve_http, app, listeners, larger=data.bodies))
             yield Served(engine, topology, data, Address(f"http://127.0.0.1:{port}"))
             nursery.cancel_scope.cancel()
+
+
+def body_of(
+    values: Sequence[bytes | None],
+    targets: Sequence[Mapping[str, str]],
+    keys: Sequence[bytes | None] = (),
+    sets: Sequence[Mapping[str, Any]] = (),
+    **numbers: Sequence[int],
+) -> bytes:
+    """Rows as a client writes them, by hand."""
+    names, parts = ["value"], [_texts(values)]
+    if keys:
+        names.append("key")
+        parts.append(_texts(keys))
+    codes = {"target": "I", "properties": "I", "priority": "B"}
+    for name, column in numbers.items():
+        names.append(name)
+        parts.append(pack(f"<{len(column)}{codes.get(name, 'q')}", *column))
+    head = json.dumps(
+        {"rows": len(values), "columns": names, "targets": targets, "properties": sets}
+    ).encode()
+    return b"ARW1" + pack("<I", len(head)) + head + b"".join(parts)
+
+
+def _texts(column: Sequence[bytes | None]) -> bytes:
+    lengths = [-1 if each is None else len(each) for each in column]
+    return pack(f"<{len(column)}i", *lengths) + b"".join(each or b"" for each in column)
+
+
+async def messages(engine: Engine, name: str) -> list[Message]:
+    """All messages of a topic."""
+    topic, found = engine.topic(name), list[Message]()
+    for info in topic.ledgers():
+        place = position(info.id, 0)
+        while ledger_of(place) == info.id and place < position(info.id, info.entries):
+            for _, entries in await topic.read(place, 1 << 20):
+                for entry in entries:
+                    found += codecs()[Origin(entry[1])].decode(entry)
+                place = Position(place + len(entries))
+    return found
+
+
+async def values(engine: Engine, name: str) -> list[bytes]:
+    return [each.value for each in await messages(engine, name)]

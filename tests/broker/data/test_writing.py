@@ -1,70 +1,23 @@
 """Rows by the data API: published at once, or staged and committed once."""
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from struct import pack
 from typing import Any
 
 import pytest
-from tests.broker.data.kit import Served, served
+from tests.broker.data.kit import Served, body_of, messages, served, values
 from tests.broker.data.queues import bind, declare
 
 from arneb.data.limits import DataLimits
-from arneb_core.api.codec import Message, codecs
 from arneb_core.api.entry import Origin
-from arneb_core.api.position import Position, ledger_of, position
+from arneb_core.api.position import position
 from arneb_core.api.settings import TopicSettings
-from arneb_core.engine.engine import Engine
 from pyspark_arneb.service.errors import ServiceError
 
 pytestmark = pytest.mark.real_time
 
 A, B = "persistent://public/default/a", "persistent://public/default/b"
-
-
-def body_of(
-    values: Sequence[bytes | None],
-    targets: Sequence[Mapping[str, str]],
-    keys: Sequence[bytes | None] = (),
-    sets: Sequence[Mapping[str, Any]] = (),
-    **numbers: Sequence[int],
-) -> bytes:
-    """Rows as a client writes them, by hand."""
-    names, parts = ["value"], [_texts(values)]
-    if keys:
-        names.append("key")
-        parts.append(_texts(keys))
-    codes = {"target": "I", "properties": "I", "priority": "B"}
-    for name, column in numbers.items():
-        names.append(name)
-        parts.append(pack(f"<{len(column)}{codes.get(name, 'q')}", *column))
-    head = json.dumps(
-        {"rows": len(values), "columns": names, "targets": targets, "properties": sets}
-    ).encode()
-    return b"ARW1" + pack("<I", len(head)) + head + b"".join(parts)
-
-
-def _texts(column: Sequence[bytes | None]) -> bytes:
-    lengths = [-1 if each is None else len(each) for each in column]
-    return pack(f"<{len(column)}i", *lengths) + b"".join(each or b"" for each in column)
-
-
-async def messages(engine: Engine, name: str) -> list[Message]:
-    """All messages of a topic."""
-    topic, found = engine.topic(name), list[Message]()
-    for info in topic.ledgers():
-        place = position(info.id, 0)
-        while ledger_of(place) == info.id and place < position(info.id, info.entries):
-            for _, entries in await topic.read(place, 1 << 20):
-                for entry in entries:
-                    found += codecs()[Origin(entry[1])].decode(entry)
-                place = Position(place + len(entries))
-    return found
-
-
-async def values(engine: Engine, name: str) -> list[bytes]:
-    return [each.value for each in await messages(engine, name)]
 
 
 async def stage(here: Served, name: str, body: bytes, piece: int = 0, batch: int = 1) -> Any:

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from arneb_core.api.errors import NotAllowed, StoreFailed
-from arneb_core.api.position import position
+from arneb_core.api.position import LedgerId, position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
@@ -125,3 +125,13 @@ async def test_a_ledger_that_ends_beside_an_append_under_way_has_that_too(tmp_pa
         await told.wait()
         assert sizes(engine)[0][1] == 1
         assert end in (position(1, 0), position(2, 0))
+
+
+async def test_what_comes_while_a_ledger_is_to_end_opens_another(tmp_path: Path) -> None:
+    async with open_engine(tmp_path) as engine:
+        topic = await engine.create_topic("t", FOR_EVER)
+        assert await publish(engine, "t", [b"1"]) == position(1, 0)
+        topic.log.ended = LedgerId(1)  # type: ignore[union-attr]
+        assert await publish(engine, "t", [b"2"]) == position(2, 0)
+        assert sizes(engine) == [(1, 1, True), (2, 1, False)]
+        assert await publish(engine, "t", [b"3"]) == position(2, 1)

@@ -1,0 +1,96 @@
+"""The mutant list, continued: the data API.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import CORE, Mutant
+
+DATA: Final = "broker/arneb/data/"
+WRITING: Final = ("tests/broker/data/test_writing.py", "tests/broker/data/test_machine.py")
+CURSORS: Final = ("tests/broker/data/test_cursors.py",)
+RUNS: Final = ("tests/core/engine/test_counted_runs.py",)
+ROLLING: Final = ("tests/core/engine/test_rolling.py",)
+
+DATA_MUTANTS: Final = (
+    Mutant(
+        "the mark of a batch is not in the commit of its rows",
+        DATA + "commits.py",
+        "            unit = Unit(metadata=[(PREFIX + query, said)])\n",
+        "            unit = Unit()\n",
+        WRITING,
+    ),
+    Mutant(
+        "a commit that comes again publishes again",
+        DATA + "commits.py",
+        "            if self._is_committed(batch):\n"
+        '                return {"committed": True, "already": True',
+        "            if self._is_committed(batch) and not wanted:\n"
+        '                return {"committed": True, "already": True',
+        WRITING,
+    ),
+    Mutant(
+        "stages stay when their batch is committed",
+        DATA + "stages.py",
+        "        unit.metadata += [(each.key, None) for each in stages.values()]\n",
+        "",
+        WRITING,
+    ),
+    Mutant(
+        "a piece that comes again is kept again",
+        DATA + "commits.py",
+        "        if number == len(pieces):\n            return None\n",
+        "        if number <= len(pieces):\n            return None\n",
+        WRITING,
+    ),
+    Mutant(
+        "a stage that lacks pieces is committed all the same",
+        DATA + "commits.py",
+        "        if (len(stage.pieces), stage.rows) != (wanted.pieces, wanted.rows):\n",
+        "        if False:\n",
+        WRITING,
+    ),
+    Mutant(
+        "a lease never ends",
+        DATA + "leases.py",
+        "        return self.lease_s is not None and self.until_ms <= now_ms\n",
+        "        return self.lease_s is not None and self.until_ms <= 0\n",
+        CURSORS,
+    ),
+    Mutant(
+        "a lease that is renewed ends when it would have ended",
+        DATA + "leases.py",
+        "            self.until_ms = max(self.until_ms, now_ms + 1000 * self.lease_s)\n",
+        "            self.until_ms = self.until_ms or now_ms + 1000 * self.lease_s\n",
+        CURSORS,
+    ),
+    Mutant(
+        "who holds a cursor is not asked",
+        DATA + "cursors.py",
+        "        if lease is not None and lease.owner != holder.owner:\n",
+        "        if False and lease is not None:\n",
+        CURSORS,
+    ),
+    Mutant(
+        "runs that failed leave their places planned",
+        CORE + "engine/planned_commit.py",
+        "chain((each for each, _ in self.counted), reversed(self.runs))",
+        "chain((), reversed(self.runs))",
+        RUNS,
+    ),
+    Mutant(
+        "a ledger that was to end takes more beside publishers",
+        CORE + "log/durable_log.py",
+        "newest is not None and newest.id <= self.ended",
+        "newest is not None and newest.id < self.ended",
+        ROLLING,
+    ),
+    Mutant(
+        "ledgers go though a cursor has not passed them",
+        CORE + "engine/trimming.py",
+        "        through = droppable_through(ledgers, slowest, retention=NOTHING_KEPT",
+        "        through = droppable_through(ledgers, None, retention=NOTHING_KEPT",
+        ROLLING,
+    ),
+)
