@@ -63,11 +63,7 @@ class Publishing:
         """Put the entries of ``pieces`` into ``unit``, which is to be committed before anything
         else happens; how many no queue takes. The admission is over when the unit has taken place,
         or will not. Raises :class:`.DataError`."""
-        index: dict[Destination, int] = {}
-        tables = [
-            [index.setdefault(each, len(index)) for each in piece.destinations] for piece in pieces
-        ]
-        destinations = list(index)
+        destinations, tables = await trio.to_thread.run_sync(_all_destinations, pieces)
         for _ in range(ATTEMPTS):
             resolved = await self._targets.resolve(destinations, rights)
             found = await trio.to_thread.run_sync(
@@ -106,6 +102,16 @@ class Publishing:
             if any(piece.delays for piece in pieces):
                 self._core.expect_delays(topic)
         return admission
+
+
+def _all_destinations(pieces: Sequence[Prepared]) -> tuple[list[Destination], list[list[int]]]:
+    """Those of all pieces, each once, and for each piece where its own are among them. In a thread:
+    with a thousand keys to a piece they are many."""
+    index: dict[Destination, int] = {}
+    tables = [
+        [index.setdefault(each, len(index)) for each in piece.destinations] for piece in pieces
+    ]
+    return list(index), tables
 
 
 def _sorted(
