@@ -5,6 +5,7 @@ from typing import Final
 from tests.mutants.table import CORE, Mutant
 
 BROKER: Final = "broker/arneb/"
+CHANNELS_TESTS: Final = ("tests/amqp_frontend/session/connection/test_channels.py",)
 LAST_LEDGER_TESTS: Final = ("tests/core/engine/test_last_ledger.py",)
 
 ROOM_MUTANTS: Final = (
@@ -35,6 +36,27 @@ ROOM_MUTANTS: Final = (
         "            min(each.mark_delete for each in self._subscriptions.values()),\n",
         "            self._slowest,\n",
         LAST_LEDGER_TESTS,
+    ),
+    Mutant(
+        "a channel that only sets a limit has all that it may need",
+        "amqp_frontend/arneb_amqp/session/channel/channel.py",
+        "        if self._deliverer is not None:\n            self._deliverer.limit_to(",
+        "        if self.deliverer is not None:\n            self._deliverer.limit_to(",
+        CHANNELS_TESTS,
+    ),
+    Mutant(
+        "closing a channel makes what it never had",
+        "amqp_frontend/arneb_amqp/session/channel/channel.py",
+        "return self._deliverer.leave() if self._deliverer is not None else Leave(())",
+        "return self.deliverer.leave()",
+        CHANNELS_TESTS,
+    ),
+    Mutant(
+        "limits set before a consumer comes are forgotten",
+        "amqp_frontend/arneb_amqp/session/channel/channel.py",
+        "half.prefetch, half.window.limit = self._prefetch, self._limit",
+        "half.prefetch, half.window.limit = 0, 0",
+        CHANNELS_TESTS,
     ),
     Mutant(
         "the disk alarm does not see what the store can use again",

@@ -147,7 +147,7 @@ class ConnectionSession(Lifecycle):
                 self._advance()
             case ConsumerClosed(id_):
                 for channel in self._channels.used.values():
-                    channel.deliverer.orphaned(id_)
+                    channel.orphaned(id_)
                 consumer = self._consumers.get(consumer_of(id_))
                 if consumer is not None:
                     self._channels.used[consumer.channel].consumer_closed(consumer.id)
@@ -187,8 +187,7 @@ class ConnectionSession(Lifecycle):
         self._next_check = now + self._check_interval_s
         for channel in list(self._channels.used.values()):
             try:
-                if channel.state is ChannelState.OPEN:
-                    channel.deliverer.check_ack_timeouts(now, self._timeout_s)
+                channel.check_ack_timeouts(now, self._timeout_s)
             except AmqpError as error:
                 self.failed(channel.id, error)
 

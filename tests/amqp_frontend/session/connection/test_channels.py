@@ -1,9 +1,10 @@
 """A connection's channels: one that is open and was never used is a number and no more."""
 
+import gc
 import tracemalloc
 
 import pytest
-from pamqp.commands import Basic, Channel, Connection
+from pamqp.commands import Basic, Channel, Connection, Queue
 from tests.amqp_frontend.session.playbook import (
     FakeCounts,
     Playbook,
@@ -14,8 +15,11 @@ from tests.amqp_frontend.session.playbook import (
 )
 
 from arneb_amqp.session.connection.channels import Channels
-from arneb_amqp.session.effects import EndConnection, Leave
-from arneb_amqp.session.events import RequestDone
+from arneb_amqp.session.consume.deliverer import Deliverer
+from arneb_amqp.session.deliveries import ConsumerId
+from arneb_amqp.session.effects import Consume, EndConnection, Leave, Perform
+from arneb_amqp.session.events import ConsumerClosed, QueueDeclared, RequestDone
+from arneb_amqp.session.publish.publisher import Publisher
 from arneb_amqp.wire.constants import ChannelId
 
 CHANNELS = 2_000
@@ -49,6 +53,44 @@ def test_its_first_method_makes_it_and_no_other() -> None:
     play >> client(Basic.Qos, 7, prefetch_count=1)
     assert [*play.session._channels.used] == [7]
     assert len(play.session._channels) == CHANNELS
+
+
+def halves() -> int:
+    return sum(isinstance(each, (Publisher, Deliverer)) for each in gc.get_objects())
+
+
+def test_a_channel_that_only_declares_and_sets_limits_has_neither_half() -> None:
+    before = halves()
+    with opened() as play:
+        play >> client(Basic.Qos, prefetch_count=5) << sent(Basic.QosOk)
+        play >> client(Queue.Declare, queue="q")
+        play.effect(Perform)
+        play >> RequestDone(QueueDeclared("q", 0, 0)) << sent(Queue.DeclareOk, queue="q")
+        play >> ConsumerClosed(ConsumerId(7))
+        channel = play.session._channels.used[ChannelId(1)]
+        channel.check_ack_timeouts(1e9, 1.0)
+        assert "0 unacked" in repr(channel)
+        play >> client(Channel.Close, **CLOSE) << Leave(()) >> RequestDone(None)
+        assert halves() == before
+        play << sent(Channel.CloseOk)
+
+
+def test_limits_hold_for_what_is_consumed_later() -> None:
+    with opened() as play:
+        play >> client(Basic.Qos, prefetch_count=5) << sent(Basic.QosOk)
+        play >> client(Basic.Qos, prefetch_count=9, global_=True) << sent(Basic.QosOk)
+        play >> client(Basic.Consume, queue="q", consumer_tag="c")
+        assert [each.limit for each in play.effect(Consume).wanted.windows] == [5, 9]
+        play >> RequestDone() << sent(Basic.ConsumeOk)
+
+
+def test_a_channel_has_no_other_attributes() -> None:
+    channels = Channels(FakeCounts())
+    play = connected()
+    channels.open(ChannelId(1), "u")
+    channel = channels.first_used(ChannelId(1), play.session, play.session.vhost)
+    with pytest.raises(AttributeError, match="publishers"):
+        _ = channel.publishers  # type: ignore[union-attr]
 
 
 def test_an_unused_channel_closes_as_every_other_and_opens_again() -> None:
