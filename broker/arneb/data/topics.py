@@ -21,6 +21,9 @@ from arneb_pulsar.names import PARTITION
 TOPICS_A_TURN: Final = 500
 """Looked at between two checkpoints: some 2 ms."""
 
+GONE_MAX: Final = 1_000
+"""Topics that went and are remembered before all are looked through."""
+
 SIMILAR_MAX: Final = 3
 COMPARED_MAX: Final = 2_000
 """Names that a misspelt one is compared with: some 10 ms in a thread."""
@@ -33,7 +36,8 @@ class TopicDirectory:
         """``topology``: of the AMQP frontend, if it is on."""
         self._core = core
         self._topology = topology
-        self._by_id: dict[int, Topic] | None = None
+        self._by_id: dict[int, Topic] = {each.id: each for each in core.topics.values()}
+        """Those that went are among them until somebody asks."""
         core.watch_topics(self._changed)
 
     def __repr__(self) -> str:
@@ -56,13 +60,12 @@ class TopicDirectory:
 
     def numbered(self, number: int) -> Topic:
         """The topic of that number."""
-        if self._by_id is None:
-            self._by_id = {each.id: each for each in self._core.topics.values()}
         topic = self._by_id.get(number)
-        if topic is None:
-            reason = f"the topic of number {number} is gone: deleted, or made anew"
-            raise DataError(410, "topic_replaced", reason)
-        return topic
+        if topic is not None and self._is_there(topic):
+            return topic
+        self._by_id.pop(number, None)
+        reason = f"the topic of number {number} is gone: deleted, or made anew"
+        raise DataError(410, "topic_replaced", reason)
 
     async def listed(
         self, rights: Rights, *, namespaces: frozenset[str], internal: bool
@@ -125,8 +128,15 @@ class TopicDirectory:
         found = queue_in(self._topology, topic.name)
         return None if found is None else {"vhost": found[0].name, "name": found[1]}
 
+    def _is_there(self, topic: Topic) -> bool:
+        return self._core.topics.get(topic.name) is topic
+
     def _changed(self, name: str, came: bool) -> None:
-        self._by_id = None
+        if came:
+            topic = self._core.topics[name]
+            self._by_id[topic.id] = topic
+        elif len(self._by_id) > 2 * len(self._core.topics) + GONE_MAX:
+            self._by_id = {each.id: each for each in self._core.topics.values()}
 
 
 def queue_in(topology: Topology | None, topic: str) -> tuple[Vhost, str] | None:

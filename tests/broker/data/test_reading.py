@@ -1,19 +1,24 @@
 """The log read through the broker gives what the directory gives, and nothing breaks off unseen."""
 
 from collections.abc import Mapping
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.broker.data.kit import Served, served
 
+from arneb.data.blocks import BYTES_DEFAULT, PIECE_BYTES, frames
 from arneb_core.api.core import Unit
 from arneb_core.api.position import AFTER_ALL, Position, position, render
 from arneb_core.api.settings import TopicSettings
 from arneb_core.engine.engine import Engine
+from arneb_core.engine.stored_reading import StoredReading
 from arneb_core.store.bodies import SHARED_BYTES_MIN
 from arneb_core.store.extents import find_extents
+from arneb_core.store.handing_out import HandedOut
 from arneb_core.testing.engine_kit import append, make_entry, publish
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.service.errors import ServiceError
@@ -81,8 +86,6 @@ async def test_what_is_read_through_the_broker_is_what_the_directory_holds(tmp_p
 def test_any_stretch_comes_whole(
     tmp_path_factory: pytest.TempPathFactory, cut: tuple[int, int], size: int
 ) -> None:
-    import trio
-
     async def play() -> None:
         async with served(tmp_path_factory.mktemp("stretch")) as here:
             await here.engine.create_topic(A, KEPT)
@@ -214,3 +217,47 @@ async def test_what_may_not_be_consumed_is_neither_shown_nor_sent(tmp_path: Path
         await refused(here, "forbidden", "GET", "/schemas", parameters={"topic": A})
         times = {"topics": {A: {"time_ms": 0}}}
         await refused(here, "forbidden", "POST", "/positions", body=times)
+
+
+async def test_a_client_that_does_not_read_has_one_piece_read_for_it(tmp_path: Path) -> None:
+    async with served(tmp_path) as here:
+        topic = await here.engine.create_topic(A, KEPT)
+        for _ in range(8):
+            await publish(here.engine, A, [bytes(100_000)] * 20)
+        reads: list[int] = []
+        held: list[int] = []
+
+        class Counting(StoredReading):
+            async def blocks(
+                self, topic_id: int, first: Position, last: Position, bytes_max: int
+            ) -> HandedOut:
+                reads.append(first)
+                return await super().blocks(topic_id, first, last, bytes_max)
+
+        async def hold(size: int) -> None:
+            held.append(size)
+
+        reading = Counting(here.engine.reader)
+        sent = frames(reading, topic, position(1, 0), position(9, 0), BYTES_DEFAULT, hold)
+        async with aclosing(sent) as pieces:
+            for count in range(1, 6):
+                piece = await anext(pieces)
+                assert len(piece) < 2 * PIECE_BYTES
+                assert len(reads) == len(held) == count
+
+
+async def test_clients_who_never_read_hold_nobody_up(tmp_path: Path) -> None:
+    async with served(tmp_path) as here:
+        topic = await here.engine.create_topic(A, KEPT)
+        for _ in range(20):
+            await publish(here.engine, A, [bytes(100_000)] * 20)
+        host, _, port = here.address.url.removeprefix("http://").partition(":")
+        request = f"GET /data/v1/blocks?id={topic.id}&from=1:0&to=9:0 HTTP/1.1\r\nhost: x\r\n\r\n"
+        streams = [await trio.open_tcp_stream(host, int(port)) for _ in range(150)]
+        for stream in streams:
+            await stream.send_all(request.encode())
+        source = Remote(here.address).open()
+        blocks = await here.call(source.read, topic.id, position(1, 0), position(1, 399), 1 << 30)
+        assert sum(len(block.decode()[1]) for block in blocks) == 400
+        for stream in streams:
+            await trio.aclose_forcefully(stream)
