@@ -12,6 +12,18 @@ from typing import Final, TypeVar
 FOREIGN_PREFIXES: Final = ("kafka.", "pulsar.")
 """Client settings of the Kafka and Pulsar sources: meaningless for a log, so ignored."""
 
+CATALOG_PROPERTIES: Final = frozenset(
+    {"location", "provider", "owner", "external", "comment", "is_managed_location", "collation"}
+)
+"""What Spark's catalogue adds to the options of a table."""
+
+LOCATION: Final = "location"
+"""What it makes of a table's ``path``; a table that has another address gets one all the same."""
+ADDRESSES: Final = ("path", "service.url")
+
+CATALOG_PREFIX: Final = "option."
+"""Begins what the catalogue gives a second time."""
+
 Value = TypeVar("Value")
 
 
@@ -56,7 +68,9 @@ class GivenOptions:
             for spelling in (name, *others)
         }
         for spelling, value in given.items():
-            if spelling.lower().startswith(FOREIGN_PREFIXES):
+            if spelling.lower().startswith((*FOREIGN_PREFIXES, CATALOG_PREFIX)):
+                continue
+            if spelling.lower() in CATALOG_PROPERTIES:
                 continue
             name = canonical.get(spelling.lower())
             if name is None:
@@ -65,6 +79,9 @@ class GivenOptions:
                 other = self._values[name][0]
                 raise OptionError(spelling, f'is another name of "{other}": give one of them')
             self._values[name] = (_spelling(spelling, (name, *aliases[name])), value)
+        located = {each.lower(): value for each, value in given.items()}.get(LOCATION)
+        if located and "path" in aliases and not any(each in self._values for each in ADDRESSES):
+            self._values["path"] = "path", located
 
     def __contains__(self, name: str) -> bool:
         return name in self._values

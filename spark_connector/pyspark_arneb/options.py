@@ -175,7 +175,8 @@ READ_OPTIONS: Final = (
            "the fields of JSON documents, as in `amount double, tags array<string>`"),
     Option("columnStyle", "`arneb`", "`arneb`, `kafka` or `pulsar`: whose column names to use"),
     Option("pushdown", "`false`",
-           "take filters; needs `spark.sql.python.filterPushdown.enabled`; batch only"),
+           "take filters; needs `spark.sql.python.filterPushdown.enabled`; batch only. Call "
+           "`load()` for every query: Spark 4.3 keeps a table's filters for its later queries"),
     Option("snapshot", "`query`",
            "when the rows are fixed: `query`, by Spark's planning, which is at the DataFrame's "
            "first query; or `load`: at once; batch only"),

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from pyspark_arneb.batch import BatchReader, PushdownReader
+from pyspark_arneb.catalog_table import TableSchema
 from pyspark_arneb.options import SnapshotTime, read_options
 from pyspark_arneb.plan.planning import Plan, plan_read
 from pyspark_arneb.resolving import resolved
@@ -109,10 +110,11 @@ class DefaultSource(DataSource):
         return "arneb"
 
     def schema(self) -> StructType:
-        return spark_schema(columns_of(resolved(any_read_options(self._given))))
+        options = resolved(any_read_options(self._given))
+        return TableSchema(spark_schema(columns_of(options))).with_options(self._given)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = resolved(batch_options(self._given))
+        options = resolved(batch_options(TableSchema(schema).options(self._given)))
         columns = columns_in(schema, style_of(options))
         kind = PushdownReader if options.pushdown else BatchReader
         return kind(options, columns, self._plan)
@@ -132,6 +134,6 @@ class DefaultSource(DataSource):
         return StreamWriter(options, encoder)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        options = stream_options(self._given)
+        options = stream_options(TableSchema(schema).options(self._given))
         options = replace(options, read=resolved(options.read))
         return StreamReader(options, columns_in(schema, style_of(options.read)))

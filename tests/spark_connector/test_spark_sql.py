@@ -1,0 +1,116 @@
+"""The table in Spark's SQL: tables, views, paths, nulls, typed values, queues by their names."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from log_generator import START_MS, LogWriter, amqp_entry, pulsar_entry
+
+from arneb_core.api.codec import Message
+from arneb_core.store.check import check
+from arneb_pulsar.codec import encode_messages
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    # Spark's own sockets are closed by its garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning:pyspark"),
+]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Queue ``a/b%c`` of vhost ``shop`` with JSON, and a compacted topic ``keyed`` with a null."""
+    path = tmp_path_factory.mktemp("sql") / "log"
+    with LogWriter(path) as writer:
+        writer.create("persistent://public/shop/a%2Fb%25c")
+        bodies = [amqp_entry(b'{"n": %d}' % n, publish_time_ms=START_MS + n) for n in range(4)]
+        writer.append("persistent://public/shop/a%2Fb%25c", bodies)
+        writer.create("keyed")
+        tombstone = Message(b"", key=b"k", publish_time_ms=START_MS, is_null=True)
+        empty = Message(b"", key=b"k", publish_time_ms=START_MS)
+        for message in (tombstone, empty):
+            writer.append("keyed", [pulsar_entry(encode_messages([message]))])
+    yield path
+    assert check(path) == []
+
+
+@pytest.mark.parametrize("what", ["TABLE", "TEMPORARY VIEW"])
+@pytest.mark.parametrize("form", ["{path}", "file:{path}"])
+def test_a_table_and_a_view_have_the_rows_of_their_options(
+    spark: "SparkSession", log: Path, what: str, form: str
+) -> None:
+    text = form.format(path=log)
+    spark.sql(f"CREATE {what} keyed USING arneb OPTIONS (path '{text}', topic 'keyed')")
+    try:
+        rows = spark.sql("SELECT entry_id, value IS NULL AS gone FROM keyed ORDER BY 1").collect()
+        assert [tuple(row) for row in rows] == [(0, True), (1, False)]
+    finally:
+        spark.sql(f"DROP {what.removeprefix('TEMPORARY ')} keyed")
+
+
+def test_a_path_at_home_is_found(spark: "SparkSession", log: Path) -> None:
+    home = os.path.relpath(log, Path.home())
+    assert spark.read.format("arneb").load(f"~/{home}", topic="keyed").count() == 2
+    spark.sql(
+        "CREATE TEMPORARY VIEW at_home USING arneb "
+        f"OPTIONS (path '~/{home}', topic 'keyed', COLUMNS 'Entry_Id,VALUE')"
+    )
+    assert spark.table("at_home").columns == ["entry_id", "value"]
+    assert spark.sql("SELECT count(*) FROM at_home").head()[0] == 2
+
+
+def test_a_queue_is_read_by_its_own_name_and_its_json_by_its_fields(
+    spark: "SparkSession", log: Path
+) -> None:
+    frame = spark.read.format("arneb").load(
+        str(log), queue="a/b%c", vhost="shop", valueAs="json", valueSchema="n int"
+    )
+    assert frame.selectExpr("sum(value.n)").head()[0] == 6
+
+
+def test_filters_on_rows_leave_out_what_spark_would_leave_out(
+    spark: "SparkSession", log: Path
+) -> None:
+    setting = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(setting, "true")
+    try:
+        later = "publish_time > timestamp '2026-01-01 00:00:00.002'"
+        for condition, expected in {
+            "entry_id >= 1 AND entry_id < 3": [1, 2],
+            "key = X'6f7264657273'": [0, 1, 2, 3],
+            "key = X'00'": [],
+            later: [3],
+            f"{later} OR entry_id = 0": [0, 3],
+        }.items():
+            # A new table each time: Spark keeps the filters of a table's query for those after it.
+            frame = spark.read.format("arneb").load(
+                str(log), queue="a/b%c", vhost="shop", pushdown="true"
+            )
+            rows = frame.where(condition).select("entry_id").collect()
+            assert sorted(row.entry_id for row in rows) == expected, condition
+    finally:
+        spark.conf.unset(setting)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"path": "hdfs://nn/data", "topic": "keyed"}, 'option "path": expected .* service.url'),
+        ({"topic": "keyd"}, "no topic persistent://public/default/keyd; did you mean keyed[?]"),
+        ({"topic": "keyed", "startingOffsets": '{"keyed": "5:0"}'}, "its log ends at 1:2"),
+        ({"topic": "keyed", "startingOffsets": '{"keyed": "1:0@9"}'}, "with the id 9, is gone"),
+    ],
+)
+def test_a_refusal_says_in_one_line_what_is_wrong(
+    spark: "SparkSession", log: Path, options: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(Exception, match=reason) as refusal:
+        spark.read.format("arneb").options(**{"path": str(log), **options}).load().count()
+    assert "Traceback" in str(refusal.value) or len(str(refusal.value).splitlines()) < 20
