@@ -12,7 +12,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-delayed conformance mutants \
-	soak-attack soak-crash soak-damage soak-journal soak-lake soak-room soak-staged clean java compiler broker-tools client-tools
+	soak-attack soak-crash soak-damage soak-journal soak-lake soak-room soak-spark soak-staged clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -36,6 +36,7 @@ help:
 	@echo "make soak-lake      kill an offload to the sealed tier, and its broker, at random instants"
 	@echo "make soak-room      fill, drain and fill again a broker on 64 MiB of tmpfs and of ext4 (as root)"
 	@echo "make soak-attack    hostile clients at every port: memory, turns, answers to others"
+	@echo "make soak-spark     SIGKILLs of a streaming query and its broker: nothing lost, nothing doubled"
 
 run: $(VENV)/.base
 	$(BIN)/arneb serve
@@ -129,6 +130,10 @@ soak-lake: $(VENV)/.dev
 # Seconds a listener, a seed and listeners by choice: ARGS="60 --seed 7 --listener amqp".
 soak-attack: $(VENV)/.dev
 	$(BIN)/python -m tests.attack $(ARGS)
+
+# ARGS="--seed 7": the same dice again.
+soak-spark: $(VENV)/.dev java
+	$(BIN)/python -m tests.spark_connector.stream.soak --kills $(or $(KILLS),20) $(ARGS)
 
 clean:
 	rm -rf $(VENV) .clients .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -14,6 +14,8 @@ from typing import Final
 from pyspark_arneb.option_table import Option
 from pyspark_arneb.options import READ_OPTIONS, ColumnStyle
 from pyspark_arneb.schema import STYLES, Column, spark_schema
+from pyspark_arneb.sink.options import SINK_OPTIONS
+from pyspark_arneb.stream.options import STREAM_OPTIONS
 
 PAGE: Final = Path(__file__).parent / "guide" / "spark.md"
 
@@ -54,6 +56,10 @@ def options_table(options: Sequence[Option]) -> str:
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "options": lambda: options_table(READ_OPTIONS),
+    "stream options": lambda: options_table(STREAM_OPTIONS),
+    "sink options": lambda: options_table(
+        [each for each in SINK_OPTIONS if each not in READ_OPTIONS]
+    ),
     "columns": columns_table,
 }
 

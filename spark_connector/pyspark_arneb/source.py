@@ -37,40 +37,8 @@ class DefaultSource(DataSource):
     The options of a read and the columns are listed in docs/guide/spark.md, from
     :data:`pyspark_arneb.options.READ_OPTIONS` and :data:`pyspark_arneb.schema.STYLES`.
 
-    Streaming reads (``readStream``) take these as well, but nothing that says where a read ends;
-    they start at ``latest`` unless it is said otherwise:
-
-    ======================= ================ ==================================================
-    maxOffsetsPerTrigger,   no limit         messages and bytes of a micro-batch at most, shared
-    maxBytesPerTrigger                       out over the topics by what they have; both may be
-                                             given. Bytes as 1048576, 64m, 1g
-    minOffsetsPerTrigger    none             a micro-batch waits for so many messages, but no
-    maxTriggerDelay         15m              longer than this
-    subscription            a new one        the name of the cursor that keeps what the query has
-                                             not read yet; a new query goes on where it stands
-    subscriptionPrefix      spark            what names of new cursors begin with
-    cursorLease             7 days           how long the cursor stays when nobody runs the query
-    ======================= ================ ==================================================
-
-    Writes (``df.write``, ``df.writeStream``) need ``service.url`` and take these:
-
-    ======================= ================ ==================================================
-    topic, queue with       the column       where rows go: one of the three, else each row's
-    vhost, or exchange      ``topic``        column ``topic`` says it. To an exchange the column
-    with vhost                               ``key`` is the routing key,
-    routingKey              none             and this is the one of rows without a key
-    mandatory               true             a row that no queue takes fails the write; false: it
-                                             is dropped, and counted in the log
-    delivery                exactly-once     at-least-once: what a task that is run again has
-                                             written is there twice, and nothing is staged
-    idempotenceId           the query's id   under which name the broker remembers which batches
-                                             it has; another one for every new checkpoint
-    ======================= ================ ==================================================
-
-    Columns that are written: ``value`` (required; null is a tombstone), ``key``, ``topic``,
-    ``properties`` or ``headers``, ``event_time``, ``deliver_at``, ``ordering_key``, ``priority``;
-    and their names in the Kafka and Pulsar sources. Columns of a table that was read are passed
-    over, others refused.
+    Those of a streaming read are in :data:`pyspark_arneb.stream.options.STREAM_OPTIONS` too, those
+    of a write in :data:`pyspark_arneb.sink.options.SINK_OPTIONS`.
 
     Settings that begin with ``kafka.`` or ``pulsar.`` are ignored.
 

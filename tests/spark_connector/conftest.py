@@ -15,7 +15,7 @@ import pytest
 
 collect_ignore_glob: list[str] = []
 if not all(map(find_spec, ("pyspark", "pyarrow"))):
-    collect_ignore_glob.append("test_*.py")
+    collect_ignore_glob += ["test_*.py", "*/test_*.py"]
 elif not all(map(find_spec, ("deltalake", "duckdb"))):
     collect_ignore_glob.append("test_lake*.py")
 

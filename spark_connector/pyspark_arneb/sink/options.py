@@ -12,9 +12,9 @@ from typing import Final
 
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.log.topics import full_name
-from pyspark_arneb.option_table import GivenOptions, OptionError
+from pyspark_arneb.option_table import GivenOptions, Option, OptionError, aliases_of
 from pyspark_arneb.option_values import boolean, choice
-from pyspark_arneb.options import ALIASES, location_of
+from pyspark_arneb.options import ALIASES, READ_OPTIONS, location_of
 from pyspark_arneb.service.connection import Address
 from pyspark_arneb.service.errors import ServiceError
 from pyspark_arneb.sink.rows import Target
@@ -43,21 +43,30 @@ class SinkOptions:
     mandatory: bool = True
 
 
-SINK_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
-    **{name: others for name, others in ALIASES.items() if name.startswith("service.")},
-    "topic": (),
-    "queue": (),
-    "exchange": (),
-    "vhost": (),
-    "routingKey": (),
-    "delivery": (),
-    "idempotenceId": (),
-    "mandatory": (),
-    "checkpointLocation": (),
-    "queryName": (),
-    "path": (),
-}
-"""Every option of a write. Spark gives a sink the checkpoint's place and the query's name too."""
+SINK_OPTIONS: Final = (
+    *(each for each in READ_OPTIONS if each.name.startswith("service.")),
+    Option("topic", "the column `topic`", "a topic that all rows go to"),
+    Option("queue", "the column `topic`", "an AMQP queue that all rows go to"),
+    Option("exchange", "the column `topic`",
+           "an AMQP exchange that all rows go to; the column `key` is the routing key"),
+    Option("vhost", "`/`", "the queue's or the exchange's"),
+    Option("routingKey", "empty", "of rows without a key, to an exchange"),
+    Option("mandatory", "`true`",
+           "a row that no queue takes fails the write; `false`: it is dropped, and counted in the "
+           "log"),
+    Option("delivery", "`exactly-once`",
+           "or `at-least-once`: rows are published as the tasks go, and what a task that is run "
+           "again has written is there twice"),
+    Option("idempotenceId", "the query's id",
+           "under which name the broker remembers which batches it has: another one whenever the "
+           "checkpoint is a new one"),
+)  # fmt: skip
+"""Every option of a write."""
+
+SPARK_S_OWN: Final = ("checkpointLocation", "queryName", "path")
+"""What Spark gives a sink beside them; a path is refused by name."""
+
+SINK_ALIASES: Final = aliases_of(SINK_OPTIONS) | dict.fromkeys(SPARK_S_OWN, ())
 
 TARGETS: Final = ("topic", "queue", "exchange")
 
@@ -68,6 +77,7 @@ _OPTION_OF: Final[Mapping[str, str]] = {
     "topic_not_found": "topic",
     "queue_not_found": "queue",
     "exchange_not_found": "exchange",
+    "unroutable": "mandatory",
     "unauthorized": "service.user",
     "unreachable": "service.url",
     "no_data_api": "service.url",

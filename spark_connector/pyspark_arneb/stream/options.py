@@ -12,7 +12,7 @@ from typing import Final
 
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.offsets import EARLIEST, LATEST
-from pyspark_arneb.option_table import GivenOptions
+from pyspark_arneb.option_table import GivenOptions, Option, aliases_of
 from pyspark_arneb.option_values import count
 from pyspark_arneb.options import ALIASES, ReadOptions, read_options_of
 from pyspark_arneb.stream.admission import NO_LIMITS, Limits
@@ -27,16 +27,24 @@ LEASE_S_MAX: Final = 10 * 365 * 24 * 3600
 TRIGGER_DELAY_S: Final = 15 * 60
 """Kafka's default."""
 
-STREAM_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
-    "maxOffsetsPerTrigger": (),
-    "maxBytesPerTrigger": (),
-    "minOffsetsPerTrigger": (),
-    "maxTriggerDelay": (),
-    "subscription": ("predefinedSubscription",),
-    "subscriptionPrefix": (),
-    "cursorLease": (),
-}
+STREAM_OPTIONS: Final = (
+    Option("maxOffsetsPerTrigger", "no limit",
+           "messages of a micro-batch at most, shared out over the topics by what they have; a "
+           "topic that has something gets one entry at least"),
+    Option("maxBytesPerTrigger", "no limit",
+           "bytes of a micro-batch at most, as 1048576, `64m` or `1g`; both limits may be given"),
+    Option("minOffsetsPerTrigger", "none", "a micro-batch waits for so many messages,"),
+    Option("maxTriggerDelay", "`15m`", "but no longer than this"),
+    Option("subscription", "a new one",
+           "the cursor that keeps what the query has not read yet; a new query goes on where it "
+           "stands, unless it is said where to begin", ("predefinedSubscription",)),
+    Option("subscriptionPrefix", "`spark`", "what the names of new cursors begin with"),
+    Option("cursorLease", "`7 days`",
+           "how long the cursor stays while nobody runs the query: 10 seconds to 10 years"),
+)  # fmt: skip
 """What only a streaming read takes."""
+
+STREAM_ALIASES: Final = aliases_of(STREAM_OPTIONS)
 
 CURSOR_ONLY: Final = ("subscription", "subscriptionPrefix", "cursorLease")
 """What is said of the cursor, which is the broker's."""

@@ -1,0 +1,241 @@
+"""Kills a streaming query and its broker again and again, and holds both to their promises.
+
+Run by the test suite, or by hand from the repository's root for as long as one likes::
+
+    python -m tests.spark_connector.stream.soak --kills 20
+    python -m tests.spark_connector.stream.soak --kills 5 --seed 1234   # the same dice again
+
+The query reads the queue ``in`` and writes the queue ``out``, both through ``service.url``. In the
+end everything that the log of ``in`` holds is in ``out`` once and in its order, and the
+query's cursor has no backlog.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pika
+from pika.exceptions import AMQPError
+
+from arneb.demo.process import BrokerProcess
+from arneb_core.api.position import AFTER_ALL, Position
+from pyspark_arneb.log.directory import Directory
+from pyspark_arneb.log.topics import full_name
+from pyspark_arneb.service.connection import Address, ask
+
+PAUSE_S = 0.004
+FIRST_BATCH_S_MAX = 120.0
+LIVES_S_MAX = 6.0
+QUERY = Path(__file__).with_name("soak_query.py")
+
+
+class PromiseBroken(Exception):
+    """What was promised and is not so."""
+
+
+class Publisher:
+    """Publishes numbers to ``in`` as long as there is a broker; none of them twice."""
+
+    def __init__(self) -> None:
+        self.confirmed = 0
+        self._number = 0
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, port: int) -> None:
+        self._stopped.clear()
+        self._thread = threading.Thread(target=self._run, args=(port,))
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self, port: int) -> None:
+        with suppress(AMQPError, OSError):
+            connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
+            channel = connection.channel()
+            channel.confirm_delivery()
+            # Nobody consumes them, so that both logs are whole in the end.
+            for queue in ("in", "out"):
+                channel.queue_declare(queue, durable=True)
+            while not self._stopped.is_set():
+                self._number += 1
+                channel.basic_publish(
+                    "", "in", b"%d" % self._number, pika.BasicProperties(delivery_mode=2)
+                )
+                self.confirmed += 1
+                self._stopped.wait(PAUSE_S)
+            connection.close()
+
+
+class Query:
+    """The query's process, in a group of its own: it is killed with its JVM."""
+
+    def __init__(self, url: str, directory: Path, *, now: bool = False) -> None:
+        command = [sys.executable, str(QUERY), url, str(directory), *(["now"] if now else [])]
+        self._log = open(directory / "query.log", "a", encoding="utf-8")  # noqa: SIM115
+        self._process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+
+    def wait_for_a_batch(self) -> None:
+        """Return when a batch is done, or the query has ended."""
+        timer = threading.Timer(FIRST_BATCH_S_MAX, self.kill)
+        timer.start()
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("batch"):
+                break
+        timer.cancel()
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._log.close()
+
+    def join(self, seconds: float) -> None:
+        """Wait for its end. Raises :class:`PromiseBroken` when it fails."""
+        try:
+            _, _ = self._process.communicate(timeout=seconds)
+        finally:
+            self.kill()
+        if self._process.returncode:
+            raise PromiseBroken(f"the query ended with exit status {self._process.returncode}")
+
+
+def run(directory: Path, kills: int, seed: int) -> None:
+    """Raises :class:`PromiseBroken`."""
+    dice = random.Random(seed)
+    data = directory / "data"
+    publisher = Publisher()
+    broker = BrokerProcess(data)
+    query: Query | None = None
+    try:
+        for number in range(1, kills + 1):
+            publisher.start(broker.amqp_port)
+            query = Query(_url(broker), directory)
+            if dice.random() < 0.8:
+                query.wait_for_a_batch()
+            time.sleep(dice.uniform(0, LIVES_S_MAX))
+            victim = dice.choice(["query", "broker", "both"])
+            if victim != "query":
+                broker.kill()
+            if victim == "broker":
+                # It has some time to find out, and to do the wrong thing.
+                time.sleep(dice.uniform(0, 2))
+            query.kill()
+            publisher.stop()
+            if victim != "query":
+                broker = BrokerProcess(data)
+            print(f"kill {number}: {victim}, {publisher.confirmed} confirmed so far", flush=True)
+        for _ in range(2):  # the second acknowledges what the first has finished
+            query = Query(_url(broker), directory, now=True)
+            query.join(300)
+        backlog = _backlog(broker, directory)
+        broker.stop()
+        counts = judge(data, publisher.confirmed)
+        if backlog:
+            raise PromiseBroken(f"the cursor's backlog is {backlog} messages, expected none")
+        print(f"seed {seed}: {kills} kills, {counts} messages, each once; backlog 0", flush=True)
+    finally:
+        publisher.stop()
+        if query is not None:
+            query.kill()
+        if broker.returncode is None:
+            broker.kill()
+
+
+def judge(data: Path, confirmed: int) -> int:
+    """Compare the two logs; how many messages there are. Raises :class:`PromiseBroken`."""
+    came = list(_bodies(data, "in"))
+    went = list(_bodies(data, "out"))
+    if len(came) < confirmed:
+        raise PromiseBroken(f"{confirmed} messages were confirmed, and {len(came)} are there")
+    lost, more = Counter(came) - Counter(went), Counter(went) - Counter(came)
+    if lost or more:
+        raise PromiseBroken(
+            f"{sum(lost.values())} lost, {sum(more.values())} doubled: "
+            f"{[*lost][:5]} and {[*more][:5]}"
+        )
+    if came != went:
+        at = next(i for i, pair in enumerate(zip(came, went, strict=True)) if len({*pair}) > 1)
+        raise PromiseBroken(f"message {at} of {len(came)} is the first in another order")
+    return len(went)
+
+
+def _bodies(data: Path, queue: str) -> Iterator[bytes]:
+    """What a queue's log holds."""
+    from arneb_amqp.codec import CODEC
+
+    source = Directory(str(data)).open()
+    (extent,) = source.extents([full_name(queue)])
+    place = extent.floor
+    while True:
+        blocks = source.read(extent.topic_id, place, AFTER_ALL, 1 << 20)
+        if not blocks:
+            return
+        for block in blocks:
+            _, entries = block.decode()
+            for entry in entries:
+                yield CODEC.decode(entry)[0].value
+        place = Position(blocks[-1].last + 1)
+
+
+def _backlog(broker: BrokerProcess, directory: Path) -> int:
+    """Of the cursor whose name the checkpoint has."""
+    offsets = directory / "checkpoint" / "offsets"
+    last = max((path for path in offsets.iterdir() if path.name.isdecimal()), key=_number)
+    said: dict[str, Any] = json.loads(last.read_text().splitlines()[-1])
+    topics = {name: {"id": place["id"]} for name, place in said["topics"].items()}
+    holder = {"subscription": said["cursor"], "owner": said["cursor"], "topics": topics}
+    found = ask(Address(_url(broker)), "POST", "/cursors/renew", body=holder)
+    return sum(each["backlog"]["messages"] for each in found["cursors"].values())
+
+
+def _number(path: Path) -> int:
+    return int(path.name)
+
+
+def _url(broker: BrokerProcess) -> str:
+    return f"http://{broker.addresses['http']}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--directory", type=Path, default=None)
+    given = parser.parse_args()
+    seed = random.randrange(1 << 31) if given.seed is None else given.seed
+    print(f"seed {seed}", flush=True)
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="soak-spark-"))
+    try:
+        run(directory, given.kills, seed)
+    except PromiseBroken as broken:
+        print(f"BROKEN (seed {seed}, {directory}): {broken}", flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
