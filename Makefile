@@ -13,6 +13,8 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-delayed conformance mutants \
 	soak-attack soak-crash soak-damage soak-journal soak-lake soak-room soak-spark soak-staged clean java compiler broker-tools client-tools
+.PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-lake bench-delayed conformance mutants \
+	soak-attack soak-crash soak-damage soak-journal soak-lake soak-room soak-staged clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -26,6 +28,7 @@ help:
 	@echo "make bench-pairs    CPU a message beside another commit: ARGS=REVISION"
 	@echo "make bench-pulsar   the same beside Apache Pulsar standalone, with its own client"
 	@echo "make bench-spark    reading the log in Spark beside a floor and Parquet, in CPU seconds (ARGS=\"--linear 20000000\")"
+	@echo "make bench-lake     an offload to the sealed tier, and a table beside its files and its tail"
 	@echo "make bench-delayed  ten million delayed messages on ten subscriptions: memory, index, rates"
 	@echo "make mutants        seed the known mistakes and prove that the tests notice each"
 	@echo "make hunt           the tests again and again with new random examples, until one fails"
@@ -92,6 +95,9 @@ bench-pulsar: $(VENV)/.dev java client-tools
 
 bench-spark: $(VENV)/.dev java
 	$(BIN)/python -m bench.spark $(ARGS)
+
+bench-lake: $(VENV)/.dev java
+	$(BIN)/python -m bench.lake $(ARGS)
 
 bench-delayed: $(VENV)/.dev
 	$(BIN)/python -m bench.delayed $(ARGS)

@@ -23,6 +23,7 @@ from log_generator import LogWriter, full_topic
 
 from pyspark_arneb.lake import data_file, sealing
 from pyspark_arneb.lake.erasure import FOLDER, ErasedKeys, erase, forget
+from pyspark_arneb.lake.offload import COLUMNS
 from pyspark_arneb.lake.table import SealedTable
 from pyspark_arneb.log.environment import close_environments
 from pyspark_arneb.target import LakeError, Target, decoded, encoded, tables_in
@@ -264,6 +265,20 @@ def test_erased_keys_go_from_the_files_and_do_not_come_back(places: tuple[Path, 
     grow(log, lambda writer: writer.roll("orders"))
     offload(log, lake)[0].round()
     assert table_rows(lake) == [row for row in log_rows(log) if row["key"] != b"key-1"]
+
+
+def test_a_ledger_of_which_everything_is_erased_counts_as_out(tmp_path: Path) -> None:
+    log, lake = tmp_path / "log", tmp_path / "lake"
+    with LogWriter(log) as writer:
+        writer.create("orders")
+        writer.append("orders", amqp_entries(5, keys=1))
+        writer.roll("orders")
+    schema = pa.schema([(column.name, column.type) for column in COLUMNS])
+    table = SealedTable.open_or_create(Target.of(str(lake)), ORDERS, schema)
+    ErasedKeys.from_now([b"key-0"], 1 << 42).write_down(table.target)
+    work, _ = offload(log, lake)
+    assert (work.round().ledgers, work.round().ledgers) == (1, 0)
+    assert sealed(lake).files() == []
 
 
 def test_what_is_published_after_an_erasure_stays(places: tuple[Path, Path]) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from arneb_core.store.extents import Extent
     from pyspark_arneb.log.block_source import BlockSource, Location
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 KEPT_H: Final = 7 * 24
 """Hours for which files stay that were merged into others: as long as a query may run."""
@@ -193,4 +193,4 @@ class Offload:
             raise LakeError(
                 f"{what} are not in the log any more; to go on without them, say --skip-lost"
             )
-        log.warning("%s are lost", what)
+        logger.warning("%s are lost", what)

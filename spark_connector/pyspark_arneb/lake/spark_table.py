@@ -21,7 +21,7 @@ from pyspark_arneb.target import LakeError, Target
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SETTINGS: Final = "spark.arneb."
 """What the session says, if a call does not: ``spark.arneb.lake``, ``spark.arneb.path`` …"""
@@ -65,7 +65,7 @@ def table(
         lost = f"{view.missing:,} messages of {names[0]} were removed before they were sealed"
         if chosen.fail_on_data_loss:
             raise LakeError(f'{lost}; to have the others, set the option "failOnDataLoss" to false')
-        log.warning("%s", lost)
+        logger.warning("%s", lost)
     columns = columns_of(chosen)
     live = _live(spark, given, target, view)
     if not view.files:
