@@ -11,10 +11,8 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-delayed conformance mutants \
-	soak-attack soak-crash soak-damage soak-journal soak-lake soak-room soak-spark soak-staged clean java compiler broker-tools client-tools
 .PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-lake bench-delayed conformance mutants \
-	soak-attack soak-crash soak-damage soak-journal soak-lake soak-room soak-staged clean java compiler broker-tools client-tools
+	soak-attack soak-crash soak-damage soak-journal soak-lake soak-room soak-spark soak-staged spark-cluster clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -38,6 +36,7 @@ help:
 	@echo "make soak-damage    damage a store in one way after the other: no command may die of it"
 	@echo "make soak-lake      kill an offload to the sealed tier, and its broker, at random instants"
 	@echo "make soak-room      fill, drain and fill again a broker on 64 MiB of tmpfs and of ext4 (as root)"
+	@echo "make spark-cluster  a job on a Spark master and two workers that get arneb by --py-files"
 	@echo "make soak-attack    hostile clients at every port: memory, turns, answers to others"
 	@echo "make soak-spark     SIGKILLs of a streaming query and its broker: nothing lost, nothing doubled"
 
@@ -132,6 +131,10 @@ soak-room: $(VENV)/.dev
 
 soak-lake: $(VENV)/.dev
 	$(BIN)/python tests/spark_connector/lake_crash.py --kills $(or $(KILLS),100) $(ARGS)
+
+# A standalone cluster on this machine: a master, two workers, executors without arneb.
+spark-cluster: $(VENV)/.dev java
+	$(BIN)/python -m tests.spark_cluster
 
 # Seconds a listener, a seed and listeners by choice: ARGS="60 --seed 7 --listener amqp".
 soak-attack: $(VENV)/.dev

@@ -117,6 +117,16 @@ class Audit:
             recovery.log.append((item, identity_of(message.data())))
         for message in self._read(self._names.copy_topic):
             recovery.copied.append(identity_of(message.data()))
+        recovery.told = self._told()
+
+    def _told(self) -> list[bytes]:
+        """All of the broker's history that is on disk by now."""
+        reader = self._wheel.create_reader(self._names.history, pulsar.MessageId.earliest)
+        told: list[bytes] = []
+        while reader.has_message_available():
+            told.append(reader.read_next(int(AUDIT_WITHIN_S * 500)).data())
+        reader.close()
+        return told
 
     def _read(self, topic: str) -> list[pulsar.Message]:
         reader = self._wheel.create_reader(topic, pulsar.MessageId.earliest)

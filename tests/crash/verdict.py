@@ -9,6 +9,8 @@ from itertools import pairwise
 
 from tests.crash.history import AckBook, History, Identity, Item, Recovery, Seen, T
 
+from pyspark_arneb.pipeline.checks.broker_history import check_history, read_batch
+
 FANOUT = "fan"
 """The first letters of publishers that publish to both topics at once."""
 
@@ -30,6 +32,7 @@ def judge(history: History, recovery: Recovery) -> list[str]:
         *_deliveries(history.seen, history.ever_seen, recovery.log),
         *_phantoms(history, recovery.log),
         *_redelivered(history, recovery),
+        *(f"history: {each}" for each in check_history(map(read_batch, recovery.told))),
         *some("refused", history.refused),
     ]
 

@@ -59,6 +59,11 @@ class Names:
         return topic_of(self.queue)
 
     @property
+    def history(self) -> str:
+        """Where the broker tells what becomes of the queue's messages."""
+        return f"{self.topic}-amqp-HISTORY"
+
+    @property
     def copy_topic(self) -> str:
         return topic_of(self.copy)
 
@@ -320,7 +325,8 @@ async def prepare(broker: Arneb, names: Names) -> None:
     )
     await client.call(declare, commands.Exchange.DeclareOk)
     for queue in (names.queue, names.copy):
-        await client.declare_queue(queue)
+        kept = {"x-history": True} if queue == names.queue else {}
+        await client.declare_queue(queue, arguments=kept)
         bind = commands.Queue.Bind(queue=queue, exchange=names.exchange, routing_key="")
         await client.call(bind, commands.Queue.BindOk)
     await client.close()

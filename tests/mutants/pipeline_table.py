@@ -7,6 +7,10 @@ from typing import Final
 
 from tests.mutants.table import CORE, Mutant
 
+CHECKS: Final = "spark_connector/pyspark_arneb/pipeline/checks/"
+BROKER_HISTORY_TESTS: Final = ("tests/spark_connector/pipeline/test_broker_history.py",)
+CLIENT_HISTORY_TESTS: Final = ("tests/spark_connector/pipeline/test_client_history.py",)
+REPLAY_TESTS: Final = ("tests/spark_connector/pipeline/test_replay_plan.py",)
 RECORDING_TESTS: Final = ("tests/core/engine/test_recording.py",)
 
 PIPELINE_MUTANTS: Final = (
@@ -51,5 +55,40 @@ PIPELINE_MUTANTS: Final = (
         "        if HISTORY_PROPERTY in topic.properties:\n",
         "        if False:\n",
         ("tests/pulsar_frontend/server/test_histories.py",),
+    ),
+    Mutant(
+        "what is delivered after its acknowledgement is no anomaly",
+        CHECKS + "broker_history.py",
+        "        if done is not None and not may_return:\n",
+        "        if done is not None and done.dead_lettered:\n",
+        BROKER_HISTORY_TESTS,
+    ),
+    Mutant(
+        "an entry that a history never tells of is not missed",
+        CHECKS + "broker_history.py",
+        "        yield from _never_told(where, expected, place, moves)\n",
+        "",
+        BROKER_HISTORY_TESTS,
+    ),
+    Mutant(
+        "a history with a gap is taken for whole",
+        CHECKS + "broker_history.py",
+        "        if batch != expected:\n",
+        "        if batch < expected:\n",
+        BROKER_HISTORY_TESTS,
+    ),
+    Mutant(
+        "a confirmed message that nobody received is not lost",
+        CHECKS + "client_history.py",
+        '    if drained and "confirmed" in told and not received:\n',
+        '    if drained and "acknowledged" in told and not received:\n',
+        CLIENT_HISTORY_TESTS,
+    ),
+    Mutant(
+        "pieces of a replay overlap",
+        "spark_connector/pyspark_arneb/pipeline/replay.py",
+        "min(start + step - 1, last))",
+        "min(start + step, last))",
+        REPLAY_TESTS,
     ),
 )

@@ -51,6 +51,7 @@ class History:
         self._bytes = 0
         self._missed = 0
         self._batches = 0
+        self._consumers = 0
 
     def __repr__(self) -> str:
         return f"<History of {self._whose['topic']}/{self._whose['subscription']}, {self._bytes} B>"
@@ -60,6 +61,11 @@ class History:
         return bool(self._lines or self._missed)
 
     # What happens
+
+    def new_consumer(self, name: str) -> str:
+        """A name that no other consumer has in this run."""
+        self._consumers += 1
+        return f"{name}#{self._consumers}"
 
     def delivered(self, consumer: str, run: Deliveries, messages: int) -> None:
         """``run`` is in flight at ``consumer``."""

@@ -17,8 +17,16 @@ from arneb_core.subscription.returns import Taken
 class RecordedConsumer(AttachedConsumer):
     """One attached consumer of a subscription with a history."""
 
+    _known_as = ""
+    """How the history names it; nothing before its first delivery."""
+
     def __repr__(self) -> str:
         return f"<Recorded {super().__repr__()[1:]}"
+
+    @property
+    def label(self) -> str:
+        """Its name and, since others may have had that name, a number."""
+        return self._known_as or self.name
 
     def took(
         self, run: Deliveries, messages: int, sizes: Sequence[int] | None, *, is_divided: bool
@@ -26,22 +34,23 @@ class RecordedConsumer(AttachedConsumer):
         """``run`` is on its way here."""
         super().took(run, messages, sizes, is_divided=is_divided)
         if (history := self._state.history) is not None:
-            history.delivered(self.name, run, messages)
+            self._known_as = self._known_as or history.new_consumer(self.name)
+            history.delivered(self.label, run, messages)
             if not self.spec.acks:
-                history.acknowledged(self.name, run.positions, is_auto=True)
+                history.acknowledged(self.label, run.positions, is_auto=True)
 
     def acknowledge(self, positions: Sequence[Position], done: Done | None = None) -> None:
         """Acknowledge whole entries."""
         if (history := self._state.history) is not None and not self._is_outdated:
             divided = self._state.divided  # those are noted message by message
             unacked = self._state.acks.only_unacked(positions)
-            history.acknowledged(self.name, [each for each in unacked if each not in divided])
+            history.acknowledged(self.label, [each for each in unacked if each not in divided])
         super().acknowledge(positions, done)
 
     def acknowledge_messages(self, place: Position, mask: int, done: Done | None = None) -> None:
         """Acknowledge messages of a batch."""
         if (history := self._state.history) is not None and not self._is_outdated:
-            history.acknowledged_messages(self.name, place, mask)
+            history.acknowledged_messages(self.label, place, mask)
         super().acknowledge_messages(place, mask, done)
 
     def acknowledge_until(
@@ -50,7 +59,7 @@ class RecordedConsumer(AttachedConsumer):
         """Acknowledge everything up to ``place``."""
         super().acknowledge_until(place, mask, done)
         if (history := self._state.history) is not None and not self._is_outdated:
-            history.acknowledged_through(self.name, place if mask is None else before(place))
+            history.acknowledged_through(self.label, place if mask is None else before(place))
 
     def release(
         self,
@@ -62,7 +71,7 @@ class RecordedConsumer(AttachedConsumer):
         """Give entries back."""
         if (history := self._state.history) is not None:
             mine = [each for each in positions if each in self.whole or each in self.masks]
-            history.returned(self.name, mine, counted=count)
+            history.returned(self.label, mine, counted=count)
         super().release(positions, count=count, masks=masks)
 
     def reject(
@@ -82,5 +91,5 @@ class RecordedConsumer(AttachedConsumer):
     def back_from_unit(self, taken: Taken) -> None:
         """The commit that was to acknowledge these failed."""
         if (history := self._state.history) is not None and taken.era == self._state.era:
-            history.restored(self.name, taken.positions)
+            history.restored(self.label, taken.positions)
         super().back_from_unit(taken)

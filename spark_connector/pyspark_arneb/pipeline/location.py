@@ -28,6 +28,13 @@ class Location:
         if self.path is not None and not Path(self.path).expanduser().is_dir():
             raise JobFailed(f"--path: no directory {self.path}")
 
+    @property
+    def service_options(self) -> dict[str, str]:
+        """The options of the source and sink that lead to the broker."""
+        if self.url is None:
+            raise JobFailed("--url: is needed, for a broker takes the rows")
+        return {"service.url": self.url, **self.options}
+
     def read(self, spark: SparkSession, **options: str | None) -> DataFrame:
         """The table that these options of the source choose; those that are None are left out."""
         way = {"path": self.path} if self.path is not None else {"service.url": self.url}

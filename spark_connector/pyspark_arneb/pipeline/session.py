@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ def spark_session(
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise JobFailed(f"Spark is not installed ({error}): pip install 'arneb[spark]'") from None
-    # Else Spark starts its workers as "python3", which need not have any of this.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    _set_up(master)
     try:
         builder = SparkSession.builder.appName(name)
-        builder = builder.remote(master) if master.startswith(CONNECT) else builder.master(master)
-        for key, value in {**QUIET, **(conf or {})}.items():
+        is_remote = master.startswith(CONNECT)
+        builder = builder.remote(master) if is_remote else builder.master(master)
+        for key, value in {**({} if is_remote else QUIET), **(conf or {})}.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
     except Exception as error:
@@ -65,8 +66,17 @@ def spark_session(
         session.stop()
 
 
-QUIET: Final = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
-"""The commands draw progress themselves."""
+def _set_up(master: str) -> None:
+    """What Spark takes from the environment, unless the user has said it."""
+    # Else Spark starts its workers as "python3", which need not have any of this.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark_conf"))
+
+
+QUIET: Final = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
+"""The commands draw progress themselves. A server of Spark Connect has settings of its own."""
 
 _PYTHON: Final = re.compile(
     r"^(?:[A-Za-z_][\w.]*\.)?(?P<kind>[A-Z]\w*(?:Error|Exception|Unusable|Failed|Invalid)): "

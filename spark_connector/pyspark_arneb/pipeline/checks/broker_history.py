@@ -212,7 +212,8 @@ class _Entry:
 
 def check_place(where: str, steps: Sequence[Step], moves: Moves) -> tuple[bool, list[Anomaly]]:
     """All ``steps`` of one entry, in order, among the moves of its subscription: whether it is done
-    with, and what was wrong on the way."""
+    with, and what was wrong on the way. How many messages a batch has is told nowhere, so one that
+    was divided counts as done with from its first message on."""
     place = steps[0].place
     found: list[Anomaly] = []
     entry = _Entry(is_divided=any(step.is_part for step in steps))
@@ -224,8 +225,7 @@ def check_place(where: str, steps: Sequence[Step], moves: Moves) -> tuple[bool, 
             if step.event == "acknowledged" and not entry.was_seen and entry.done is None:
                 detail = f"acknowledged by {step.consumer}, and delivered to nobody before"
                 found.append(anomaly(Kind.INVENTED, where, render(place), detail))
-            if not step.is_part:
-                entry.done, entry.holder = step, None
+            entry.done, entry.holder = step, None
         elif step.event == "returned":
             entry.holder = None
         elif step.event == "restored":

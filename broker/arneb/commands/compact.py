@@ -1,0 +1,46 @@
+"""``arneb compact``: of each key the last message, in a new topic or a table."""
+
+import click
+
+from arneb.commands.submitting import location, reads_the_log, runs_on_spark, submitted
+from arneb.visible import visible
+
+
+@click.command(short_help="Keep of each key the last message, in a new topic or a table.")
+@click.argument("topic", metavar="TOPIC")
+@reads_the_log
+@click.option("--into-topic", metavar="NAME", help="Write to this new topic (needs --url).")
+@click.option("--into-table", metavar="DIR", help="Write a table to this new directory or URI.")
+@click.option("--format", "table_format", default="parquet", show_default=True, metavar="FORMAT",
+              help="Of the table: parquet, orc, json or delta.")  # fmt: skip
+@click.option("--keep-unkeyed", is_flag=True, help="Keep messages without a key.")
+@runs_on_spark
+def compact(
+    topic: str,
+    path: str | None,
+    url: str | None,
+    options: tuple[str, ...],
+    into_topic: str | None,
+    into_table: str | None,
+    table_format: str,
+    keep_unkeyed: bool,
+    master: str,
+    conf: tuple[str, ...],
+) -> None:
+    """Write of each key of TOPIC (or of each partition of it) the last message, in the order of the
+    log. A message without a body is a tombstone: it takes its key away. TOPIC stays as it is.
+    """
+    where = location(path, url, options)
+    with submitted("compact", master, conf, "compacting") as spark:
+        from pyspark_arneb.pipeline import compact as job
+
+        done = job.compact(
+            spark,
+            where,
+            topic,
+            into_topic=into_topic,
+            into_table=into_table,
+            table_format=table_format,
+            keeps_unkeyed=keep_unkeyed,
+        )
+    click.echo(visible(f"{into_topic or into_table}: {done.kept:,} of {done.read:,} messages"))

@@ -1,0 +1,83 @@
+"""Compaction: of each key the last message, written to a new topic or to a table.
+
+The rule: what is read ends where the log ended when the job began, and the order of the log
+decides which message is the last. A message without a body (null or empty) is a tombstone, as in
+Pulsar: it takes its key away. Messages without a key are left out, unless they are asked for.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from pyspark_arneb.pipeline.location import Location
+from pyspark_arneb.pipeline.session import JobFailed
+
+PLACE: Final = ("ledger_id", "entry_id", "batch_index")
+"""The order of a topic's log."""
+
+WRITTEN: Final = ("value", "key", "event_time", "properties")
+"""What a message takes along into its new topic."""
+
+FORMATS: Final = ("parquet", "orc", "json", "delta")
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction has read and written."""
+
+    read: int
+    kept: int
+
+
+def latest(messages: DataFrame, *, keeps_unkeyed: bool = False) -> DataFrame:
+    """Of each key of each topic among ``messages`` the last, if that is no tombstone."""
+    columns = messages.columns
+    place = functions.struct(*PLACE)
+    last = (
+        messages.where("key IS NOT NULL")
+        .groupBy("topic", "key")
+        .agg(functions.max_by(functions.struct(*columns), place).alias("last"))
+        .select("last.*")
+        .where("length(value) > 0")
+    )
+    return last.unionByName(messages.where("key IS NULL")) if keeps_unkeyed else last
+
+
+def compact(
+    spark: SparkSession,
+    location: Location,
+    topic: str,
+    *,
+    into_topic: str | None = None,
+    into_table: str | None = None,
+    table_format: str = "parquet",
+    keeps_unkeyed: bool = False,
+) -> Compacted:
+    """Compact ``topic`` into one of both, which must be new: a topic of the broker of ``location``
+    (which takes rows over HTTP only), or a directory with a table."""
+    if (into_topic is None) == (into_table is None):
+        raise JobFailed("expected --into-topic or --into-table, one of them")
+    if into_topic is not None and location.url is None:
+        raise JobFailed("--into-topic: needs --url, for a broker takes the rows")
+    if into_table is not None and "://" not in into_table and Path(into_table).exists():
+        raise JobFailed(f"--into-table: {into_table} is there already")
+    if table_format not in FORMATS:
+        raise JobFailed(f"--format: expected one of {', '.join(FORMATS)}, got {table_format}")
+    # One plan for both counts: what is written meanwhile belongs to the next compaction.
+    messages = location.read(spark, topic=topic, snapshot="load", includeProperties="true").drop(
+        "message_id"
+    )
+    read = messages.count()
+    kept = latest(messages, keeps_unkeyed=keeps_unkeyed).orderBy("topic", *PLACE).persist()
+    try:
+        if into_table is not None:
+            kept.write.format(table_format).save(into_table)
+        else:
+            assert into_topic is not None, "looked at above"
+            writer = kept.select(*WRITTEN).coalesce(1).write.format("arneb").mode("append")
+            writer.options(**location.service_options, topic=into_topic).save()
+        return Compacted(read, kept.count())
+    finally:
+        kept.unpersist()
