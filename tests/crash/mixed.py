@@ -135,6 +135,8 @@ class Run:
             extra |= self._clock.environment
             extra["LD_PRELOAD"] = ":".join(each for each in preloaded if each)
         self._broker = Arneb(directory, listeners=listeners, settings=UNLIMITED, extra=extra)
+        self._alive_at = 0.0
+        """When the broker was last seen running, by the loop's clock."""
         self._dice = random.Random(seed)
         self._players = [
             PLAYERS[name](self._broker, random.Random(self._dice.random())) for name in names
@@ -196,10 +198,13 @@ class Run:
 
     async def _dies_within(self, seconds: float) -> bool:
         """Whether the broker is gone before that time is over."""
+        loop = asyncio.get_running_loop()
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
+            now = loop.time()
             if not self._broker.running:
                 return True
+            self._alive_at = now
             if self._clock is not None and self._clock_dice.random() < CLOCK_SET_PART:
                 self._clock.set(-self._clock_dice.choice([0, 1, CLOCK_BEHIND_S_MAX]))
             await asyncio.sleep(min(POLL_S, left))
@@ -229,7 +234,8 @@ class Run:
             self._broker.signal(signal.SIGTERM)
             await asyncio.sleep(self._dice.uniform(0, 0.2))
             how += ", SIGTERM first"
-        now = asyncio.get_running_loop().time()
+        # What the power took may have been gone for as long as this loop was busy elsewhere.
+        now = self._alive_at if died else asyncio.get_running_loop().time()
         self._broker.kill()
         _, pending = await asyncio.wait(tasks, timeout=20)
         if pending:
