@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from arneb.logins.backends import Backends
+    from arneb_amqp.server.roster import Roster
     from arneb_amqp.topology.topology import Topology
     from arneb_core.access.authority import Authority
     from arneb_core.access.catalogue import Catalogue
@@ -130,6 +131,15 @@ class Shared:
 
         self.topology: Topology | None = None
         """AMQP's, if that is served."""
+        self.addresses = {name: listeners.addresses(name) for name in listeners.by_name}
+        """Where is listened, by the name of the listener: a server may take its sockets over."""
+
+    @cached_property
+    def roster(self) -> "Roster":
+        """Who is connected by AMQP."""
+        from arneb_amqp.server.roster import Roster
+
+        return Roster()
 
     @cached_property
     def authority(self) -> "Authority":
@@ -225,6 +235,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         topology=shared.topology,
         authority=shared.authority,
         resource_alarms=shared.alarms.resource_alarms,
+        roster=shared.roster,
         task_status=task_status,
     )
 
@@ -275,10 +286,18 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
 
         opened = (HEALTH, METRICS) if table.open_metrics else (HEALTH,)
         app = Guarded(app, Authenticator(shared.proofs), opened, users)
-    listeners = shared.listeners.by_name["http"]
+    listeners, bodies = shared.listeners.by_name["http"], dict(data.bodies)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(data.run)
-        await serve_http(app, listeners, table, data.bodies, task_status=task_status)
+        if shared.topology is not None:
+            from arneb.http.management.app import LARGER, ManagementApp
+            from arneb.management import make_site
+
+            site = make_site(shared, shared.topology)
+            nursery.start_soon(supervise, "the management API's samples", site.rates.run)
+            app = ManagementApp(site, app)
+            bodies |= LARGER
+        await serve_http(app, listeners, table, bodies, task_status=task_status)
 
 
 async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:

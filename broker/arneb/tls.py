@@ -4,7 +4,9 @@ The rule: read and checked once; what is wrong is a :class:`ValueError` that nam
 """
 
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +34,23 @@ class TlsConfig:
     def __post_init__(self) -> None:
         if self.require_client_certificate and self.client_ca == NO_FILE:
             raise ValueError("expected client_ca beside require_client_certificate")
+
+
+def expiring(certificates: Sequence[Path], within: timedelta) -> list[str]:
+    """Those of these files with a certificate that ends within that time, or cannot be read."""
+    from cryptography.x509 import load_pem_x509_certificates
+
+    found: list[str] = []
+    end = datetime.now(UTC) + within
+    for file in certificates:
+        try:
+            parsed = load_pem_x509_certificates(file.read_bytes())
+        except (OSError, ValueError):
+            found.append(str(file))
+            continue
+        if any(each.not_valid_after_utc <= end for each in parsed):
+            found.append(str(file))
+    return found
 
 
 def read_tls(config: TlsConfig) -> ssl.SSLContext:

@@ -286,9 +286,8 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "a channel that nobody uses is made whole",
         SESSION + "connection/session.py",
-        "        self._channels.open(id_, self.rights.principal.name)\n",
-        "        self._channels.open(id_, self.rights.principal.name)\n"
-        "        self._channel(id_)\n",
+        "        self.channels.open(id_, self.rights.principal.name)\n",
+        "        self.channels.open(id_, self.rights.principal.name)\n        self._channel(id_)\n",
         ("tests/amqp_frontend/session/connection/test_channels.py",),
     ),
     Mutant(

@@ -7,6 +7,7 @@ over, because then there is nothing left to do.
 
 from collections.abc import Iterable, Sequence
 
+from arneb_amqp.consumption import Consumption
 from arneb_amqp.routing.reply_to import is_reply_queue
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.server.context import ConnectionContext, CoreEvents
@@ -114,6 +115,11 @@ class Consumers:
         self._leaving.discard(id_)
         if attachment is not None:
             attachment.queue.closed(attachment.consumer, exclusive=attachment.exclusive)
+
+    def wanted(self, consumer: ConsumerId) -> Consumption | None:
+        """What a consumer asked for, as long as it is not cancelled."""
+        request = self._consumes.get(consumer)
+        return None if request is None else request.wanted
 
     # Coming and going.
 

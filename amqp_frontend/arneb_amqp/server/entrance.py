@@ -29,6 +29,17 @@ class Remote:
     loopback: bool = True
     certificate: bytes | None = None
     """That it has shown and TLS has verified, in DER."""
+    port: int = 0
+    local: tuple[str, int] = ("", 0)
+    """Where it reached us."""
+    secured: bool = False
+    """It speaks TLS."""
+
+    @property
+    def name(self) -> str:
+        """Both ends, as RabbitMQ names a connection."""
+        host, port = self.local
+        return f"{self.address}:{self.port} -> {host}:{port}"
 
 
 def mechanisms_for(peer: Remote, external: bool) -> tuple[str, ...]:

@@ -45,6 +45,8 @@ class Link:
         self._drained = drained
         self._waiting: deque[memoryview] = deque()
         self.waiting_bytes = 0
+        self.received_bytes = self.sent_bytes = 0
+        """Since it began; of those sent, some may wait still."""
         self._writing = False
         self._finishing = False
         self._broken = False
@@ -63,7 +65,9 @@ class Link:
         while True:
             try:
                 await trio.lowlevel.wait_readable(self._socket)
-                return self._socket.recv(size)
+                data = self._socket.recv(size)
+                self.received_bytes += len(data)
+                return data
             except BlockingIOError:
                 continue
             except (OSError, trio.ClosedResourceError):
@@ -72,9 +76,11 @@ class Link:
     def receive_now(self, size: int) -> bytes:
         """What has come already, at most ``size`` bytes. The end is left to :meth:`receive`."""
         try:
-            return self._socket.recv(size)
+            data = self._socket.recv(size)
         except OSError:
             return b""
+        self.received_bytes += len(data)
+        return data
 
     def acknowledge_now(self) -> None:
         """Tell the peer's kernel at once what has come, this time."""
@@ -84,6 +90,7 @@ class Link:
         """Write ``data``, now or as soon as the peer takes it; on a broken link, not at all."""
         if self._broken or self._finishing:
             return
+        self.sent_bytes += len(data)
         sent = 0 if self._waiting else self._try(data)
         if sent < len(data):
             self._waiting.append(memoryview(data)[sent:])

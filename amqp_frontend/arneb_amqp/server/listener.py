@@ -5,7 +5,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import count
 from typing import Any, Final, NoReturn
 
@@ -17,6 +17,7 @@ from arneb_amqp.server.context import ServerContext
 from arneb_amqp.server.entrance import Entrance, Remote
 from arneb_amqp.server.flusher import Flusher
 from arneb_amqp.server.occupancy import Occupancy
+from arneb_amqp.server.roster import Roster
 from arneb_amqp.server.timers import Timers
 from arneb_amqp.server.tls import Unsecured, serve_secured
 from arneb_amqp.session.events import AccessChanged, Shutdown
@@ -44,25 +45,25 @@ GOODBYE_S: Final = 1.0
 class Server:
     """The connections of one broker."""
 
-    def __init__(self, context: ServerContext) -> None:
+    def __init__(self, context: ServerContext, roster: Roster) -> None:
         self._context = context
         self._ids = count(1)
-        self._connections: dict[ConnectionId, Connection] = {}
+        self._roster = roster
         self._gone = trio.Event()
 
     def __repr__(self) -> str:
-        return f"<Server {len(self._connections)} connections>"
+        return f"<Server {len(self._roster)} connections>"
 
     async def serve(self, peer: Remote, sock: socket.socket) -> None:
         """Serve one client; never raises because of anything that the client does."""
         id_ = ConnectionId(next(self._ids))
         connection = Connection(self._context, id_, sock, peer)
-        self._connections[id_] = connection
+        self._roster.enter(id_, connection, peer)
         try:
             await connection.run()
         finally:
-            del self._connections[id_]
-            if not self._connections:
+            self._roster.leave(id_)
+            if not len(self._roster):
                 self._gone.set()
 
     def access_changed(self, changed: Sequence[Changed]) -> None:
@@ -75,7 +76,7 @@ class Server:
             elif isinstance(after, Vhost) and after.leaving:
                 gone[Vhost, after.name] = Shutdown(f"vhost '{after.name}' is deleted")
         for id_, place in list(self._context.entrance.occupancy.places.items()):
-            connection = self._connections.get(id_)
+            connection = self._roster.get(id_)
             if connection is None:
                 continue
             order = gone.get((User, place.user)) or gone.get((Vhost, place.vhost))
@@ -84,9 +85,9 @@ class Server:
     async def say_goodbye(self) -> None:
         """Tell every client that the broker stops, and wait a little for their answers."""
         with trio.move_on_after(GOODBYE_S):
-            while self._connections:
+            while len(self._roster):
                 self._gone = trio.Event()
-                for connection in list(self._connections.values()):
+                for connection in self._roster:
                     connection.tell(STOP)
                 await self._gone.wait()
 
@@ -99,6 +100,7 @@ async def serve_amqp(
     topology: Topology | None = None,
     authority: Authority | None = None,
     resource_alarms: ResourceAlarms | None = None,
+    roster: Roster | None = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Serve AMQP 0-9-1 on ``listeners``, of sockets or of TLS (:class:`.SecuredListener`), until
@@ -106,7 +108,8 @@ async def serve_amqp(
 
     ``topology`` is given by callers that share it, and ``authority`` says who may come in; without
     them they are what the settings and the store say. While something is short in
-    ``resource_alarms``, connections that publish are not read any more.
+    ``resource_alarms``, connections that publish are not read any more. ``roster`` is where its
+    connections stand, for whoever wants to look at them.
     ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes
     every connection with 320 and returns within about :data:`GOODBYE_S`. The listeners stay
     the caller's to close.
@@ -130,7 +133,8 @@ async def serve_amqp(
         server = Server(
             ServerContext(
                 core, topology, settings, flusher, timers, nursery, short, long_turns, entrance
-            )
+            ),
+            Roster() if roster is None else roster,
         )
         catalogue.watch(server.access_changed)
         try:
@@ -155,7 +159,7 @@ async def _accepted(
         peer = _peer_of(stream.transport.socket)
 
         async def serve(inside: socket.socket, certificate: bytes | None) -> None:
-            await server.serve(replace(peer, certificate=certificate), inside)
+            await server.serve(replace(peer, certificate=certificate, secured=True), inside)
 
         await serve_secured(stream, handshake_s, serve)
         return
@@ -168,9 +172,15 @@ def _peer_of(sock: trio.socket.SocketType) -> Remote:
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
         return Remote()
     try:
-        address = ip_address(sock.getpeername()[0].partition("%")[0])
+        theirs, ours = sock.getpeername(), sock.getsockname()
     except OSError:
         return Remote("gone", loopback=False)
+    address, own = _address(theirs[0]), _address(ours[0])
+    return Remote(str(address), address.is_loopback, port=theirs[1], local=(str(own), ours[1]))
+
+
+def _address(text: str) -> IPv4Address | IPv6Address:
+    """Without the zone, and IPv4 as such."""
+    address = ip_address(text.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    address = mapped or address
-    return Remote(str(address), address.is_loopback)
+    return mapped or address

@@ -5,7 +5,7 @@ already. pamqp's methods become our values here and nowhere else.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pamqp.base import Frame as Command
 from pamqp.commands import Exchange as ExchangeMethods
@@ -13,10 +13,9 @@ from pamqp.commands import Queue as QueueMethods
 
 from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.routing.reply_to import REPLY_TO, is_reply_queue
-from arneb_amqp.server.context import ConnectionContext
 from arneb_amqp.session.effects import Authorize
 from arneb_amqp.session.events import QueueDeclared
-from arneb_amqp.session.rights import Unsettled
+from arneb_amqp.session.rights import Rights, Unsettled
 from arneb_amqp.session.rules import Asked, questions
 from arneb_amqp.topology.footprint import (
     Footprint,
@@ -25,14 +24,36 @@ from arneb_amqp.topology.footprint import (
     of_queue,
     of_removal,
 )
-from arneb_amqp.topology.queues.declaration import Declaration
-from arneb_amqp.topology.topology import Vhost
+from arneb_amqp.topology.queues.declaration import ConnectionId, Declaration
+from arneb_amqp.topology.topology import Topology, Vhost
+
+
+class MethodContext(Protocol):
+    """On whose behalf methods are carried out."""
+
+    @property
+    def topology(self) -> Topology: ...
+
+    @property
+    def vhost(self) -> Vhost: ...
+
+    @property
+    def rights(self) -> Rights: ...
+
+    @property
+    def owner(self) -> ConnectionId:
+        """Of what is exclusive."""
+        ...
+
+    async def authorize(self, order: Authorize) -> None:
+        """Find out what the user may do, where that is not known at once."""
+        ...
 
 
 class Methods:
-    """What one connection asks of the topology."""
+    """What one connection, or somebody without one, asks of the topology."""
 
-    def __init__(self, context: ConnectionContext) -> None:
+    def __init__(self, context: MethodContext) -> None:
         self._context = context
         self._owner = context.owner
         self._wanted = Declaration(context.owner, "")

@@ -38,11 +38,12 @@ class InvalidJson(ValueError):
     """It cannot be read; the text is one line that says why."""
 
 
-def parse_json(data: bytes | str) -> Any:
-    """The value that ``data`` stands for. Raises :class:`InvalidJson`."""
+def parse_json(data: bytes | str, *, brackets_max: int = BRACKETS_MAX) -> Any:
+    """The value that ``data`` stands for, with at most so many brackets. Raises
+    :class:`InvalidJson`."""
     try:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
-        if _is_too_deep(text.encode("utf-8", "surrogatepass")):
+        if _is_too_deep(text.encode("utf-8", "surrogatepass"), brackets_max):
             raise InvalidJson(f"expected at most {NESTED_MAX} brackets within one another")
         value = json.loads(text, parse_int=_whole, parse_float=_real, parse_constant=_no_number)
     except InvalidJson:
@@ -64,10 +65,10 @@ def is_text(value: str) -> bool:
     return True
 
 
-def _is_too_deep(data: bytes) -> bool:
+def _is_too_deep(data: bytes, brackets_max: int) -> bool:
     """Are there too many brackets within one another, or too many at all?"""
     brackets = data.translate(None, OTHERS)
-    if len(brackets) > BRACKETS_MAX:
+    if len(brackets) > brackets_max:
         return True
     if _depth(brackets) > NESTED_MAX and len(data) <= STRINGS_LOOKED_FOR:
         brackets = STRINGS.sub(b"", data).translate(None, OTHERS)

@@ -103,6 +103,18 @@ class Channel:
                 half.prefetch, half.window.limit = self._prefetch, self._limit
             return half
 
+    @property
+    def halves(self) -> tuple[Publisher | None, Deliverer | None]:
+        """Those that there are; nobody who only looks makes one."""
+        return self._publisher, self._deliverer
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """What ``basic.qos`` has set, for consumers to come and for all together."""
+        if self._deliverer is None:
+            return self._prefetch, self._limit
+        return self._deliverer.prefetch, self._deliverer.window.limit
+
     # Hot items. Each is dropped while the channel is closing, as everything is.
 
     def publish(self, item: Publish) -> None:

@@ -6,6 +6,8 @@ that were open and never used, 160 MiB stayed with the process when they were cl
 each is counted for its user until it is closed.
 """
 
+from collections.abc import Collection
+
 from arneb_amqp.errors import NO_METHOD, AmqpError, ChannelException, not_allowed
 from arneb_amqp.session.channel.channel import Channel
 from arneb_amqp.session.context import ChannelContext, ChannelCounts, VhostContext
@@ -35,6 +37,11 @@ class Channels:
 
     def __contains__(self, id_: ChannelId) -> bool:
         return id_ in self.used or id_ in self._unused
+
+    @property
+    def unused(self) -> Collection[ChannelId]:
+        """Those that are open and were never used."""
+        return self._unused
 
     def check_count(self, limit: int) -> None:
         """Raises 530 when there may be no more, in the words for a number that is not open."""

@@ -6,7 +6,7 @@ order and moves the state.
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 from pamqp.commands import Connection
@@ -67,6 +67,8 @@ class Client:
     blocked_notify: bool = False
     failure_notify: bool = False
     """It wants to be told of a failed login; else it hears nothing, and the socket is closed."""
+    properties: Table = field(default_factory=dict)
+    """All that it says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ def introduced(method: Connection.StartOk) -> Client:
         cancel_notify=lookup_bool(capabilities, "consumer_cancel_notify"),
         blocked_notify=lookup_bool(capabilities, "connection.blocked"),
         failure_notify=lookup_bool(capabilities, "authentication_failure_close"),
+        properties=cast("Table", method.client_properties),
     )
 
 

@@ -44,6 +44,7 @@ from arneb_amqp.wire.constants import (
 from arneb_amqp.wire.fast import FastReader
 from arneb_amqp.wire.frames import BadProtocolHeader, ProtocolHeaderReader
 from arneb_amqp.wire.replies import close_connection, make
+from arneb_amqp.wire.tables import Table
 from arneb_core.access.principals import Principal, Question
 from arneb_core.api.resource_alarms import Short
 
@@ -89,6 +90,17 @@ class Waiting:
     method: tuple[int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a connection and its client have agreed on."""
+
+    client_properties: Table
+    mechanism: str
+    channel_max: int
+    frame_bytes_max: int
+    heartbeat_s: int
+
+
 class Lifecycle(ABC):
     """What a connection is apart from its channels.
 
@@ -129,6 +141,14 @@ class Lifecycle(ABC):
     @abstractmethod
     def end_channels(self) -> None:
         """All channels end at once; input that is not handled yet is dropped."""
+
+    @property
+    def terms(self) -> Terms:
+        """What it and its client have agreed on."""
+        return Terms(
+            self._client.properties, self._mechanism, self.channel_max, self.frame_bytes_max,
+            self._heartbeats.interval_s,
+        )  # fmt: skip
 
     @property
     def consumers_max(self) -> int:

@@ -82,7 +82,7 @@ class ConnectionSession(Lifecycle):
         self.now_ms = 0
         self.work_left = 0
         self._items: deque[Item] = deque()
-        self._channels = Channels(broker.channels)
+        self.channels = Channels(broker.channels)
         self._consumer_ids = 0
         self._consumers: dict[ConsumerId, RegisteredConsumer] = {}
         self._confirming: dict[Publishing, None] = {}
@@ -96,7 +96,7 @@ class ConnectionSession(Lifecycle):
 
     def __repr__(self) -> str:
         return (
-            f"<ConnectionSession {self.state.value}, {len(self._channels)} channels, "
+            f"<ConnectionSession {self.state.value}, {len(self.channels)} channels, "
             f"{self.effects!r}, {len(self.waiting)} requests>"
         )
 
@@ -146,11 +146,11 @@ class ConnectionSession(Lifecycle):
                     self.failed(waiting.channel, error.caused_by(waiting.method))
                 self._advance()
             case ConsumerClosed(id_):
-                for channel in self._channels.used.values():
+                for channel in self.channels.used.values():
                     channel.orphaned(id_)
                 consumer = self._consumers.get(consumer_of(id_))
                 if consumer is not None:
-                    self._channels.used[consumer.channel].consumer_closed(consumer.id)
+                    self.channels.used[consumer.channel].consumer_closed(consumer.id)
             case AlarmsChanged(short):
                 self.alarms_changed(short)
                 self._advance()
@@ -185,7 +185,7 @@ class ConnectionSession(Lifecycle):
         if now < self._next_check:
             return
         self._next_check = now + self._check_interval_s
-        for channel in list(self._channels.used.values()):
+        for channel in list(self.channels.used.values()):
             try:
                 channel.check_ack_timeouts(now, self._timeout_s)
             except AmqpError as error:
@@ -240,12 +240,12 @@ class ConnectionSession(Lifecycle):
 
     def failed(self, channel: ChannelId, error: AmqpError) -> None:
         """Close what ``error`` belongs to."""
-        if not self._channels.fail(channel, error):
+        if not self.channels.fail(channel, error):
             self.fail(error)
 
     def end_channels(self) -> None:
         """All channels end at once; input that is not handled yet is dropped."""
-        self._channels.end()
+        self.channels.end()
         self._items.clear()
         self.throttle.blocked = False
 
@@ -354,16 +354,16 @@ class ConnectionSession(Lifecycle):
             self.handle_method(method)
         elif self.state is not ConnectionState.OPEN:
             raise unexpected_frame(describe_method(method), NO_METHOD)
-        elif isinstance(method, ChannelMethods.Open) and channel not in self._channels:
+        elif isinstance(method, ChannelMethods.Open) and channel not in self.channels:
             self._open_channel(channel)
         else:
             known = self._channel(channel)
             known.handle(method)
             if known.state is ChannelState.CLOSED:
-                self._channels.close(channel)
+                self.channels.close(channel)
 
     def _channel(self, id_: ChannelId) -> Channel:
-        channels = self._channels
+        channels = self.channels
         channel = channels.used.get(id_) or channels.first_used(id_, self, self.vhost)
         if channel is not None:
             return channel
@@ -372,14 +372,14 @@ class ConnectionSession(Lifecycle):
 
     def _open_channel(self, id_: ChannelId) -> None:
         self._check_channel_count()
-        self._channels.open(id_, self.rights.principal.name)
+        self.channels.open(id_, self.rights.principal.name)
         self.output.send(id_, make(ChannelMethods.OpenOk, channel_id=""))
 
     def _check_channel_count(self) -> None:
         """Whether there may be one channel more, in the words for a number that is not open."""
         if self.state is not ConnectionState.OPEN:
             raise self.unexpected()
-        self._channels.check_count(self.channel_max)
+        self.channels.check_count(self.channel_max)
 
 
 _Handler = Callable[[ConnectionSession, Any], None]

@@ -44,15 +44,15 @@ def test_an_unused_channel_takes_no_memory() -> None:
     finally:
         tracemalloc.stop()
     assert after - before < CHANNELS * UNUSED_BYTES
-    assert repr(play.session._channels) == f"<Channels 0 used, {CHANNELS} unused>"
+    assert repr(play.session.channels) == f"<Channels 0 used, {CHANNELS} unused>"
 
 
 def test_its_first_method_makes_it_and_no_other() -> None:
     play = connected()
     open_many(play)
     play >> client(Basic.Qos, 7, prefetch_count=1)
-    assert [*play.session._channels.used] == [7]
-    assert len(play.session._channels) == CHANNELS
+    assert [*play.session.channels.used] == [7]
+    assert len(play.session.channels) == CHANNELS
 
 
 def halves() -> int:
@@ -97,7 +97,7 @@ def test_an_unused_channel_closes_as_every_other_and_opens_again() -> None:
     with opened() as play:
         play >> client(Channel.Close, **CLOSE) << Leave(()) >> RequestDone(None)
         play << sent(Channel.CloseOk)
-        assert len(play.session._channels) == 0
+        assert len(play.session.channels) == 0
         play >> client(Channel.Open) << sent(Channel.OpenOk)
 
 

@@ -1,0 +1,214 @@
+"""Acting: what a user does in a vhost without a connection, as over HTTP.
+
+The rule: the same methods, rights, locks and errors as for a connection; what is of one connection
+only (exclusive queues, channels) there is not. Messages are taken by a consumer that leaves again.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import trio
+from pamqp.base import Frame as Command
+from pamqp.commands import Basic
+
+from arneb_amqp.errors import access_refused, exchange_in_words
+from arneb_amqp.routing.checks import carbon_copies, check_expiration
+from arneb_amqp.routing.delayed import delay_ms_of, delayed
+from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
+from arneb_amqp.routing.routes import CachedRoute
+from arneb_amqp.routing.search import Search
+from arneb_amqp.server.consumers import ConsumerSink
+from arneb_amqp.server.context import NOBODY
+from arneb_amqp.server.methods import Methods
+from arneb_amqp.session.consume.unbatching import unbatched
+from arneb_amqp.session.deliveries import ConsumerId
+from arneb_amqp.session.effects import Authorize
+from arneb_amqp.session.rights import Rights, Unsettled
+from arneb_amqp.session.rules import Asked, questions
+from arneb_amqp.topology.footprint import of_queue
+from arneb_amqp.topology.overflow import Admission
+from arneb_amqp.topology.queues.declaration import ConnectionId
+from arneb_amqp.topology.topology import Topology, Vhost
+from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.content import compose, payload_of, properties_of
+from arneb_amqp.wire.properties import (
+    DELIVERY_MODE_PERSISTENT,
+    Properties,
+    decode_properties,
+    encode_properties,
+)
+from arneb_amqp.wire.replies import make
+from arneb_amqp.wire.route import Route, join_route, routing_key_of, split_route
+from arneb_core.access.principals import Principal
+from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.core import Core, Unit
+from arneb_core.api.entry import HEADER_BYTES, read_header
+from arneb_core.api.hashing import key_hash
+from arneb_core.api.position import Position
+
+NO_CONNECTION: Final = ConnectionId(0)
+"""No connection has this number, so what is exclusive is that of others."""
+
+_CHANNEL: Final = ChannelId(1)
+_GETTER: Final = ConsumerId(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One message that was taken."""
+
+    route: Route
+    properties: Properties
+    payload: bytes
+    redelivered: bool
+    message_count: int
+    """How many were left behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """What becomes of messages that are taken."""
+
+    no_ack: bool = False
+    """They are gone as soon as they are taken."""
+    rejected: bool = False
+    requeued: bool = False
+
+
+class Actor:
+    """A user in a vhost."""
+
+    owner = NO_CONNECTION
+
+    def __init__(self, core: Core, topology: Topology, vhost: Vhost, principal: Principal) -> None:
+        self._core = core
+        self.topology = topology
+        self.vhost = vhost
+        self.rights = Rights(principal, vhost.name)
+        self._methods = Methods(self)
+
+    def __repr__(self) -> str:
+        return f"<Actor {self.rights!r}>"
+
+    async def authorize(self, order: Authorize) -> None:
+        """Find out what the user may do, where that is not known at once."""
+        await self.rights.principal.verdicts.ask(self.vhost.name, order.question)
+
+    async def perform(self, method: Command) -> object:
+        """Carry out a method of the topology. Raises :class:`.AmqpError` as for a connection."""
+        return await self._methods.perform(method)
+
+    async def publish(
+        self, exchange: str, routing_key: str, properties: Properties, payload: bytes
+    ) -> bool | None:
+        """Publish a message: whether somebody takes it, durably; None: a full queue refused it.
+        Raises :class:`.AmqpError`."""
+        method = make(
+            Basic.Publish, ticket=0, exchange=exchange, routing_key=routing_key,
+            mandatory=True, immediate=False,
+        )  # fmt: skip
+        await self._require(method)
+        vhost = self.vhost
+        if vhost.router.exchange(exchange).internal:
+            words = exchange_in_words(exchange, vhost.name)
+            raise access_refused(f"cannot publish to internal {words}")
+        if properties.user_id is not None:
+            self.rights.check_user_id(properties.user_id)
+        expiration_ms = check_expiration(properties.expiration)
+        copies, kept = carbon_copies(properties)
+        search = Search(vhost.router, exchange, routing_key, kept.headers, copies)
+        while not search.step():
+            await trio.lowlevel.checkpoint()
+        result, names = search.result, search.result.queues
+        if not names and exchange == DEFAULT_EXCHANGE and vhost.foreign_topic(routing_key):
+            names = (routing_key,)
+        raw = join_route(exchange, routing_key)
+        route = CachedRoute(exchange, routing_key, raw, names, False, key_hash(routing_key_of(raw)))
+        now_ms, persistent = wall_clock_ms(), kept.delivery_mode == DELIVERY_MODE_PERSISTENT
+        expires_at_ms = 0 if expiration_ms is None else now_ms + max(1, expiration_ms)
+        head = route.head(
+            now_ms, persistent=persistent, expires_at_ms=expires_at_ms,
+            priority=kept.priority or 0,
+        )  # fmt: skip
+        entry = head + compose(_CHANNEL, encode_properties(kept), payload)
+        admission, admitted = Admission(), True
+        for name in names:
+            if (overflow := vhost.queues.refusing.get(name)) is not None:
+                admitted &= admission.offer(overflow, entry)
+            elif (topic := vhost.queues.topic(name)) is not None:
+                admission.put(topic, entry)
+        if expiration_ms is not None:
+            vhost.queues.expect_expiry(names)
+        unit = Unit(list(admission.close().items()), passes_over_gone=True)
+        delay_ms = delay_ms_of(kept.headers or {}) if result.delayed_by else None
+        if delay_ms is not None:
+            headers = delayed(kept.headers or {}, delay_ms)
+            later = route.head(
+                now_ms, persistent=persistent, priority=kept.priority or 0,
+                deliver_at_ms=now_ms + delay_ms,
+            )  # fmt: skip
+            kept = replace(properties, headers=headers)
+            later += compose(_CHANNEL, encode_properties(kept), payload)
+            topics = map(vhost.delayed_exchanges.topic, result.delayed_by)
+            unit.appends += [(topic, [later]) for topic in topics if topic is not None]
+        routed = bool(unit.appends)
+        try:
+            await self._core.committed(unit)
+        finally:
+            admission.over()
+        return None if not admitted else routed
+
+    async def take(self, queue: str, count: int, taking: Taking) -> list[Fetched]:
+        """The first messages of a queue, at most ``count``. Raises :class:`.AmqpError`."""
+        vhost = self.vhost
+        method = make(Basic.Get, ticket=0, queue=queue, no_ack=taking.no_ack)
+        await self._require(method)
+        async with self.topology.changing(lambda: of_queue(vhost.name, queue)):
+            attachment = await vhost.attachments.attach_getter(
+                queue, self.owner, ConsumerSink(NOBODY, _GETTER), no_ack=taking.no_ack
+            )
+        consumer = attachment.consumer
+        found: list[Fetched] = []
+        places: list[Position] = []
+        masks: dict[Position, int] = {}
+        try:
+            while len(found) < count and (run := await consumer.pull()) is not None:
+                places += run.positions
+                for place, mask in (run.masks or {}).items():
+                    masks[place] = masks.get(place, 0) | mask
+                left = attachment.queue.message_count
+                _, entries, _ = unbatched(run, queue)
+                again = bool(run.redelivered)
+                found += [_fetched(entry, again, left) for entry in entries]
+        finally:
+            with trio.CancelScope(shield=True):
+                if places and not taking.no_ack:
+                    if taking.requeued:
+                        consumer.release(places, count=True, masks=masks or None)
+                    elif taking.rejected:
+                        consumer.reject(places, masks or None)
+                async with self.topology.changing():
+                    await vhost.attachments.detach(attachment)
+        return found
+
+    async def _require(self, method: Command) -> None:
+        """Raises 403."""
+        asked = Asked(method, self.vhost, limits_keys=self.rights.limits_keys)
+        while True:
+            try:
+                self.rights.require(questions(type(method), asked))
+            except Unsettled as unsettled:
+                await self.authorize(Authorize(unsettled.question))
+            else:
+                return
+
+
+def _fetched(entry: bytes, redelivered: bool, left: int) -> Fetched:
+    start = HEADER_BYTES + read_header(entry).hint
+    return Fetched(
+        split_route(entry[HEADER_BYTES:start]),
+        decode_properties(properties_of(entry, start)),
+        payload_of(entry, start),
+        redelivered,
+        left,
+    )

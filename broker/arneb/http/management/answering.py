@@ -1,0 +1,131 @@
+"""Answering: a request that was read becomes a reply, whatever happens.
+
+The rule: no socket, no ASGI: method, path, query and body come in, a reply goes out. Whoever calls
+has read all of the request.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl
+
+from arneb.http.management.calls import Call, Refused, Reply, bad_request, not_authorised, not_found
+from arneb.http.management.login import LOOPBACK, asked, log_in, proof_in
+from arneb.http.management.router import allowed, route_for
+from arneb.http.management.rules import Who, check
+from arneb.http.management.site import Site
+from arneb.http.management.table import ROUTER
+from arneb_amqp.errors import AmqpError, ReplyCode
+from arneb_core.access.errors import AccessError
+from arneb_core.access.principals import Principal
+from arneb_core.api.errors import CoreError
+from arneb_core.api.json_text import is_text
+
+LOGGER: Final = logging.getLogger(__name__)
+
+PARAMETERS_MAX: Final = 100
+"""In a query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What came."""
+
+    method: str
+    raw_path: str
+    """As it came, percents and all, without the query."""
+    query: str = ""
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By their names in small letters."""
+    address: str = ""
+    loopback: bool = False
+
+
+async def answer(site: Site, request: Request) -> Reply:
+    """The answer to a request."""
+    try:
+        return await _answer(site, request)
+    except Refused as refused:
+        return _refusal(refused)
+    except AmqpError as error:
+        return _refusal(in_http(error))
+    except AccessError as error:
+        return _refusal(bad_request(str(error)))
+    except CoreError as error:
+        LOGGER.warning("%s %s failed: %s", request.method, request.raw_path[:200], error)
+        return _refusal(Refused(503, "unavailable", str(error)))
+
+
+async def _answer(site: Site, request: Request) -> Reply:
+    methods, params = ROUTER.find(request.raw_path)
+    if request.method == "OPTIONS":
+        return Reply(headers={"allow": allowed(methods)})
+    route = route_for(methods, request.method)
+    caller = NOBODY
+    headers = request.headers
+    if route.rule.who is not Who.EVERYBODY:
+        caller = await _caller(site, request)
+    else:
+        headers = {**headers, LOOPBACK: "true" if request.loopback else "false"}
+    call = Call(
+        route.method, caller, params, _query(request.query), request.body, headers, request.address
+    )
+    if not all(map(is_text, params.values())):
+        raise not_found()
+    await check(route.rule, call)
+    return await route.handle(site, call)
+
+
+async def _caller(site: Site, request: Request) -> Principal:
+    proof = proof_in(request.headers)
+    if proof is None:
+        raise asked()
+    return await log_in(site.authority, *proof, request.address, loopback=request.loopback)
+
+
+def _query(text: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=PARAMETERS_MAX))
+    except ValueError:
+        raise bad_request(f"expected at most {PARAMETERS_MAX} parameters") from None
+
+
+def in_http(error: AmqpError) -> Refused:
+    """What AMQP refuses, as RabbitMQ says it over HTTP."""
+    match error.reply_code:
+        case ReplyCode.NOT_FOUND:
+            return not_found(error.explanation, "not_found")
+        case ReplyCode.ACCESS_REFUSED | ReplyCode.NOT_ALLOWED:
+            return not_authorised("Access refused.")
+    return bad_request(error.explanation)
+
+
+def _refusal(refused: Refused) -> Reply:
+    body = {"error": refused.error, "reason": refused.reason}
+    empty = not refused.error or refused.status == 405
+    return Reply(None if empty else body, refused.status, refused.headers)
+
+
+class _Nothing:
+    may_be_kept = False
+
+    def may(self, vhost: str, question: object) -> bool:
+        return False
+
+    def limits_keys(self, vhost: str, exchange: str) -> bool:
+        return True
+
+    async def ask(self, vhost: str, question: object) -> None:
+        """It is known."""
+
+    async def renew(self, user: str, secret: str) -> None:
+        """Nothing is said."""
+
+    async def admits(self, vhost: str, address: str) -> bool:
+        return False
+
+
+NOBODY: Final = Principal("", _Nothing())
+"""Who calls a route that is for everybody."""

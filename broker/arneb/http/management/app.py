@@ -1,0 +1,165 @@
+"""The management API as an ASGI application.
+
+The rule: what goes out is made piece by piece, in turns; whatever is not the management API's goes
+to the application behind it.
+"""
+
+import gzip
+import json
+from collections.abc import AsyncIterator, Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+import trio
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from arneb.http.connection import ANSWER_BYTES, HOLD
+from arneb.http.guarded import is_loopback
+from arneb.http.management.answering import Request, answer
+from arneb.http.management.calls import Reply
+from arneb.http.management.router import ROOT
+from arneb.http.management.site import Site
+
+OWN: Final = frozenset({"/api/topics", "/api/alarms", "/api/turns"})
+"""Arneb's own paths, which RabbitMQ does not have."""
+
+SCRIPT: Final = "/cli/rabbitmqadmin"
+
+DEFINITIONS_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of an import: 200,000 queues with their bindings."""
+
+LARGER: Final[Mapping[str, int]] = dict.fromkeys(
+    (
+        f"{ROOT}{path}{slash}"
+        for path in ("definitions", "all-configuration")
+        for slash in ("", "/")
+    ),
+    DEFINITIONS_BYTES_MAX,
+)
+
+ITEMS_PER_PIECE: Final = 100
+PIECE_BYTES: Final = 64 * 1024
+GZIP_BYTES_MIN: Final = 1400
+"""What is shorter is one packet anyway."""
+
+_ALWAYS: Final = {
+    "cache-control": "no-cache",
+    "vary": "accept, accept-encoding, origin",
+}
+
+
+class ManagementApp:
+    """The API before another application."""
+
+    def __init__(self, site: Site, behind: ASGIApp) -> None:
+        self._site = site
+        self._behind = behind
+
+    def __repr__(self) -> str:
+        return f"<ManagementApp before {self._behind!r}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._behind(scope, receive, send)
+            return
+        raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        if raw_path == SCRIPT and scope["method"] in ("GET", "HEAD"):
+            script = await trio.to_thread.run_sync(_script)
+            await _send(send, Reply(kind="text/plain"), [script])
+        elif raw_path.startswith(ROOT) and raw_path not in OWN:
+            await self._answer(scope, raw_path, receive, send)
+        else:
+            await self._behind(scope, receive, send)
+
+    async def _answer(self, scope: Scope, raw_path: str, receive: Receive, send: Send) -> None:
+        body = bytearray()
+        more = True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in scope["headers"]
+        }
+        client = scope.get("client")
+        request = Request(
+            scope["method"], raw_path, scope["query_string"].decode("latin-1"), bytes(body),
+            headers, client[0] if client else "", is_loopback(client),
+        )  # fmt: skip
+        reply = await answer(self._site, request)
+        pieces = [] if reply.body is None else [each async for each in rendered(reply.body)]
+        size = sum(map(len, pieces))
+        if size >= GZIP_BYTES_MIN and "gzip" in headers.get("accept-encoding", ""):
+            packed = await trio.to_thread.run_sync(gzip.compress, b"".join(pieces), 5)
+            reply = Reply(
+                reply.body, reply.status, {**reply.headers, "content-encoding": "gzip"}, reply.kind
+            )
+            pieces, size = [packed], len(packed)
+        hold = scope.get("extensions", {}).get(HOLD)
+        if size > ANSWER_BYTES and hold is not None:
+            await hold(size)
+        await _send(send, reply, pieces)
+
+
+async def rendered(value: Any) -> AsyncIterator[bytes]:
+    """JSON in pieces: lists, and lists in an object, some items at a time."""
+    if isinstance(value, list):
+        async for piece in _list(value):
+            yield piece
+    elif isinstance(value, dict) and any(
+        isinstance(each, list) and len(each) > ITEMS_PER_PIECE for each in value.values()
+    ):
+        before = "{"
+        for name, each in value.items():
+            yield f"{before}{json.dumps(name)}:".encode()
+            before = ","
+            async for piece in rendered(each):
+                yield piece
+        yield b"}"
+    else:
+        yield _dump(value).encode()
+
+
+async def _list(items: list[Any]) -> AsyncIterator[bytes]:
+    yield b"["
+    for start in range(0, len(items), ITEMS_PER_PIECE):
+        text = ",".join(map(_dump, items[start : start + ITEMS_PER_PIECE]))
+        yield f"{',' if start else ''}{text}".encode()
+        await trio.lowlevel.checkpoint()
+    yield b"]"
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+async def _send(send: Send, reply: Reply, pieces: list[bytes]) -> None:
+    headers = {**_ALWAYS, **reply.headers}
+    if reply.status != 204:
+        headers["content-length"] = str(sum(map(len, pieces)))
+    if pieces:
+        headers["content-type"] = reply.kind
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": reply.status, "headers": raw})
+    for piece in _joined(pieces):
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _joined(pieces: list[bytes]) -> list[bytes]:
+    """Not smaller than they have to be."""
+    joined: list[bytes] = []
+    gathered: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        gathered.append(piece)
+        size += len(piece)
+        if size >= PIECE_BYTES:
+            joined.append(b"".join(gathered))
+            gathered, size = [], 0
+    return [*joined, b"".join(gathered)] if gathered else joined
+
+
+def _script() -> bytes:
+    return files(__package__).joinpath("rabbitmqadmin.txt").read_bytes()

@@ -1,0 +1,160 @@
+"""Channels and their consumers over HTTP.
+
+The rule: a channel is seen by whoever may see its connection; a consumer by whoever has access to
+its vhost.
+"""
+
+from collections.abc import Container, Iterator
+from typing import Final
+
+from arneb.http.management.calls import Call, Document, Reply, bad_request, not_found
+from arneb.http.management.connections import connection_in, visible_connections
+from arneb.http.management.lists import Source, listed, listing_of, narrowed
+from arneb.http.management.router import Route
+from arneb.http.management.rules import USERS, VHOST
+from arneb.http.management.site import Site
+from arneb_amqp.server.roster import ChannelStatistics, ConnectionStatistics, ConsumerStatistics
+from arneb_amqp.wire.json_fields import table_to_json, text_to_json
+
+CHANNELS_PER_TURN: Final = 200
+
+_Row = tuple[ConnectionStatistics, ChannelStatistics]
+
+
+def peer_details(connection: ConnectionStatistics) -> Document:
+    """A connection as others name it."""
+    return {
+        "name": connection.name,
+        "peer_host": connection.peer.address,
+        "peer_port": connection.peer.port,
+    }
+
+
+def _name(row: _Row) -> str:
+    return f"{row[0].name} ({row[1].number})"
+
+
+def _document(site: Site, row: _Row) -> Document:
+    connection, channel = row
+    return {
+        "name": _name(row),
+        "number": channel.number,
+        "node": site.node,
+        "user": connection.user,
+        "user_who_performed_action": connection.user,
+        "vhost": connection.vhost,
+        "state": "running",
+        "connection_details": peer_details(connection),
+        "transactional": channel.transactional,
+        "confirm": channel.confirm,
+        "consumer_count": len(channel.consumers),
+        "messages_unacknowledged": channel.unacknowledged,
+        "messages_unconfirmed": channel.unconfirmed,
+        "messages_uncommitted": 0,
+        "acks_uncommitted": 0,
+        "prefetch_count": channel.prefetch,
+        "global_prefetch_count": channel.global_prefetch,
+        "pending_raft_commands": 0,
+    }
+
+
+def _consumer(site: Site, row: _Row, consumer: ConsumerStatistics) -> Document:
+    connection, channel = row
+    vhost = site.topology.vhost(connection.vhost)
+    queue = None if vhost is None else vhost.queues.get(consumer.queue)
+    active, status = True, "up"
+    if queue is not None and queue.options.single_active_consumer and queue.is_complete:
+        active = queue.subscription.active_name == consumer.tag
+        status = "single_active" if active else "waiting"
+    return {
+        "consumer_tag": text_to_json(consumer.tag),
+        "queue": {"name": text_to_json(consumer.queue), "vhost": connection.vhost},
+        "channel_details": {
+            "name": _name(row),
+            "number": channel.number,
+            "connection_name": connection.name,
+            "node": site.node,
+            "peer_host": connection.peer.address,
+            "peer_port": connection.peer.port,
+            "user": connection.user,
+        },
+        "ack_required": consumer.ack_required,
+        "exclusive": consumer.exclusive,
+        "prefetch_count": consumer.prefetch,
+        "active": active,
+        "activity_status": status,
+        "arguments": table_to_json(consumer.arguments),
+    }
+
+
+def consumer_documents(site: Site, vhosts: Container[str]) -> Iterator[Document]:
+    """The consumers in these vhosts."""
+    for connection in site.roster.connections():
+        if connection.vhost in vhosts:
+            for channel in site.roster.channels(connection.id):
+                for each in channel.consumers:
+                    yield _consumer(site, (connection, channel), each)
+
+
+async def _rows(site: Site, connections: list[ConnectionStatistics]) -> list[_Row]:
+    rows: list[_Row] = []
+    turn = CHANNELS_PER_TURN
+    for connection in connections:
+        rows += [(connection, each) for each in site.roster.channels(connection.id)]
+        if len(rows) >= turn:
+            turn = len(rows) + CHANNELS_PER_TURN
+            await site.pause()
+    return rows
+
+
+async def _answer(site: Site, call: Call, connections: list[ConnectionStatistics]) -> Reply:
+    if call.flag("disable_stats"):
+        raise bad_request("Stats in management UI are disabled on this node")
+    source = Source(
+        await _rows(site, connections),
+        lambda row: _document(site, row),
+        lambda row: (row[0].vhost, _name(row)),
+    )
+    return Reply(await listed(source, listing_of(call.query), site.pause))
+
+
+async def _list(site: Site, call: Call) -> Reply:
+    if "vhost" in call.params:
+        site.vhost_of(call)
+    return await _answer(site, call, visible_connections(site, call))
+
+
+async def _of_connection(site: Site, call: Call) -> Reply:
+    return await _answer(site, call, [connection_in(site, call)])
+
+
+async def _show(site: Site, call: Call) -> Reply:
+    for row in await _rows(site, visible_connections(site, call)):
+        if _name(row) == call.params["channel"]:
+            document = _document(site, row)
+            consumers = [_consumer(site, row, each) for each in row[1].consumers]
+            document |= {"consumer_details": consumers, "publishes": [], "deliveries": []}
+            return Reply(narrowed(document, listing_of(call.query).columns))
+    raise not_found()
+
+
+async def _consumers(site: Site, call: Call) -> Reply:
+    if call.flag("disable_stats"):
+        raise bad_request("Stats in management UI are disabled on this node")
+    vhosts = {each.name for each in await site.vhosts_for(call)}
+    source = Source(
+        list(consumer_documents(site, vhosts)),
+        lambda document: document,
+        lambda each: (each["queue"]["vhost"], each["queue"]["name"], each["consumer_tag"]),
+    )
+    return Reply(await listed(source, listing_of(call.query, paged=False), site.pause))
+
+
+ROUTES: Final = (
+    Route("GET", "channels", USERS, _list),
+    Route("GET", "vhosts/:vhost/channels", VHOST, _list),
+    Route("GET", "channels/:channel", USERS, _show),
+    Route("GET", "connections/:connection/channels", USERS, _of_connection),
+    Route("GET", "consumers", USERS, _consumers),
+    Route("GET", "consumers/:vhost", VHOST, _consumers),
+)

@@ -1,0 +1,156 @@
+"""Connections over HTTP: who is connected, and who is to go.
+
+The rule: who does not monitor sees what is its own, and ends what is its own.
+"""
+
+from functools import partial
+from typing import Any, Final
+
+from arneb.http.management.calls import DONE, Call, Document, Reply, not_authorised, not_found
+from arneb.http.management.lists import Source, listed, listing_of, narrowed
+from arneb.http.management.rates import Counters
+from arneb.http.management.router import Route
+from arneb.http.management.rules import USERS, VHOST, is_administrator, is_monitor
+from arneb.http.management.site import Site
+from arneb_amqp.server.roster import ConnectionStatistics
+from arneb_amqp.topology.queues.declaration import ConnectionId
+from arneb_amqp.wire.json_fields import table_to_json
+
+CLOSED: Final = "Closed via management plugin"
+
+
+def visible_connections(site: Site, call: Call) -> list[ConnectionStatistics]:
+    """Those that the caller may see, in the vhost of the path if it names one."""
+    vhost, seen = call.params.get("vhost"), call.headers.get("x-vhost")
+    return [
+        each
+        for each in site.roster.connections()
+        if (is_monitor(call.caller) or each.user == call.caller.name)
+        and vhost in (None, each.vhost)
+        and seen in (None, each.vhost)
+    ]
+
+
+def _read(site: Site, id_: ConnectionId) -> Counters | None:
+    found = site.roster.connection(id_)
+    if found is None:
+        return None
+    return {"recv_oct": found.received_bytes, "send_oct": found.sent_bytes}
+
+
+def connection_document(site: Site, connection: ConnectionStatistics) -> Document:
+    """One connection."""
+    terms, peer = connection.terms, connection.peer
+    client = table_to_json(terms.client_properties)
+    counters = {"recv_oct": connection.received_bytes, "send_oct": connection.sent_bytes}
+    read = partial(_read, site, connection.id)
+    rates = site.rates.details(("connection", connection.id), counters, read)
+    document: Document = {
+        "name": connection.name,
+        "node": site.node,
+        "type": "network",
+        "state": connection.state,
+        "protocol": "AMQP 0-9-1",
+        "user": connection.user,
+        "user_who_performed_action": connection.user,
+        "vhost": connection.vhost,
+        "host": peer.local[0],
+        "port": peer.local[1],
+        "peer_host": peer.address,
+        "peer_port": peer.port,
+        "ssl": peer.secured,
+        "ssl_protocol": None,
+        "ssl_key_exchange": None,
+        "ssl_cipher": None,
+        "ssl_hash": None,
+        "peer_cert_subject": None,
+        "peer_cert_issuer": None,
+        "peer_cert_validity": None,
+        "auth_mechanism": terms.mechanism,
+        "channel_max": terms.channel_max,
+        "frame_max": terms.frame_bytes_max,
+        "timeout": terms.heartbeat_s,
+        "channels": connection.channels,
+        "client_properties": client,
+        "connected_at": connection.connected_at_ms,
+    }
+    if isinstance(client.get("connection_name"), str):
+        document["user_provided_name"] = client["connection_name"]
+    for name, value in counters.items():
+        document[name] = value
+        document[f"{name}_details"] = rates[name]
+    return document
+
+
+def _short(connection: ConnectionStatistics, node: str) -> Document:
+    return {
+        "name": connection.name,
+        "vhost": connection.vhost,
+        "user": connection.user,
+        "node": node,
+    }
+
+
+def connection_in(site: Site, call: Call) -> ConnectionStatistics:
+    """The connection in the path, that the caller may see. Raises 404 and 401."""
+    for each in site.roster.connections():
+        if each.name == call.params["connection"]:
+            if is_monitor(call.caller) or each.user == call.caller.name:
+                return each
+            raise not_authorised("User not authorised to access object")
+    raise not_found()
+
+
+async def _list(site: Site, call: Call) -> Reply:
+    if "vhost" in call.params:
+        site.vhost_of(call)
+    document: Any = partial(connection_document, site)
+    if call.flag("disable_stats"):
+        document = partial(_short, node=site.node)
+    source = Source(visible_connections(site, call), document, lambda each: (each.vhost, each.name))
+    return Reply(await listed(source, listing_of(call.query), site.pause))
+
+
+async def _show(site: Site, call: Call) -> Reply:
+    document = connection_document(site, connection_in(site, call))
+    return Reply(narrowed(document, listing_of(call.query).columns))
+
+
+async def _close(site: Site, call: Call) -> Reply:
+    found = connection_in(site, call)
+    _expect_own(call, found.user)
+    site.roster.close(found.id, call.headers.get("x-reason") or CLOSED)
+    return DONE
+
+
+def _expect_own(call: Call, user: str) -> None:
+    if not is_administrator(call.caller) and user != call.caller.name:
+        raise not_authorised("User not authorised to access object")
+
+
+async def _of_user(site: Site, call: Call) -> Reply:
+    user = call.params["user"]
+    if not is_monitor(call.caller) and user != call.caller.name:
+        raise not_authorised("User not authorised to access object")
+    found = [each for each in site.roster.connections() if each.user == user]
+    return Reply([_short(each, site.node) for each in found])
+
+
+async def _close_of_user(site: Site, call: Call) -> Reply:
+    user = call.params["user"]
+    _expect_own(call, user)
+    reason = call.headers.get("x-reason") or CLOSED
+    for each in list(site.roster.connections()):
+        if each.user == user:
+            site.roster.close(each.id, reason)
+    return DONE
+
+
+ROUTES: Final = (
+    Route("GET", "connections", USERS, _list),
+    Route("GET", "vhosts/:vhost/connections", VHOST, _list),
+    Route("GET", "connections/:connection", USERS, _show),
+    Route("DELETE", "connections/:connection", USERS, _close),
+    Route("GET", "connections/username/:user", USERS, _of_user),
+    Route("DELETE", "connections/username/:user", USERS, _close_of_user),
+)

@@ -1,0 +1,96 @@
+"""Logging in: who a request comes from.
+
+The rule: each request proves it anew, by a header or by the cookie that a login left; nothing is
+remembered here.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import parse_qs, quote, unquote
+
+from arneb.http.management.calls import Call, Refused, Reply
+from arneb.http.management.router import Route
+from arneb.http.management.rules import Rule, Who
+from arneb.http.management.site import Site
+from arneb_core.access.authority import Authority
+from arneb_core.access.principals import Credentials, LoginRefused, Principal
+
+REALM: Final = 'Basic realm="RabbitMQ Management"'
+COOKIE: Final = "auth"
+MECHANISM: Final = "HTTP"
+
+FORM_BYTES_MAX: Final = 8192
+"""Of a name and a password; what is longer is not looked at."""
+
+
+def asked() -> Refused:
+    """401 for a request that does not say who it comes from."""
+    return Refused(401, "", "", {"www-authenticate": REALM})
+
+
+def refused() -> Refused:
+    """401 for somebody who is not let in."""
+    return Refused(401, "not_authorized", "Not_Authorized")
+
+
+def proof_in(headers: Mapping[str, str]) -> tuple[str, str] | None:
+    """Name and password that a request brings; None: it brings none. Raises 401."""
+    scheme, _, proof = headers.get("authorization", "").partition(" ")
+    if not scheme and "cookie" in headers:
+        proof = _cookie(headers["cookie"])
+        scheme = "basic" if proof else ""
+    if not scheme:
+        return None
+    try:
+        if scheme.lower() != "basic":
+            raise refused()
+        name, colon, password = b64decode(proof.strip(), validate=True).decode().partition(":")
+    except ValueError:
+        raise refused() from None
+    if not colon:
+        raise refused()
+    return name, password
+
+
+def _cookie(text: str) -> str:
+    try:
+        morsel = SimpleCookie(text).get(COOKIE)
+    except CookieError:
+        return ""
+    return "" if morsel is None else unquote(morsel.value)
+
+
+async def log_in(
+    authority: Authority, name: str, password: str, address: str, *, loopback: bool
+) -> Principal:
+    """Who that is. Raises 401."""
+    try:
+        return await authority.log_in(Credentials(name, password, address, loopback, MECHANISM))
+    except LoginRefused:
+        raise refused() from None
+
+
+async def _login(site: Site, call: Call) -> Reply:
+    form = parse_qs(call.body[:FORM_BYTES_MAX].decode("utf-8", "replace"), keep_blank_values=True)
+    name, password = form.get("username", [""])[0], form.get("password", [""])[0]
+    loopback = call.headers.get(LOOPBACK) == "true"
+    await log_in(site.authority, name, password, call.address, loopback=loopback)
+    proof = quote(b64encode(f"{name}:{password}".encode()).decode(), safe="")
+    cookie = f"{COOKIE}={proof}; Path=/; HttpOnly; SameSite=Strict"
+    return Reply("ok", headers={"set-cookie": cookie})
+
+
+LOOPBACK: Final = ":loopback"
+"""Not a header that can be sent: whether a call comes from this machine."""
+
+
+async def _ways(site: Site, call: Call) -> Reply:
+    return Reply({"oauth_enabled": False})
+
+
+ROUTES: Final = (
+    Route("POST", "login", Rule(Who.EVERYBODY, "it is the login itself"), _login),
+    Route("GET", "auth", Rule(Who.EVERYBODY, "it says how to log in, and nothing else"), _ways),
+)

@@ -1,0 +1,111 @@
+"""The site: what handlers may ask, all of one broker.
+
+The rule: it is read at the instant of the call; what takes long is cut into turns by
+:attr:`Site.pause`.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import trio
+
+from arneb.alarms import Alarms
+from arneb.http.management.calls import Call, not_authorised, not_found
+from arneb.http.management.rates import Rates
+from arneb.http.management.rules import has_access
+from arneb.http.management.totals import Totals
+from arneb_amqp.config import AmqpConfig
+from arneb_amqp.server.acting import Actor
+from arneb_amqp.server.roster import Roster
+from arneb_amqp.topology.topology import Topology, Vhost
+from arneb_core.access.authority import Authority
+from arneb_core.access.catalogue import Catalogue
+from arneb_core.access.principals import Principal
+from arneb_core.access.records import GlobalParameter
+from arneb_core.api.core import Core
+
+RABBITMQ_VERSION: Final = "3.13.7"
+"""Whose behaviour is ours; tools compare it."""
+
+CLUSTER_NAME: Final = "cluster_name"
+
+
+@dataclass(frozen=True, slots=True)
+class ListeningPort:
+    """A port that is open, in RabbitMQ's words."""
+
+    protocol: str
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """One broker, as operators see it."""
+
+    core: Core
+    catalogue: Catalogue
+    topology: Topology
+    roster: Roster
+    authority: Authority
+    config: AmqpConfig
+    alarms: Alarms
+    rates: Rates
+    totals: Totals
+    node: str
+    version: str
+    """Of this software."""
+    data_dir: str
+    ports: Callable[[], Sequence[ListeningPort]]
+    expiring: Callable[[timedelta], Sequence[str]]
+    """The files of certificates that end within that time."""
+    started_ms: int
+    pause: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+
+    @property
+    def cluster_name(self) -> str:
+        """As set, else as configured."""
+        row = self.catalogue.get(GlobalParameter, CLUSTER_NAME)
+        return row.value if row and isinstance(row.value, str) else self.config.cluster_name
+
+    def vhost(self, name: str) -> Vhost:
+        """Raises 404."""
+        vhost = self.topology.vhost(name)
+        if vhost is None:
+            raise not_found()
+        return vhost
+
+    def vhost_of(self, call: Call) -> Vhost:
+        """The vhost in the path. Raises 404."""
+        return self.vhost(call.params["vhost"])
+
+    def vhost_for_change(self, call: Call) -> Vhost:
+        """The vhost in the path of something that is to be made. Raises 404 in other words."""
+        vhost = self.topology.vhost(call.params["vhost"])
+        if vhost is None:
+            raise not_found("vhost_not_found", "not_found")
+        return vhost
+
+    async def vhosts_for(self, call: Call) -> list[Vhost]:
+        """The one in the path, or all that the caller may look into."""
+        if "vhost" in call.params:
+            return [self.vhost_of(call)]
+        wanted = call.headers.get("x-vhost")
+        return [each async for each in self._visible(call) if wanted is None or each.name == wanted]
+
+    async def _visible(self, call: Call) -> AsyncIterator[Vhost]:
+        for vhost in sorted(self.topology.vhosts, key=lambda each: each.name):
+            if self.catalogue.vhost(vhost.name) and await has_access(call, vhost.name):
+                yield vhost
+
+    async def acting(self, call: Call) -> Actor:
+        """The caller in the vhost of the path, in which rights are needed. Raises 404 and 401."""
+        return await self.acting_in(self.vhost_of(call), call.caller, call.address)
+
+    async def acting_in(self, vhost: Vhost, caller: Principal, address: str) -> Actor:
+        """Somebody in a vhost. Raises 401."""
+        if not await caller.verdicts.admits(vhost.name, address):
+            raise not_authorised("Access refused.")
+        return Actor(self.core, self.topology, vhost, caller)

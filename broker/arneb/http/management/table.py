@@ -1,0 +1,51 @@
+"""The table of all routes.
+
+The rule: what is not here is not served; who may come without a login is in :data:`OPEN`.
+"""
+
+from typing import Final
+
+from arneb.http.management import (
+    bindings,
+    channels,
+    connections,
+    definitions,
+    exchanges,
+    health,
+    limits,
+    login,
+    messages,
+    overview,
+    parameters,
+    permissions,
+    policies,
+    queues,
+    users,
+    vhosts,
+)
+from arneb.http.management.router import Router
+
+ROUTER: Final = Router(
+    (
+        *overview.ROUTES,
+        *definitions.ROUTES,
+        *connections.ROUTES,
+        *channels.ROUTES,
+        *exchanges.ROUTES,
+        *queues.ROUTES,
+        *messages.ROUTES,
+        *bindings.ROUTES,
+        *vhosts.ROUTES,
+        *users.ROUTES,
+        *permissions.ROUTES,
+        *policies.ROUTES,
+        *parameters.ROUTES,
+        *limits.ROUTES,
+        *health.ROUTES,
+        *login.ROUTES,
+    )
+)
+
+OPEN: Final = frozenset({("POST", "login"), ("GET", "auth")})
+"""The routes that need no login. Besides them ``OPTIONS`` says of every path which methods it has,
+and the script of ``rabbitmqadmin`` is handed out."""

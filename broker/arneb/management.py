@@ -1,0 +1,85 @@
+"""The management API's site, made of what the servers of a broker share.
+
+The rule: nothing is decided here; names of protocols are RabbitMQ's.
+"""
+
+import socket
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol
+
+from arneb import __version__
+from arneb.alarms import Alarms
+from arneb.config import Address, Config
+from arneb.http.management.rates import Rates
+from arneb.http.management.site import ListeningPort, Site
+from arneb.http.management.totals import Totals
+from arneb.tls import expiring
+from arneb_amqp.server.roster import Roster
+from arneb_amqp.topology.topology import Topology
+from arneb_core.access.authority import Authority
+from arneb_core.access.catalogue import Catalogue
+from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.core import Core
+
+PROTOCOLS: Final[Mapping[str, str]] = {
+    "amqp": "amqp",
+    "amqp-tls": "amqp/ssl",
+    "http": "http",
+    "pulsar": "pulsar",
+    "pulsar-tls": "pulsar/ssl",
+    "http-pulsar": "http/pulsar",
+}
+"""What a listener is called over HTTP, by its own name."""
+
+
+class ManagedBroker(Protocol):
+    """A broker, as far as it is managed."""
+
+    config: Config
+    alarms: Alarms
+
+    @property
+    def addresses(self) -> Mapping[str, Sequence[Address]]: ...
+
+    @property
+    def core(self) -> Core: ...
+
+    @property
+    def catalogue(self) -> Catalogue: ...
+
+    @property
+    def authority(self) -> Authority: ...
+
+    @property
+    def roster(self) -> Roster: ...
+
+
+def make_site(broker: ManagedBroker, topology: Topology) -> Site:
+    """The site of a broker that serves AMQP."""
+    config = broker.config
+    ports = [
+        ListeningPort(PROTOCOLS[name], address.host, address.port)
+        for name, addresses in broker.addresses.items()
+        for address in addresses
+    ]
+    certificates = [
+        each.certificate for each in (config.amqp.tls, config.pulsar.tls) if each.listen is not None
+    ]
+    return Site(
+        broker.core,
+        broker.catalogue,
+        topology,
+        broker.roster,
+        broker.authority,
+        config.amqp,
+        broker.alarms,
+        Rates(now_ms=wall_clock_ms),
+        Totals(),
+        f"arneb@{socket.gethostname().partition('.')[0]}",
+        __version__,
+        str(config.data_dir.absolute()),
+        lambda: ports,
+        partial(expiring, certificates),
+        wall_clock_ms(),
+    )

@@ -1,0 +1,123 @@
+"""Lists against a plain model: sorted, filtered, cut into pages and columns, in turns."""
+
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb.http.management.calls import Refused
+from arneb.http.management.lists import (
+    NAMES_PER_TURN,
+    Source,
+    listed,
+    listing_of,
+    narrowed,
+    range_of,
+)
+
+rows = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.text("abcXY", max_size=4), "n": st.integers(0, 5)},
+        optional={"deep": st.fixed_dictionaries({"x": st.integers(0, 3)})},
+    ),
+    max_size=30,
+)
+
+
+async def no_pause() -> None:
+    """Others have their turn at once."""
+
+
+def answer(items: list[dict[str, Any]], **query: str) -> Any:
+    source = Source(items, lambda row: row, lambda row: (row["name"],), {"n": lambda row: row["n"]})
+    return trio.run(listed, source, listing_of(query), no_pause)
+
+
+@given(rows, st.sampled_from(["", "name", "n", "deep.x", "none"]), st.booleans())
+def test_a_list_is_sorted_as_a_plain_sort_would(
+    items: list[dict[str, Any]], sort: str, reverse: bool
+) -> None:
+    found = answer(items, sort=sort, sort_reverse="true" if reverse else "false")
+
+    def key(row: dict[str, Any]) -> Any:
+        value: Any = row.get("deep", {}).get("x", 0) if sort == "deep.x" else row.get(sort, 0)
+        return (value, row["name"]) if sort else row["name"]
+
+    assert list(map(key, found)) == sorted(map(key, items), reverse=reverse)
+    assert sorted(map(repr, found)) == sorted(map(repr, items))
+
+
+@given(rows, st.integers(1, 5), st.integers(1, 12), st.text("abcXY", max_size=2))
+def test_pages_put_together_are_the_list(
+    items: list[dict[str, Any]], size: int, number: int, name: str
+) -> None:
+    kept = [each for each in answer(items) if name.lower() in each["name"].lower()]
+    asked = {"page": str(number), "page_size": str(size), "name": name}
+    if (number - 1) * size > len(kept):
+        with pytest.raises(Refused) as refused:
+            answer(items, **asked)
+        assert refused.value.error == "page_out_of_range"
+        return
+    found = answer(items, **asked)
+    assert found["items"] == kept[(number - 1) * size : number * size]
+    assert (found["total_count"], found["filtered_count"]) == (len(items), len(kept))
+    assert found["item_count"] == len(found["items"])
+    assert found["page_count"] == -(-len(kept) // size)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"page": "0"},
+        {"page": "x"},
+        {"page": "1", "page_size": "501"},
+        {"page": "1", "page_size": "0"},
+        {"sort_reverse": "perhaps"},
+    ],
+)
+def test_wrong_parameters_are_refused(query: dict[str, str]) -> None:
+    with pytest.raises(Refused) as refused:
+        listing_of(query)
+    assert refused.value.status == 400
+
+
+def test_a_pattern_that_is_none_is_refused() -> None:
+    with pytest.raises(Refused, match="Pagination parameters are invalid"):
+        answer([{"name": "a", "n": 1}], page="1", name="(", use_regex="true")
+
+
+def test_columns_go_down_and_leave_out_what_is_not_there() -> None:
+    document = {"name": "q", "a": {"b": 1, "c": 2}, "none": None}
+    columns = listing_of({"columns": "name,a.b,none,nothing,a.x.y"}).columns
+    assert narrowed(document, columns) == {"name": "q", "a": {"b": 1}, "none": None}
+    assert narrowed(document, ()) is document
+
+
+async def test_a_page_of_a_long_list_makes_no_more_documents_than_it_shows_and_pauses() -> None:
+    made, pauses = [], 0
+
+    async def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+
+    def document(number: int) -> dict[str, Any]:
+        made.append(number)
+        return {"name": str(number)}
+
+    source = Source(range(50_000), document, lambda n: (f"{n:05}",), {"n": lambda n: -n})
+    found = await listed(source, listing_of({"page": "2", "sort": "n"}), pause)
+    assert found["items"][0]["name"] == "49899"
+    assert len(made) == 100
+    assert pauses >= 50_000 // NAMES_PER_TURN
+
+
+def test_a_range_needs_both_of_its_parts() -> None:
+    assert range_of({}, "lengths") is None
+    wanted = range_of({"lengths_age": "60", "lengths_incr": "5"}, "lengths")
+    assert wanted is not None
+    assert (wanted.age_s, wanted.step_s) == (60, 5)
+    for query in ({"lengths_age": "60"}, {"lengths_age": "60", "lengths_incr": "0"}):
+        with pytest.raises(Refused, match="Invalid range parameters"):
+            range_of(query, "lengths")
