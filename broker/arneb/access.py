@@ -30,8 +30,6 @@ def access(config: Config, users: Tables) -> Iterator[str]:
         proofs = [*methods, *(["password of a user"] if has_named(users) else [])]
         opened = _opened(proofs, config.http.open_metrics, "/healthz")
         yield f"http: {_proofs_over_http(proofs)}{opened}"
-        if _on(config.amqp.listen, config.amqp.tls.listen):
-            yield f"http, RabbitMQ's management API: {_named(config, users.rows(User))}"
     if _on(config.http_pulsar.listen):
         opened = _opened(methods, config.http_pulsar.open_metrics)
         yield f"http-pulsar: {_proofs_over_http(methods)}{opened}"

@@ -79,9 +79,7 @@ async def _certificates(site: Site, call: Call) -> Reply:
     unit = _UNITS.get(call.params["unit"])
     within = call.params["within"]
     if unit is None or not (within.isascii() and within.isdecimal()) or len(within) > 6:
-        raise bad_request(
-            "Time unit not recognised. Supported units: days, weeks, months, years."
-        )
+        raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
     expired = site.expiring(int(within) * unit)
     if not expired:
         return OK
