@@ -88,8 +88,6 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "amqp_frontend/arneb_amqp/wire/properties.py: app_id": BY_FIELD,
     "amqp_frontend/arneb_amqp/wire/properties.py: content_type": BY_FIELD,
     "amqp_frontend/arneb_amqp/wire/properties.py: correlation_id": BY_FIELD,
-    "broker/arneb/alarms.py: disk_alarm": BY_FIELD,
-    "broker/arneb/alarms.py: memory_alarm": BY_FIELD,
     "broker/arneb/commands/audit.py: audit": "a command, found by its name",
     "broker/arneb/cli.py: exit_code": OVERRIDDEN,
     "broker/arneb/commands/ctl.py: obj": OVERRIDDEN,

@@ -212,6 +212,9 @@ class Config:
 
     data_dir: Path = Path("arneb-data")
     """The directory that holds everything that the broker stores. It is made if it is absent."""
+    load_definitions: Path = NO_FILE
+    """A file of definitions as RabbitMQ exports them, or a directory of such files ``*.json``,
+    taken in at each start before AMQP's clients are."""
     amqp: AmqpTable = AmqpTable()
     pulsar: PulsarTable = PulsarTable()
     http: HttpTable = HttpTable()

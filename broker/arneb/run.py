@@ -24,6 +24,7 @@ from arneb.config import Config
 from arneb.descriptors import raise_limit
 from arneb.garbage import GarbageSchedule, Living
 from arneb.listeners import Listeners
+from arneb.tls import NO_FILE
 from arneb.turn_watchdog import TurnWatchdog
 from arneb.watermarks import read_levels
 from arneb_amqp.topology.seeding import open_catalogue
@@ -228,6 +229,10 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         listeners += [SecuredListener(each, handshakes.secure) for each in secured]
     config = shared.config.amqp
     shared.topology = await Topology.open(shared.core, shared.catalogue, config)
+    if (path := shared.config.load_definitions) != NO_FILE:
+        from arneb.http.management.importing import load_definitions
+
+        await load_definitions(shared.catalogue, shared.topology, path)
     await serve_amqp(
         shared.core,
         listeners,
