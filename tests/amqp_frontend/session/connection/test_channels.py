@@ -67,7 +67,7 @@ def test_a_channel_that_only_declares_and_sets_limits_has_neither_half() -> None
         play.effect(Perform)
         play >> RequestDone(QueueDeclared("q", 0, 0)) << sent(Queue.DeclareOk, queue="q")
         play >> ConsumerClosed(ConsumerId(7))
-        channel = play.session._channels.used[ChannelId(1)]
+        channel = play.session.channels.used[ChannelId(1)]
         channel.check_ack_timeouts(1e9, 1.0)
         assert "0 unacked" in repr(channel)
         play >> client(Channel.Close, **CLOSE) << Leave(()) >> RequestDone(None)
