@@ -1,0 +1,88 @@
+"""The mutant list, continued: Spark's streaming queries and sinks.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+STREAM: Final = "spark_connector/pyspark_arneb/stream/"
+SINK: Final = "spark_connector/pyspark_arneb/sink/"
+QUERIES: Final = ("tests/spark_connector/stream/test_queries.py",)
+ADMISSION: Final = ("tests/spark_connector/stream/test_admission.py",)
+ONCE: Final = ("tests/spark_connector/sink/test_exactly_once.py",)
+ROWS: Final = ("tests/spark_connector/sink/test_rows.py",)
+
+STREAM_MUTANTS: Final = (
+    Mutant(
+        "a query acknowledges what it has only planned",
+        STREAM + "planner.py",
+        "            done = acknowledged_by(start, self._extents)\n",
+        "            done = acknowledged_by(end, self._extents)\n",
+        QUERIES,
+    ),
+    Mutant(
+        "the first batch's end does not say where it began",
+        STREAM + "continuity.py",
+        "        if self.told and not initial:\n",
+        "        if self.told:\n",
+        QUERIES,
+    ),
+    Mutant(
+        "the first batch runs on the short lease of a cursor that nobody knows",
+        STREAM + "planner.py",
+        "            known = end is not start or (start.cursor == name and not start.initial)\n",
+        "            known = start.cursor == name and not start.initial\n",
+        QUERIES,
+    ),
+    Mutant(
+        "trimmed entries are passed over in silence",
+        STREAM + "continuity.py",
+        "    if said.next < extent.first and not _all_was_read(said, extent):\n",
+        "    if False:\n",
+        QUERIES,
+    ),
+    Mutant(
+        "a read end that was trimmed is called a loss",
+        STREAM + "continuity.py",
+        "    if said.next < extent.first and not _all_was_read(said, extent):\n",
+        "    if said.next < extent.first:\n",
+        QUERIES,
+    ),
+    Mutant(
+        "a topic that was made anew is taken for the old one",
+        STREAM + "continuity.py",
+        "    if said.topic_id != extent.topic_id:\n",
+        "    if False:\n",
+        QUERIES,
+    ),
+    Mutant(
+        "a topic whose share is less than an entry is left behind",
+        STREAM + "backlog.py",
+        "            end = Position(ledger.first + max(1, entries))\n",
+        "            end = Position(ledger.first + entries)\n",
+        ADMISSION,
+    ),
+    Mutant(
+        "a task's attempts share a stage",
+        SINK + "writers.py",
+        "        self._name = uuid4().hex\n",
+        '        self._name = "stage"\n',
+        ONCE,
+    ),
+    Mutant(
+        "a batch that comes again is another batch",
+        SINK + "writers.py",
+        "self._options, query, batchId, stages)\n",
+        "self._options, uuid4().hex, batchId, stages)\n",
+        ONCE,
+    ),
+    Mutant(
+        "a null value becomes an empty one",
+        SINK + "rows.py",
+        "    lengths = pc.fill_null(pc.binary_length(column), NULL)\n",
+        "    lengths = pc.fill_null(pc.binary_length(column), 0)\n",
+        ROWS,
+    ),
+)
