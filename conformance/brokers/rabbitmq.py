@@ -39,7 +39,11 @@ class RabbitMQ(OwnProcess):
 
     name = "rabbitmq"
 
-    def __init__(self, directory: Path, certificates: Path | None = None) -> None:
+    def __init__(
+        self, directory: Path, certificates: Path | None = None, *, management: bool = False
+    ) -> None:
+        """With ``management`` its HTTP API is served as well."""
+        self.management_address = Address("127.0.0.1", free_port()) if management else None
         self.directory = directory
         self._certificates = certificates
         self._amqps_address = Address("127.0.0.1", free_port())
@@ -75,7 +79,14 @@ class RabbitMQ(OwnProcess):
         if not cookie.exists():
             cookie.write_text(secrets.token_hex(16))
             cookie.chmod(0o400)
-            (home / "plugins").write_text("[rabbitmq_consistent_hash_exchange].\n")
+            plugins = ["rabbitmq_consistent_hash_exchange"]
+            if self.management_address is not None:
+                plugins.append("rabbitmq_management")
+                (home / "tls.conf").write_text(
+                    f"management.tcp.ip = 127.0.0.1\n"
+                    f"management.tcp.port = {self.management_address.port}\n"
+                )
+            (home / "plugins").write_text(f"[{','.join(plugins)}].\n")
             (home / "empty.conf").touch()
             if self._certificates is not None:
                 (home / "tls.conf").write_text(self._tls_settings(self._certificates))
@@ -165,7 +176,9 @@ ssl_options.verify = verify_none
             # Makes the script exec the Erlang machine, so that its pid is ours to stop.
             "RUNNING_UNDER_SYSTEMD": "true",
             "RABBITMQ_CONF_ENV_FILE": str(home / "empty.conf"),
-            "RABBITMQ_CONFIG_FILE": str(home / ("tls.conf" if self._certificates else "none")),
+            "RABBITMQ_CONFIG_FILE": str(
+                home / ("tls.conf" if self._certificates or self.management_address else "none")
+            ),
             "RABBITMQ_ADVANCED_CONFIG_FILE": str(home / "none"),
             "RABBITMQ_NODENAME": self._node,
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
