@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 GUIDE: Final = Path(__file__).resolve().parents[3] / "docs" / "guide"
 BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES: Final = ("spark.md", "recipes.md")
+STREAMS: Final = re.compile(r"^## A stream\n.*?^\*\*Latency", re.MULTILINE | re.DOTALL)
+"""Played by ``tests/spark_connector/stream/test_guide_snippets.py``."""
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """The snippets of a page, of the tour alone where there is more."""
-    text = (GUIDE / page).read_text(encoding="utf-8")
+    """The snippets of a page, but for those of streams and writes."""
+    text = STREAMS.sub("", (GUIDE / page).read_text(encoding="utf-8"))
     return [code for kind, code in BLOCK.findall(text) if kind == language]
 
 
