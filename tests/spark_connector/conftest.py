@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 
 ROOTS = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker")
 REPOSITORY = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark's own sockets are closed by the garbage collector, in whatever test is running then."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
 
 
 def pytest_report_collectionfinish() -> list[str]:
