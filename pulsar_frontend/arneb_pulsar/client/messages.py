@@ -1,0 +1,44 @@
+"""Messages: one on its way out, before it is packed.
+
+The rule: everything in it is checked when it is made, so that packing never refuses one in the
+middle of a batch.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from arneb_pulsar.client.ids import MessageId
+
+SendCallback = Callable[[MessageId | None, Exception | None], None]
+"""Told once a message is stored, or failed: exactly one of the two is given."""
+
+
+@dataclass(slots=True, eq=False)
+class OutgoingMessage:
+    """One message that an application sends, with its number."""
+
+    payload: bytes
+    sequence_id: int
+    key: str | bytes | None = None
+    """The partition key; bytes travel as base64."""
+    ordering_key: bytes | None = None
+    properties: Mapping[str, str] | None = None
+    event_time_ms: int = 0
+    deliver_at_ms: int = 0
+    null_value: bool = False
+    callback: SendCallback | None = None
+    sent_at: float = 0.0
+    """When the application gave it; for timeouts and latencies."""
+
+    @property
+    def order(self) -> bytes | None:
+        """What orders it: the ordering key, else the partition key; None if it has neither."""
+        if self.ordering_key:
+            return self.ordering_key
+        return self.key.encode() if isinstance(self.key, str) else self.key
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes in a batch before compression: its payload and what names it."""
+        names = sum(len(name) + len(value) for name, value in (self.properties or {}).items())
+        return len(self.payload) + len(self.order or b"") + names
