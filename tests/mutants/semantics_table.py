@@ -44,7 +44,7 @@ SEMANTICS_MUTANTS: Final = (
         PULSAR + "wire/checksum.py",
         "    if (found := crc32c(covered)) != expected:\n",
         "    if (found := crc32c(covered)) < 0:\n",
-        ("tests/pulsar_frontend/wire/test_metadata.py",),
+        ("tests/pulsar_frontend/packing/test_entries.py",),
     ),
     Mutant(
         "an ack of one message of a batch takes the batch",

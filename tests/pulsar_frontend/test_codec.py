@@ -12,9 +12,10 @@ from tests.pulsar_frontend.wire.test_compression import COMPRESS
 from arneb_core.api.codec import Message
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_pulsar.codec import CODEC, LARGE_BATCH, encode_message, encode_messages
+from arneb_pulsar.packing.entries import make_entry
 from arneb_pulsar.wire.batch import join_batch
 from arneb_pulsar.wire.checksum import join_body, split_body, verify_body
-from arneb_pulsar.wire.metadata import make_entry, parse_metadata
+from arneb_pulsar.wire.metadata import parse_metadata
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata, SingleMessageMetadata
 
 TEXT = st.text(max_size=10)

@@ -23,9 +23,9 @@ from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
 from arneb_pulsar.namespaces.backlog import bytes_from, nth_entry
+from arneb_pulsar.packing.places import ENTRIES, LEDGERS
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.topic_access import subscribe
-from arneb_pulsar.wire.ids import ENTRIES, LEDGERS
 
 COUNTED_AT_ONCE: Final = 10_000
 """Positions looked at between two checkpoints by whoever asks for the nth."""

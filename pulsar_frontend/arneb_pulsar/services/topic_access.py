@@ -14,8 +14,8 @@ from arneb_core.api.settings import EXCLUSIVE
 from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import COMPACTION, TopicName
+from arneb_pulsar.packing.entries import batch_size_of
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.wire.metadata import batch_size_of
 
 
 async def open_topic(context: BrokerContext, name: TopicName, *, create: bool) -> Topic:

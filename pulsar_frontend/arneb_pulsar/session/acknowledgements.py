@@ -6,12 +6,13 @@ none hears nothing either way.
 
 from collections.abc import Iterator
 
+from arneb_pulsar.packing.places import IDS_PER_TURN, position_of, split_acks
 from arneb_pulsar.session.consumer import Consumer
 from arneb_pulsar.session.effects import Acknowledge, AcknowledgeUntil
 from arneb_pulsar.session.errors import NO_TRANSACTIONS, Failure
 from arneb_pulsar.session.output import Output
 from arneb_pulsar.wire import commands
-from arneb_pulsar.wire.ids import IDS_PER_TURN, done_mask, position_of, split_acks
+from arneb_pulsar.wire.ack_sets import done_mask
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck
 

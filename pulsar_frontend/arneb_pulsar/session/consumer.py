@@ -2,10 +2,10 @@
 
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.subscription_types import SubscriptionType
+from arneb_pulsar.packing.deliveries import MessageFrames
 from arneb_pulsar.session.effects import ConsumerKey
 from arneb_pulsar.session.transitions import CONSUMER_MOVES, ConsumerInput, ConsumerState
 from arneb_pulsar.session.translation import TranslatedRun, is_foreign, without_checksums
-from arneb_pulsar.wire.deliveries import MessageFrames
 
 DETACHED_STATES = frozenset(
     {

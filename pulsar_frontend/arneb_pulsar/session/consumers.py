@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from arneb_core.api.position import Position
+from arneb_pulsar.packing.places import IDS_PER_TURN, message_id_of, place_of, position_of
 from arneb_pulsar.session.acknowledgements import acknowledge, answer_ack
 from arneb_pulsar.session.consumer import Consumer
 from arneb_pulsar.session.effects import (
@@ -40,7 +41,7 @@ from arneb_pulsar.session.output import Output
 from arneb_pulsar.session.subscribe import attachment
 from arneb_pulsar.session.transitions import ConsumerInput, ConsumerState
 from arneb_pulsar.wire import commands
-from arneb_pulsar.wire.ids import IDS_PER_TURN, mask_of, place_of, position_of
+from arneb_pulsar.wire.ack_sets import mask_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandAck,
@@ -279,7 +280,9 @@ class Consumers:
         batch_index = event.batch_size - 1 if event.batch_size > 0 else -1
         self._output.send(
             commands.last_message_id(
-                event.request_id, event.last, batch_index, partition, event.mark_delete
+                event.request_id,
+                message_id_of(event.last, partition, batch_index),
+                message_id_of(event.mark_delete),
             )
         )
 

@@ -8,9 +8,9 @@ queue are answered.
 from dataclasses import dataclass, field
 
 from arneb_core.api.position import Position
+from arneb_pulsar.packing.receipts import pack_receipts, receipt
 from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.wire.commands import send_error
-from arneb_pulsar.wire.receipts import pack_receipts, receipt
 
 
 @dataclass(slots=True)

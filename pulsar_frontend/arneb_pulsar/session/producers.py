@@ -10,6 +10,7 @@ from typing import Final
 
 from arneb_core.api.position import Position
 from arneb_pulsar.names import NAME_BYTES_MAX, TopicName
+from arneb_pulsar.packing.entries import make_entries
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.session.damaged import sort_damaged
 from arneb_pulsar.session.effects import (
@@ -40,7 +41,6 @@ from arneb_pulsar.session.schemas import schema_of
 from arneb_pulsar.session.transitions import PRODUCER_MOVES, ProducerInput, ProducerState
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.errors import PayloadError
-from arneb_pulsar.wire.metadata import make_entries
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandCloseProducer,

@@ -6,11 +6,11 @@ from arneb_core.api.key_sharing import KeySharing, KeySharingMode
 from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
+from arneb_pulsar.packing.places import place_of
 from arneb_pulsar.session.effects import AttachConsumer, ConsumerKey
 from arneb_pulsar.session.errors import RemoteProtocolError, RequestRefused
 from arneb_pulsar.session.fields import properties_of, subscription_of, text_of, topic_of
 from arneb_pulsar.session.schemas import schema_of
-from arneb_pulsar.wire.ids import place_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe, KeySharedMeta
 

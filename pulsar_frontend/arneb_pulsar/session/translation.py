@@ -13,8 +13,8 @@ from arneb_core.api.codec import Message, codecs
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
 from arneb_pulsar.codec import encode_messages
+from arneb_pulsar.packing.deliveries import MessageFrames
 from arneb_pulsar.wire.checksum import metadata_bytes, without_checksum
-from arneb_pulsar.wire.deliveries import MessageFrames
 
 ORIGIN: Final = itemgetter(1)
 """The origin in an entry's header; see :mod:`arneb_core.api.entry`."""

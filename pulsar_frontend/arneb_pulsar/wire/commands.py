@@ -10,7 +10,6 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_pulsar.wire.errors import CommandError
 from arneb_pulsar.wire.frame import simple_frame
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
@@ -50,9 +49,6 @@ PROTOCOL_VERSION: Final = 21
 
 NO_REQUEST: Final = (1 << 64) - 1
 """The request id of what the broker says unasked."""
-
-BEFORE_FIRST: Final = (1 << 64) - 1
-"""-1 in the unsigned fields of a message id."""
 
 FIELD_OF: Final = {
     field.number: field.name for field in BaseCommand.DESCRIPTOR.fields if field.name != "type"
@@ -275,31 +271,13 @@ def ack_response(
     return _frame(BaseCommand(type=BaseCommand.ACK_RESPONSE, ackResponse=reply))
 
 
-def last_message_id(
-    request_id: int, last: Position | None, batch_index: int, partition: int, mark_delete: Position
-) -> bytes:
-    """The answer to GET_LAST_MESSAGE_ID; ``last`` None = nothing to read."""
+def last_message_id(request_id: int, last: MessageIdData, mark_delete: MessageIdData) -> bytes:
+    """The answer to GET_LAST_MESSAGE_ID."""
     reply = CommandGetLastMessageIdResponse(
-        request_id=request_id,
-        last_message_id=_message_id(last, partition, batch_index),
-        consumer_mark_delete_position=_message_id(mark_delete),
+        request_id=request_id, last_message_id=last, consumer_mark_delete_position=mark_delete
     )
     kind = BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE
     return _frame(BaseCommand(type=kind, getLastMessageIdResponse=reply))
-
-
-def _message_id(
-    place: Position | None, partition: int = -1, batch_index: int = -1
-) -> MessageIdData:
-    """The id of a place; the bound before a ledger's first entry gets the entry id -1."""
-    if place is None:
-        return MessageIdData(ledgerId=BEFORE_FIRST, entryId=BEFORE_FIRST, partition=partition)
-    ledger, entry = place >> ENTRY_BITS, place & ENTRY_MASK
-    if entry == ENTRY_MASK:
-        ledger, entry = ledger + 1, BEFORE_FIRST
-    return MessageIdData(
-        ledgerId=ledger, entryId=entry, partition=partition, batch_index=batch_index
-    )
 
 
 def schema_failed(request_id: int, code: ServerError, text: str) -> bytes:

@@ -16,12 +16,12 @@ from tests.pulsar_frontend.client import connected
 from tests.pulsar_frontend.conftest import OpenBroker
 
 from arneb_core.api.subscriptions import Subscription
+from arneb_pulsar.packing.deliveries import MessageFrames
 from arneb_pulsar.server.connection import Connection
 from arneb_pulsar.server.effects import RELEASED_PER_TURN, EffectRunner
 from arneb_pulsar.server.publishing import Publishing
 from arneb_pulsar.server.writer import Writer
 from arneb_pulsar.session.connection import ConnectionSession
-from arneb_pulsar.wire.deliveries import MessageFrames
 
 pytestmark = pytest.mark.real_time
 

@@ -40,7 +40,7 @@ from arneb_pulsar.session.events import (
 )
 from arneb_pulsar.session.transitions import CONSUMER_MOVES, ConsumerInput, ConsumerState
 from arneb_pulsar.session.translation import UNREADABLE
-from arneb_pulsar.wire.ids import ALL_MESSAGES
+from arneb_pulsar.wire.ack_sets import ALL_MESSAGES
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, CommandSubscribe, MessageIdData
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import mutated, read, sends, simple_commands
 
 from arneb_core.api.position import BEFORE_ALL, position
+from arneb_pulsar.packing.places import message_id_of
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.commands import FIELD_OF, parse_command
 from arneb_pulsar.wire.errors import CommandError
@@ -42,7 +43,9 @@ BUILT = [
     commands.close_consumer(1),
     commands.ack_response(1, 2),
     commands.ack_response(1, 2, pb.NotAllowedError, "x"),
-    commands.last_message_id(1, position(1, 2), 3, -1, position(1, 1)),
+    commands.last_message_id(
+        1, message_id_of(position(1, 2), -1, 3), message_id_of(position(1, 1))
+    ),
     commands.schema_failed(1, pb.TopicNotFound, "x"),
     commands.schema_found(1, pb.Schema(name="s", schema_data=b"", type=pb.Schema.String), b"1"),
     commands.auth_challenge("Arneb", 21),
@@ -107,7 +110,7 @@ def test_half_a_command_is_refused(data: bytes) -> None:
 
 
 def test_the_last_message_id_of_an_empty_topic_is_minus_one() -> None:
-    reply = command_in(commands.last_message_id(7, None, -1, -1, BEFORE_ALL))
+    reply = command_in(commands.last_message_id(7, message_id_of(None), message_id_of(BEFORE_ALL)))
     answer = reply.getLastMessageIdResponse
     assert (answer.last_message_id.ledgerId, answer.last_message_id.entryId) == (
         (1 << 64) - 1,

@@ -7,11 +7,11 @@ from tests.pulsar_frontend.wire.strategies import IDS, read
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.position import Position, position
-from arneb_pulsar.wire.deliveries import MessageFrames
+from arneb_pulsar.packing.deliveries import MessageFrames
+from arneb_pulsar.packing.receipts import pack_receipts, receipt
+from arneb_pulsar.wire.ack_sets import mask_of
 from arneb_pulsar.wire.frame import FrameReader
-from arneb_pulsar.wire.ids import mask_of
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand, CommandMessage
-from arneb_pulsar.wire.receipts import pack_receipts, receipt
 
 LEDGERS = st.integers(1, (1 << 31) - 1)
 ENTRIES = st.one_of(st.integers(0, 300), st.integers(0, (1 << 32) - 2))

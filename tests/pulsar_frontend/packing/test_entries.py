@@ -8,15 +8,10 @@ from tests.pulsar_frontend.wire.strategies import IDS, bodies, metadata, mutated
 
 from arneb_core.api.entry import HEADER_BYTES, Origin, messages_in, read_header
 from arneb_core.api.hashing import key_hash, murmur3_32
+from arneb_pulsar.packing.entries import batch_size_of, make_entries, make_entry
 from arneb_pulsar.wire.checksum import SIZE, join_body, split_body, verify_body
 from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
-from arneb_pulsar.wire.metadata import (
-    BATCH_MESSAGES_MAX,
-    batch_size_of,
-    make_entries,
-    make_entry,
-    parse_metadata,
-)
+from arneb_pulsar.wire.metadata import BATCH_MESSAGES_MAX, parse_metadata
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata
 
 NOW_MS = 1_700_000_000_000

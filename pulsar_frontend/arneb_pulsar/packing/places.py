@@ -1,25 +1,30 @@
-"""Message ids and ack sets in the core's words.
+"""Places: message ids in the core's words, and the core's positions as message ids.
 
-A message id names a position by its ledger and entry. The wire marks places outside the log
-with ids that no entry has: (-1, -1) for the earliest, (2^63-1, 2^63-1) for the end. An ack set
-is a bit set in 64-bit words, bit set = still unacknowledged; words of zeros at its end are
-left out, so it does not say how many messages the batch has.
+The rule: a message id names a position by its ledger and entry. The wire marks places outside the
+log with ids that no entry has: (-1, -1) for the earliest, (2^63-1, 2^63-1) for the end.
 """
 
 from collections.abc import Sequence
-from struct import pack, unpack
 from typing import Final
 
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, ENTRY_BITS, Position, position
-from arneb_pulsar.wire.metadata import BATCH_MESSAGES_MAX
+from arneb_core.api.position import (
+    AFTER_ALL,
+    BEFORE_ALL,
+    ENTRY_BITS,
+    ENTRY_MASK,
+    Position,
+    position,
+)
+from arneb_pulsar.wire.ack_sets import done_mask
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageIdData
 from arneb_pulsar.wire.varint import varint, varints
 
 LEDGERS: Final = 1 << 31
 ENTRIES: Final = 1 << ENTRY_BITS
 LARGEST: Final = (1 << 63) - 1
-WORD_BITS: Final = 64
-WORDS_MAX: Final = BATCH_MESSAGES_MAX // WORD_BITS
+BEFORE_FIRST: Final = (1 << 64) - 1
+"""-1 in the unsigned fields of a message id."""
+
 NEIGHBOURS_MIN: Final = 8
 """Acknowledgements from which on the look for neighbours pays."""
 
@@ -31,7 +36,6 @@ million."""
 FIELD_MESSAGE_ID: Final = b"\x1a"
 FIELD_LEDGER_ID: Final = b"\x08"
 FIELD_ENTRY_ID: Final = b"\x10"
-ALL_MESSAGES: Final = (1 << BATCH_MESSAGES_MAX) - 1
 
 
 def position_of(message_id: MessageIdData) -> Position | None:
@@ -57,24 +61,18 @@ def place_of(message_id: MessageIdData) -> Position:
     return position(ledger, min(entry, ENTRIES - 1))
 
 
-def mask_of(words: Sequence[int]) -> int:
-    """The messages still unacknowledged in an ack set: bit *i* for message *i*.
-
-    Words beyond the largest batch are left out.
-    """
-    kept = words[:WORDS_MAX]
-    return int.from_bytes(pack(f"<{len(kept)}q", *kept), "little")
-
-
-def done_mask(words: Sequence[int]) -> int:
-    """The messages that an ack set calls done; bits beyond the batch are set as well."""
-    return ALL_MESSAGES ^ mask_of(words)
-
-
-def words_of(mask: int) -> tuple[int, ...]:
-    """The words of an ack set, without zeros at the end."""
-    count = (mask.bit_length() + WORD_BITS - 1) // WORD_BITS
-    return unpack(f"<{count}q", mask.to_bytes(count * 8, "little"))
+def message_id_of(
+    place: Position | None, partition: int = -1, batch_index: int = -1
+) -> MessageIdData:
+    """The id of a place; the bound before a ledger's first entry gets the entry id -1."""
+    if place is None:
+        return MessageIdData(ledgerId=BEFORE_FIRST, entryId=BEFORE_FIRST, partition=partition)
+    ledger, entry = place >> ENTRY_BITS, place & ENTRY_MASK
+    if entry == ENTRY_MASK:
+        ledger, entry = ledger + 1, BEFORE_FIRST
+    return MessageIdData(
+        ledgerId=ledger, entryId=entry, partition=partition, batch_index=batch_index
+    )
 
 
 def split_acks(

@@ -14,8 +14,8 @@ from typing import Final
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_pulsar.wire.ack_sets import words_of
 from arneb_pulsar.wire.frame import SIZE_BYTES, SIZES, payload_frame
-from arneb_pulsar.wire.ids import words_of
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand, CommandMessage, MessageIdData
 from arneb_pulsar.wire.varint import scattered_varints, varint, varints
 

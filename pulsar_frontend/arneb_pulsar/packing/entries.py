@@ -1,0 +1,171 @@
+"""Entries: what the core keeps of a message that a Pulsar producer sent.
+
+The rule: headers and payload are stored as they came; looked for are only the number of messages,
+the key, and the time of delivery.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from crc32c import crc32c
+
+from arneb_core.api.entry import (
+    ENTRY_FORMAT,
+    HEADER,
+    HEADER_BYTES,
+    EntryFlag,
+    Origin,
+    messages_in,
+)
+from arneb_core.api.hashing import key_hash
+from arneb_pulsar.wire.checksum import VIEW_BYTES_MIN, split_body, verify_body
+from arneb_pulsar.wire.errors import PayloadError
+from arneb_pulsar.wire.metadata import (
+    BATCH_MESSAGES_MAX,
+    ENVELOPE,
+    MAGIC_NUMBER,
+    ordering_key_of,
+    parse_metadata,
+)
+from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata
+
+PULSAR: Final = int(Origin.PULSAR)
+
+GROUPS_MAX: Final = 0xFFFF
+"""Two messages of one group are no harm: both go to one consumer."""
+
+FIELD_PRODUCER_NAME: Final = b"\x0a"
+
+FORMS_REMEMBERED: Final = 256
+"""Bound of the cache of :func:`_usual_form`: one for each producer that is busy at once."""
+
+DELIVER_AT: Final = slice(16, 24)
+AT_ONCE: Final = bytes(8)
+"""The deliver-at time in an entry's header."""
+
+NOTHING: Final = re.compile(rb"(?!)")
+
+
+def make_entries(bodies: Sequence[bytes], publish_time_ms: int) -> tuple[list[bytes], int, bool]:
+    """The entries that keep the headers and payloads of a run of SENDs, how many messages they
+    hold, and whether some are to be delivered later.
+
+    Hot path: the usual messages of one producer are told by the form of their metadata, without
+    parsing it, and those without a key share one header; :func:`make_entry` makes all others.
+    Raises as :func:`make_entry`, without saying which body was wrong.
+    """
+    plain = HEADER.pack(ENTRY_FORMAT, PULSAR, 0, 1, publish_time_ms, 0, 0, 0, 0, 0)
+    unpack, magic, offset = ENVELOPE.unpack_from, MAGIC_NUMBER, ENVELOPE.size
+    name_field, form = b"", NOTHING.fullmatch
+    entries: list[bytes] = []
+    special: list[bytes] = []
+    append = entries.append
+    for body in bodies:
+        size = len(body)
+        if offset <= size <= VIEW_BYTES_MIN:
+            number, checksum, metadata_bytes = unpack(body)
+            end = offset + metadata_bytes
+            if (
+                number == magic
+                and end <= size
+                and (usual := form(body, offset, end))
+                and crc32c(body[6:]) == checksum
+            ):
+                if usual.lastindex is None:
+                    append(plain + body)
+                    continue
+                key_bytes, key = usual.groups()
+                if key_bytes[0] == len(key):
+                    append(_header(1, publish_time_ms, 0, key) + body)
+                    continue
+        entry = make_entry(body, publish_time_ms)
+        append(entry)
+        special.append(entry)
+        if not name_field or not body.startswith(name_field, offset):
+            name_field = _name_field(body)
+            form = _usual_form(name_field).fullmatch
+    messages = len(entries) - len(special) + sum(map(messages_in, special))
+    return entries, messages, bool(special) and any(map(is_delayed, special))
+
+
+def _name_field(body: bytes) -> bytes:
+    """The field with the producer's name at the beginning of whole metadata, if it is short."""
+    metadata, _ = split_body(body)
+    if metadata[:1] != FIELD_PRODUCER_NAME or metadata[1] >= 0x80:
+        return b""
+    return metadata[: 2 + metadata[1]]
+
+
+@lru_cache(maxsize=FORMS_REMEMBERED)
+def _usual_form(name_field: bytes) -> re.Pattern[bytes]:
+    """Metadata of that producer with its sequence id, publish time, perhaps a short partition
+    key, perhaps the uncompressed size, and nothing else: no batch, no delay.
+
+    Matching it is cheaper than parsing. The groups are the length that the key claims and the
+    key, which are right if they agree.
+    """
+    if not name_field:
+        return NOTHING
+    varint = rb"[\x80-\xff]{0,%d}[\x00-\x7f]"
+    long, short = varint % 9, varint % 4
+    required = re.escape(name_field) + rb"\x10" + long + rb"\x18" + long
+    optional = rb"(?:\x32([\x00-\x7f])(.*?))?(?:\x48" + short + rb")?"
+    return re.compile(required + optional, re.DOTALL)
+
+
+def make_entry(body: bytes, publish_time_ms: int) -> bytes:
+    """The entry that keeps the headers and payload of one SEND.
+
+    Raises :class:`ChecksumMismatch` and :class:`PayloadError`.
+    """
+    verify_body(body)
+    return _entry_of(parse_metadata(split_body(body)[0]), body, publish_time_ms)
+
+
+def is_delayed(entry: bytes) -> bool:
+    """The entry is not to be delivered at once."""
+    return entry[DELIVER_AT] != AT_ONCE
+
+
+def _entry_of(metadata: MessageMetadata, body: bytes, publish_time_ms: int) -> bytes:
+    messages = metadata.num_messages_in_batch
+    if not 0 < messages <= BATCH_MESSAGES_MAX:
+        raise PayloadError(f"expected 1 to {BATCH_MESSAGES_MAX} messages, got {messages}")
+    key = ordering_key_of(metadata) or b""
+    deliver_at_ms = max(metadata.deliver_at_time, 0)
+    if metadata.num_chunks_from_msg > 1 and metadata.uuid:
+        return _chunk_header(metadata, publish_time_ms, deliver_at_ms, key) + body
+    return _header(messages, publish_time_ms, deliver_at_ms, key) + body
+
+
+def _header(messages: int, publish_time_ms: int, deliver_at_ms: int, key: bytes) -> bytes:
+    return HEADER.pack(
+        ENTRY_FORMAT, PULSAR, 0, messages, publish_time_ms, deliver_at_ms, 0, key_hash(key), 0, 0
+    )
+
+
+def _chunk_header(
+    metadata: MessageMetadata, publish_time_ms: int, deliver_at_ms: int, key: bytes
+) -> bytes:
+    """Of a chunk, which goes where the other chunks of its message go. Without a key it gets one
+    that they all have, as in Pulsar."""
+    if not key:
+        key = f"{metadata.producer_name}-{metadata.sequence_id}".encode()
+    group = key_hash(metadata.uuid.encode()) & GROUPS_MAX or 1
+    return HEADER.pack(
+        ENTRY_FORMAT, PULSAR, EntryFlag.GROUPED, 1, publish_time_ms, deliver_at_ms, 0,
+        key_hash(key), group, 0,
+    )  # fmt: skip
+
+
+def batch_size_of(entry: bytes) -> int:
+    """How many messages the batch in a Pulsar entry has; -1 when the entry is no batch.
+
+    A batch of one is a batch: its message has the index 0.
+    """
+    metadata = parse_metadata(split_body(entry, HEADER_BYTES)[0])
+    if metadata.HasField("num_messages_in_batch"):
+        return metadata.num_messages_in_batch
+    return -1
