@@ -6,7 +6,7 @@ from tests.mutants.table import CORE, Mutant
 
 STORE: Final = "tests/core/store/"
 JOURNAL_TESTS: Final = (STORE + "commit/test_journal.py",)
-FILE_TESTS: Final = (STORE + "test_journal_file.py",)
+RECORD_TESTS: Final = (STORE + "test_journal_record.py",)
 DAMAGE_TESTS: Final = (STORE + "commit/test_journal_damage.py",)
 OUTCOME_TESTS: Final = (STORE + "commit/test_outcome.py",)
 LOST_TESTS: Final = ("tests/core/engine/test_lost_entries.py",)
@@ -75,10 +75,17 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "the mark of a record may be cut off alone",
-        CORE + "store/journal_file.py",
+        CORE + "store/journal_record.py",
         "    if (offset + len(record)) % SECTOR_BYTES == 0:\n",
         "    if False:\n",
-        FILE_TESTS,
+        RECORD_TESTS,
+    ),
+    Mutant(
+        "the mark of a small record may be cut off alone",
+        CORE + "store/journal_record.py",
+        "    if (offset + size) % SECTOR_BYTES == 0:\n",
+        "    if False:\n",
+        RECORD_TESTS,
     ),
     Mutant(
         "what is lost leaves no gap",

@@ -39,7 +39,7 @@ from typing import Final
 from crc32c import crc32c
 
 from arneb_core.api.position import Position
-from arneb_core.store.block import BlockCorrupt, decode_block, encode_block
+from arneb_core.store.block import BlockCorrupt, decode_block
 from arneb_core.store.bodies import encode_runs
 from arneb_core.store.changes import Block, Changes
 from arneb_core.store.records import TRIM_RECORD, pack_trims, unpack_trims
@@ -64,8 +64,6 @@ CRC_END: Final = HEADER_BYTES - CHECKED.size
 assert (HEADER_BYTES, CRC_END) == (32, 8)
 
 COUNTS: Final = Struct(">6I")
-ONE_BLOCK: Final = COUNTS.pack(0, 1, 0, 0, 0, 0)
-FEW_ENTRIES: Final = 16
 BLOCK_ITEM: Final = Struct(">II")
 KEY_ITEM: Final = Struct(">BI")
 PUT_ITEM: Final = Struct(">B?II")
@@ -158,11 +156,6 @@ def merged_blocks(commits: Iterable[Changes]) -> list[Block]:
 
 
 def _pack_changes(changes: Changes) -> list[bytes | bytearray]:
-    if len(changes.blocks) == 1 and changes.is_plain:  # what the journal takes, and in a hurry
-        ((topic_id, first, entries),) = changes.blocks
-        if len(entries) <= FEW_ENTRIES:
-            block = encode_block(first, entries)
-            return [ONE_BLOCK, BLOCK_ITEM.pack(topic_id, len(block)), block]
     encoded = encode_runs(changes.blocks, changes.shared)
     parts: list[bytes | bytearray] = [
         COUNTS.pack(

@@ -7,10 +7,7 @@ record of a later number behind. LMDB knows with which record the file begins
 (:class:`.records.JournalState`), so a file that is missing, empty, shorter, of another time or of
 another store is noticed too. What cannot be noticed is a file whose last records are, byte for
 byte, what stood there before they were written.
-
-A power cut leaves each sector of a write as it was or as it was to be. Records begin and end at
-multiples of :data:`SLOT_BYTES`, so no header lies in two sectors. None ends where a sector ends, so
-the mark lies in the last of its record's sectors: a record that is whole has its mark.
+How a record stands there, so that one which is whole has its mark: :mod:`.journal_record`.
 """
 
 import errno
@@ -21,17 +18,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from arneb_core.store.changes import Changes
 from arneb_core.store.commit_record import (
     HEADER,
     HEADER_BYTES,
     MAGIC,
     CommitRecord,
-    encode_record,
     parse_record,
-    seal,
     unseal,
 )
+from arneb_core.store.journal_record import MARK_BYTES, MARK_MAGIC, SLOT_BYTES, mark, slotted
 from arneb_core.store.opening import sync_directory
 from arneb_core.store.records import JournalState
 
@@ -39,12 +34,6 @@ JOURNAL_NAME: Final = "arneb.journal"
 
 JOURNAL_BYTES: Final = 1 << 20
 """Small enough to be filled with zeros at the first use, so that no write allocates."""
-
-SLOT_BYTES: Final = HEADER_BYTES
-SECTOR_BYTES: Final = 512
-"""The least that a disk writes whole; a multiple of it is as good."""
-
-MARK_MAGIC: Final = b"aRc\xff"
 
 READ_BYTES: Final = 4096
 """Read at a time from a disk that cannot read all of the file."""
@@ -95,24 +84,6 @@ class Reading:
     @property
     def is_damaged(self) -> bool:
         return any(each.is_certain for each in self.faults)
-
-
-def slotted(
-    state: JournalState, number: int, before: int, changes: Changes, offset: int
-) -> tuple[bytes, int]:
-    """A record with the mark that follows it, as they are written at ``offset``, and the record's
-    checksum."""
-    epoch, salt = state.epoch, state.salt
-    record, checksum = encode_record(epoch, number, before, changes, salt, SLOT_BYTES)
-    if (offset + len(record)) % SECTOR_BYTES == 0:
-        longer = len(record) + SLOT_BYTES
-        record, checksum = encode_record(epoch, number, before, changes, salt, longer)
-    return record + mark(epoch, number + 1, checksum, salt), checksum
-
-
-def mark(epoch: int, number: int, before: int, salt: int) -> bytes:
-    """What stands where record ``number`` will be written."""
-    return seal(MARK_MAGIC, epoch, number, before, b"", salt)[0]
 
 
 def read_journal(directory: Path, state: JournalState) -> Reading:
@@ -261,16 +232,15 @@ def _piece(fd: int, at: int, size: int) -> bytes:
         return bytes(wanted)
 
 
-MARK_BYTES: Final = len(mark(0, 0, 0, 0))
-
-
 def write_file(directory: Path, state: JournalState, records: Iterable[CommitRecord] = ()) -> None:
     """Write a whole journal file, durably: ``records``, which follow ``state``, and a mark."""
     data = bytearray()
     number, checksum = state.number, state.checksum
     for record in records:
         number = record.number
-        made, checksum = slotted(state, number, checksum, record.changes, len(data))
+        made, checksum = slotted(
+            state.epoch, number, checksum, state.salt, record.changes, len(data)
+        )
         data += made[:-MARK_BYTES]
     data += mark(state.epoch, number + 1, checksum, state.salt)
     # Not emptied first: on a full disk its blocks might not be had again.
@@ -284,7 +254,7 @@ def write_file(directory: Path, state: JournalState, records: Iterable[CommitRec
     sync_directory(directory)
 
 
-def write_at(fd: int, data: bytes, at: int) -> None:
+def write_at(fd: int, data: bytes | bytearray, at: int) -> None:
     """Write into a journal; raises :class:`OSError` unless all of it is there."""
     written = os.pwrite(fd, data, at)
     if written != len(data):

@@ -16,15 +16,13 @@ from arneb_core.store.commit_record import CommitRecord, encode_record
 from arneb_core.store.journal_file import (
     JOURNAL_BYTES,
     JOURNAL_NAME,
-    SLOT_BYTES,
     FaultKind,
     Reading,
-    mark,
     parse_journal,
     read_journal,
-    slotted,
     write_file,
 )
+from arneb_core.store.journal_record import SLOT_BYTES, mark, slotted
 from arneb_core.store.records import JournalState
 from arneb_core.store.schema import TopicId
 
@@ -53,7 +51,7 @@ class File:
     def append(self, size: int) -> None:
         number = (self.numbers[-1] if self.numbers else self.state.number) + 1
         changes = Changes([(TopicId(1), position(1, number), [bytes(size)])])
-        made, self._checksum = slotted(self.state, number, self._checksum, changes, self.end)
+        made, self._checksum = slotted(1, number, self._checksum, SALT, changes, self.end)
         self.head = self._checksum if not self.numbers else self.head
         self.data[self.end : self.end + len(made)] = made
         self.offsets.append(self.end)

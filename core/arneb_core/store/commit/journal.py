@@ -26,14 +26,8 @@ from arneb_core.store import journal_file
 from arneb_core.store.changes import Changes
 from arneb_core.store.commit_record import CommitRecord
 from arneb_core.store.fitting import Fitting, Gap
-from arneb_core.store.journal_file import (
-    JOURNAL_BYTES,
-    JOURNAL_NAME,
-    MARK_BYTES,
-    Reading,
-    mark,
-    slotted,
-)
+from arneb_core.store.journal_file import JOURNAL_BYTES, JOURNAL_NAME, Reading
+from arneb_core.store.journal_record import MARK_BYTES, mark, slotted
 from arneb_core.store.records import JournalState
 
 RECORDS_MAX: Final = 256
@@ -178,7 +172,9 @@ class Journal:
         more = changes.puts or changes.deletes or changes.prefixes or changes.trims
         assert not more, "expected entries only: snapshots lay nothing else over LMDB"
         state, number = self.state, self._number + 1
-        data, checksum = slotted(state, number, self._checksum, changes, self._offset)
+        data, checksum = slotted(
+            state.epoch, number, self._checksum, state.salt, changes, self._offset
+        )
         assert self._offset + len(data) <= JOURNAL_BYTES, f"{len(data)} bytes are too many"
         self._number = number
         self._usable = self._is_sound = False
