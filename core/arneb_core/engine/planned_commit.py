@@ -92,8 +92,16 @@ class PlannedCommit:
         joined: dict[LogTopic, list[bytes]] = {}
         messages: dict[LogTopic, int | None] = {}
         shared: set[LogTopic] = set()
-        keep_order(self.requests)
-        for request in self.requests:
+        requests = self.requests
+        keep_order(requests)
+        if len(requests) == 1 and len(requests[0].appends) == 1 and not requests[0].runs:
+            # A lone publisher's: the run that it brings is the run of the commit.
+            ((topic, entries, count),) = requests[0].appends
+            self.offsets.append([(topic, 0)])
+            if not (topic.gone or topic in going):
+                self._place(topic, entries, count)
+            return
+        for request in requests:
             offsets: list[tuple[LogTopic, int]] = []
             for topic, entries, count in request.appends:
                 if topic.gone or topic in going:
@@ -117,12 +125,8 @@ class PlannedCommit:
                 messages[topic] = None if total is None or count is None else total + count
             self.offsets.append(offsets)
         for topic, entries in joined.items():
-            log = topic.log
-            assert isinstance(log, DurableLog), f"{topic!r} keeps nothing on disk"
-            planned = log.plan(entries, messages[topic], now_ms)
-            self._placed(log, planned)
-            self.runs[topic] = planned
-        for request in self.requests:
+            self._place(topic, entries, messages[topic])
+        for request in requests:
             for counted in request.runs:
                 topic = topic_of(counted)
                 if topic.gone or topic in going:
@@ -132,6 +136,14 @@ class PlannedCommit:
                 planned = log.plan(counted.entries, counted.messages, now_ms, counted.bytes)
                 self._placed(log, planned)
                 self.counted.append((topic, planned))
+
+    def _place(self, topic: LogTopic, entries: list[bytes], messages: int | None) -> None:
+        """``entries`` are what this commit appends to ``topic``, but for counted runs."""
+        log = topic.log
+        assert isinstance(log, DurableLog), f"{topic!r} keeps nothing on disk"
+        planned = log.plan(entries, messages, self._now_ms)
+        self._placed(log, planned)
+        self.runs[topic] = planned
 
     def has_appends(self, topic: LogTopic) -> bool:
         """Something of it goes into ``topic``. Not for hot paths."""

@@ -304,18 +304,21 @@ class LogTopic(TopicAdmin):
 
     def confirm(self, run: PlannedRun) -> None:
         """``run`` is durable (or its topic is not): let the consumers have it."""
-        keeps_up = self.log.ledgers.after
-        cache = bool(self.log.tail) or any(
-            each.consumers_attached and keeps_up(each.machine.state.reader.ahead) is None
-            for each in self._subscriptions.values()
-        )
+        subscriptions = list(self._subscriptions.values())
+        cache = bool(self.log.tail)
+        if not cache:
+            keeps_up = self.log.ledgers.after
+            for each in subscriptions:
+                if each.consumers_attached and keeps_up(each.machine.state.reader.ahead) is None:
+                    cache = True
+                    break
         self.log.confirm(run, cache=cache)
         self.appended_messages_total += run.messages
         if self.delayed is not None:
             self.delayed.confirm(run, self.engine.now_ms())
         if run.opens:
             self.engine.ledger_closed(self)
-        for subscription in list(self._subscriptions.values()):
+        for subscription in subscriptions:
             try:
                 subscription.machine.appended(run.first, run.entries)
             except Exception as error:
