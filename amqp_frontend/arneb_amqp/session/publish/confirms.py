@@ -61,9 +61,7 @@ class Confirms:
             if state is RunState.PENDING:
                 return []
             runs.clear()
-            multiple = last_tag - self.last_answered > 1
-            self.last_answered = last_tag
-            return [Confirm(last_tag, multiple, state is RunState.STORED)]
+            return [self._confirm(last_tag, state)]
         ready: list[tuple[int, RunState]] = []
         for last_tag, state in self._runs.items():
             if state is RunState.PENDING:
@@ -78,10 +76,14 @@ class Confirms:
         for index, (last_tag, state) in enumerate(ready):
             if index + 1 < len(ready) and ready[index + 1][1] is state:
                 continue
-            multiple = last_tag - self.last_answered > 1
-            confirms.append(Confirm(last_tag, multiple, state is RunState.STORED))
-            self.last_answered = last_tag
+            confirms.append(self._confirm(last_tag, state))
         return confirms
+
+    def _confirm(self, last_tag: int, state: RunState) -> Confirm:
+        """The answer for all tags up to this one that have none; it counts as sent."""
+        multiple = last_tag - self.last_answered > 1
+        self.last_answered = last_tag
+        return Confirm(last_tag, multiple, state is RunState.STORED)
 
     def __repr__(self) -> str:
         return f"<Confirms {self.last_answered}/{self.last_expected}, {len(self._runs)} runs>"
