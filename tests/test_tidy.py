@@ -45,6 +45,7 @@ PURE: Final = (
     "amqp_frontend/arneb_amqp/routing",
     "amqp_frontend/arneb_amqp/session",
     "amqp_frontend/arneb_amqp/wire",
+    "pulsar_frontend/arneb_pulsar/client/trackers",
     "pulsar_frontend/arneb_pulsar/packing",
     "pulsar_frontend/arneb_pulsar/session",
     "pulsar_frontend/arneb_pulsar/wire",

@@ -1,0 +1,312 @@
+"""Acknowledgements on their way to the broker, gathered into few commands.
+
+The rule: an acknowledgement is neither lost nor sent early. It waits for at most ``group_s``, or
+until ``group_max`` others are there; while there is no connection it waits on. Unless batch
+indexes are acknowledged, a batch is acknowledged with the last of its messages: until then the
+broker would send all of it again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from arneb_pulsar.client.ids import EntryId
+
+GROUP_S: Final = 0.1
+"""The official clients' default."""
+
+GROUP_MAX: Final = 1_000
+"""Entries in one command, as in the official clients."""
+
+OPEN_BATCHES_MAX: Final = 50_000
+"""Batches of which some messages are acknowledged. As many entries as a broker lets one consumer
+have unacknowledged; the oldest beyond it is taken for one that nobody will finish, and comes again
+whole."""
+
+NOTHING: Final[EntryId] = (-1, -1)
+"""Before the first entry of any topic."""
+
+Receipt = Callable[[BaseException | None], None]
+"""Told when the broker has answered (None), or why it will not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acks:
+    """What one flush wants on the wire, as one group: its receipts are those of all of it."""
+
+    individual: tuple[EntryId, ...] = ()
+    """Whole entries, in the order of the log."""
+    partial: tuple[tuple[EntryId, int], ...] = ()
+    """Batches, each with the bit set of its messages that are still unacknowledged."""
+    cumulative: EntryId | None = None
+    cumulative_left: int = 0
+    """The messages of the cumulative entry that are still unacknowledged; 0: it is done."""
+    receipts: tuple[Receipt, ...] = ()
+
+
+class AckTracker(Protocol):
+    """What a consumer asks of its acknowledgements."""
+
+    def delivered(self, entry: EntryId, left: int, size: int) -> None: ...
+
+    def acknowledge(
+        self, entry: EntryId, now: float, index: int = -1, size: int = 0,
+        receipt: Receipt | None = None,
+    ) -> bool: ...  # fmt: skip
+
+    def acknowledge_cumulative(
+        self, entry: EntryId, now: float, index: int = -1, size: int = 0,
+        receipt: Receipt | None = None,
+    ) -> bool: ...  # fmt: skip
+
+    def is_duplicate(self, entry: EntryId, index: int = -1) -> bool: ...
+
+    def flush(self, now: float) -> Acks | None: ...
+
+    def due(self) -> float | None: ...
+
+    def clear(self) -> list[Receipt]: ...
+
+    def disconnected(self) -> None: ...
+
+
+class AckGroupingTracker:
+    """The acknowledgements of one consumer on a persistent topic.
+
+    Invariant: ``_since`` is set while something waits. An entry in ``_batches`` has messages that
+    are acknowledged and others that are not; it is in ``_partial`` too if the broker is to know.
+    """
+
+    def __init__(
+        self,
+        *,
+        group_s: float = GROUP_S,
+        group_max: int = GROUP_MAX,
+        batch_index_acks: bool = False,
+    ) -> None:
+        self._group_s = group_s
+        self._group_max = group_max
+        self._batch_index_acks = batch_index_acks
+        self._is_immediate = group_s <= 0
+        self._individual: set[EntryId] = set()
+        self._partial: set[EntryId] = set()
+        self._batches: dict[EntryId, int] = {}
+        self._cumulative = NOTHING
+        self._cumulative_left = 0
+        self._is_cumulative_pending = False
+        self._receipts: list[tuple[EntryId, Receipt]] = []
+        self._since: float | None = None
+
+    def __repr__(self) -> str:
+        cumulative = f", up to {self._cumulative}" if self._is_cumulative_pending else ""
+        return (
+            f"<AckGroupingTracker {len(self._individual)} entries and"
+            f" {len(self._partial)} parts of batches waiting{cumulative}>"
+        )
+
+    def delivered(self, entry: EntryId, left: int, size: int) -> None:
+        """A batch of ``size`` has come, maybe again; ``left`` has the bits of its messages that
+        the broker calls unacknowledged. What was acknowledged of it before, and is neither known
+        to the broker nor on its way, is forgotten: the application gets it again."""
+        if entry in self._partial:
+            left &= self._batches[entry]
+        self._batches.pop(entry, None)
+        if left != (1 << size) - 1:
+            self._remember(entry, left)
+
+    def acknowledge(
+        self,
+        entry: EntryId,
+        now: float,
+        index: int = -1,
+        size: int = 0,
+        receipt: Receipt | None = None,
+    ) -> bool:
+        """One message; ``index`` and ``size`` say which of how many in a batch.
+
+        True when it should be flushed now. The receipt of a message that leaves others of its
+        batch unacknowledged is given at once if batch indexes are not acknowledged: there is
+        nothing that a broker could be asked for.
+        """
+        if size:
+            left = self._batches.get(entry)
+            left = ((1 << size) - 1 if left is None else left) & ~(1 << index)
+            if left:
+                self._remember(entry, left)
+                if not self._batch_index_acks:
+                    if receipt is not None:
+                        receipt(None)
+                    return False
+                self._partial.add(entry)
+                return self._added(entry, now, receipt)
+            self._batches.pop(entry, None)
+            self._partial.discard(entry)
+        self._individual.add(entry)
+        return self._added(entry, now, receipt)
+
+    def acknowledge_cumulative(
+        self,
+        entry: EntryId,
+        now: float,
+        index: int = -1,
+        size: int = 0,
+        receipt: Receipt | None = None,
+    ) -> bool:
+        """Everything up to a message. Inside a batch, unless batch indexes are acknowledged, that
+        means the entry before: the rest of the batch is not done.
+
+        True when it should be flushed now. What was acknowledged before means nothing new.
+        """
+        left = 0
+        if index + 1 < size:
+            left = self._batches.get(entry, (1 << size) - 1) & -(1 << (index + 1))
+            if left:
+                self._remember(entry, left)
+                if not self._batch_index_acks:
+                    # (ledger, -1) where there is no entry before: the end of the ledger before.
+                    entry, left = (entry[0], entry[1] - 1), 0
+        is_later = entry > self._cumulative
+        if is_later or (entry == self._cumulative and left < self._cumulative_left):
+            self._cumulative, self._cumulative_left = entry, left
+            self._is_cumulative_pending = True
+        elif not self._is_cumulative_pending:
+            if receipt is not None:
+                receipt(None)
+            return False
+        return self._added(entry, now, receipt)
+
+    def is_duplicate(self, entry: EntryId, index: int = -1) -> bool:
+        """It is acknowledged already, and came because the broker does not know it yet."""
+        if entry <= self._cumulative:
+            if entry < self._cumulative or not self._cumulative_left:
+                return True
+            if index >= 0 and not self._cumulative_left >> index & 1:
+                return True
+        if entry in self._individual:
+            return True
+        return index >= 0 and entry in self._partial and not self._batches[entry] >> index & 1
+
+    def flush(self, now: float) -> Acks | None:
+        """What is to be sent now, at most ``group_max`` entries; None when nothing is left. Ask
+        again until it is None. Not to be called while there is no connection."""
+        if self._since is None:
+            return None
+        cumulative, cumulative_left = None, 0
+        if self._is_cumulative_pending:
+            cumulative, cumulative_left = self._cumulative, self._cumulative_left
+            self._is_cumulative_pending = False
+            self._drop_covered()
+        individual = self._first(self._individual, self._group_max)
+        parts = self._first(self._partial, self._group_max - len(individual))
+        partial = tuple((each, self._batches[each]) for each in parts)
+        receipts = self._take_receipts()
+        self._since = now if self._individual or self._partial else None
+        return Acks(individual, partial, cumulative, cumulative_left, receipts)
+
+    def due(self) -> float | None:
+        """When the group's time is over."""
+        return None if self._since is None else self._since + self._group_s
+
+    def clear(self) -> list[Receipt]:
+        """Forget everything: after a seek, what waits means nothing any more. Whose receipts will
+        never come."""
+        receipts = [receipt for _, receipt in self._receipts]
+        self._receipts.clear()
+        self._individual.clear()
+        self._partial.clear()
+        self._batches.clear()
+        self._cumulative, self._cumulative_left = NOTHING, 0
+        self._is_cumulative_pending = False
+        self._since = None
+        return receipts
+
+    def disconnected(self) -> None:
+        """What waits goes on waiting. What was sent may come again, and is then no duplicate: the
+        acknowledgement was lost, or somebody has set the subscription back."""
+        if not self._is_cumulative_pending:
+            self._cumulative, self._cumulative_left = NOTHING, 0
+
+    def _added(self, entry: EntryId, now: float, receipt: Receipt | None) -> bool:
+        if receipt is not None:
+            self._receipts.append((entry, receipt))
+        if self._since is None:
+            self._since = now
+        if self._is_immediate:
+            return True
+        return len(self._individual) + len(self._partial) >= self._group_max
+
+    def _remember(self, entry: EntryId, left: int) -> None:
+        self._batches[entry] = left
+        if len(self._batches) > OPEN_BATCHES_MAX:
+            oldest = next(iter(self._batches))
+            del self._batches[oldest]
+            self._partial.discard(oldest)
+
+    def _drop_covered(self) -> None:
+        """Leave out what the cumulative acknowledgement says as well."""
+        whole = self._cumulative
+        if self._cumulative_left:
+            whole = (whole[0], whole[1] - 1)
+        self._individual = {each for each in self._individual if each > whole}
+        for entry in [each for each in self._batches if each <= whole]:
+            del self._batches[entry]
+            self._partial.discard(entry)
+
+    @staticmethod
+    def _first(entries: set[EntryId], count: int) -> tuple[EntryId, ...]:
+        """The first ``count`` in the order of the log, which are taken out."""
+        taken = sorted(entries)[:count]
+        entries.difference_update(taken)
+        return tuple(taken)
+
+    def _take_receipts(self) -> tuple[Receipt, ...]:
+        """Those of all that waits no more."""
+        if not self._receipts:
+            return ()
+        taken: list[Receipt] = []
+        left: list[tuple[EntryId, Receipt]] = []
+        for entry, receipt in self._receipts:
+            if entry in self._individual or entry in self._partial:
+                left.append((entry, receipt))
+            else:
+                taken.append(receipt)
+        self._receipts = left
+        return tuple(taken)
+
+
+class NonPersistentAcks:
+    """The acknowledgements of one consumer on a non-persistent topic: nobody wants them, since
+    what was delivered is kept nowhere. Receipts are given at once."""
+
+    def __repr__(self) -> str:
+        return "<NonPersistentAcks>"
+
+    def delivered(self, entry: EntryId, left: int, size: int) -> None: ...
+
+    def acknowledge(
+        self,
+        entry: EntryId,
+        now: float,
+        index: int = -1,
+        size: int = 0,
+        receipt: Receipt | None = None,
+    ) -> bool:
+        if receipt is not None:
+            receipt(None)
+        return False
+
+    acknowledge_cumulative = acknowledge
+
+    def is_duplicate(self, entry: EntryId, index: int = -1) -> bool:
+        return False
+
+    def flush(self, now: float) -> Acks | None:
+        return None
+
+    def due(self) -> float | None:
+        return None
+
+    def clear(self) -> list[Receipt]:
+        return []
+
+    def disconnected(self) -> None: ...

@@ -1,0 +1,132 @@
+"""Batches: messages that travel as one entry.
+
+The rule: a message leaves with the first of three: so many messages, so many bytes, so much time
+since the first of them. What leaves together is in the order in which it was given.
+
+By key, every key has an entry of its own, since a Key_Shared broker reads one key per entry; what
+has no key is a batch of its own too.
+"""
+
+from typing import Final, Protocol
+
+from arneb_pulsar.client.errors import ConfigurationError
+from arneb_pulsar.client.messages import OutgoingMessage
+
+MESSAGES_MAX: Final = 1_000
+BYTES_MAX: Final = 128 * 1024
+DELAY_S: Final = 0.01
+"""The defaults of the C++ client; Java's delay is 1 ms."""
+
+
+class BatchContainer(Protocol):
+    """Messages that wait to be sent together."""
+
+    def __len__(self) -> int: ...
+
+    def fits(self, message: OutgoingMessage) -> bool: ...
+
+    def add(self, message: OutgoingMessage, now: float) -> bool: ...
+
+    def take(self) -> list[list[OutgoingMessage]]: ...
+
+    def due(self) -> float | None: ...
+
+
+class _Limits:
+    """What all containers count."""
+
+    def __init__(self, messages_max: int, bytes_max: int, delay_s: float) -> None:
+        if messages_max < 1 or bytes_max < 1 or delay_s < 0:
+            raise ConfigurationError(
+                f"expected bounds of a batch, got {messages_max} messages, {bytes_max} bytes and"
+                f" {delay_s} s"
+            )
+        self._messages_max = messages_max
+        self._bytes_max = bytes_max
+        self._delay_s = delay_s
+        self._bytes = 0
+        self._count = 0
+        self._since: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._count} messages, {self._bytes} bytes>"
+
+    def __len__(self) -> int:
+        return self._count
+
+    def fits(self, message: OutgoingMessage) -> bool:
+        """Whether there is room for it beside what waits; one that is too large for any batch
+        is one by itself."""
+        return not self._count or self._bytes + message.size_bytes <= self._bytes_max
+
+    def due(self) -> float | None:
+        """When what waits is to be sent, full or not."""
+        return None if self._since is None else self._since + self._delay_s
+
+    def _counted(self, message: OutgoingMessage, now: float) -> bool:
+        if self._since is None:
+            self._since = now
+        self._count += 1
+        self._bytes += message.size_bytes
+        return self._count >= self._messages_max or self._bytes >= self._bytes_max
+
+    def _reset(self) -> None:
+        self._count = self._bytes = 0
+        self._since = None
+
+
+class DefaultBatches(_Limits):
+    """One batch of whatever comes."""
+
+    def __init__(
+        self,
+        *,
+        messages_max: int = MESSAGES_MAX,
+        bytes_max: int = BYTES_MAX,
+        delay_s: float = DELAY_S,
+    ) -> None:
+        super().__init__(messages_max, bytes_max, delay_s)
+        self._messages: list[OutgoingMessage] = []
+
+    def add(self, message: OutgoingMessage, now: float) -> bool:
+        """Have ``message`` wait; True when what waits is to be sent now."""
+        self._messages.append(message)
+        return self._counted(message, now)
+
+    def take(self) -> list[list[OutgoingMessage]]:
+        """What waits, one list an entry; the container is empty then."""
+        if not self._messages:
+            return []
+        taken, self._messages = self._messages, []
+        self._reset()
+        return [taken]
+
+
+class KeyBatches(_Limits):
+    """A batch for each key, and one for what has none. The bounds are for all of them."""
+
+    def __init__(
+        self,
+        *,
+        messages_max: int = MESSAGES_MAX,
+        bytes_max: int = BYTES_MAX,
+        delay_s: float = DELAY_S,
+    ) -> None:
+        super().__init__(messages_max, bytes_max, delay_s)
+        self._batches: dict[bytes | None, list[OutgoingMessage]] = {}
+
+    def add(self, message: OutgoingMessage, now: float) -> bool:
+        """Have ``message`` wait; True when what waits is to be sent now."""
+        batch = self._batches.get(message.order)
+        if batch is None:
+            batch = self._batches[message.order] = []
+        batch.append(message)
+        return self._counted(message, now)
+
+    def take(self) -> list[list[OutgoingMessage]]:
+        """What waits, one list an entry, in the order of their first messages; the container is
+        empty then."""
+        taken = list(self._batches.values())
+        self._batches = {}
+        self._reset()
+        return taken
