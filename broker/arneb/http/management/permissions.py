@@ -3,7 +3,8 @@
 The rule: a row is said whole or not at all.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
 from arneb.http.management.calls import (
     CREATED,
@@ -46,14 +47,22 @@ def topic_permission_document(row: TopicPermission) -> Document:
     }
 
 
-async def _list(site: Site, call: Call) -> Reply:
-    rows = site.catalogue.tables.rows(Permission)
+Row = TypeVar("Row", Permission, TopicPermission)
+
+
+def _within(site: Site, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
+    """Those of ``rows`` that are of the vhost and of the user that the path names, if it does."""
     if "vhost" in call.params:
-        record_in(site, call)
-        rows = [each for each in rows if each.vhost == call.params["vhost"]]
+        vhost = record_in(site, call).name
+        rows = [each for each in rows if each.vhost == vhost]
     if "user" in call.params:
-        user_in(site, call)
-        rows = [each for each in rows if each.user == call.params["user"]]
+        user = user_in(site, call).name
+        rows = [each for each in rows if each.user == user]
+    return rows
+
+
+async def _list(site: Site, call: Call) -> Reply:
+    rows = _within(site, call, site.catalogue.tables.rows(Permission))
     source = Source(rows, permission_document, lambda each: (each.vhost, each.user))
     return Reply(await listed(source, listing_of(call.query, paged=False), site.pause))
 
@@ -95,13 +104,7 @@ async def _delete(site: Site, call: Call) -> Reply:
 
 
 async def _list_topics(site: Site, call: Call) -> Reply:
-    rows = site.catalogue.tables.rows(TopicPermission)
-    if "vhost" in call.params:
-        record_in(site, call)
-        rows = [each for each in rows if each.vhost == call.params["vhost"]]
-    if "user" in call.params:
-        user_in(site, call)
-        rows = [each for each in rows if each.user == call.params["user"]]
+    rows = _within(site, call, site.catalogue.tables.rows(TopicPermission))
     source = Source(
         rows, topic_permission_document, lambda each: (each.vhost, each.user, each.exchange)
     )
