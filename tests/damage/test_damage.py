@@ -58,7 +58,8 @@ def test_what_is_salvaged_was_there_and_stands_where_it_stood(everything: Path) 
     for damage in itertools.islice(damages(everything / "data.mdb", seed=10), SALVAGED):
         with copy_of(everything) as copy:
             damage.apply(copy / "data.mdb")
-            print(damage, salvage_here(copy, copy.with_name("out"), original))
+            print(damage, end=": ", flush=True)  # before it, for whoever reads of a failure
+            print(salvage_here(copy, copy.with_name("out"), original))
 
 
 def test_a_store_that_is_whole_is_salvaged_whole(everything: Path) -> None:

@@ -7,6 +7,7 @@ from tests.mutants.table import CORE, Mutant
 READER_TESTS: Final = ("tests/core/store/test_readers.py",)
 SALVAGE_TESTS: Final = ("tests/damage/test_damage.py",)
 SALVAGED_TESTS: Final = ("tests/core/store/test_salvage.py",)
+BLOCK_TESTS: Final = ("tests/core/store/test_salvaged_blocks.py",)
 PAGE_TESTS: Final = ("tests/core/store/test_pages.py",)
 
 DAMAGE_MUTANTS: Final = (
@@ -66,6 +67,27 @@ DAMAGE_MUTANTS: Final = (
         "        self._since = {slot: self._since.get(slot, now) for slot in slots}\n",
         "        self._since = dict.fromkeys(slots, now)\n",
         READER_TESTS,
+    ),
+    Mutant(
+        "a damaged block at the end of a log is passed over in silence",
+        CORE + "store/salvaged_blocks.py",
+        "                self.ends.setdefault(topic_id, []).append(last)\n",
+        "",
+        BLOCK_TESTS,
+    ),
+    Mutant(
+        "blocks of a topic without a name are left out",
+        CORE + "store/salvage.py",
+        "        whose = {*self.stored.live.values()}\n",
+        "        whose = set[TopicId]()\n",
+        BLOCK_TESTS,
+    ),
+    Mutant(
+        "a meta page that went back is believed",
+        CORE + "store/salvage_scan.py",
+        "        if (last := transactions[each.page]) != each.transaction:\n",
+        "        if (last := transactions[each.page]) != each.transaction and not whole:\n",
+        BLOCK_TESTS,
     ),
     Mutant(
         "what no page leads to is not salvaged",

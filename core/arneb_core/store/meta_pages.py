@@ -102,6 +102,15 @@ def read_metas(file: PageFile) -> list["Meta | PageDamaged"]:
     return found
 
 
+def out_of_step(first: Meta, second: Meta) -> str | None:
+    """What is wrong with two meta pages that are whole, each for itself."""
+    one, other = first.transaction, second.transaction
+    # Both are 0 in a file in which nothing was ever committed.
+    if abs(one - other) == 1 or not (one or other):
+        return None
+    return f"expected two transactions that follow each other, got {one} and {other}"
+
+
 def newest(metas: list["Meta | PageDamaged"], path: Path) -> Meta:
     """The one that counts. Raises :class:`.StoreDamaged` unless both are as LMDB leaves them."""
     for each in metas:
@@ -110,13 +119,8 @@ def newest(metas: list["Meta | PageDamaged"], path: Path) -> Meta:
     first, second = metas
     assert isinstance(first, Meta)
     assert isinstance(second, Meta)
-    apart = abs(first.transaction - second.transaction)
-    # Both are 0 in a file in which nothing was ever committed.
-    if apart != 1 and (first.transaction or second.transaction):
-        raise StoreDamaged(
-            f"{path}: the meta pages are damaged: expected two transactions that follow each "
-            f"other, got {first.transaction} and {second.transaction}"
-        )
+    if (apart := out_of_step(first, second)) is not None:
+        raise StoreDamaged(f"{path}: the meta pages are damaged: {apart}")
     meta = max(first, second, key=lambda meta: meta.transaction)
     for what, tree in ((FREE_LIST, meta.free), (MAIN_TREE, meta.main)):
         inside = FIRST_PAGE <= tree.root <= meta.last_page

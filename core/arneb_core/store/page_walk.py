@@ -227,6 +227,18 @@ def free_pages(file: PageFile, tree: Tree, last_page: int) -> BitMap64:
     return walk.free
 
 
+def last_transaction_of(file: PageFile, tree: Tree) -> int:
+    """The last transaction that gave pages up, by the end of the list of free pages; 0 when that
+    cannot be read. Each but the first of a file gives some up."""
+    number = tree.root
+    with suppress(PageDamaged):
+        for _ in range(tree.depth - 1):
+            number = children(number, file.page(number))[-1][1]
+        if tree.depth and (found := rows(number, file.page(number))):
+            return max(0, _number(found[-1].key))
+    return 0
+
+
 def pages_given_up_since(
     file: PageFile, tree: Tree, last_page: int, transactions: Collection[int]
 ) -> dict[int, int]:

@@ -125,8 +125,9 @@ class PageFile:
         return os.fstat(self._fd).st_size
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to ``size`` bytes; fewer where the file ends."""
-        return os.pread(self._fd, size, offset)
+        """Up to ``size`` bytes; fewer where the file ends. Both may come from damaged pages."""
+        there = max(0, self.size - offset)
+        return os.pread(self._fd, min(size, there), offset) if there else b""
 
     def page(self, number: int) -> bytes:
         """A whole page that bears its own number. Raises :class:`PageDamaged`."""

@@ -19,18 +19,14 @@ from arneb_core.api.position import (
     FIRST_LEDGER,
     LedgerId,
     Position,
+    ledger_of,
     position,
     render,
 )
 from arneb_core.store.block import (
-    BlockCorrupt,
     block_references,
-    decode_block,
     encode_block,
-    encode_shared_block,
-    whole_parts,
 )
-from arneb_core.store.bodies import unpack_body
 from arneb_core.store.delayed_rows import pack_through
 from arneb_core.store.journal_file import read_journal
 from arneb_core.store.records import (
@@ -41,16 +37,15 @@ from arneb_core.store.records import (
     pack_gap,
     pack_number,
     unpack_number,
-    unpack_trims,
 )
-from arneb_core.store.salvage_scan import Place, Remains
+from arneb_core.store.salvage_scan import Remains
+from arneb_core.store.salvaged_blocks import SalvagedBlocks
 from arneb_core.store.salvaged_cursor import SalvagedCursor
 from arneb_core.store.salvaged_log import FoundBlock, SalvagedLog, put_together
 from arneb_core.store.schema import (
     FRONTEND_PREFIX,
     META_JOURNAL,
     META_NEXT_TOPIC_ID,
-    META_TRIMS,
     SUBSCRIPTION_PREFIX,
     TOPIC_PREFIX,
     BodyKey,
@@ -63,7 +58,6 @@ from arneb_core.store.schema import (
     gap_key,
     ledger_key,
     parse_cursor_key,
-    parse_entry_key,
     parse_ledger_key,
     parse_subscription_key,
     subscription_key,
@@ -89,7 +83,6 @@ class Salvage:
     def __init__(self, remains: Remains, directory: Path, now_ms: int | None = None) -> None:
         self._remains = remains
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        self._values: list[Place | bytes] = []
         self.missing: list[str] = [str(fault) for fault in remains.faults]
         """What is not there any more, or may not be; one line each."""
         self.topics: dict[TopicId, tuple[str, TopicRecord]] = {}
@@ -101,10 +94,10 @@ class Salvage:
         self.references: Counter[BodyKey] = Counter()
         if remains.meta is None:
             self.missing.append("both meta pages: nothing says what was current and what was old")
-        self._bodies = self._find_bodies()
+        self.stored = SalvagedBlocks(remains)
         self._read_catalog()
         self._cursors = self._read_cursors()
-        blocks = self._find_blocks()
+        blocks = self.stored.find()
         self._take_journal(directory, blocks)
         self._name_nameless(blocks)
         self._make_logs(blocks)
@@ -138,80 +131,15 @@ class Salvage:
 
     def _name_nameless(self, blocks: dict[TopicId, list[FoundBlock]]) -> None:
         """Topics of which there are messages, but no row of the catalog."""
-        if Table.CATALOG not in self._remains.damaged:
-            return
-        for topic_id in sorted({*blocks, *self._subscriptions} - self.topics.keys()):
+        whose = {*self.stored.live.values()}
+        if Table.CATALOG in self._remains.damaged:
+            whose |= {*blocks, *self._subscriptions}
+        for topic_id in sorted(whose - self.topics.keys()):
             name = NAMELESS % topic_id
             self.topics[topic_id] = name, _kept_for_ever(topic_id)
             self.missing.append(f"the name of topic {topic_id}, which is called {name!r} now")
 
     # The log
-
-    def _find_bodies(self) -> dict[BodyKey, Place]:
-        found: dict[BodyKey, Place] = {}
-        remains = self._remains
-        for key, place in remains.live[Table.BODIES].items():
-            found[BodyKey(key)] = place
-        for key, places in remains.strays[Table.BODIES].items():
-            found.setdefault(BodyKey(key), places[0])
-        return found
-
-    def body(self, key: BodyKey) -> bytes:
-        """An entry that blocks share. Raises :class:`.BlockCorrupt` when it is lost."""
-        place = self._bodies.get(key)
-        return unpack_body(key, None if place is None else self._remains.read(place))
-
-    def _find_blocks(self) -> dict[TopicId, list[FoundBlock]]:
-        remains = self._remains
-        trims = []
-        for key, value in remains.rows(Table.META):
-            if key == META_TRIMS:
-                with suppress(ValueError):
-                    trims = unpack_trims(value)
-        places = {key: [place] for key, place in remains.live[Table.ENTRIES].items()}
-        for key, strays in remains.strays[Table.ENTRIES].items():
-            places.setdefault(key, []).extend(strays)
-        found: dict[TopicId, list[FoundBlock]] = {}
-        for key in sorted(places):
-            with suppress(error):
-                topic_id, last = parse_entry_key(key)
-                for place in places[key]:
-                    blocks = self._blocks_of(remains.read(place), place)
-                    if blocks and all(block.last <= last for block in blocks):
-                        found.setdefault(topic_id, []).extend(
-                            block
-                            for block in blocks
-                            if not any(
-                                topic_id == topic and low <= block.first and block.last <= high
-                                for topic, low, high in trims
-                            )
-                        )
-                        break
-        return found
-
-    def _blocks_of(self, value: bytes, place: Place | None) -> list[FoundBlock]:
-        """The block as it is, or what is left of it when bodies are missing; nothing when it is
-        damaged."""
-        with suppress(BlockCorrupt):
-            first, entries = decode_block(value, self.body)
-            return [self._note(first, entries, value if place is None else place)]
-        with suppress(BlockCorrupt):
-            return [
-                self._note(first, entries, bytes(encode_shared_block(first, entries, keys)))
-                for first, entries, keys in whole_parts(value, self.body)
-            ]
-        return []
-
-    def _note(self, first: Position, entries: list[bytes], value: Place | bytes) -> FoundBlock:
-        self._values.append(value)
-        messages = sum(messages_in(each) if len(each) >= HEADER_BYTES else 1 for each in entries)
-        size = sum(map(len, entries))
-        return FoundBlock(first, len(entries), messages, size, len(self._values) - 1)
-
-    def value(self, block: FoundBlock) -> bytes:
-        """The block as it is to be written."""
-        value = self._values[block.value]
-        return self._remains.read(value) if isinstance(value, Place) else value
 
     def _take_journal(self, directory: Path, blocks: dict[TopicId, list[FoundBlock]]) -> None:
         """The runs that LMDB did not have yet."""
@@ -231,7 +159,7 @@ class Salvage:
         for record in reading.records:
             for topic_id, first, entries in record.changes.blocks:
                 value = bytes(encode_block(first, entries))
-                blocks.setdefault(topic_id, []).append(self._note(first, entries, value))
+                blocks.setdefault(topic_id, []).append(self.stored.note(first, entries, value))
 
     def _make_logs(self, blocks: dict[TopicId, list[FoundBlock]]) -> None:
         records: dict[TopicId, dict[LedgerId, LedgerRecord]] = {}
@@ -240,26 +168,42 @@ class Salvage:
                 topic_id, ledger = parse_ledger_key(key)
                 records.setdefault(topic_id, {}).setdefault(ledger, LedgerRecord.unpack(value))
         for topic_id in self.topics:
+            ledgers = records.get(topic_id, {})
+            is_nameless = self.topics[topic_id][0] == NAMELESS % topic_id
+            any_ledger = is_nameless or Table.LEDGERS in self._remains.damaged
             known = [
                 rows.last_known for (owner, _), rows in self._cursors.items() if owner == topic_id
             ]
+            known += [
+                end
+                for end in self.stored.ends.get(topic_id, ())
+                if any_ledger or ledger_of(end) in ledgers
+            ]
             self.logs[topic_id] = put_together(
-                records.get(topic_id, {}),
+                ledgers,
                 blocks.get(topic_id, []),
                 up_to=max(known, default=BEFORE_ALL),
-                any_ledger=Table.LEDGERS in self._remains.damaged,
+                any_ledger=any_ledger,
                 now_ms=self._now_ms,
             )
+            self._tell_crowded(topic_id, blocks.get(topic_id, []))
+
+    def _tell_crowded(self, topic_id: TopicId, blocks: list[FoundBlock]) -> None:
+        """A row that leads to a block and is damaged may say a topic or a place that it is not
+        of."""
+        placed = {block.value for block in self.logs[topic_id].blocks}
+        for block in blocks:
+            if block.value in self.stored.live and block.value not in placed:
+                self.missing.append(
+                    f"topic {self.topics[topic_id][0]!r}: a block of entries {render(block.first)} "
+                    f"to {render(block.last)}, which are there already or in no ledger"
+                )
 
     def _place_homeless(self) -> None:
         """Blocks whose row is lost go where they are missing, if that is one place; else into a
         topic of their own."""
         left: list[tuple[Position, list[bytes]]] = []
-        found = [
-            block
-            for place in self._remains.homeless
-            for block in self._blocks_of(self._remains.read(place), place)
-        ]
+        found = [block for place in self._remains.homeless for block in self.stored.at(place)]
         # A topic of which nothing is known could be whose they are, too.
         certain = self._remains.knows_free_pages and not self._remains.damaged & {
             Table.CATALOG,
@@ -270,7 +214,12 @@ class Salvage:
             if len(homes) == 1 and certain:
                 homes[0].fill(block)
             elif homes or self._remains.knows_free_pages:
-                left.append((block.first, decode_block(self.value(block), self.body)[1]))
+                left.append(
+                    (
+                        block.first,
+                        self.stored.entries(block),
+                    )
+                )
         if not left:
             return
         topic_id = TopicId(max(self.topics, default=0) + 1)
@@ -278,7 +227,7 @@ class Salvage:
         found, end = [], 0
         for _, entries in sorted(left, key=lambda run: run[0]):
             first = position(FIRST_LEDGER, end)
-            found.append(self._note(first, entries, bytes(encode_block(first, entries))))
+            found.append(self.stored.note(first, entries, bytes(encode_block(first, entries))))
             end += len(entries)
         self.logs[topic_id] = put_together(
             {}, found, up_to=BEFORE_ALL, any_ledger=True, now_ms=self._now_ms
@@ -359,7 +308,7 @@ class Salvage:
         """Keys and values of ENTRIES."""
         for topic_id, log in self.logs.items():
             for block in log.blocks:
-                value = self.value(block)
+                value = self.stored.value(block)
                 self.references.update(block_references(value))
                 yield entry_key(topic_id, block.last), value
 
@@ -374,7 +323,7 @@ class Salvage:
         block = log.block_at(place)
         if block is None:
             return 0
-        entry = decode_block(self.value(block), self.body)[1][place - block.first]
+        entry = self.stored.entries(block)[place - block.first]
         return messages_in(entry) if len(entry) >= HEADER_BYTES else 1
 
 

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from struct import error
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from arneb_core.store.block import HEADER_BYTES as BLOCK_HEADER_BYTES
 from arneb_core.store.block import BlockCorrupt, block_bytes, block_span, check_block
 from arneb_core.store.bodies import unpack_body
 from arneb_core.store.long_keys import is_long, unwrap
-from arneb_core.store.meta_pages import Meta, read_metas
-from arneb_core.store.page_walk import FREE_LIST, PageFault, PageWalk
+from arneb_core.store.meta_pages import Meta, out_of_step, read_metas
+from arneb_core.store.page_walk import FREE_LIST, PageFault, PageWalk, last_transaction_of
 from arneb_core.store.pages import (
     BIG_DATA,
     HEADER,
@@ -47,6 +47,8 @@ from arneb_core.store.schema import (
     parse_entry_key,
 )
 from arneb_core.store.store_file import damaged_tables, table_name
+
+META_PAGE: Final = "meta page: perhaps the last commit"
 
 
 class Place(NamedTuple):
@@ -105,12 +107,22 @@ def scan(file: PageFile) -> Remains:
     :class:`.FormatMismatch`."""
     metas = read_metas(file)
     whole = [meta for meta in metas if isinstance(meta, Meta)]
-    meta = max(whole, key=lambda each: each.transaction, default=None)
+    # The number of a transaction is proved by nothing but what stands beside it.
+    transactions = {
+        each.page: max(each.transaction, last_transaction_of(file, each.free)) for each in whole
+    }
+    meta = max(whole, key=lambda each: transactions[each.page], default=None)
     found = Remains(file, meta)
     for each in metas:
         if isinstance(each, PageDamaged):
-            what = "meta page: perhaps the last commit"
-            found.faults.append(PageFault(each.page, each.page * file.page_bytes, what, str(each)))
+            at_byte = each.page * file.page_bytes
+            found.faults.append(PageFault(each.page, at_byte, META_PAGE, str(each)))
+    for each in whole:
+        if (last := transactions[each.page]) != each.transaction:
+            what = f"expected transaction {last} at least, got {each.transaction}"
+            found.faults.append(PageFault(each.page, each.page * file.page_bytes, META_PAGE, what))
+    if len(whole) == len(metas) and (apart := out_of_step(*whole)) is not None:
+        found.faults.append(PageFault(0, 0, META_PAGE, apart))
     pages = file.size // file.page_bytes
     last_page = pages - 1 if meta is None else min(meta.last_page, pages - 1)
     walk = PageWalk(file, last_page)

@@ -92,7 +92,7 @@ def _write(found: Salvage, making: Path) -> None:
         # Counted while the blocks were written.
         counts = iter(found.references.items())
         while keys := list(islice(counts, ROWS_AT_ONCE)):
-            bodies = {key: Body(found.body(key), count) for key, count in keys}
+            bodies = {key: Body(found.stored.body(key), count) for key, count in keys}
             _commit(env, Changes(), Encoded(bodies=bodies), tables)
         env.sync(True)
     finally:
