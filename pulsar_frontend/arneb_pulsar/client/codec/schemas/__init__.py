@@ -1,0 +1,1 @@
+"""Schemas: values of an application as bytes, and what a topic is told about them."""
