@@ -28,6 +28,7 @@ from conformance.wire.amqp import AmqpClosed
 from conformance.wire.pulsar import PulsarClosed
 from tests.crash.command_line import parser_of, play
 from tests.crash.failing_disk import FailingDisk, compile_shim
+from tests.crash.flush_probe import FlushProbe
 from tests.crash.players.compaction import CompactionPlayer
 from tests.crash.players.cursors import CursorPlayer
 from tests.crash.players.dead_letters import DeadLetterPlayer
@@ -82,6 +83,7 @@ AT_WORK_PARTS = (0.05, 0.4, 0.9)
 JUDGED_WITHIN_S = 90.0
 SUMMARY_EVERY = 10
 POLL_S = 0.005
+FLUSHES_OF_AN_ACK = 2
 POWER_CUT_PART = 0.5
 WRITES_OF_A_LIFE = 150
 WRITES_OF_A_START = 12
@@ -223,7 +225,10 @@ class Run:
         pause = self._dice.uniform(LOAD_S_MIN, self._load_s_max)
         how = f"{' '.join(each.name for each in chosen)} for {pause:.2f} s"
         cut = self._may_cut_power(WRITES_OF_A_LIFE)
-        died = await self._dies_within(pause)
+        with FlushProbe(self._broker.directory) as probe:
+            died = await self._dies_within(pause)
+        # An ack may have waited for a flush that was under way, and then for its own.
+        waited_s = FLUSHES_OF_AN_ACK * probe.slowest_s
         if died and not cut:
             raise PromiseBroken(
                 f"the broker ended by itself under {how}\n{self._broker.log[-2_000:]}"
@@ -236,6 +241,7 @@ class Run:
             how += ", SIGTERM first"
         # What the power took may have been gone for as long as this loop was busy elsewhere.
         now = self._alive_at if died else asyncio.get_running_loop().time()
+        now -= waited_s
         self._broker.kill()
         _, pending = await asyncio.wait(tasks, timeout=20)
         if pending:
