@@ -30,6 +30,10 @@ class OutgoingMessage:
     sent_at: float = 0.0
     """When the application gave it; for timeouts and latencies."""
 
+    def __repr__(self) -> str:
+        key = "" if self.key is None else f", key {self.key!r:.80}"
+        return f"<OutgoingMessage {self.sequence_id}, {len(self.payload)} bytes{key}>"
+
     @property
     def order(self) -> bytes | None:
         """What orders it: the ordering key, else the partition key; None if it has neither."""

@@ -64,6 +64,9 @@ class _Pending:
     pieces: list[bytes] = field(default_factory=list)
     size_bytes: int = 0
 
+    def __repr__(self) -> str:
+        return f"<_Pending {len(self.pieces)} of {self.count} chunks, {self.size_bytes} bytes>"
+
 
 class ChunkAssembler:
     """The messages of one consumer of which some chunks are there.
