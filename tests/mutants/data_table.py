@@ -12,8 +12,65 @@ WRITING: Final = ("tests/broker/data/test_writing.py", "tests/broker/data/test_m
 CURSORS: Final = ("tests/broker/data/test_cursors.py",)
 RUNS: Final = ("tests/core/engine/test_counted_runs.py",)
 ROLLING: Final = ("tests/core/engine/test_rolling.py",)
+AHEAD: Final = ("tests/core/engine/test_written_ahead.py",)
 
 DATA_MUTANTS: Final = (
+    Mutant(
+        "the store is not told what is written ahead",
+        CORE + "engine/write_ahead.py",
+        "                        puts=[(Table.META, META_AHEAD, pack_trims(where))],\n",
+        "                        puts=[(Table.META, META_AHEAD, None)],\n",
+        AHEAD,
+    ),
+    Mutant(
+        "what was written ahead before a crash stays",
+        CORE + "store/commit/commits.py",
+        '            self._trims += unpack_trims(ahead or b"")\n',
+        "",
+        AHEAD,
+    ),
+    Mutant(
+        "the start forgets where blocks of a crashed unit are left",
+        CORE + "engine/recovery.py",
+        "    for key in (META_TRIMS, META_AHEAD):\n",
+        "    for key in ():\n",
+        AHEAD,
+    ),
+    Mutant(
+        "a large unit is written in one go",
+        CORE + "engine/write_ahead.py",
+        "            if size >= SLICE_BYTES or index == len(run.entries):\n",
+        "            if index == len(run.entries):\n",
+        AHEAD,
+    ),
+    Mutant(
+        "a log opens ledgers where somebody writes ahead",
+        CORE + "log/durable_log.py",
+        "        if run.opens and self._overtakes(run.ledger.id):\n",
+        "        if False:\n",
+        AHEAD,
+    ),
+    Mutant(
+        "who stops waiting for its commit has it removed",
+        CORE + "engine/planned_commit.py",
+        "        if ahead.state is AheadState.STORED or",
+        "        if",
+        AHEAD,
+    ),
+    Mutant(
+        "what could not be removed at once stays",
+        CORE + "engine/write_ahead.py",
+        "                        trims=self._left,\n",
+        "",
+        AHEAD,
+    ),
+    Mutant(
+        "an index of delayed entries has what was written in vain",
+        CORE + "engine/delayed_indexes.py",
+        "snapshot.iter_blocks(topic_id, Position(after + 1), last)",
+        "snapshot.iter_blocks(topic_id, Position(after + 1))",
+        AHEAD,
+    ),
     Mutant(
         "the mark of a batch is not in the commit of its rows",
         DATA + "commits.py",

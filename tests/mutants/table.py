@@ -149,8 +149,8 @@ MUTANTS: Final = (
     Mutant(
         "a delayed index is made anew in the event loop",
         CORE + "engine/delayed_indexes.py",
-        "await in_thread(_behind, store, topic.id, after, known, settings.seal_entries)",
-        "_behind(store, topic.id, after, known, settings.seal_entries)",
+        "await in_thread(_behind, store, topic.id, after, end, known, settings.seal_entries)",
+        "_behind(store, topic.id, after, end, known, settings.seal_entries)",
         LOADING_TESTS,
     ),
     Mutant(

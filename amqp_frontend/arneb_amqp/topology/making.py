@@ -13,7 +13,7 @@ from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.checks import carbon_copies, check_expiration
 from arneb_amqp.routing.delayed import delay_ms_of
 from arneb_amqp.translation import EXCHANGE, from_strings
-from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.constants import FRAME_END_OCTET, ChannelId
 from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import encode_properties
 from arneb_amqp.wire.route import join_route
@@ -69,6 +69,7 @@ class EntryMaker:
         self._properties = properties
         self._kinds: dict[tuple[int, int, int, bool], Kind] = {}
         self._routes: dict[tuple[str, bytes], tuple[bytes, int]] = {}
+        self._starts: dict[tuple[str, bytes, Kind, int], bytes] = {}
         self.expires = False
         """Some entry expires."""
         self.delays = False
@@ -84,6 +85,20 @@ class EntryMaker:
 
     def entry(self, exchange: str, key: bytes, value: bytes, kind: Kind, deliver_ms: int) -> bytes:
         """One message as an entry. Raises :class:`RowRefused`."""
+        if deliver_ms or not value:
+            return self._entry(exchange, key, value, kind, deliver_ms)
+        # Everything before the value depends on the value's length alone: mostly it is known.
+        asked = exchange, key, kind, len(value)
+        start = self._starts.get(asked)
+        if start is None:
+            whole = self._entry(exchange, key, value, kind, 0)
+            start = whole[: -len(value) - len(FRAME_END_OCTET)]
+            if len(self._starts) >= REMEMBERED_MAX:
+                self._starts.clear()
+            self._starts[asked] = start
+        return start + value + FRAME_END_OCTET
+
+    def _entry(self, exchange: str, key: bytes, value: bytes, kind: Kind, deliver_ms: int) -> bytes:
         route, hashed = self._routes.get((exchange, key)) or self._route(exchange, key)
         if deliver_ms:
             self.delays = True

@@ -100,7 +100,8 @@ class Commits:
                 unit, [made], rights, mandatory=mandatory
             )
             try:
-                await self._core.committed(unit)
+                async with self._core.written_ahead(unit):
+                    await self._core.committed(unit)
             finally:
                 admission.over()
         return made.rows, unrouted
@@ -152,9 +153,10 @@ class Commits:
             )
             del made
             try:
-                with trio.CancelScope(shield=True):
-                    await self.stages.drop(batch, unit)
-                    self._marks[query] = mark
+                async with self._core.written_ahead(unit):
+                    with trio.CancelScope(shield=True):
+                        await self.stages.drop(batch, unit)
+                        self._marks[query] = mark
             finally:
                 admission.over()
         return {"committed": True, "already": False, "rows": rows, "unrouted": unrouted}

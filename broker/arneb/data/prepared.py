@@ -14,6 +14,9 @@ from typing import Final
 
 from arneb_core.api.entry import MESSAGES, MESSAGES_OFFSET, TIMES, TIMES_OFFSET
 
+STAMP: Final = Struct(">Q")
+"""The publish time, with which the times of an entry begin."""
+
 HEAD: Final = Struct(">III")
 """Bytes of the document in front, entries, and rows."""
 
@@ -76,10 +79,20 @@ def unpack(value: bytes, start: int, publish_ms: int) -> Prepared:
     lengths = unpack_from(f">{count}I", value, at + 4 * count)
     body = at + 8 * count
     stamped = bytearray(value[body:])
-    for place in accumulate(lengths[:-1], initial=0) if count else ():
-        _, deliver_ms, expires_ms = TIMES.unpack_from(stamped, place + TIMES_OFFSET)
-        expires_ms = expires_ms and expires_ms + publish_ms
-        TIMES.pack_into(stamped, place + TIMES_OFFSET, publish_ms, deliver_ms, expires_ms)
+    places = accumulate(lengths[:-1], initial=TIMES_OFFSET) if count else ()
+    if document["expires"]:
+        for place in places:
+            _, deliver_ms, expires_ms = TIMES.unpack_from(stamped, place)
+            expires_ms = expires_ms and expires_ms + publish_ms
+            TIMES.pack_into(stamped, place, publish_ms, deliver_ms, expires_ms)
+    else:
+        stamp = STAMP.pack(publish_ms)
+        if len(set(lengths)) == 1:  # as rows often are: then it is in every so many bytes
+            for index, byte in enumerate(stamp, TIMES_OFFSET):
+                stamped[index :: lengths[0]] = bytes([byte]) * count
+        else:
+            for place in places:
+                stamped[place : place + len(stamp)] = stamp
     read = BytesIO(bytes(stamped)).read
     return Prepared(
         rows,

@@ -30,6 +30,8 @@ class CountedRun:
     messages: int
     bytes: int
     """Of all entries."""
+    first: Position | None = None
+    """The core's own: where it is written already; see :meth:`Core.written_ahead`."""
 
 
 @dataclass(slots=True)
@@ -110,6 +112,13 @@ class Core(Protocol):
     async def committed(self, unit: Unit) -> None:
         """:meth:`commit`, waited for. Raises :class:`CommitFailed`. Cancelled while waiting,
         the unit is committed all the same."""
+        ...
+
+    def written_ahead(self, unit: Unit) -> AbstractAsyncContextManager[None]:
+        """Put the runs of a large unit on disk, in slices between which others are committed, so
+        that the commit of ``unit`` inside the block is a small one. Nobody sees them before that;
+        if it does not come, or fails, they are removed. A small unit is left as it is. Raises
+        :class:`CommitFailed`."""
         ...
 
     def after_dispatch(self, back: Callable[[], None]) -> bool:

@@ -14,7 +14,7 @@ from arneb_core.api.callbacks import Done, call
 from arneb_core.api.core import Companion, TopicWatcher, Unit
 from arneb_core.api.errors import CommitFailed, TopicBusy, TopicExists, TopicNotFound
 from arneb_core.api.name_locks import NameLocks
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position
+from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, LedgerId, Position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
@@ -28,7 +28,7 @@ from arneb_core.engine.topic import LogTopic, TopicEngine
 from arneb_core.log.durable_log import DurableLog
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.memory_log import MemoryLog
-from arneb_core.log.planning import LEDGER_BYTES_MAX
+from arneb_core.log.planning import LEDGER_BYTES_MAX, NO_LEDGER
 from arneb_core.store.changes import Changes, Trim
 from arneb_core.store.environment import Store
 from arneb_core.store.records import TopicRecord, pack_number
@@ -98,7 +98,7 @@ class Catalog:
         for stored in found.topics:
             await pieces.next()
             topic = self._make_topic(
-                stored.id, stored.name, stored.settings, stored.ledgers, stored.gaps
+                stored.id, stored.name, stored.settings, stored.ledgers, stored.gaps, stored.used
             )
             topic.log.stamped_ms = stored.stamped_ms
             topic.log.has_expiring = stored.expiring
@@ -352,6 +352,7 @@ class Catalog:
         settings: TopicSettings,
         ledgers: LedgerIndex,
         gaps: Sequence[tuple[Position, Position]] = (),
+        used: LedgerId = NO_LEDGER,
     ) -> LogTopic:
         log: DurableLog | MemoryLog
         if settings.durable:
@@ -362,6 +363,7 @@ class Catalog:
                 self._engine.budget,
                 ledger_bytes_max=settings.ledger_bytes_max or LEDGER_BYTES_MAX,
                 gaps=gaps,
+                used=used,
             )
         else:
             log = MemoryLog()

@@ -120,7 +120,8 @@ async def restore_index(
     :class:`.CommitFailed`."""
     tracker: DelayedDeliveryTracker
     if engine.delays.tracker is TrackerKind.MEMORY:
-        tracker = await trio.to_thread.run_sync(_all_in_memory, store, topic.id)
+        end = topic.log.ledgers.last or BEFORE_ALL
+        tracker = await trio.to_thread.run_sync(_all_in_memory, store, topic.id, end)
     else:
         tracker = await _restore_buckets(topic, engine, store, commit)
     return _index_of(topic, engine, tracker)
@@ -140,10 +141,10 @@ async def _restore_buckets(
     for start in range(0, len(stray), STRAY_ROWS_MAX):
         rows = [(Table.DELAYED, key) for key in stray[start : start + STRAY_ROWS_MAX]]
         await commit(Changes(deletes=rows))
-    after = max(through, topic.log.ledgers.floor)
+    after, end = max(through, topic.log.ledgers.floor), topic.log.ledgers.last or BEFORE_ALL
     known = all_members(buckets)
     while True:
-        found = await in_thread(_behind, store, topic.id, after, known, settings.seal_entries)
+        found = await in_thread(_behind, store, topic.id, after, end, known, settings.seal_entries)
         unsealed, last = found
         if last is None:
             break
@@ -164,21 +165,23 @@ async def _restore_buckets(
 # In a thread
 
 
-def _all_in_memory(store: Store, topic_id: TopicId) -> InMemoryDelayedDeliveryTracker:
-    """A tracker of everything that is delayed in the log."""
+def _all_in_memory(
+    store: Store, topic_id: TopicId, end: Position
+) -> InMemoryDelayedDeliveryTracker:
+    """A tracker of everything that is delayed in the log, whose last entry is ``end``."""
     with store.snapshot() as snapshot:
-        keys = [key for part in _delayed(snapshot, topic_id, BEFORE_ALL) for key in part]
+        keys = [key for part in _delayed(snapshot, topic_id, BEFORE_ALL, end) for key in part]
     return InMemoryDelayedDeliveryTracker(keys)
 
 
 def _behind(
-    store: Store, topic_id: TopicId, after: Position, known: BitMap64, most: int
+    store: Store, topic_id: TopicId, after: Position, end: Position, known: BitMap64, most: int
 ) -> tuple[list[DueKey], Position | None]:
     """The keys of delayed entries behind ``after`` that are not ``known``, and, if they are
     ``most`` or more, the last entry that was looked at; then there may be others behind it."""
     unsealed: list[DueKey] = []
     with store.snapshot() as snapshot:
-        for keys in _delayed(snapshot, topic_id, after):
+        for keys in _delayed(snapshot, topic_id, after, end):
             unsealed += [key for key in keys if place_of(key) not in known]
             if len(unsealed) >= most:
                 return sorted(unsealed), Position(max(map(place_of, keys)))
@@ -199,9 +202,12 @@ def _sealed(
     return made, Changes(puts=[*rows, covered])
 
 
-def _delayed(snapshot: Snapshot, topic_id: TopicId, after: Position) -> Iterator[list[DueKey]]:
-    """The keys of the delayed entries behind ``after``, block by block."""
-    for place, entries in snapshot.iter_blocks(topic_id, Position(after + 1)):
+def _delayed(
+    snapshot: Snapshot, topic_id: TopicId, after: Position, last: Position
+) -> Iterator[list[DueKey]]:
+    """The keys of the delayed entries behind ``after``, block by block. What stands behind ``last``
+    was written ahead, and never became part of the log."""
+    for place, entries in snapshot.iter_blocks(topic_id, Position(after + 1), last):
         keys = keys_in(place, entries)
         if keys:
             yield keys

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from itertools import chain
 
 from arneb_core.api.callbacks import Done, call, has_failed
+from arneb_core.api.core import CountedRun
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.position import Position
 from arneb_core.cursor.cursor import CursorChanges
@@ -17,9 +18,12 @@ from arneb_core.engine.request import NOWHERE, Request, keep_order, topic_of
 from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
 from arneb_core.engine.topic import LogTopic
 from arneb_core.engine.trimming import PlannedTrim
+from arneb_core.log.ahead import Ahead, AheadState
 from arneb_core.log.durable_log import DurableLog
 from arneb_core.log.planning import PlannedRun
+from arneb_core.log.stamps import stamped_from
 from arneb_core.store.changes import Changes
+from arneb_core.store.schema import META_AHEAD, Table
 from arneb_core.subscription.returns import Taken
 
 
@@ -28,6 +32,7 @@ class PlannedCommit:
 
     __slots__ = (
         "_now_ms",
+        "ahead",
         "changes",
         "counted",
         "cursors",
@@ -61,6 +66,8 @@ class PlannedCommit:
         self.runs: dict[LogTopic, PlannedRun] = {}
         self.counted: list[tuple[LogTopic, PlannedRun]] = []
         """Runs that requests bring ready made, behind those."""
+        self.ahead: dict[LogTopic, None] = {}
+        """Those of them that have runs which were written ahead."""
         self.offsets: list[list[tuple[LogTopic, int]]] = []
         """Where each request's appends begin in the runs."""
         self.cursors: list[tuple[LogSubscription, CursorChanges]] = []
@@ -133,8 +140,7 @@ class PlannedCommit:
                     continue
                 log = topic.log
                 assert isinstance(log, DurableLog), f"{topic!r} keeps nothing on disk"
-                planned = log.plan(counted.entries, counted.messages, now_ms, counted.bytes)
-                self._placed(log, planned)
+                planned = self._plan_counted(topic, log, counted)
                 self.counted.append((topic, planned))
 
     def _place(self, topic: LogTopic, entries: list[bytes], messages: int | None) -> None:
@@ -145,14 +151,34 @@ class PlannedCommit:
         self._placed(log, planned)
         self.runs[topic] = planned
 
+    def _plan_counted(self, topic: LogTopic, log: DurableLog, run: CountedRun) -> PlannedRun:
+        """Place a run that came counted, or take it as it was written ahead."""
+        entries = run.entries
+        if run.first is not None:
+            self.changes.puts.append((Table.META, META_AHEAD, None))
+            planned = log.plan_ahead(run, self._now_ms)
+            if planned is not None:
+                self._placed(log, planned, is_there=True)
+                self.ahead[topic] = None
+                return planned
+            # The log has gone on behind it: write it again, as late as it is.
+            entries = stamped_from(entries, log.stamped_ms, {})
+            self.changes.trims.append(
+                (log.topic_id, run.first, Position(run.first + len(entries) - 1))
+            )
+        planned = log.plan(entries, run.messages, self._now_ms, run.bytes)
+        self._placed(log, planned)
+        return planned
+
     def has_appends(self, topic: LogTopic) -> bool:
         """Something of it goes into ``topic``. Not for hot paths."""
         return topic in self.runs or any(topic is each for each, _ in self.counted)
 
-    def _placed(self, log: DurableLog, run: PlannedRun) -> None:
-        """``run`` stands behind everything that is planned."""
+    def _placed(self, log: DurableLog, run: PlannedRun, *, is_there: bool = False) -> None:
+        """``run`` stands behind everything that is planned. ``is_there``: its blocks do already."""
         changes = self.changes
-        changes.blocks.append((log.topic_id, run.first, run.entries))
+        if not is_there:
+            changes.blocks.append((log.topic_id, run.first, run.entries))
         if run.opens:
             changes.puts.extend(log.ledger_puts(run))
         log.planned.append(run.ledger)
@@ -168,8 +194,24 @@ class PlannedCommit:
         changes.prefixes.extend(request.prefixes)
         changes.trims.extend(request.trims)
         changes.shared.extend(request.shared)
+        for topic, block in request.ahead:
+            if not (topic.gone or topic in self.going):
+                changes.blocks.append(block)
+        for topic, ahead in request.gives_up:
+            self._give_up(topic, ahead)
         if request.rolls is not None:
             self._roll(request.rolls)
+
+    def _give_up(self, topic: LogTopic, ahead: Ahead) -> None:
+        """Have what was written ahead removed, unless it is part of its log or about to be."""
+        log = topic.log
+        assert isinstance(log, DurableLog), f"{topic!r} keeps nothing on disk"
+        if ahead.state is AheadState.STORED or any(
+            each.id in ahead.ledgers for each in log.planned
+        ):
+            return
+        if not (topic.gone or topic in self.going):
+            self.changes.trims.append(ahead.trim(log.topic_id))
 
     def _roll(self, topic: LogTopic) -> None:
         """Have the last ledger of ``topic`` end, unless something comes that ends it."""
@@ -213,6 +255,9 @@ class PlannedCommit:
         for topic, run in self.counted:
             entries += len(run.entries)
             topic.confirm(run)
+        for topic in self.ahead:
+            assert isinstance(topic.log, DurableLog), f"{topic!r} keeps nothing on disk"
+            topic.log.ahead_ends(AheadState.STORED)
         for trimmed, plan in self.trims:
             trimmed.trimming.succeeded(plan)
         for request, offsets in zip(self.requests, self.offsets, strict=True):

@@ -10,10 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from arneb_core.api.entry import messages_in
-from arneb_core.api.position import Position, entry_of, position, render
+from arneb_core.api.position import (
+    AFTER_ALL,
+    LedgerId,
+    Position,
+    entry_of,
+    ledger_of,
+    position,
+    render,
+)
 from arneb_core.api.settings import TopicSettings
 from arneb_core.cursor.acks import AckState
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
+from arneb_core.log.planning import NO_LEDGER
 from arneb_core.log.stamps import stamp_of
 from arneb_core.store.block import BlockCorrupt
 from arneb_core.store.records import (
@@ -22,11 +31,14 @@ from arneb_core.store.records import (
     SubscriptionRecord,
     TopicRecord,
     unpack_number,
+    unpack_trims,
 )
 from arneb_core.store.schema import (
     FRONTEND_PREFIX,
+    META_AHEAD,
     META_CLEAN,
     META_NEXT_TOPIC_ID,
+    META_TRIMS,
     PLACE_SUFFIX,
     TOPIC_PREFIX,
     SubscriptionId,
@@ -69,6 +81,8 @@ class StoredTopic:
     """First and last of entries that were there and are lost."""
     expiring: bool = False
     delayed: bool = False
+    used: LedgerId = NO_LEDGER
+    """Up to here blocks may be left that no ledger has: they were written ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +100,7 @@ def recover(snapshot: Snapshot) -> Stored:
     """Read what ``snapshot`` holds, which takes as long as the open ledgers are many and large.
     Raises :class:`ValueError` on a record that is none."""
     next_id = snapshot.get(Table.META, META_NEXT_TOPIC_ID)
+    used = _used_ledgers(snapshot)
     cut = len(FRONTEND_PREFIX)
     return Stored(
         clean=snapshot.get(Table.META, META_CLEAN) is not None,
@@ -95,13 +110,27 @@ def recover(snapshot: Snapshot) -> Stored:
             for key, value in snapshot.scan(Table.CATALOG, FRONTEND_PREFIX)
         },
         topics=[
-            _recover_topic(snapshot, key[len(TOPIC_PREFIX) :].decode(), TopicRecord.unpack(value))
+            _recover_topic(
+                snapshot, key[len(TOPIC_PREFIX) :].decode(), TopicRecord.unpack(value), used
+            )
             for key, value in snapshot.scan(Table.CATALOG, TOPIC_PREFIX)
         ],
     )
 
 
-def _recover_topic(snapshot: Snapshot, name: str, record: TopicRecord) -> StoredTopic:
+def _used_ledgers(snapshot: Snapshot) -> dict[TopicId, LedgerId]:
+    """The last ledger in which something of a topic is left that is to be trimmed."""
+    found: dict[TopicId, LedgerId] = {}
+    for key in (META_TRIMS, META_AHEAD):
+        for topic_id, _, last in unpack_trims(snapshot.get(Table.META, key) or b""):
+            if last != AFTER_ALL:
+                found[topic_id] = max(found.get(topic_id, NO_LEDGER), ledger_of(last))
+    return found
+
+
+def _recover_topic(
+    snapshot: Snapshot, name: str, record: TopicRecord, used: Mapping[TopicId, LedgerId]
+) -> StoredTopic:
     settings = TopicSettings(
         durable=record.durable,
         retention_ms=record.retention_ms,
@@ -133,6 +162,7 @@ def _recover_topic(snapshot: Snapshot, name: str, record: TopicRecord) -> Stored
         gaps,
         record.expiring,
         record.delayed,
+        used.get(record.id, NO_LEDGER),
     )
 
 

@@ -15,9 +15,10 @@ from arneb_core.api.position import Position
 from arneb_core.engine.consumer import LogConsumer
 from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
+from arneb_core.log.ahead import Ahead
 from arneb_core.log.stamps import STAMP, STAMP_OFFSET, stamped_from
 from arneb_core.store.bodies import SHARED_BYTES_MIN, shared_entries
-from arneb_core.store.changes import Trim
+from arneb_core.store.changes import Block, Trim
 from arneb_core.store.schema import Table
 
 Append = tuple[LogTopic, list[bytes], int | None]
@@ -54,6 +55,10 @@ class Request:
     """Entries that are in several of ``appends``, to be kept once."""
     runs: Sequence[CountedRun] = ()
     """What is appended behind :attr:`appends`, each a run of its own."""
+    ahead: Sequence[tuple[LogTopic, Block]] = ()
+    """Blocks that are written ahead: where no ledger is yet."""
+    gives_up: Sequence[tuple[LogTopic, Ahead]] = ()
+    """What was written ahead and is to go, unless it was made part of its log."""
     rolls: LogTopic | None = None
     """A topic whose last ledger is to end, if nothing of it is under way."""
     in_memory: Sequence[LogTopic] = ()
@@ -78,7 +83,8 @@ class Request:
     def topics(self) -> list[LogTopic]:
         """Where it appends."""
         appends = [topic for topic, _, _ in self.appends]
-        return [*appends, *map(topic_of, self.runs), *self.in_memory]
+        ahead = [topic for topic, _ in self.ahead]
+        return [*appends, *map(topic_of, self.runs), *self.in_memory, *ahead]
 
     def barred_from(self, going: Collection[LogTopic]) -> LogTopic | None:
         """One of its topics to which nothing comes any more, as it has gone or is one of those
@@ -151,9 +157,10 @@ def _keep_order_of_runs(request: Request) -> None:
     for run in request.runs:
         log = topic_of(run).log
         (first_ms,) = STAMP.unpack_from(run.entries[0], STAMP_OFFSET)
-        if first_ms < log.stamped_ms:
+        if run.first is None and first_ms < log.stamped_ms:
             run = replace(run, entries=stamped_from(run.entries, log.stamped_ms, {}))
-        (log.stamped_ms,) = STAMP.unpack_from(run.entries[-1], STAMP_OFFSET)
+        (last_ms,) = STAMP.unpack_from(run.entries[-1], STAMP_OFFSET)
+        log.stamped_ms = max(log.stamped_ms, last_ms)
         kept.append(run)
     request.runs = kept
 

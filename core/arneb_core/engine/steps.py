@@ -7,10 +7,12 @@ so that the disk works while the rest of the step is done; what a step brings ab
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final, ParamSpec
 
 from arneb_core.api.callbacks import Done, call
+from arneb_core.api.core import Unit
 from arneb_core.api.errors import CommitFailed
 from arneb_core.engine.committer import Committer
 from arneb_core.engine.maintenance import Maintenance
@@ -19,6 +21,7 @@ from arneb_core.engine.recording import Recorder
 from arneb_core.engine.request import Request
 from arneb_core.engine.subscription import LogSubscription, SubscribedTopic
 from arneb_core.engine.topic import LogTopic
+from arneb_core.engine.write_ahead import WriteAhead
 from arneb_core.subscription.dispatch_loop import DISPATCH_ENTRIES_MAX
 
 STEP_ENTRIES_MAX: Final = 4 * DISPATCH_ENTRIES_MAX
@@ -47,6 +50,7 @@ class Steps:
         self._completed: deque[Callable[[], None]] = deque()
         """Who is to be told something."""
         self._turns_total = 0
+        self._write_ahead = WriteAhead(self.submit)
         self._after_dispatch: dict[Callable[[], None], int] = {}
         """Who is to be called when there were so many turns in all."""
 
@@ -124,6 +128,10 @@ class Steps:
         """Have ``request`` committed."""
         self._committer.add(request)
         self._pump.wake()
+
+    def written_ahead(self, unit: Unit) -> AbstractAsyncContextManager[None]:
+        """Write the runs of ``unit`` ahead of its commit; see the interface."""
+        return self._write_ahead.of(unit)
 
     def forget(self, subscription: LogSubscription) -> None:
         """The subscription is gone: nothing of it is to be written or dispatched any more."""

@@ -168,6 +168,8 @@ class LogTopic(TopicAdmin):
 
     @property
     def has_incoming(self) -> bool:
+        if isinstance(self.log, DurableLog) and self.log.ahead is not None:
+            return True
         return self.engine.has_appends(self)
 
     @property

@@ -48,8 +48,9 @@ def request_of(unit: Unit, finish: Finish, metadata_changed: MetadataChanged) ->
     for run in unit.runs:
         assert isinstance(run.topic, LogTopic), "topics come from this engine"
         assert run.topic.durable, "what is kept in memory is appended otherwise"
-        request.entries += len(run.entries)
-        request.size += run.bytes
+        if run.first is None:
+            request.entries += len(run.entries)
+            request.size += run.bytes
     request.runs = unit.runs
     for consumer, positions in unit.acks:
         assert isinstance(consumer, LogConsumer), "consumers come from this engine"

@@ -7,17 +7,30 @@ again, so it leaves no gap.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
+from arneb_core.api.core import CountedRun
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import BEFORE_ALL, LedgerId, Position, before, ledger_of, position
-from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
+from arneb_core.api.position import (
+    BEFORE_ALL,
+    FIRST_LEDGER,
+    LedgerId,
+    Position,
+    before,
+    ledger_of,
+    position,
+)
+from arneb_core.log.ahead import Ahead, AheadState, placed_from
+from arneb_core.log.ledgers import LedgerIndex, LedgerInfo, empty_ledger
 from arneb_core.log.planning import (
     LEDGER_BYTES_MAX,
+    NO_LEDGER,
     PlannedRun,
     closed_record,
     count_in,
+    ledger_id_behind,
+    plan_placed,
     plan_run,
 )
 from arneb_core.log.tail_cache import CacheBudget, TailCache
@@ -63,8 +76,10 @@ class DurableLog:
         ledger_bytes_max: int = LEDGER_BYTES_MAX,
         stamped_ms: int = 0,
         gaps: Sequence[tuple[Position, Position]] = (),
+        used: LedgerId = NO_LEDGER,
     ) -> None:
-        """``gaps``: first and last of entries that were there and are lost, in order."""
+        """``gaps``: first and last of entries that were there and are lost, in order. ``used``: as
+        :attr:`used`."""
         self.topic_id = topic_id
         self.stamped_ms = stamped_ms
         """The publish time of the last entry; no later one may have an earlier."""
@@ -84,6 +99,10 @@ class DurableLog:
         """Entries behind this are not grouped; what is in a log that is opened may be."""
         self.ended = LedgerId(0)
         """Ledgers up to this one get no entry more, since somebody asked for it."""
+        self.ahead: Ahead | None = None
+        """Ledgers behind the last one that are being written ahead."""
+        self.used = used
+        """Blocks may be left in ledgers up to this one that were written ahead in vain."""
         self._goes_on = ledgers.current is None
         """The open ledger is this process's own; one of an earlier process gets no entry more."""
 
@@ -97,7 +116,7 @@ class DurableLog:
         that is :attr:`planned`. They are only when the run's ledger is put there."""
         planned = self.planned
         newest = planned[-1] if planned else self.ledgers.newest
-        return plan_run(
+        run = plan_run(
             newest,
             entries,
             messages,
@@ -106,17 +125,55 @@ class DurableLog:
             size=size,
             roll=not (self._goes_on or planned) or (newest is not None and newest.id <= self.ended),
             bytes_max=self._ledger_bytes_max,
+            used=self.used,
         )
+        if run.opens and self._overtakes(run.ledger.id):
+            return self.plan(entries, messages, now_ms, size)
+        return run
+
+    def place_ahead(self, runs: Iterable[CountedRun]) -> tuple[list[CountedRun], Ahead]:
+        """Where ``runs`` are to be written ahead."""
+        assert self.ahead is None, f"{self!r} is being written ahead already"
+        newest = self.planned[-1] if self.planned else self.ledgers.newest
+        free = ledger_id_behind(newest, self.used)
+        placed, self.ahead = placed_from(LedgerId(free + 1), runs, self._ledger_bytes_max)
+        return placed, self.ahead
+
+    def plan_ahead(self, run: CountedRun, now_ms: int) -> PlannedRun | None:
+        """As :meth:`plan`, of what was written ahead; None when that was in vain."""
+        if (
+            self.ahead is None
+            or run.first is None
+            or ledger_of(run.first) not in self.ahead.ledgers
+        ):
+            return None
+        newest = self.planned[-1] if self.planned else self.ledgers.newest
+        return plan_placed(newest, run, run.first, max(now_ms, self.stamped_ms))
+
+    def ahead_ends(self, state: AheadState) -> None:
+        """What is being written ahead is part of the log, or will not be."""
+        assert self.ahead is not None, f"{self!r} is not being written ahead"
+        self.used = max(self.used, LedgerId(self.ahead.ledgers[-1]))
+        self.ahead.becomes(state)
+        self.ahead = None
+
+    def _overtakes(self, ledger: LedgerId) -> bool:
+        """``ledger`` is to be opened; whether it has to be another one."""
+        if self.ahead is None or ledger not in self.ahead.ledgers:
+            return False
+        self.ahead_ends(AheadState.OVERTAKEN)
+        return True
 
     def ledger_puts(self, run: PlannedRun) -> list[tuple[Table, bytes, bytes]]:
         """The ledger records that must be written in the commit of ``run``, which opens a ledger
         and is not :attr:`planned` yet."""
         puts = []
-        full = self.planned[-1] if self.planned else self.ledgers.current
+        newest = self.planned[-1] if self.planned else self.ledgers.newest
         opened = run.ledger
-        if full is not None:
-            key = ledger_key(self.topic_id, full.id)
-            puts.append((Table.LEDGERS, key, closed_record(full, opened.created_ms).pack()))
+        if newest is not None and not newest.closed_ms:
+            key = ledger_key(self.topic_id, newest.id)
+            puts.append((Table.LEDGERS, key, closed_record(newest, opened.created_ms).pack()))
+        puts += self._passed_over(newest, opened)
         key = ledger_key(self.topic_id, opened.id)
         # The counts of an open ledger are not kept up to date on disk: that would be one more
         # page written by every commit. Opening the log counts its blocks instead.
@@ -133,9 +190,12 @@ class DurableLog:
         assert last is not None, "a log without ledgers has none that could end"
         assert not self.planned, f"expected a last ledger that stays as it is, got {self.planned}"
         before = self.ledgers.messages_ever
-        successor = LedgerInfo(LedgerId(last.id + 1), created_ms=now_ms, messages_before=before)
+        if self._overtakes(ledger := ledger_id_behind(last, self.used)):
+            ledger = ledger_id_behind(last, self.used)
+        successor = LedgerInfo(ledger, created_ms=now_ms, messages_before=before)
         self.planned.append(successor)
         return [
+            *self._passed_over(last, successor),
             (
                 Table.LEDGERS,
                 ledger_key(self.topic_id, last.id),
@@ -148,14 +208,25 @@ class DurableLog:
             ),
         ]
 
+    def _passed_over(
+        self, newest: LedgerInfo | None, opened: LedgerInfo
+    ) -> Iterator[tuple[Table, bytes, bytes]]:
+        """The records of the ledgers between the last one and the one that is opened."""
+        first = FIRST_LEDGER if newest is None else newest.id + 1
+        for ledger in range(first, opened.id):
+            empty = empty_ledger(LedgerId(ledger), opened.created_ms, opened.messages_before)
+            record = closed_record(empty, empty.closed_ms)
+            yield Table.LEDGERS, ledger_key(self.topic_id, empty.id), record.pack()
+
     def succeeded(self, now_ms: int) -> None:
         """The commit of :meth:`plan_successor` is on disk."""
-        self.planned.popleft()
+        successor = self.planned.popleft()
         last = self.ledgers.newest
         assert last is not None, "it was there when the commit was planned"
         if not last.closed_ms:
             self.ledgers.close(now_ms)
-        self.ledgers.open(LedgerId(last.id + 1), now_ms)
+        self.ledgers.pass_over(successor.id, now_ms)
+        self.ledgers.open(successor.id, now_ms)
         self._goes_on = True
 
     def confirm(self, run: PlannedRun, *, cache: bool) -> None:

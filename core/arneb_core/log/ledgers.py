@@ -58,6 +58,14 @@ class LedgerInfo:
         )
 
 
+def empty_ledger(ledger: LedgerId, now_ms: int, messages_before: int) -> LedgerInfo:
+    """A ledger that was passed over."""
+    # 0 would read as open.
+    return LedgerInfo(
+        ledger, created_ms=now_ms, closed_ms=max(now_ms, 1), messages_before=messages_before
+    )
+
+
 class LedgerIndex:
     """The ledgers that a topic has, in order.
 
@@ -85,6 +93,13 @@ class LedgerIndex:
         info = LedgerInfo(ledger, created_ms=now_ms, messages_before=self.messages_ever)
         self._add(info)
         return info
+
+    def pass_over(self, ledger: LedgerId, now_ms: int) -> None:
+        """``ledger`` is about to be opened: those below it that there are not are empty, and have
+        ended."""
+        first = self._ids[-1] + 1 if self._ids else FIRST_LEDGER
+        for passed in range(first, ledger):
+            self._add(empty_ledger(LedgerId(passed), now_ms, self.messages_ever))
 
     def extend(self, entries: int, messages: int, bytes: int) -> Position:  # noqa: A002
         """Count entries appended to the open ledger; the position of the first of them."""

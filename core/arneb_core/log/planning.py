@@ -7,8 +7,16 @@ full, or old, is closed by the run that comes next.
 from dataclasses import dataclass
 from typing import Final
 
+from arneb_core.api.core import CountedRun
 from arneb_core.api.entry import messages_in
-from arneb_core.api.position import FIRST_LEDGER, LedgerId, Position, position
+from arneb_core.api.position import (
+    FIRST_LEDGER,
+    LedgerId,
+    Position,
+    ledger_of,
+    position,
+    render,
+)
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.log.retention import LEDGER_AGE_MS_MAX
 from arneb_core.store.records import LedgerRecord
@@ -19,6 +27,10 @@ LEDGER_ENTRIES_MAX: Final = 50_000
 LEDGER_BYTES_MAX: Final = 64 * 1024 * 1024
 """What is acknowledged stays as long as its ledger, so this bounds what one unacknowledged entry
 keeps on disk."""
+
+
+NO_LEDGER: Final = LedgerId(0)
+"""Below all of them."""
 
 
 @dataclass(slots=True)
@@ -49,22 +61,44 @@ def plan_run(
     size: int | None = None,
     roll: bool = False,
     bytes_max: int = LEDGER_BYTES_MAX,
+    used: LedgerId = NO_LEDGER,
 ) -> PlannedRun:
     """The run that ``entries`` make behind ``newest``, the last ledger. ``size`` is their bytes, if
-    somebody knows; ``roll``: they open a ledger in any case."""
+    somebody knows; ``roll``: they open a ledger in any case. Ledgers up to ``used`` are not to be
+    opened: what was written ahead stands there."""
     if size is None:
         size = sum(map(len, entries))
     if messages is None:
         messages = sum(map(messages_in, entries))
     opens = newest is None or bool(newest.closed_ms) or roll or _is_full(newest, now_ms, bytes_max)
-    if newest is None:
-        newest = LedgerInfo(FIRST_LEDGER, created_ms=now_ms)
-    elif opens:
-        before = newest.messages_before + newest.messages
-        newest = LedgerInfo(LedgerId(newest.id + 1), created_ms=now_ms, messages_before=before)
+    if newest is None or opens:
+        newest = ledger_behind(newest, ledger_id_behind(newest, used), now_ms)
     first = position(newest.id, newest.entries)
     ledger = newest.extended(len(entries), messages, size)
     return PlannedRun(first, entries, messages, size, ledger, opens)
+
+
+def plan_placed(
+    newest: LedgerInfo | None, run: CountedRun, first: Position, now_ms: int
+) -> PlannedRun:
+    """A run that was written ahead at ``first``, behind ``newest``, the last ledger."""
+    opens = newest is None or newest.id < ledger_of(first)
+    if newest is None or opens:
+        newest = ledger_behind(newest, ledger_of(first), now_ms)
+    assert position(newest.id, newest.entries) == first, f"not due at {render(first)}: {newest}"
+    ledger = newest.extended(len(run.entries), run.messages, run.bytes)
+    return PlannedRun(first, run.entries, run.messages, run.bytes, ledger, opens)
+
+
+def ledger_id_behind(newest: LedgerInfo | None, used: LedgerId) -> LedgerId:
+    """Which ledger is opened next."""
+    return LedgerId(max(FIRST_LEDGER if newest is None else newest.id + 1, used + 1))
+
+
+def ledger_behind(newest: LedgerInfo | None, ledger: LedgerId, now_ms: int) -> LedgerInfo:
+    """An empty ledger behind the last one."""
+    before = 0 if newest is None else newest.messages_before + newest.messages
+    return LedgerInfo(ledger, created_ms=now_ms, messages_before=before)
 
 
 def count_in(ledgers: LedgerIndex, run: PlannedRun) -> None:
@@ -73,6 +107,7 @@ def count_in(ledgers: LedgerIndex, run: PlannedRun) -> None:
     if run.opens:
         if ledgers.current is not None:
             ledgers.close(ledger.created_ms)
+        ledgers.pass_over(ledger.id, ledger.created_ms)
         ledgers.open(ledger.id, ledger.created_ms)
     ledgers.becomes(ledger, len(run.entries))
 

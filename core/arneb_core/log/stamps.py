@@ -1,6 +1,7 @@
 """Stamps: the publish times of a log's entries, which never go backwards.
 
-The rule: whoever looks for a time in a log may stop at the first entry that is not older. So when
+The rule: whoever looks for a time in a ledger may stop at the first entry that is not older; only
+what was written ahead may be older than the ledgers before its own, by as long as it took. So when
 the clock was set back, entries are stamped with the last stamp of their log until the clock has
 caught up. What they are to wait for counts by the clock all the same; what they are to live for
 counts from the stamp, so that it is not up before it has begun.

@@ -36,6 +36,7 @@ from arneb_core.store.records import (
 from arneb_core.store.schema import (
     FORMAT_VERSION,
     FRONTEND_PREFIX,
+    META_AHEAD,
     META_CLEAN,
     META_FORMAT,
     META_JOURNAL,
@@ -108,8 +109,8 @@ def _check_meta(inventory: Inventory) -> None:
         try:
             if key == META_FORMAT:
                 _expect(unpack_number(value), FORMAT_VERSION)
-            elif key == META_TRIMS:
-                inventory.trims = unpack_trims(value)
+            elif key in (META_TRIMS, META_AHEAD):
+                inventory.trims += unpack_trims(value)
             elif key == META_CLEAN:
                 _expect(value, b"")
             elif key == META_JOURNAL:

@@ -19,7 +19,7 @@ from arneb_core.store.bodies import unpack_body
 from arneb_core.store.records import unpack_trims
 from arneb_core.store.salvage_scan import Place, Remains
 from arneb_core.store.salvaged_log import FoundBlock
-from arneb_core.store.schema import META_TRIMS, BodyKey, Table, TopicId, parse_entry_key
+from arneb_core.store.schema import META_AHEAD, META_TRIMS, BodyKey, Table, TopicId, parse_entry_key
 
 
 class SalvagedBlocks:
@@ -48,9 +48,9 @@ class SalvagedBlocks:
         live = remains.live[Table.ENTRIES]
         trims = []
         for key, value in remains.rows(Table.META):
-            if key == META_TRIMS:
+            if key in (META_TRIMS, META_AHEAD):
                 with suppress(ValueError):
-                    trims = unpack_trims(value)
+                    trims += unpack_trims(value)
         places = {key: [place] for key, place in live.items()}
         for key, strays in remains.strays[Table.ENTRIES].items():
             places.setdefault(key, []).extend(strays)

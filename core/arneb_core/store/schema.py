@@ -7,7 +7,7 @@ big-endian, so that LMDB's byte order is the order of topics and of the log.
 table      key                                               value
 ========== ================================================= ==============================
 META       ``format``, ``next_topic_id``, ``clean``,         u32; u32; empty;
-           ``trims``, ``journal``                            :func:`.records.pack_trims`;
+           ``trims``, ``ahead``, ``journal``                 :func:`.records.pack_trims`, twice;
                                                              :class:`.records.JournalState`
 CATALOG    ``topic/<name>``                                  JSON, as in :mod:`.records`
            ``subscription/<topic id, 8 hex digits>/<name>``  JSON, as in :mod:`.records`
@@ -104,10 +104,13 @@ META_CLEAN: Final = b"clean"
 """Present = the last stop was a clean one."""
 META_TRIMS: Final = b"trims"
 """The trims that no commit has finished yet; the store's own."""
+META_AHEAD: Final = b"ahead"
+"""Where blocks are written ahead of the commit that makes ledgers of them. When a store is opened
+and this is there, that commit never came, and they are trims like others."""
 META_JOURNAL: Final = b"journal"
 """Up to which record ENTRIES has what the journal has, and how to know that file again."""
 META_KEYS: Final = frozenset(
-    {META_FORMAT, META_NEXT_TOPIC_ID, META_CLEAN, META_TRIMS, META_JOURNAL}
+    {META_FORMAT, META_NEXT_TOPIC_ID, META_CLEAN, META_TRIMS, META_AHEAD, META_JOURNAL}
 )
 
 TOPIC_PREFIX: Final = b"topic/"

@@ -27,7 +27,7 @@ from arneb_core.store.live import LiveEnvironment
 from arneb_core.store.opening import DATA_NAME
 from arneb_core.store.records import unpack_trims
 from arneb_core.store.room import NO_SPACE, Room
-from arneb_core.store.schema import META_TRIMS, Table
+from arneb_core.store.schema import META_AHEAD, META_TRIMS, Table
 from arneb_core.store.snapshot import Snapshot
 
 PAGES_PER_ROW: Final = 5
@@ -57,6 +57,9 @@ class Commits:
         with self._live.reading() as txn:
             stored = Snapshot(txn, self._live.tables, self._live.page_release)
             self._trims = unpack_trims(stored.get(Table.META, META_TRIMS) or b"")
+            ahead = stored.get(Table.META, META_AHEAD)
+            self._trims += unpack_trims(ahead or b"")
+            self._forgets_ahead = ahead is not None
             self._journal = recover_journal(path, stored)
         self._room = Room(
             path / DATA_NAME, bytes_max, lambda: self._live.used_bytes, self._free_bytes
@@ -170,12 +173,14 @@ class Commits:
                 self._room.spend(need)
             with env.begin(write=True, buffers=True) as txn:
                 transaction = Transaction(txn, self._live.tables)
+                if self._forgets_ahead:
+                    transaction.forget_ahead()
                 for each in late:
                     if each.puts:
                         transaction.apply(each, Encoded())
                 transaction.apply(changes, encoded)
                 trims_left = transaction.trim(trims) if trims else []
-                if trims_left != self._trims:
+                if trims_left != self._trims or self._forgets_ahead:
                     transaction.remember_trims(trims_left)
                 if due is not None:
                     transaction.remember_journal(due)
@@ -193,6 +198,7 @@ class Commits:
     def _landed(self, attempt: Attempt) -> None:
         """The commit is on disk."""
         self._trims = attempt.trims_left
+        self._forgets_ahead = False
         if attempt.journal is not None:
             self._journal.told(attempt.journal)
         self._live.page_release.read(0)  # its pages stand elsewhere now

@@ -23,7 +23,14 @@ from arneb_core.store.changes import Changes, Trim
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, wrap
 from arneb_core.store.opening import Tables
 from arneb_core.store.records import JournalState, pack_number, pack_trims, unpack_number
-from arneb_core.store.schema import META_JOURNAL, META_TRIMS, BodyKey, Table, entry_key
+from arneb_core.store.schema import (
+    META_AHEAD,
+    META_JOURNAL,
+    META_TRIMS,
+    BodyKey,
+    Table,
+    entry_key,
+)
 
 TRIM_BLOCKS_MAX: Final = 2_000
 TRIM_S_MAX: Final = 0.02
@@ -92,6 +99,10 @@ class Transaction:
             self._txn.put(META_TRIMS, pack_trims(trims), db=meta)
         else:
             self._txn.delete(META_TRIMS, db=meta)
+
+    def forget_ahead(self) -> None:
+        """What was written ahead before this store was opened is among the trims now."""
+        self._txn.delete(META_AHEAD, db=self._tables[Table.META])
 
     def remember_journal(self, state: JournalState) -> None:
         """Keep what is to be known of the journal from now on."""

@@ -1,0 +1,65 @@
+"""Ahead: ledgers into which is written before the commit that makes them part of their log.
+
+The rule: nobody sees a ledger without a record, so blocks may be put where it will be, as slowly
+as one likes, while the log goes on below it. What comes meanwhile has one ledger left free to
+open; if it needs a second, it opens that behind those written ahead, which are in vain then.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from arneb_core.api.core import CountedRun
+from arneb_core.api.position import ENTRY_MASK, LedgerId, ledger_of, position
+from arneb_core.log.planning import LEDGER_ENTRIES_MAX
+from arneb_core.store.changes import Trim
+from arneb_core.store.schema import TopicId
+
+
+class AheadState(Enum):
+    """What became of it."""
+
+    HELD = "nothing else comes there"
+    OVERTAKEN = "the log has gone on behind it"
+    STORED = "it is part of the log"
+
+
+MOVES: Final = {
+    AheadState.HELD: {AheadState.OVERTAKEN, AheadState.STORED},
+    AheadState.OVERTAKEN: set[AheadState](),
+    AheadState.STORED: set[AheadState](),
+}
+
+
+@dataclass(slots=True)
+class Ahead:
+    """Ledgers of one log."""
+
+    ledgers: range
+    state: AheadState = AheadState.HELD
+
+    def becomes(self, state: AheadState) -> None:
+        """Note what became of it."""
+        assert state in MOVES[self.state], f"expected one of {MOVES[self.state]}, got {state}"
+        self.state = state
+
+    def trim(self, topic_id: TopicId) -> Trim:
+        """What removes it."""
+        first, last = self.ledgers[0], self.ledgers[-1]
+        return topic_id, position(first, 0), position(last, ENTRY_MASK)
+
+
+def placed_from(
+    ledger: LedgerId, runs: Iterable[CountedRun], bytes_max: int
+) -> tuple[list[CountedRun], Ahead]:
+    """The runs of one topic with their places, from the start of ``ledger`` on, in ledgers that
+    are filled as others are."""
+    placed: list[CountedRun] = []
+    at, size = position(ledger, 0), 0
+    for run in runs:
+        if at & ENTRY_MASK >= LEDGER_ENTRIES_MAX or size >= bytes_max:
+            at, size = position(ledger_of(at) + 1, 0), 0
+        placed.append(replace(run, first=at))
+        at, size = position(ledger_of(at), (at & ENTRY_MASK) + len(run.entries)), size + run.bytes
+    return placed, Ahead(range(ledger, ledger_of(at) + 1))
