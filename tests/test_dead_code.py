@@ -17,7 +17,6 @@ CONFIDENCE_MIN: Final = 60
 BY_VALUE: Final = "an enum whose members are found by their values"
 BY_FIELD: Final = "its fields are read by name, by dataclasses or by its class"
 BY_NAME: Final = "found by the name of its module, as all codecs are"
-WRITTEN: Final = "a field that a message is sent with"
 OVERRIDDEN: Final = "called, or read, by the library whose class it extends"
 
 SEEN_BY_NOBODY: Final[dict[str, str]] = {
@@ -103,8 +102,6 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
     "pulsar_frontend/arneb_pulsar/codec.py: CODEC": BY_NAME,
     "pulsar_frontend/arneb_pulsar/schemas/schema.py: INT32": BY_VALUE,
     "spark_connector/pyspark_arneb/source.py: streamReader": OVERRIDDEN,
-    "pulsar_frontend/arneb_pulsar/wire/commands.py: brokerServiceUrlTls": WRITTEN,
-    "pulsar_frontend/arneb_pulsar/wire/commands.py: producer_ready": WRITTEN,
     "spark_connector/pyspark_arneb/batch.py: pushFilters": OVERRIDDEN,
     "spark_connector/pyspark_arneb/log/environment.py: close_environments":
         "lets one process read a store, and then open it",

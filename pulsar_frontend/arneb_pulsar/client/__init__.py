@@ -2,3 +2,35 @@
 
 It shares ``wire``, ``names`` and ``patterns`` with the broker, and imports nothing else of it.
 """
+
+from arneb_pulsar.client.client import Client, ClientOptions, connect
+from arneb_pulsar.client.consumer.message import Message
+from arneb_pulsar.client.consumer.options import (
+    ConsumerOptions,
+    CryptoFailureAction,
+    DeadLetterPolicy,
+    InitialPosition,
+    KeyShared,
+    SubscriptionType,
+)
+from arneb_pulsar.client.ids import EARLIEST, LATEST, MessageId
+from arneb_pulsar.client.producer.options import AccessMode, Batching, ProducerOptions
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "AccessMode",
+    "Batching",
+    "Client",
+    "ClientOptions",
+    "ConsumerOptions",
+    "CryptoFailureAction",
+    "DeadLetterPolicy",
+    "InitialPosition",
+    "KeyShared",
+    "Message",
+    "MessageId",
+    "ProducerOptions",
+    "SubscriptionType",
+    "connect",
+]

@@ -6,9 +6,11 @@
         * :class:`InvalidTopic` - a name that no topic can have
         * :class:`InvalidUrl` - not the URL of a Pulsar service
     * :class:`ConnectError` - no broker could be reached
+        * :class:`UnknownAddress` - a name that has no address
         * :class:`Disconnected` - a broker was reached, and went away
     * :class:`TimedOut` - no answer, or no receipt, within the time that was given
     * :class:`QueueFull` - the pending sends, or the client's memory, are at their bound
+    * :class:`Withdrawn` - a send that was cancelled before it was sent
     * :class:`MessageTooLarge` - over the broker's bound, with chunking off
     * :class:`MessageDamaged` - a message that cannot be unpacked
         * :class:`ChecksumFailed`
@@ -51,6 +53,10 @@ class ConnectError(PulsarError):
     """No broker could be reached."""
 
 
+class UnknownAddress(ConnectError):
+    """A name that has no address: nothing that another attempt would change."""
+
+
 class Disconnected(ConnectError):
     """The connection ended before the answer came."""
 
@@ -61,6 +67,10 @@ class TimedOut(PulsarError, TimeoutError):
 
 class QueueFull(PulsarError):
     """Pending sends, or the client's memory, are at their bound."""
+
+
+class Withdrawn(PulsarError):
+    """A send that was cancelled before its message was sent: it never will be."""
 
 
 class MessageTooLarge(PulsarError, ValueError):

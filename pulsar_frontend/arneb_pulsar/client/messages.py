@@ -6,6 +6,7 @@ middle of a batch.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from arneb_pulsar.client.ids import MessageId
 
@@ -13,12 +14,40 @@ SendCallback = Callable[[MessageId | None, Exception | None], None]
 """Told once a message is stored, or failed: exactly one of the two is given."""
 
 
+class Fate(Enum):
+    """What has become of a message.
+
+    ``HELD -> SENT -> STORED | FAILED``, and ``HELD -> WITHDRAWN | FAILED``.
+    """
+
+    HELD = auto()
+    """In a batch that is not closed yet."""
+    SENT = auto()
+    """It is, or will be, on the wire, and cannot be taken back."""
+    STORED = auto()
+    FAILED = auto()
+    WITHDRAWN = auto()
+    """Taken back before it was sent; it never will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionId:
+    """Which transaction of which coordinator."""
+
+    most_bits: int
+    least_bits: int
+
+    def __str__(self) -> str:
+        return f"({self.most_bits},{self.least_bits})"
+
+
 @dataclass(slots=True, eq=False)
 class OutgoingMessage:
     """One message that an application sends, with its number."""
 
     payload: bytes
-    sequence_id: int
+    sequence_id: int = -1
+    """-1 until its producer numbers it."""
     key: str | bytes | None = None
     """The partition key; bytes travel as base64."""
     ordering_key: bytes | None = None
@@ -29,6 +58,8 @@ class OutgoingMessage:
     callback: SendCallback | None = None
     sent_at: float = 0.0
     """When the application gave it; for timeouts and latencies."""
+    transaction: TransactionId | None = None
+    fate: Fate = Fate.HELD
 
     def __repr__(self) -> str:
         key = "" if self.key is None else f", key {self.key!r:.80}"
@@ -44,5 +75,7 @@ class OutgoingMessage:
     @property
     def size_bytes(self) -> int:
         """About what it takes in a batch before compression: its payload and what names it."""
+        if self.properties is None and self.key is None and self.ordering_key is None:
+            return len(self.payload)
         names = sum(len(name) + len(value) for name, value in (self.properties or {}).items())
         return len(self.payload) + len(self.order or b"") + names

@@ -49,6 +49,10 @@ class FrameReader:
         state = str(self.error or f"{self._buffered} bytes of {self._wanted} wanted")
         return f"<FrameReader {state}>"
 
+    def allow(self, frame_bytes_max: int) -> None:
+        """Take frames of that size from now on."""
+        self._frame_bytes_max = frame_bytes_max
+
     def receive(self, data: bytes) -> Frames:
         """The frames that ``data`` completes, in order.
 

@@ -1,0 +1,172 @@
+"""Attachment: one producer or consumer, kept at the broker that has its topic.
+
+The rule: the first attempt is its maker's, who is told what went wrong; after that it comes back by
+itself for as long as it takes, and ends only for what another attempt would not change.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import anyio
+
+from arneb_pulsar.client.connection.connection import Connection
+from arneb_pulsar.client.connection.dialling import parse_address
+from arneb_pulsar.client.context import ClientContext
+from arneb_pulsar.client.errors import (
+    ClientClosed,
+    ConfigurationError,
+    ConnectError,
+    IncompatibleSchema,
+    ProducerFenced,
+    PulsarError,
+    ServerRefused,
+    SubscriptionNotFound,
+    TimedOut,
+    TopicNotFound,
+    TopicTerminated,
+    UnknownAddress,
+)
+from arneb_pulsar.names import TopicName
+
+LOG = logging.getLogger("arneb_pulsar.client")
+
+FINAL: Final = (
+    ClientClosed,
+    ConfigurationError,
+    IncompatibleSchema,
+    ProducerFenced,
+    SubscriptionNotFound,
+    TopicNotFound,
+    TopicTerminated,
+)
+"""What ends a producer or consumer that was attached before. All else is tried again for ever:
+whoever was thrown out by a broker's restart may be refused a while."""
+
+Attach = Callable[[Connection], Awaitable[None]]
+
+
+class Attachment:
+    """Finds the broker, and makes the producer or consumer there."""
+
+    def __init__(
+        self,
+        context: ClientContext,
+        topic: TopicName,
+        attach: Attach,
+        ended: Callable[[PulsarError], None],
+        *,
+        own_connection: bool = False,
+        patient: bool = False,
+    ) -> None:
+        """``attach`` makes it on a connection; ``ended`` is told once that it cannot come back.
+        ``patient``: being made may take any time."""
+        self.connection: Connection | None = None
+        """Where it is; None while it is nowhere."""
+        self._context = context
+        self._topic = topic
+        self._attach = attach
+        self._ended = ended
+        self._own = own_connection
+        self._patient = patient
+        self._running = False
+        self._lost = False
+        self._stopped = False
+        self._hint = ""
+        self._scope: anyio.CancelScope | None = None
+
+    def __repr__(self) -> str:
+        where = "nowhere" if self.connection is None else f"at {self.connection.machine.where}"
+        return f"<Attachment of {self._topic} {where}>"
+
+    async def start(self) -> None:
+        """Attach for the first time. Raises the error that was final, or the last one when the
+        operation's time is up."""
+        context, backoff = self._context, self._context.backoff()
+        last: PulsarError | None = None
+        limit_s = None if self._patient else context.operation_timeout_s
+        self._running = True
+        try:
+            with anyio.fail_after(limit_s):
+                while True:
+                    self._lost = False
+                    try:
+                        await self._try()
+                        if not self._lost:
+                            return
+                    except ServerRefused as error:
+                        if not error.retriable:
+                            raise
+                        last = error
+                    except (ConnectError, TimedOut) as error:
+                        if isinstance(error, UnknownAddress):
+                            raise
+                        last = error
+                    await anyio.sleep(backoff.next_s())
+        except TimeoutError as error:
+            if isinstance(error, PulsarError):
+                raise
+            raise last or TimedOut(
+                f"expected {self._topic} to be served within {limit_s} s, got no answer"
+            ) from None
+        finally:
+            self._running = False
+
+    def lost(self, hint: str = "") -> None:
+        """It is not attached any more: come back. ``hint`` names the broker that may have the
+        topic now."""
+        self._leave()
+        self._lost, self._hint = True, hint
+        if not self._running and not self._stopped:
+            self._running = True
+            self._context.tasks.start_soon(self._return)
+
+    def stop(self) -> None:
+        """Come back no more."""
+        self._stopped = True
+        if self._scope is not None:
+            self._scope.cancel()
+        self._leave()
+
+    def _leave(self) -> None:
+        connection, self.connection = self.connection, None
+        if connection is not None and self._own:
+            self._context.pool.let_go(connection)
+
+    async def _return(self) -> None:
+        backoff = self._context.backoff()
+        try:
+            with anyio.CancelScope() as self._scope:
+                while not self._stopped:
+                    self._lost = False
+                    try:
+                        await self._try()
+                        if not self._lost:
+                            return
+                    except FINAL as error:
+                        self._stopped = True
+                        self._ended(error)
+                        return
+                    except PulsarError as error:
+                        LOG.info("%s is not served yet: %s", self._topic, error)
+                    await anyio.sleep(backoff.next_s())
+        finally:
+            self._running, self._scope = False, None
+
+    async def _try(self) -> None:
+        connection = await self._find()
+        self.connection = connection
+        try:
+            await self._attach(connection)
+        except BaseException:
+            self._leave()
+            raise
+
+    async def _find(self) -> Connection:
+        pool, hint = self._context.pool, self._hint
+        make = pool.own if self._own else pool.to
+        self._hint = ""
+        if hint:
+            return await make(parse_address(hint))
+        place = await self._context.lookup.broker_of(self._topic)
+        return await make(place.address, place.through)

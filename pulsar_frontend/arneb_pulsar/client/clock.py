@@ -1,0 +1,97 @@
+"""The clock: who is due, and one task that calls them.
+
+The rule: a producer or consumer has no task for its timers. It has a :class:`Timer`, whose callback
+is synchronous and short.
+"""
+
+import math
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+
+import anyio
+
+NEVER = math.inf
+
+
+class Timer:
+    """Calls back at the time that was set last."""
+
+    __slots__ = ("_callback", "_clock", "due", "scheduled")
+
+    def __init__(self, clock: "Clock", callback: Callable[[float], None]) -> None:
+        self._clock = clock
+        self._callback = callback
+        self.due = NEVER
+        self.scheduled = NEVER
+        """The earliest time at which the clock looks at it."""
+
+    def __repr__(self) -> str:
+        return f"<Timer {'off' if self.due == NEVER else f'due at {self.due:.3f}'}>"
+
+    @property
+    def is_set(self) -> bool:
+        """It will call back."""
+        return self.due != NEVER
+
+    def set(self, due: float | None) -> None:
+        """Call back at ``due``; None = not at all."""
+        self.due = NEVER if due is None else due
+        if self.due < self.scheduled:
+            self._clock.schedule(self)
+
+    def run(self, now: float) -> None:
+        """It is time; the clock calls this."""
+        self.due = NEVER
+        self._callback(now)
+
+
+class Clock:
+    """All timers of one client."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._numbers = count()
+        self._earlier: anyio.Event | None = None
+        self._sleeps_until = NEVER
+
+    def __repr__(self) -> str:
+        return f"<Clock with {len(self._heap)} times>"
+
+    def timer(self, callback: Callable[[float], None]) -> Timer:
+        """One that is off."""
+        return Timer(self, callback)
+
+    def now(self) -> float:
+        """Seconds, as every ``now`` of the client means them."""
+        return anyio.current_time()
+
+    def schedule(self, timer: Timer) -> None:
+        """Look at ``timer`` when it is due."""
+        timer.scheduled = timer.due
+        heappush(self._heap, (timer.due, next(self._numbers), timer))
+        if timer.due < self._sleeps_until and self._earlier is not None:
+            self._earlier.set()
+
+    async def run(self) -> None:
+        """Call who is due, for ever."""
+        while True:
+            due = self.run_due(anyio.current_time())
+            self._earlier, self._sleeps_until = anyio.Event(), due
+            with anyio.CancelScope(deadline=due):
+                await self._earlier.wait()
+            self._earlier = None
+
+    def run_due(self, now: float) -> float:
+        """Call who is due at ``now``; when the next one is."""
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            at, _, timer = heappop(heap)
+            if timer.scheduled != at:
+                continue
+            timer.scheduled = NEVER
+            if timer.due <= now:
+                timer.run(now)
+            elif timer.due != NEVER:
+                self.schedule(timer)
+        return heap[0][0] if heap else NEVER

@@ -1,0 +1,1 @@
+"""One connection to a broker: a pure machine, the shell that carries it out, and the pool."""

@@ -1,0 +1,57 @@
+"""Commands of a client: their frames, and what answers say.
+
+The rule: a command is built where it is meant; here it only gets its number and its frame. The
+number of a command's type is the number of its field.
+"""
+
+from typing import Final
+
+from google.protobuf.message import Message as Command
+
+from arneb_pulsar.client.errors import ServerRefused, refusal
+from arneb_pulsar.wire.frame import simple_frame
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    BaseCommand,
+    CommandLookupTopicResponse,
+    CommandPartitionedTopicMetadataResponse,
+)
+from arneb_pulsar.wire.varint import varint
+
+NUMBER_OF: Final = {
+    field.message_type.name: field.number
+    for field in BaseCommand.DESCRIPTOR.fields
+    if field.message_type is not None
+}
+"""The type of each command."""
+
+HEADS: Final = {
+    name: b"\x08" + varint(number) + varint(number << 3 | 2) for name, number in NUMBER_OF.items()
+}
+"""What stands before the length of each command: its type, and the tag of its field."""
+
+
+def command_of(command: Command) -> bytes:
+    """The bytes of a ``BaseCommand`` that holds ``command``."""
+    data = command.SerializeToString()
+    return HEADS[command.DESCRIPTOR.name] + varint(len(data)) + data
+
+
+def frame_of(command: Command) -> bytes:
+    """The frame of a command without a payload."""
+    return simple_frame(command_of(command))
+
+
+def refusal_in(reply: Command, where: str) -> ServerRefused | None:
+    """The error that an answer brings; None if it is an answer."""
+    match reply:
+        case CommandLookupTopicResponse():
+            failed = reply.response == CommandLookupTopicResponse.Failed
+            return refusal(reply.error, reply.message, where) if failed else None
+        case CommandPartitionedTopicMetadataResponse():
+            failed = reply.response == CommandPartitionedTopicMetadataResponse.Failed
+            return refusal(reply.error, reply.message, where) if failed else None
+    fields = reply.DESCRIPTOR.fields_by_name
+    for name, text in (("error", "message"), ("error_code", "error_message")):
+        if name in fields and reply.HasField(name):
+            return refusal(getattr(reply, name), getattr(reply, text), where)
+    return None

@@ -1,0 +1,243 @@
+"""One connection: the machine on a stream, with a task that reads and one that writes.
+
+The rule: whoever sends only adds to the machine's output and says :meth:`Connection.flush`; nobody
+waits for the socket. What may lie there is bounded by the pending sends of the producers.
+"""
+
+import logging
+import math
+from typing import Any, Final
+
+import anyio
+from anyio.abc import ByteStream, TaskGroup
+
+from arneb_pulsar.client.clock import Clock
+from arneb_pulsar.client.connection.authentication import Authentication
+from arneb_pulsar.client.connection.dialling import Address, Dial
+from arneb_pulsar.client.connection.machine import ConnectionMachine, State
+from arneb_pulsar.client.errors import (
+    ClientClosed,
+    ConnectError,
+    Disconnected,
+    PulsarError,
+    TimedOut,
+)
+from arneb_pulsar.client.waiting import Bell, Outcome
+from arneb_pulsar.wire.commands import PROTOCOL_VERSION
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    AuthData,
+    CommandAuthResponse,
+    CommandConnect,
+    FeatureFlags,
+)
+
+LOG = logging.getLogger("arneb_pulsar.client")
+
+READ_BYTES: Final = 256 * 1024
+"""What is read at once: a consumer that lags gets many entries a wake-up."""
+
+WRITE_BYTES: Final = 256 * 1024
+"""About what is joined for one write; more pieces only cost memory."""
+
+CLIENT_VERSION: Final = "Arneb-Python"
+
+FLAGS: Final = FeatureFlags(
+    supports_auth_refresh=True,
+    supports_broker_entry_metadata=True,
+    supports_partial_producer=True,
+    supports_topic_watchers=True,
+    supports_get_partitioned_metadata_without_auto_creation=True,
+)
+
+
+class Connection:
+    """An open connection. Made by :func:`open_connection`."""
+
+    def __init__(
+        self,
+        stream: ByteStream,
+        machine: ConnectionMachine,
+        clock: Clock,
+        authentication: Authentication,
+    ) -> None:
+        self.machine = machine
+        self._stream = stream
+        self._clock = clock
+        self._authentication = authentication
+        self._wanted = Bell()
+        self._scope = anyio.CancelScope()
+        self._opened: Outcome[None] = Outcome()
+        self._keep_alive = clock.timer(self._tick)
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.machine!r}>"
+
+    @property
+    def is_open(self) -> bool:
+        """It can be used."""
+        return self.machine.state is State.OPEN
+
+    def flush(self) -> None:
+        """Something was added to the machine's output."""
+        self._wanted.ring()
+
+    async def request(self, command: Any, what: str, timeout_s: float = math.inf) -> Any:
+        """The answer to a command; ``what`` names it in errors. Cancelled, the answer is left out.
+
+        Raises the broker's refusal, :class:`Disconnected` and :class:`TimedOut`."""
+        outcome: Outcome[Any] = Outcome()
+
+        def told(reply: Any, error: PulsarError | None) -> None:
+            if error is None:
+                outcome.set(reply)
+            else:
+                outcome.fail(error)
+
+        number = self.machine.request(command, what, told)
+        self.flush()
+        try:
+            with anyio.fail_after(None if timeout_s == math.inf else timeout_s):
+                return await outcome.wait()
+        except TimeoutError as error:
+            if isinstance(error, PulsarError):
+                raise
+            raise TimedOut(f"{what}: no answer of {self.machine.where} in {timeout_s} s") from None
+        finally:
+            self.machine.forget(number)
+
+    def close(self, error: PulsarError | None = None) -> None:
+        """End it; those who use it are told ``error``."""
+        self.machine.lost(
+            error or ClientClosed(f"the connection to {self.machine.where} was closed")
+        )
+        self._keep_alive.set(None)
+        self._scope.cancel()
+
+    async def opened(self) -> None:
+        """Until the handshake is done. Raises :class:`ConnectError` and the broker's refusal."""
+        await self._opened.wait()
+
+    async def run(self) -> None:
+        """Read and write until it ends. Whoever uses it then is told why."""
+        try:
+            with self._scope:
+                async with anyio.create_task_group() as both:
+                    both.start_soon(self._write)
+                    both.start_soon(self._read)
+        finally:
+            self.close()
+            self._opened.fail(self.machine.failure or ClientClosed("the connection was closed"))
+            with anyio.CancelScope(shield=True):
+                await anyio.aclose_forcefully(self._stream)
+
+    async def _read(self) -> None:
+        machine = self.machine
+        try:
+            while machine.state is not State.CLOSED:
+                data = await self._stream.receive(READ_BYTES)
+                machine.receive(data, self._clock.now())
+                if machine.output:
+                    self._wanted.ring()
+                if machine.state is State.OPEN and not self._opened.is_set:
+                    self._opened.set(None)
+                    self._keep_alive.set(machine.due())
+                if machine.challenges:
+                    await self._answer_challenges()
+        except anyio.EndOfStream:
+            self.close(Disconnected(f"{machine.where} closed the connection"))
+        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as reason:
+            self.close(Disconnected(f"the connection to {machine.where} broke: {reason!r}"))
+        except PulsarError as reason:
+            self.close(reason)
+        else:
+            self.close()
+
+    async def _write(self) -> None:
+        machine, output = self.machine, self.machine.output
+        try:
+            while machine.state is not State.CLOSED:
+                if output:
+                    await self._stream.send(_taken(output))
+                else:
+                    await self._wanted.wait()
+        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as reason:
+            self.close(Disconnected(f"the connection to {machine.where} broke: {reason!r}"))
+
+    async def _answer_challenges(self) -> None:
+        challenges, self.machine.challenges = self.machine.challenges, []
+        for _ in challenges:
+            data = AuthData(
+                auth_method_name=self._authentication.method,
+                auth_data=await self._authentication.data(),
+            )
+            self.machine.send(
+                CommandAuthResponse(
+                    client_version=CLIENT_VERSION,
+                    response=data,
+                    protocol_version=PROTOCOL_VERSION,
+                )
+            )
+        self.flush()
+
+    def _tick(self, now: float) -> None:
+        self.machine.tick(now)
+        if self.machine.state is State.CLOSED:
+            self.close()
+            return
+        self.flush()
+        self._keep_alive.set(self.machine.due())
+
+
+def _taken(output: list[bytes]) -> bytes:
+    """Some of what is to be written, in order; the rest stays."""
+    size = taken = 0
+    while taken < len(output) and size < WRITE_BYTES:
+        size += len(output[taken])
+        taken += 1
+    data = output[0] if taken == 1 else b"".join(output[:taken])
+    del output[:taken]
+    return data
+
+
+async def open_connection(
+    address: Address,
+    dial: Dial,
+    authentication: Authentication,
+    clock: Clock,
+    tasks: TaskGroup,
+    *,
+    timeout_s: float,
+    through: Address | None = None,
+) -> Connection:
+    """A connection to ``address``; ``through`` is a proxy to dial instead.
+
+    Raises :class:`ConnectError`, :class:`AuthenticationFailed` and what else the broker refuses
+    with.
+    """
+    opening = CommandConnect(
+        client_version=CLIENT_VERSION,
+        auth_method_name=authentication.method,
+        auth_data=await authentication.data(),
+        protocol_version=PROTOCOL_VERSION,
+        feature_flags=FLAGS,
+    )
+    if through is not None and through != address:
+        opening.proxy_to_broker_url = f"{address.host}:{address.port}"
+    dialled = through or address
+    stream = await dial(dialled)
+    machine = ConnectionMachine(str(address), opening, clock.now(), tls=address.tls)
+    connection = Connection(stream, machine, clock, authentication)
+    tasks.start_soon(connection.run)
+    try:
+        with anyio.fail_after(timeout_s):
+            await connection.opened()
+    except TimeoutError as error:
+        if isinstance(error, PulsarError):
+            raise
+        failure = ConnectError(f"expected CONNECTED of {address} within {timeout_s} s, got nothing")
+        connection.close(failure)
+        raise failure from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,113 @@
+"""The pool: which connections there are, and one for whoever needs it.
+
+The rule: producers and consumers of one broker share its connections, as many as were asked for; a
+fencing producer has one of its own, because a broker closes the whole connection of a producer that
+was thrown out.
+"""
+
+from collections.abc import Sequence
+from random import Random
+
+import anyio
+from anyio.abc import TaskGroup
+
+from arneb_pulsar.client.clock import Clock
+from arneb_pulsar.client.connection.authentication import Authentication
+from arneb_pulsar.client.connection.connection import Connection, open_connection
+from arneb_pulsar.client.connection.dialling import Address, Dial
+from arneb_pulsar.client.errors import ClientClosed, ConnectError
+
+Key = tuple[Address, Address, int]
+"""Whom it is to, whom was dialled, and which of several."""
+
+
+class Pool:
+    """The connections of one client."""
+
+    def __init__(
+        self,
+        dial: Dial,
+        authentication: Authentication,
+        clock: Clock,
+        tasks: TaskGroup,
+        random: Random,
+        *,
+        addresses: Sequence[Address],
+        per_broker: int,
+        timeout_s: float,
+    ) -> None:
+        """``addresses`` are those of the service URL, any of which may be asked."""
+        self._dial = dial
+        self._authentication = authentication
+        self._clock = clock
+        self._tasks = tasks
+        self._random = random
+        self._addresses = list(addresses)
+        self._first = 0
+        self._per_broker = per_broker
+        self._timeout_s = timeout_s
+        self._open: dict[Key, Connection] = {}
+        self._opening: dict[Key, anyio.Lock] = {}
+        self._own: set[Connection] = set()
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<Pool of {len(self._open)} connections and {len(self._own)} of a producer's own>"
+
+    async def any(self) -> Connection:
+        """A connection to any broker of the service. Raises the last of the errors."""
+        for attempt in range(len(self._addresses)):
+            address = self._addresses[self._first]
+            try:
+                return await self.to(address)
+            except ConnectError:
+                # The next one is asked first from now on.
+                self._first = (self._first + 1) % len(self._addresses)
+                if attempt == len(self._addresses) - 1:
+                    raise
+        raise ClientClosed("expected an address to connect to, got none")
+
+    async def to(self, address: Address, through: Address | None = None) -> Connection:
+        """One of the connections to a broker. Raises as :func:`open_connection`."""
+        which = self._random.randrange(self._per_broker)
+        key = address, through or address, which
+        found = self._open.get(key)
+        if found is not None and found.is_open:
+            return found
+        async with self._opening.setdefault(key, anyio.Lock()):
+            found = self._open.get(key)
+            if found is None or not found.is_open:
+                found = self._open[key] = await self._make(address, through)
+        return found
+
+    async def own(self, address: Address, through: Address | None = None) -> Connection:
+        """One that nobody else uses; :meth:`let_go` ends it."""
+        made = await self._make(address, through)
+        self._own = {each for each in self._own if each.is_open} | {made}
+        return made
+
+    def let_go(self, connection: Connection) -> None:
+        """Its user needs it no more."""
+        if connection in self._own:
+            self._own.discard(connection)
+            connection.close()
+
+    def close(self) -> None:
+        """End them all."""
+        self._closed = True
+        for connection in (*self._open.values(), *self._own):
+            connection.close()
+        self._open, self._own = {}, set()
+
+    async def _make(self, address: Address, through: Address | None) -> Connection:
+        if self._closed:
+            raise ClientClosed("the client was closed")
+        return await open_connection(
+            address,
+            self._dial,
+            self._authentication,
+            self._clock,
+            self._tasks,
+            timeout_s=self._timeout_s,
+            through=through,
+        )

@@ -1,0 +1,1 @@
+"""Consumers: a pure machine for what comes and what is acknowledged, and the shell around it."""

@@ -1,0 +1,225 @@
+"""Acknowledging: what the application has in hand, what it is done with, and what is to come again.
+
+The rule: acknowledgements wait while there is no broker to tell; the time that the application has
+for a message begins when it gets it.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from google.protobuf.message import Message as Command
+
+from arneb_pulsar.client.consumer.options import ConsumerOptions
+from arneb_pulsar.client.ids import EntryId
+from arneb_pulsar.client.statistics import ReceiveCounts
+from arneb_pulsar.client.trackers.ack_grouping import Acks, AckTracker, Receipt
+from arneb_pulsar.client.trackers.negative_acks import NegativeAcksTracker
+from arneb_pulsar.client.trackers.unacked import UnackedMessageTracker
+from arneb_pulsar.wire.ack_sets import words_of
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, MessageIdData
+
+LOG = logging.getLogger("arneb_pulsar.client")
+
+
+@dataclass(frozen=True, slots=True)
+class AckRequest:
+    """An ACK whose answer somebody waits for."""
+
+    command: CommandAck
+    receipts: tuple[Receipt, ...]
+
+
+class Acknowledging:
+    """The acknowledgements of one consumer. :attr:`output` is what to send; of an
+    :class:`AckRequest` the answer is wanted.
+
+    Invariant: ``_open`` has the messages of each batch that the application has and has not
+    acknowledged, and is only kept while there is an ack timeout.
+    """
+
+    def __init__(
+        self,
+        consumer_id: int,
+        topic: str,
+        options: ConsumerOptions,
+        tracker: AckTracker,
+        counts: ReceiveCounts,
+    ) -> None:
+        self.output: list[Command | AckRequest] = []
+        self.attached = False
+        self.tracker = tracker
+        self._consumer_id = consumer_id
+        self._topic = topic
+        self._counts = counts
+        self._nacks = NegativeAcksTracker(
+            delay_s=options.negative_ack_delay_s, backoff=options.negative_ack_backoff
+        )
+        self._unacked: UnackedMessageTracker | None = None
+        if options.ack_timeout_s:
+            self._unacked = UnackedMessageTracker(
+                ack_timeout_s=options.ack_timeout_s,
+                tick_s=options.ack_timeout_tick_s,
+                backoff=options.ack_timeout_backoff,
+            )
+        self._open: dict[EntryId, int] = {}
+
+    def __repr__(self) -> str:
+        hand = "" if self._unacked is None else f", {self._unacked!r}"
+        return f"<Acknowledging {self.tracker!r}, {self._nacks!r}{hand}>"
+
+    @property
+    def has_timeout(self) -> bool:
+        """It wants to know what the application gets."""
+        return self._unacked is not None
+
+    def hand_out(self, entry: EntryId, index: int, redelivery_count: int, now: float) -> None:
+        """The application gets a message; ``index`` is -1 for one that is no part of a batch."""
+        if self._unacked is None:
+            return
+        self._unacked.add(entry, now, redelivery_count)
+        if index >= 0:
+            self._open[entry] = self._open.get(entry, 0) | 1 << index
+
+    def detach(self) -> None:
+        """There is no broker: what is in hand comes again by itself."""
+        self.attached = False
+        self.output.clear()
+        self.tracker.disconnected()
+        self.put_down()
+
+    def put_down(self) -> None:
+        """All that is unacknowledged comes again."""
+        if self._unacked is not None:
+            self._unacked.clear()
+        self._open.clear()
+        self._nacks.clear()
+
+    def forget(self) -> list[Receipt]:
+        """The subscription stands elsewhere; receipts that will never come."""
+        self.put_down()
+        return self.tracker.clear()
+
+    def acknowledge(
+        self,
+        entry: EntryId,
+        index: int,
+        size: int,
+        now: float,
+        *,
+        chunks: Sequence[EntryId] = (),
+        receipt: Receipt | None = None,
+    ) -> None:
+        """One message; ``chunks`` are all its entries if it came in pieces."""
+        self._counts.acknowledged += 1
+        for each in chunks[:-1]:
+            self.tracker.acknowledge(each, now)
+        full = self.tracker.acknowledge(entry, now, index, size, receipt)
+        self._let_go(entry, index)
+        if full:
+            self.flush(now)
+
+    def acknowledge_cumulative(
+        self, entry: EntryId, index: int, size: int, now: float, receipt: Receipt | None = None
+    ) -> None:
+        """Everything up to a message."""
+        self._counts.acknowledged += 1
+        full = self.tracker.acknowledge_cumulative(entry, now, index, size, receipt)
+        if self._unacked is not None:
+            whole = entry if index + 1 >= size else (entry[0], entry[1] - 1)
+            self._unacked.remove_up_to(whole)
+            self._open = {each: bits for each, bits in self._open.items() if each > whole}
+        if full:
+            self.flush(now)
+
+    def flush(self, now: float) -> None:
+        """Send the acknowledgements that wait."""
+        while self.attached and (acks := self.tracker.flush(now)) is not None:
+            self._send_acks(acks)
+
+    def _let_go(self, entry: EntryId, index: int) -> None:
+        """The application is done with a message."""
+        self._nacks.remove(entry)
+        if self._unacked is None:
+            return
+        if index >= 0 and (left := self._open.get(entry, 0) & ~(1 << index)):
+            self._open[entry] = left
+            return
+        self._open.pop(entry, None)
+        self._unacked.remove(entry)
+
+    def _send_acks(self, acks: Acks) -> None:
+        commands = []
+        ids = [MessageIdData(ledgerId=ledger, entryId=entry) for ledger, entry in acks.individual]
+        for (ledger, entry), left in acks.partial:
+            ids.append(MessageIdData(ledgerId=ledger, entryId=entry, ack_set=words_of(left)))
+        if ids:
+            commands.append(self._ack(CommandAck.Individual, ids))
+        if acks.cumulative is not None:
+            ledger, entry = acks.cumulative
+            words = words_of(acks.cumulative_left)
+            last = MessageIdData(ledgerId=ledger, entryId=entry % (1 << 64), ack_set=words)
+            commands.append(self._ack(CommandAck.Cumulative, [last]))
+        if not acks.receipts:
+            self.output += commands
+            return
+        # What belongs together is answered together.
+        told = AnswerCount(len(commands), acks.receipts)
+        self.output += [AckRequest(each, (told.answered,)) for each in commands]
+
+    def _ack(self, kind: "CommandAck.AckType", ids: list[MessageIdData]) -> CommandAck:
+        return CommandAck(consumer_id=self._consumer_id, ack_type=kind, message_id=ids)
+
+    # Redelivery
+
+    def negative_acknowledge(self, entry: EntryId, redelivery_count: int, now: float) -> None:
+        """The application could not do it: deliver it again, later."""
+        self._nacks.add(entry, now, redelivery_count)
+        self._open.pop(entry, None)
+        if self._unacked is not None:
+            self._unacked.remove(entry)
+
+    def take_due(self, now: float) -> list[EntryId]:
+        """What is to be delivered again now."""
+        found = self._nacks.expire(now)
+        if self._unacked is not None and (late := self._unacked.expire(now)):
+            for entry in late:
+                self._open.pop(entry, None)
+            LOG.warning("%d messages of %s were not acknowledged in time", len(late), self._topic)
+            found += late
+        return found
+
+    def flush_due(self, now: float) -> None:
+        """Flush, if it is time."""
+        due = self.tracker.due()
+        if due is not None and now >= due:
+            self.flush(now)
+
+    def due(self) -> float | None:
+        """When something is to be done."""
+        times = [self._nacks.due()]
+        if self._unacked is not None:
+            times.append(self._unacked.due())
+        if self.attached:
+            times.append(self.tracker.due())
+        return min([each for each in times if each is not None], default=None)
+
+
+class AnswerCount:
+    """Tells receipts once all the ACKs that they hang on are answered."""
+
+    def __init__(self, wanted: int, receipts: Sequence[Receipt]) -> None:
+        self._wanted = wanted
+        self._receipts = receipts
+        self._error: BaseException | None = None
+
+    def __repr__(self) -> str:
+        return f"<AnswerCount {self._wanted} to come for {len(self._receipts)} receipts>"
+
+    def answered(self, error: BaseException | None) -> None:
+        """One more."""
+        self._wanted -= 1
+        self._error = self._error or error
+        if self._wanted == 0:
+            for receipt in self._receipts:
+                receipt(self._error)

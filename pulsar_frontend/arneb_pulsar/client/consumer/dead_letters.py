@@ -1,0 +1,144 @@
+"""Dead letters: messages that came too often, and those that are to come back later.
+
+The rule: a message is acknowledged when it stands in the other topic, and not before; what cannot
+be put there comes again.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+from arneb_pulsar.client.consumer.machine import ConsumerMachine
+from arneb_pulsar.client.consumer.message import Message
+from arneb_pulsar.client.consumer.options import DeadLetterPolicy
+from arneb_pulsar.client.context import ClientContext
+from arneb_pulsar.client.errors import PulsarError
+from arneb_pulsar.client.producer.producer import Producer
+from arneb_pulsar.names import TopicName
+
+LOG = logging.getLogger("arneb_pulsar.client")
+
+T = TypeVar("T")
+
+RECONSUMETIMES: Final = "RECONSUMETIMES"
+DELAY_TIME: Final = "DELAY_TIME"
+REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_SUBSCRIPTION: Final = "REAL_SUBSCRIPTION"
+RETRY_TOPIC: Final = "RETRY_TOPIC"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+OLD_ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_IDY_TIME"
+"""The names of the official clients; the last is how older ones wrote it."""
+
+MakeProducer = Callable[[str, str], Awaitable[Producer[bytes]]]
+"""Makes a producer of a topic, with the name of an initial subscription."""
+
+
+def dead_letter_topic(topic: TopicName, subscription: str) -> str:
+    """Where dead letters go unless it is said."""
+    return f"{topic.base}-{subscription}-DLQ"
+
+
+def retry_topic(topic: TopicName, subscription: str) -> str:
+    """Where messages wait to be retried unless it is said."""
+    return f"{topic.base}-{subscription}-RETRY"
+
+
+class DeadLetters(Generic[T]):
+    """The other topics of one consumer. Their producers are made when they are needed."""
+
+    def __init__(
+        self,
+        context: ClientContext,
+        topic: TopicName,
+        subscription: str,
+        policy: DeadLetterPolicy,
+        make: MakeProducer,
+    ) -> None:
+        self._context = context
+        self._topic = topic
+        self._subscription = subscription
+        self._policy = policy
+        self._make = make
+        self._producers: dict[str, Producer[bytes]] = {}
+        self._burying = False
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<DeadLetters of {self._subscription!r} on {self._topic}>"
+
+    def bury(self, machine: ConsumerMachine[T], changed: Callable[[], None]) -> None:
+        """Put what the machine has given up into the dead-letter topic, in a task."""
+        if not self._burying and not self._closed:
+            self._burying = True
+            self._context.tasks.start_soon(self._bury, machine, changed)
+
+    async def reconsume_later(
+        self, message: Message[T], delay_s: float, more: dict[str, str]
+    ) -> None:
+        """Put it where it belongs; whoever asks acknowledges it."""
+        properties = self._properties(message) | more
+        times = int(properties.get(RECONSUMETIMES, "0")) + 1
+        if times > self._policy.redeliveries_max:
+            await self._send_dead(message, properties)
+            return
+        topic = self._policy.retry_topic or retry_topic(self._topic, self._subscription)
+        properties[RECONSUMETIMES] = str(times)
+        properties[DELAY_TIME] = str(int(delay_s * 1000))
+        properties[RETRY_TOPIC] = topic
+        producer = await self._producer(topic, "")
+        await producer.send(
+            message.data,
+            key=message.key_as_sent,
+            ordering_key=message.ordering_key,
+            properties=properties,
+            event_time_ms=message.event_time_ms,
+            deliver_after_s=delay_s,
+        )
+
+    def close(self) -> None:
+        """No more; what is under way is given up."""
+        self._closed = True
+
+    async def _bury(self, machine: ConsumerMachine[T], changed: Callable[[], None]) -> None:
+        try:
+            while machine.given_up and not self._closed:
+                message = machine.given_up[0]
+                try:
+                    await self._send_dead(message, self._properties(message))
+                except PulsarError as error:
+                    LOG.error("%r could not be put with the dead letters: %s", message, error)
+                    failed, machine.given_up = machine.given_up, []
+                    machine.not_settled(failed)
+                else:
+                    # A reconnection may have dropped it meanwhile.
+                    if machine.given_up and machine.given_up[0] is message:
+                        machine.given_up.pop(0)
+                    machine.settled(message, self._context.clock.now())
+                changed()
+        finally:
+            self._burying = False
+
+    async def _send_dead(self, message: Message[T], properties: dict[str, str]) -> None:
+        topic = self._policy.topic or dead_letter_topic(self._topic, self._subscription)
+        producer = await self._producer(topic, self._policy.initial_subscription)
+        await producer.send(
+            message.data,
+            key=message.key_as_sent,
+            ordering_key=message.ordering_key,
+            properties=properties,
+            event_time_ms=message.event_time_ms,
+        )
+
+    def _properties(self, message: Message[T]) -> dict[str, str]:
+        properties = message.properties
+        properties.setdefault(REAL_TOPIC, message.topic)
+        properties.setdefault(REAL_SUBSCRIPTION, self._subscription)
+        properties.setdefault(ORIGIN_MESSAGE_ID, str(message.id))
+        properties.setdefault(OLD_ORIGIN_MESSAGE_ID, str(message.id))
+        return properties
+
+    async def _producer(self, topic: str, subscription: str) -> Producer[bytes]:
+        found = self._producers.get(topic)
+        if found is None:
+            found = self._producers[topic] = await self._make(topic, subscription)
+        return found

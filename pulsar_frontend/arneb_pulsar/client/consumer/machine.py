@@ -1,0 +1,313 @@
+"""The machine of a consumer: MESSAGEs, acknowledgements and time in; messages and commands out.
+
+The rule: an application gets each message that it did not acknowledge, in the order in which its
+broker sent them; acknowledgements outlive connections, what was fetched in advance does not.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from arneb_pulsar.client.consumer.acknowledging import Acknowledging
+from arneb_pulsar.client.consumer.message import Message
+from arneb_pulsar.client.consumer.options import ConsumerOptions
+from arneb_pulsar.client.consumer.unpacking import Unpacked, Unpacker
+from arneb_pulsar.client.ids import EARLIEST, EntryId, MessageId
+from arneb_pulsar.client.statistics import ReceiveCounts
+from arneb_pulsar.client.trackers.ack_grouping import (
+    AckTracker,
+    Receipt,
+)
+from arneb_pulsar.client.trackers.chunks import ChunkAssembler
+from arneb_pulsar.client.trackers.receiver_queue import ReceiverQueue
+from arneb_pulsar.client.trackers.redelivery import redelivery_requests
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandAck,
+    CommandFlow,
+    CommandMessage,
+    CommandRedeliverUnacknowledgedMessages,
+    MessageIdData,
+)
+
+LOG = logging.getLogger("arneb_pulsar.client")
+
+T = TypeVar("T")
+
+
+class ConsumerMachine(Generic[T]):
+    """One consumer of one topic. :attr:`acks` has what to send while it is attached."""
+
+    def __init__(
+        self,
+        consumer_id: int,
+        topic: str,
+        options: ConsumerOptions,
+        acks: AckTracker,
+        queue: "ReceiverQueue[Message[T]]",
+        chunks: ChunkAssembler,
+        unpacker: Unpacker[T],
+    ) -> None:
+        self.consumer_id = consumer_id
+        self.topic = topic
+        self.counts = ReceiveCounts()
+        self.acks = Acknowledging(consumer_id, topic, options, acks, self.counts)
+        self.attached = False
+        self.epoch = 0
+        """Raised when all is to be delivered again: what has an older one is out of date."""
+        self.start: MessageId | None = options.start
+        """What comes before it, or at it, is not for the application."""
+        self.last_given: MessageId | None = None
+        """The last that the application got since the start."""
+        self.given_up: list[Message[T]] = []
+        """Messages that came more often than a dead-letter policy allows; whoever takes one says
+        :meth:`settled`."""
+        self._options = options
+        self._tracker = acks
+        self._queue = queue
+        self._chunks = chunks
+        self._unpacker = unpacker
+        self._seeking = False
+        letters = options.dead_letters
+        self._redeliveries_max = letters.redeliveries_max if letters else None
+        self._is_reader = not options.durable
+        self._times_out = self.acks.has_timeout
+
+    def __repr__(self) -> str:
+        state = "seeking" if self._seeking else "attached" if self.attached else "not attached"
+        return (
+            f"<ConsumerMachine {self.consumer_id} of {self.topic}, {self._queue!r}, "
+            f"{self.acks!r}, {state}>"
+        )
+
+    def __len__(self) -> int:
+        """Messages that wait for the application."""
+        return len(self._queue)
+
+    # Connection
+
+    def attach(self) -> None:
+        """A broker knows it (again)."""
+        self.attached = self.acks.attached = True
+        self._flow(self._queue.connected())
+
+    def detach(self) -> None:
+        """Its connection is gone: what was fetched in advance comes again."""
+        self.attached = False
+        self._queue.clear()
+        self._chunks.clear()
+        self.given_up.clear()
+        self.acks.detach()
+        if self._is_reader and self.last_given is not None:
+            self.start = self.last_given
+
+    @property
+    def start_is_inclusive(self) -> bool:
+        """The message at :attr:`start` is for the application: it has not got it yet."""
+        return self._options.start_inclusive and self.start is not self.last_given
+
+    # What comes in
+
+    def on_message(self, command: CommandMessage, body: bytes, now: float) -> int:
+        """A MESSAGE; how many messages wait for the application because of it."""
+        if command.HasField("consumer_epoch") and command.consumer_epoch < self.epoch:
+            return 0
+        found = self._unpacker.unpack(command, body, now)
+        if found.fault is not None or found.refused:
+            self._take_fault(found, now)
+            return 0
+        if not found.messages:
+            self._take_discarded(now)
+            self._skip(found.permits)
+            return 0
+        if found.left is not None:
+            self._tracker.delivered(found.entry, found.left, found.batch_size)
+        messages = self._wanted(found)
+        if (skipped := found.permits - len(messages)) > 0:
+            self._skip(skipped)
+        if not messages:
+            return 0
+        if self._redeliveries_max is not None and command.redelivery_count > self._redeliveries_max:
+            self.given_up += messages
+            return 0
+        self._queue.push(messages)
+        return len(messages)
+
+    def _wanted(self, found: Unpacked[T]) -> list[Message[T]]:
+        """Those that the application is to get."""
+        messages = found.messages
+        if self._tracker.is_duplicate(found.entry):
+            self.counts.duplicates += len(messages)
+            return []
+        if self._options.batch_index_acks and found.batch_size:
+            done, entry = self._tracker.is_duplicate, found.entry
+            messages = [each for each in messages if not done(entry, each.batch_index)]
+        start = self.start
+        if start is None or (start.entry_id < 0 and start.ledger_id < 0):
+            return messages
+        if found.entry > start.entry:
+            return messages
+        if found.entry < start.entry:
+            return []
+        if start.batch_index < 0:
+            return messages if self.start_is_inclusive else []
+        first = start.batch_index + (0 if self.start_is_inclusive else 1)
+        return [each for each in messages if each.batch_index >= first]
+
+    def _take_fault(self, found: Unpacked[T], now: float) -> None:
+        self.counts.damaged += 1
+        where = f"{found.entry} of {self.topic}"
+        if found.refused:
+            LOG.error("%s cannot be decrypted, and will come again: %s", where, found.text)
+            self.acks.hand_out(found.entry, -1, 0, now)
+        else:
+            LOG.error("%s is of no use, and is acknowledged: %s", where, found.text)
+            ids = [MessageIdData(ledgerId=found.entry[0], entryId=found.entry[1])]
+            self.acks.output.append(
+                CommandAck(
+                    consumer_id=self.consumer_id,
+                    ack_type=CommandAck.Individual,
+                    message_id=ids,
+                    validation_error=found.fault,
+                )
+            )
+        self._skip(found.permits)
+
+    def _take_discarded(self, now: float) -> None:
+        """Pieces of messages that will never be whole."""
+        for each in self._chunks.take_discarded():
+            if each.is_final or self._options.chunk_ack_oldest:
+                for entry in each.entries:
+                    self._tracker.acknowledge(entry, now)
+            else:
+                self.redeliver(each.entries)
+
+    def _skip(self, permits: int) -> None:
+        self._queue.skip(permits)
+        self._flow(self._queue.take_flow())
+
+    # The application takes
+
+    def take(self, now: float) -> Message[T] | None:
+        """The next message; None if there is none at the moment."""
+        queue = self._queue
+        if not queue or self._seeking:
+            return None
+        message = queue.pop()
+        if permits := queue.take_flow():
+            self._flow(permits)
+        counts = self.counts
+        counts.messages += 1
+        counts.bytes += len(message.data)
+        if self._times_out:
+            entry = message.entry
+            self.acks.hand_out(entry.id, message.batch_index, entry.redelivery_count, now)
+        if self._is_reader:
+            self.last_given = message.id
+        return message
+
+    def wait(self) -> None:
+        """The application waits, and there is nothing."""
+        if self.attached:
+            self._flow(self._queue.waiting())
+
+    def stop_waiting(self) -> None:
+        """It waits no more, and has got nothing."""
+        self._queue.stopped_waiting()
+
+    def pause(self) -> None:
+        """Ask for no more messages."""
+        self._queue.pause()
+
+    def resume(self) -> None:
+        """Ask for messages again."""
+        self._queue.resume()
+        self._flow(self._queue.take_flow())
+
+    # Redelivery
+
+    def settled(self, message: Message[T], now: float) -> None:
+        """A message of :attr:`given_up` stands elsewhere now."""
+        self._skip(1)
+        entry = message.entry
+        index, size = message.batch_index, entry.batch_size
+        self.acks.acknowledge(entry.id, index, size, now, chunks=entry.chunks)
+
+    def not_settled(self, messages: Sequence[Message[T]]) -> None:
+        """Messages of :attr:`given_up` could not be put elsewhere: they come again."""
+        self._skip(len(messages))
+        self.redeliver([each.entry.id for each in messages])
+
+    def redeliver(self, entries: Sequence[EntryId]) -> None:
+        """Have them delivered again, now; where single ones cannot be, all that is
+        unacknowledged."""
+        if not entries or not self.attached:
+            return  # whoever attaches next gets all of it
+        self.counts.redeliveries += len(entries)
+        for ids in redelivery_requests(entries, self._options.type.value):
+            if not ids:
+                self.redeliver_all()
+                return
+            self.acks.output.append(
+                CommandRedeliverUnacknowledgedMessages(
+                    consumer_id=self.consumer_id,
+                    message_ids=[MessageIdData(ledgerId=one, entryId=two) for one, two in ids],
+                )
+            )
+
+    def redeliver_all(self) -> None:
+        """Have all that is unacknowledged delivered again."""
+        command = CommandRedeliverUnacknowledgedMessages(consumer_id=self.consumer_id)
+        if not self._options.type.is_shared:
+            self.epoch += 1
+            command.consumer_epoch = self.epoch
+        self.acks.put_down()
+        dropped = self._queue.clear()
+        self._chunks.clear()
+        self.counts.redeliveries += len(dropped)
+        if self.attached:
+            self.acks.output.append(command)
+            self._flow(self._queue.take_flow())
+
+    # Seeking
+
+    def begin_seek(self) -> None:
+        """Give the application nothing until :meth:`end_seek`."""
+        self._seeking = True
+
+    def end_seek(self, start: MessageId | None, *, done: bool) -> list[Receipt]:
+        """The subscription stands at ``start`` (None = at a time), if it is ``done``. Receipts that
+        will never come."""
+        self._seeking = False
+        if not done:
+            return []
+        self.start, self.last_given = start, None
+        if start is not None and start.entry_id < 0 and start != EARLIEST:
+            self.start = None
+        self._queue.clear()
+        self._chunks.clear()
+        return self.acks.forget()
+
+    # Time
+
+    def tick(self, now: float) -> None:
+        """Time has gone by."""
+        self.redeliver(self.acks.take_due(now))
+        self._chunks.expire(now)
+        self._take_discarded(now)
+        self.acks.flush_due(now)
+
+    def due(self) -> float | None:
+        """When :meth:`tick` is wanted."""
+        acks, chunks = self.acks.due(), self._chunks.due()
+        return chunks if acks is None else acks if chunks is None else min(acks, chunks)
+
+    def close(self) -> list[Receipt]:
+        """It is over; receipts that will never come."""
+        self.detach()
+        return self.acks.forget()
+
+    def _flow(self, permits: int) -> None:
+        if permits > 0 and self.attached:
+            self.acks.output.append(
+                CommandFlow(consumer_id=self.consumer_id, messagePermits=permits)
+            )

@@ -1,0 +1,224 @@
+"""A message, as an application gets it.
+
+The rule: what all messages of an entry share is kept once, in an :class:`Entry`; what most
+applications never ask for is made when it is asked for.
+"""
+
+from typing import Final, Generic, Protocol, TypeVar
+
+from arneb_pulsar.client.ids import EntryId, MessageId
+from arneb_pulsar.wire.metadata import key_of, properties_of, text_of
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    BrokerEntryMetadata,
+    MessageMetadata,
+    SingleMessageMetadata,
+)
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+NO_SCHEMA: Final = b""
+
+
+class Decoder(Protocol[T_co]):
+    """Makes values of bytes."""
+
+    def decode(self, data: bytes, version: bytes) -> T_co:
+        """``version`` is that of the schema that wrote it, empty if there was none. Raises
+        :class:`SchemaError`."""
+
+
+class Entry(Generic[T]):
+    """One entry of a topic, as a consumer got it."""
+
+    __slots__ = (
+        "batch_size",
+        "broker",
+        "chunks",
+        "decoder",
+        "id",
+        "is_encrypted",
+        "metadata",
+        "partition",
+        "redelivery_count",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        entry: EntryId,
+        metadata: MessageMetadata,
+        decoder: Decoder[T],
+        redelivery_count: int,
+        batch_size: int,
+        broker: BrokerEntryMetadata | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.id = entry
+        self.metadata = metadata
+        self.decoder = decoder
+        self.redelivery_count = redelivery_count
+        self.batch_size = batch_size
+        """0 = it is no batch."""
+        self.broker = broker
+        self.is_encrypted = False
+        """Its payload could not be decrypted, and is handed on as it is."""
+        self.chunks: tuple[EntryId, ...] = ()
+        """All entries of a message in pieces."""
+
+    def __repr__(self) -> str:
+        return f"<Entry {self.id} of {self.topic}, {self.batch_size or 1} messages>"
+
+
+class Message(Generic[T]):
+    """One message. ``data`` are its bytes, and ``value`` is what its schema makes of them."""
+
+    __slots__ = ("batch_index", "data", "entry", "single")
+
+    def __init__(
+        self, entry: Entry[T], data: bytes, batch_index: int, single: SingleMessageMetadata | None
+    ) -> None:
+        self.entry = entry
+        self.data = data
+        self.batch_index = batch_index
+        self.single = single
+
+    def __repr__(self) -> str:
+        return f"<Message {self.id} of {self.topic}, {len(self.data)} bytes>"
+
+    @property
+    def id(self) -> MessageId:
+        """Where it stands."""
+        entry, first = self.entry, None
+        if entry.chunks:
+            first = MessageId(*entry.chunks[0], entry.partition, topic=entry.topic)
+        ledger_id, entry_id = entry.id
+        return MessageId(
+            ledger_id,
+            entry_id,
+            entry.partition,
+            self.batch_index,
+            entry.batch_size,
+            entry.topic,
+            first,
+        )
+
+    @property
+    def topic(self) -> str:
+        """The complete name of its topic, partition included."""
+        return self.entry.topic
+
+    @property
+    def value(self) -> T | None:
+        """What its schema makes of its bytes; None for a message without a value. Raises
+        :class:`SchemaError`."""
+        if self.is_null:
+            return None
+        return self.entry.decoder.decode(self.data, self.entry.metadata.schema_version)
+
+    @property
+    def is_null(self) -> bool:
+        """It has no value: a compaction takes its key away."""
+        return (self.single or self.entry.metadata).null_value
+
+    @property
+    def key(self) -> str | None:
+        """The partition key, as text."""
+        found = self.key_bytes
+        return None if found is None else found.decode("utf-8", "replace")
+
+    @property
+    def key_bytes(self) -> bytes | None:
+        """The partition key; None if it has none."""
+        return key_of(self.single or self.entry.metadata)
+
+    @property
+    def key_as_sent(self) -> str | bytes | None:
+        """The partition key in the form in which another message with the same key is sent."""
+        metadata = self.single or self.entry.metadata
+        return self.key_bytes if metadata.partition_key_b64_encoded else self.key
+
+    @property
+    def ordering_key(self) -> bytes | None:
+        """What orders it in place of the key."""
+        return (self.single or self.entry.metadata).ordering_key or None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What its producer said beside it."""
+        return properties_of((self.single or self.entry.metadata).properties)
+
+    @property
+    def event_time_ms(self) -> int:
+        """When it happened, as its producer said; 0 = not said."""
+        return (self.single or self.entry.metadata).event_time
+
+    @property
+    def publish_time_ms(self) -> int:
+        """When it was sent, by its producer's clock."""
+        return self.entry.metadata.publish_time
+
+    @property
+    def producer_name(self) -> str:
+        """Who sent it."""
+        return text_of(self.entry.metadata.producer_name)
+
+    @property
+    def sequence_id(self) -> int:
+        """Its number among its producer's messages."""
+        if self.single is None:
+            return self.entry.metadata.sequence_id
+        if self.single.HasField("sequence_id"):
+            return self.single.sequence_id
+        return self.entry.metadata.sequence_id + self.batch_index
+
+    @property
+    def redelivery_count(self) -> int:
+        """How often it was delivered before, as far as its broker knows."""
+        return self.entry.redelivery_count
+
+    @property
+    def schema_version(self) -> bytes:
+        """That of the schema that wrote it; empty if there was none."""
+        return self.entry.metadata.schema_version
+
+    @property
+    def is_encrypted(self) -> bool:
+        """It could not be decrypted: ``data`` is what its producer's encryption made, of the whole
+        entry."""
+        return self.entry.is_encrypted
+
+    @property
+    def encryption(self) -> MessageMetadata:
+        """The metadata of its entry, for whoever decrypts it by himself."""
+        return self.entry.metadata
+
+    @property
+    def index(self) -> int | None:
+        """Its number in the topic, where the broker counts them; None if it does not."""
+        broker = self.entry.broker
+        if broker is None or not broker.HasField("index"):
+            return None
+        return broker.index - max(self.entry.batch_size, 1) + 1 + max(self.batch_index, 0)
+
+    @property
+    def broker_time_ms(self) -> int | None:
+        """When its broker stored it; None where brokers do not say."""
+        broker = self.entry.broker
+        if broker is None or not broker.HasField("broker_timestamp"):
+            return None
+        return broker.broker_timestamp
+
+
+class BytesDecoder:
+    """No schema: values are bytes."""
+
+    def __repr__(self) -> str:
+        return "<BytesDecoder>"
+
+    def decode(self, data: bytes, version: bytes) -> bytes:
+        """As they are."""
+        return data

@@ -1,0 +1,223 @@
+"""Unpacking: a MESSAGE from the broker, as the messages in it.
+
+The rule: what cannot be unpacked is a fault that the broker is told, and nobody else; pieces of a
+message are kept until the last is there. Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Final, Generic, Protocol, TypeVar
+
+from google.protobuf.message import DecodeError
+
+from arneb_pulsar.client.consumer.message import Decoder, Entry, Message
+from arneb_pulsar.client.consumer.options import CryptoFailureAction
+from arneb_pulsar.client.errors import CryptoError
+from arneb_pulsar.client.ids import EntryId
+from arneb_pulsar.client.trackers.chunks import ChunkAssembler
+from arneb_pulsar.wire.ack_sets import mask_of
+from arneb_pulsar.wire.checksum import split_body, verify_body
+from arneb_pulsar.wire.compression import decompress
+from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
+from arneb_pulsar.wire.metadata import parse_metadata
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    BrokerEntryMetadata,
+    CommandAck,
+    CommandMessage,
+    MessageMetadata,
+    SingleMessageMetadata,
+)
+
+T = TypeVar("T")
+
+BROKER_MAGIC: Final = b"\x0e\x02"
+"""Begins what the broker says of an entry."""
+
+SIZE: Final = Struct(">I")
+
+
+class Decryptor(Protocol):
+    """See ``codec.encryption``."""
+
+    def decrypt(self, metadata: MessageMetadata, payload: bytes) -> bytes:
+        """Raises :class:`CryptoError`."""
+
+
+@dataclass(slots=True)
+class Unpacked(Generic[T]):
+    """What one MESSAGE comes to."""
+
+    entry: EntryId
+    messages: list[Message[T]] = field(default_factory=list)
+    permits: int = 1
+    """What it has cost."""
+    left: int | None = None
+    """Of a batch: the bits of its messages that the broker calls unacknowledged."""
+    batch_size: int = 0
+    fault: "CommandAck.ValidationError | None" = None
+    """What is wrong with it: to be acknowledged with that."""
+    text: str = ""
+    refused: bool = False
+    """It could not be decrypted, and is to come again."""
+
+
+class Unpacker(Generic[T]):
+    """Unpacks what one consumer gets."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        decoder: Decoder[T],
+        chunks: ChunkAssembler,
+        *,
+        decryptor: Decryptor | None = None,
+        crypto_failure: CryptoFailureAction = CryptoFailureAction.FAIL,
+    ) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._decoder = decoder
+        self._chunks = chunks
+        self._decryptor = decryptor
+        self._crypto_failure = crypto_failure
+
+    def __repr__(self) -> str:
+        return f"<Unpacker of {self._topic}, {self._chunks!r}>"
+
+    def unpack(self, command: CommandMessage, body: bytes, now: float) -> Unpacked[T]:
+        """The messages, or what is wrong."""
+        data = command.message_id
+        found: Unpacked[T] = Unpacked((data.ledgerId, data.entryId))
+        try:
+            broker, body = _split_broker_metadata(body)
+            verify_body(body)
+            head, at = split_body(body)
+            metadata = parse_metadata(head)
+        except ChecksumMismatch as error:
+            return _faulty(found, CommandAck.ChecksumMismatch, error)
+        except (PayloadError, DecodeError) as error:
+            return _faulty(found, CommandAck.BatchDeSerializeError, error)
+        is_batch = metadata.HasField("num_messages_in_batch")
+        found.batch_size = metadata.num_messages_in_batch if is_batch else 0
+        ack_set = command.ack_set
+        if is_batch:
+            all_messages = (1 << found.batch_size) - 1
+            found.left = mask_of(ack_set) & all_messages if ack_set else all_messages
+            found.permits = found.left.bit_count() if ack_set else found.batch_size
+        entry = Entry(
+            self._topic,
+            self._partition,
+            found.entry,
+            metadata,
+            self._decoder,
+            command.redelivery_count,
+            found.batch_size,
+            broker,
+        )
+        payload = body[at:]
+        if metadata.encryption_keys:
+            clear = self._decrypt(found, entry, payload)
+            if clear is None:
+                return found
+            payload = clear
+        return self._open(found, entry, payload, now)
+
+    def _open(self, found: Unpacked[T], entry: Entry[T], payload: bytes, now: float) -> Unpacked[T]:
+        """What follows decryption: chunks, compression, batches."""
+        metadata = entry.metadata
+        if metadata.num_chunks_from_msg > 1:
+            whole = self._chunks.add(
+                metadata.uuid,
+                metadata.chunk_id,
+                metadata.num_chunks_from_msg,
+                metadata.total_chunk_msg_size,
+                found.entry,
+                payload,
+                now,
+            )
+            if whole is None:
+                return found
+            payload, entry.chunks = whole.payload, whole.entries
+        if metadata.compression:
+            try:
+                payload = decompress(payload, metadata.compression, metadata.uncompressed_size)
+            except PayloadError as error:
+                return _faulty(found, CommandAck.DecompressionError, error)
+        if found.batch_size:
+            try:
+                found.messages = _split(entry, payload, found.left or 0)
+            except (PayloadError, DecodeError, IndexError) as error:
+                return _faulty(found, CommandAck.BatchDeSerializeError, error)
+        else:
+            found.messages = [Message(entry, payload, -1, None)]
+        return found
+
+    def _decrypt(self, found: Unpacked[T], entry: Entry[T], payload: bytes) -> bytes | None:
+        """The payload in clear; None if ``found`` is all that comes of it."""
+        try:
+            if self._decryptor is None:
+                raise CryptoError(f"expected a key for {self._topic}, got none")
+            return self._decryptor.decrypt(entry.metadata, payload)
+        except CryptoError as error:
+            found.text = str(error)
+        match self._crypto_failure:
+            case CryptoFailureAction.DISCARD:
+                found.fault = CommandAck.DecryptionError
+            case CryptoFailureAction.CONSUME:
+                # The messages of a batch cannot be told apart: it is one message.
+                entry.is_encrypted, entry.batch_size = True, 0
+                found.messages, found.batch_size, found.left = (
+                    [Message(entry, payload, -1, None)],
+                    0,
+                    None,
+                )
+            case CryptoFailureAction.FAIL:
+                found.refused = True
+        return None
+
+
+def _split_broker_metadata(body: bytes) -> tuple[BrokerEntryMetadata | None, bytes]:
+    """What the broker says of the entry, if it does, and the rest. Raises :class:`PayloadError`
+    and :class:`DecodeError`."""
+    if body[:2] != BROKER_MAGIC:
+        return None, body
+    if len(body) < 6 or len(body) < (end := 6 + SIZE.unpack_from(body, 2)[0]):
+        raise PayloadError(f"expected the broker's metadata, got {len(body)} bytes")
+    return BrokerEntryMetadata.FromString(body[6:end]), body[end:]
+
+
+def _split(entry: Entry[T], payload: bytes, left: int) -> list[Message[T]]:
+    """The messages of a batch that ``left`` has the bits of.
+
+    Hot path: one turn of the loop a message."""
+    messages: list[Message[T]] = []
+    add, read, size_at = messages.append, SingleMessageMetadata.FromString, SIZE.unpack_from
+    count, size, at = entry.batch_size, len(payload), 0
+    every = left == (1 << count) - 1
+    for index in range(count):
+        if at + 4 > size:
+            raise PayloadError(f"expected message {index} of {count} at byte {at}, got the end")
+        start = at + 4
+        at = start + size_at(payload, at)[0]
+        single = read(payload[start:at])
+        start = at
+        at += single.payload_size
+        if at > size or at < start:
+            raise PayloadError(f"expected {single.payload_size} bytes of message {index}")
+        if (every or left >> index & 1) and not single.compacted_out:
+            add(Message(entry, payload[start:at], index, single))
+    return messages
+
+
+def _faulty(
+    found: Unpacked[T], fault: "CommandAck.ValidationError", error: Exception
+) -> Unpacked[T]:
+    found.fault, found.text = fault, str(error)
+    found.messages = []
+    return found
+
+
+def entries_of(messages: Sequence[Message[T]]) -> list[EntryId]:
+    """The entries that they stand in, each once."""
+    return list(dict.fromkeys(each.entry.id for each in messages))

@@ -1,0 +1,288 @@
+"""Lookup: which broker has a topic, how many partitions it has, and which topics there are.
+
+The rule: one question, one answer or one error; who asks decides whether to ask again. By the
+binary protocol redirects are followed as brokers say; by HTTP the topic's broker comes in one
+answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import httpx
+
+from arneb_pulsar.client.connection.authentication import Authentication
+from arneb_pulsar.client.connection.dialling import Address, ServiceUrl, parse_address
+from arneb_pulsar.client.connection.pool import Pool
+from arneb_pulsar.client.errors import (
+    AuthenticationFailed,
+    ConnectError,
+    NotAuthorized,
+    PulsarError,
+    ServiceNotReady,
+    TimedOut,
+    TopicNotFound,
+    UnknownServerError,
+)
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandGetSchema,
+    CommandGetSchemaResponse,
+    CommandGetTopicsOfNamespace,
+    CommandGetTopicsOfNamespaceResponse,
+    CommandLookupTopic,
+    CommandLookupTopicResponse,
+    CommandPartitionedTopicMetadata,
+    Schema,
+)
+
+REDIRECTS_MAX: Final = 20
+"""As the official clients: brokers that send one round in a circle are not asked for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a topic is served."""
+
+    address: Address
+    through: Address | None = None
+    """A proxy to dial instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The topics of a namespace."""
+
+    topics: tuple[str, ...]
+    """Complete names; partitions one by one."""
+    hash: str = ""
+    filtered: bool = False
+    """The broker has applied the pattern."""
+    changed: bool = True
+    """False = the list has the hash that was named, and is not sent again."""
+
+
+class Lookup(Protocol):
+    """Whom to ask."""
+
+    async def broker_of(self, topic: TopicName) -> Place:
+        """Who serves the topic; it is made if there is none and policy allows. Raises
+        :class:`PulsarError`."""
+
+    async def partitions(self, topic: TopicName, *, create: bool = True) -> int:
+        """How many it has; 0 = it is not partitioned. ``create``: it may be made by asking."""
+
+    async def topics(
+        self, namespace: str, domain: str, pattern: str = "", known: str = ""
+    ) -> Listing:
+        """The topics of ``tenant/namespace``. ``known`` is the hash of a list that is there
+        already."""
+
+    async def schema(
+        self, topic: TopicName, version: bytes | None = None
+    ) -> CommandGetSchemaResponse:
+        """A schema of the topic; None = its newest."""
+
+
+MODES: Final = {
+    "persistent": CommandGetTopicsOfNamespace.PERSISTENT,
+    "non-persistent": CommandGetTopicsOfNamespace.NON_PERSISTENT,
+    "": CommandGetTopicsOfNamespace.ALL,
+}
+
+
+class BinaryLookup:
+    """Asks by the binary protocol."""
+
+    def __init__(self, pool: Pool, *, listener: str, timeout_s: float) -> None:
+        self._pool = pool
+        self._listener = listener or None
+        self._timeout_s = timeout_s
+
+    def __repr__(self) -> str:
+        return f"<BinaryLookup over {self._pool!r}>"
+
+    async def broker_of(self, topic: TopicName) -> Place:
+        """See :class:`Lookup`."""
+        what = f"lookup of {topic}"
+        connection, authoritative = await self._pool.any(), False
+        asked: Address | None = None
+        service = parse_address(connection.machine.where)
+        for _ in range(REDIRECTS_MAX):
+            command = CommandLookupTopic(
+                topic=str(topic),
+                authoritative=authoritative,
+                advertised_listener_name=self._listener,
+            )
+            reply = await connection.request(command, what, self._timeout_s)
+            # A broker that knows no other name of itself answers with none.
+            url = reply.brokerServiceUrlTls if service.tls else reply.brokerServiceUrl
+            address = parse_address(url) if url else asked or service
+            through = service if reply.proxy_through_service_url else None
+            if reply.response == CommandLookupTopicResponse.Connect:
+                return Place(address, through)
+            asked, authoritative = address, reply.authoritative
+            connection = await self._pool.to(address, through)
+        raise ServiceNotReady(f"{what}: redirected {REDIRECTS_MAX} times")
+
+    async def partitions(self, topic: TopicName, *, create: bool = True) -> int:
+        """See :class:`Lookup`."""
+        connection = await self._pool.any()
+        command = CommandPartitionedTopicMetadata(
+            topic=str(topic), metadata_auto_creation_enabled=create
+        )
+        reply = await connection.request(command, f"partitions of {topic}", self._timeout_s)
+        partitions: int = reply.partitions
+        return partitions
+
+    async def topics(
+        self, namespace: str, domain: str, pattern: str = "", known: str = ""
+    ) -> Listing:
+        """See :class:`Lookup`."""
+        connection = await self._pool.any()
+        command = CommandGetTopicsOfNamespace(
+            namespace=namespace,
+            mode=MODES[domain],
+            topics_pattern=pattern or None,
+            topics_hash=known or None,
+        )
+        reply: CommandGetTopicsOfNamespaceResponse = await connection.request(
+            command, f"topics of {namespace}", self._timeout_s
+        )
+        return Listing(tuple(reply.topics), reply.topics_hash, reply.filtered, reply.changed)
+
+    async def schema(
+        self, topic: TopicName, version: bytes | None = None
+    ) -> CommandGetSchemaResponse:
+        """See :class:`Lookup`."""
+        connection = await self._pool.any()
+        command = CommandGetSchema(topic=str(topic), schema_version=version)
+        reply: CommandGetSchemaResponse = await connection.request(
+            command, f"schema of {topic}", self._timeout_s
+        )
+        return reply
+
+
+class HttpLookup:
+    """Asks by HTTP: for clients whose service URL is one of HTTP."""
+
+    def __init__(
+        self,
+        service: ServiceUrl,
+        http: httpx.AsyncClient,
+        authentication: Authentication,
+        *,
+        listener: str,
+    ) -> None:
+        self._service = service
+        self._http = http
+        self._authentication = authentication
+        self._listener = listener
+        self._first = 0
+
+    def __repr__(self) -> str:
+        return f"<HttpLookup at {self._service}>"
+
+    async def broker_of(self, topic: TopicName) -> Place:
+        """See :class:`Lookup`."""
+        query = {"listenerName": self._listener} if self._listener else {}
+        found = await self._get(f"/lookup/v2/topic/{path_of(topic)}", query, f"lookup of {topic}")
+        tls = self._service.tls
+        url = (
+            (found.get("brokerUrlTls") or found.get("brokerUrlSsl"))
+            if tls
+            else found.get("brokerUrl")
+        )
+        if not url:
+            raise UnknownServerError(f"lookup of {topic}: expected a broker's URL, got {found}")
+        return Place(parse_address(str(url)))
+
+    async def partitions(self, topic: TopicName, *, create: bool = True) -> int:
+        """See :class:`Lookup`."""
+        path = f"/admin/v2/{path_of(topic)}/partitions"
+        query = {"checkAllowAutoCreation": "true" if create else "false"}
+        found = await self._get(path, query, f"partitions of {topic}")
+        return int(str(found.get("partitions", 0)))
+
+    async def topics(
+        self, namespace: str, domain: str, pattern: str = "", known: str = ""
+    ) -> Listing:
+        """See :class:`Lookup`; the pattern is left to the client."""
+        mode = {"persistent": "PERSISTENT", "non-persistent": "NON_PERSISTENT", "": "ALL"}[domain]
+        path = f"/admin/v2/namespaces/{namespace}/topics"
+        found = await self._get(path, {"mode": mode}, f"topics of {namespace}")
+        names = found["list"]
+        return Listing(tuple(map(str, names)) if isinstance(names, list) else ())
+
+    async def schema(
+        self, topic: TopicName, version: bytes | None = None
+    ) -> CommandGetSchemaResponse:
+        """See :class:`Lookup`."""
+        path = f"/admin/v2/schemas/{topic.namespace}/{_quoted(topic.local)}/schema"
+        if version is not None:
+            path += f"/{int.from_bytes(version, 'big')}"
+        found = await self._get(path, {}, f"schema of {topic}")
+        names = {name.upper(): number for name, number in Schema.Type.items()}
+        kind = str(found["type"]).replace("_", "").upper()
+        schema = Schema(
+            name=topic.local,
+            type=names[kind],
+            schema_data=str(found.get("data", "")).encode(),
+        )
+        number = int(str(found.get("version", 0)))
+        return CommandGetSchemaResponse(
+            request_id=0, schema=schema, schema_version=number.to_bytes(8, "big")
+        )
+
+    async def _get(self, path: str, query: dict[str, str], what: str) -> dict[str, object]:
+        scheme, hosts = self._service.scheme, self._service.hosts
+        last: PulsarError | None = None
+        for _ in hosts:
+            host, port = hosts[self._first]
+            try:
+                answer = await self._http.get(
+                    f"{scheme}://{host}:{port}{path}",
+                    params=query,
+                    headers=await self._authentication.headers(),
+                    follow_redirects=True,
+                )
+            except httpx.TimeoutException as error:
+                last = TimedOut(f"{what}: no answer of {host}:{port} ({error!r})")
+            except httpx.HTTPError as error:
+                last = ConnectError(f"{what}: expected an answer of {host}:{port}, got {error!r}")
+            else:
+                return _content(answer, what)
+            self._first = (self._first + 1) % len(hosts)
+        raise last or ConnectError(f"{what}: nobody to ask")
+
+
+def _content(answer: httpx.Response, what: str) -> dict[str, object]:
+    if answer.is_success:
+        found = answer.json()
+        return found if isinstance(found, dict) else {"list": found}
+    text = f"{what}: {answer.status_code} {answer.text[:200]}"
+    kinds = {
+        401: AuthenticationFailed,
+        403: NotAuthorized,
+        404: TopicNotFound,
+        503: ServiceNotReady,
+    }
+    raise kinds.get(answer.status_code, UnknownServerError)(text)
+
+
+def path_of(topic: TopicName) -> str:
+    """The topic as a path of the admin API."""
+    return f"{topic.domain}/{topic.namespace}/{_quoted(topic.local)}"
+
+
+def _quoted(local: str) -> str:
+    from urllib.parse import quote
+
+    return quote(local, safe="")
+
+
+def names_of(topics: Sequence[str]) -> set[str]:
+    """Topics without the index of their partition."""
+    from arneb_pulsar.names import parse_topic
+
+    return {str(parse_topic(each).base) for each in topics}

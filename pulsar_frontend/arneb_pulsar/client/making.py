@@ -1,0 +1,126 @@
+"""Making: the parts of one producer, and of one consumer, put together.
+
+The rule: what a topic of several partitions is made of, and what has one, is made by the same code.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from arneb_pulsar.client.consumer.consumer import Consumer
+from arneb_pulsar.client.consumer.dead_letters import DeadLetters, MakeProducer
+from arneb_pulsar.client.consumer.machine import ConsumerMachine
+from arneb_pulsar.client.consumer.message import Decoder, Message
+from arneb_pulsar.client.consumer.options import ConsumerOptions
+from arneb_pulsar.client.consumer.unpacking import Decryptor, Unpacker
+from arneb_pulsar.client.context import ClientContext
+from arneb_pulsar.client.producer.building import Builder
+from arneb_pulsar.client.producer.machine import Batches, ProducerMachine
+from arneb_pulsar.client.producer.options import ProducerOptions
+from arneb_pulsar.client.producer.packing import Compress, Encryptor, Packer
+from arneb_pulsar.client.producer.producer import Producer
+from arneb_pulsar.client.trackers.ack_grouping import (
+    AckGroupingTracker,
+    AckTracker,
+    NonPersistentAcks,
+)
+from arneb_pulsar.client.trackers.batching import DefaultBatches, KeyBatches
+from arneb_pulsar.client.trackers.chunks import ChunkAssembler
+from arneb_pulsar.client.trackers.receiver_queue import ReceiverQueue
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import Schema
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerParts(Generic[T]):
+    """What all producers of one topic's partitions have in common."""
+
+    options: ProducerOptions
+    builder: Builder[T]
+    compression: "pb.CompressionType" = pb.NONE
+    compress: Compress | None = None
+    encryptor: Encryptor | None = None
+
+
+def make_producer(context: ClientContext, topic: TopicName, parts: ProducerParts[T]) -> Producer[T]:
+    """One that is not attached yet."""
+    options = parts.options
+    packer = Packer(
+        next(context.numbers),
+        compression=parts.compression,
+        compress=parts.compress,
+        encryptor=parts.encryptor,
+    )
+    machine = ProducerMachine(str(topic), topic.partition, options, packer, _batches(options))
+    return Producer(
+        context,
+        topic,
+        options,
+        machine,
+        parts.builder,
+        encrypted=parts.encryptor is not None,
+    )
+
+
+def _batches(options: ProducerOptions) -> Batches | None:
+    batching = options.batching
+    if batching is None:
+        return None
+    kind = KeyBatches if batching.by_key else DefaultBatches
+    return kind(
+        messages_max=batching.messages_max,
+        bytes_max=batching.bytes_max,
+        delay_s=batching.delay_s,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerParts(Generic[T]):
+    """What the consumers of all topics of one subscription have in common."""
+
+    subscription: str
+    options: ConsumerOptions
+    decoder: Decoder[T]
+    schema: Schema | None = None
+    decryptor: Decryptor | None = None
+    make_letter_producer: MakeProducer | None = None
+
+
+def make_consumer(context: ClientContext, topic: TopicName, parts: ConsumerParts[T]) -> Consumer[T]:
+    """One that is not attached yet."""
+    options, number = parts.options, next(context.numbers)
+    chunks = ChunkAssembler(
+        pending_max=options.chunked_pending_max, expire_s=options.chunk_expire_s
+    )
+    queue: ReceiverQueue[Message[T]] = ReceiverQueue(
+        options.queue_size, auto_scaled=options.auto_scaled_queue
+    )
+    unpacker = Unpacker(
+        str(topic),
+        topic.partition,
+        parts.decoder,
+        chunks,
+        decryptor=parts.decryptor,
+        crypto_failure=options.crypto_failure,
+    )
+    machine = ConsumerMachine(
+        number, str(topic), options, _acks(topic, options), queue, chunks, unpacker
+    )
+    letters: DeadLetters[T] | None = None
+    if options.dead_letters is not None and parts.make_letter_producer is not None:
+        letters = DeadLetters(
+            context, topic, parts.subscription, options.dead_letters, parts.make_letter_producer
+        )
+    return Consumer(context, topic, parts.subscription, options, machine, parts.schema, letters)
+
+
+def _acks(topic: TopicName, options: ConsumerOptions) -> AckTracker:
+    if not topic.is_persistent:
+        return NonPersistentAcks()
+    return AckGroupingTracker(
+        group_s=options.ack_group_s,
+        group_max=options.ack_group_max,
+        batch_index_acks=options.batch_index_acks,
+    )

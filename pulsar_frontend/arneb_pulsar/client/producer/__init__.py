@@ -1,0 +1,1 @@
+"""Producers: a pure machine that numbers, packs and resends, and the shell that carries it out."""

@@ -1,0 +1,139 @@
+"""Statistics: what producers and consumers count, and what they show of it.
+
+The rule: counting costs an addition; percentiles are made when somebody asks.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Final
+
+BUCKETS_S: Final = tuple(0.0001 * 1.25**power for power in range(60))
+"""Bounds of the latencies that are told apart: 0.1 ms to 50 s, each a quarter above the last."""
+
+
+class Latencies:
+    """A histogram."""
+
+    __slots__ = ("_counts", "_total")
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BUCKETS_S) + 1)
+        self._total = 0
+
+    def __repr__(self) -> str:
+        return f"<Latencies of {self._total}, median {self.percentile(0.5):.4f} s>"
+
+    def add(self, seconds: float) -> None:
+        """One more."""
+        self._counts[bisect_left(BUCKETS_S, seconds)] += 1
+        self._total += 1
+
+    def percentile(self, part: float) -> float:
+        """The latency that ``part`` of all stay within; 0 if there are none."""
+        wanted, seen = part * self._total, 0
+        for index, number in enumerate(self._counts):
+            seen += number
+            if number and seen >= wanted:
+                return BUCKETS_S[min(index, len(BUCKETS_S) - 1)]
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerStatistics:
+    """A producer so far."""
+
+    messages_sent: int
+    bytes_sent: int
+    messages_stored: int
+    messages_failed: int
+    entries_resent: int
+    messages_pending: int
+    messages_per_s: float
+    """Since it was made."""
+    bytes_per_s: float
+    latency_s_p50: float
+    """From ``send`` to the receipt."""
+    latency_s_p95: float
+    latency_s_p99: float
+    latency_s_p999: float
+    is_connected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerStatistics:
+    """A consumer so far."""
+
+    messages_received: int
+    """Given to the application."""
+    bytes_received: int
+    messages_queued: int
+    """In the local queue."""
+    messages_acknowledged: int
+    ack_failures: int
+    messages_redelivered: int
+    messages_damaged: int
+    messages_per_s: float
+    bytes_per_s: float
+    is_connected: bool
+
+
+@dataclass(slots=True)
+class SendCounts:
+    """What a producer counts."""
+
+    messages: int = 0
+    bytes: int = 0
+    stored: int = 0
+    failed: int = 0
+    resent: int = 0
+    latencies: Latencies = field(default_factory=Latencies)
+
+    def statistics(self, pending: int, age_s: float, is_connected: bool) -> ProducerStatistics:
+        """What is shown of a producer that is ``age_s`` old."""
+        age_s = max(age_s, 0.001)
+        return ProducerStatistics(
+            messages_sent=self.messages,
+            bytes_sent=self.bytes,
+            messages_stored=self.stored,
+            messages_failed=self.failed,
+            entries_resent=self.resent,
+            messages_pending=pending,
+            messages_per_s=self.messages / age_s,
+            bytes_per_s=self.bytes / age_s,
+            latency_s_p50=self.latencies.percentile(0.5),
+            latency_s_p95=self.latencies.percentile(0.95),
+            latency_s_p99=self.latencies.percentile(0.99),
+            latency_s_p999=self.latencies.percentile(0.999),
+            is_connected=is_connected,
+        )
+
+
+@dataclass(slots=True)
+class ReceiveCounts:
+    """What a consumer counts."""
+
+    messages: int = 0
+    bytes: int = 0
+    acknowledged: int = 0
+    ack_failures: int = 0
+    redeliveries: int = 0
+    """Messages that the application asked for again, or whose time was up."""
+    damaged: int = 0
+    duplicates: int = 0
+    """Messages that came again though they were acknowledged."""
+
+    def statistics(self, queued: int, age_s: float, is_connected: bool) -> ConsumerStatistics:
+        """What is shown of a consumer that is ``age_s`` old."""
+        age_s = max(age_s, 0.001)
+        return ConsumerStatistics(
+            messages_received=self.messages,
+            bytes_received=self.bytes,
+            messages_queued=queued,
+            messages_acknowledged=self.acknowledged,
+            ack_failures=self.ack_failures,
+            messages_redelivered=self.redeliveries,
+            messages_damaged=self.damaged,
+            messages_per_s=self.messages / age_s,
+            bytes_per_s=self.bytes / age_s,
+            is_connected=is_connected,
+        )
