@@ -43,6 +43,7 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "broker/arneb/turn_watchdog.py: before_task_step": OVERRIDDEN,
     "broker/arneb/turn_watchdog.py: total_ms": BY_FIELD,
     "core/arneb_core/access/patterns.py: log_errors": OVERRIDDEN,
+    "core/arneb_core/api/supervision.py: shield": OVERRIDDEN,
     "core/arneb_core/access/patterns.py: max_mem": OVERRIDDEN,
     "core/arneb_core/access/patterns.py: never_capture": OVERRIDDEN,
     "core/arneb_core/api/statistics.py: store_bytes": BY_FIELD,
@@ -85,6 +86,7 @@ LIBRARY: Final = "pulsar_frontend/arneb_pulsar/client/"
 """A library: what it offers is used by its applications, and by the tests."""
 
 SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
+    "broker/arneb/ctl/calling.py: SocketCaller": "how a node in a process of its own is asked",
     "amqp_frontend/arneb_amqp/config.py: SUBJECT_ALTERNATIVE_NAME": BY_VALUE,
     "amqp_frontend/arneb_amqp/codec.py: CODEC": BY_NAME,
     "amqp_frontend/arneb_amqp/wire/properties.py: app_id": BY_FIELD,

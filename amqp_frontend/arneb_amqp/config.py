@@ -1,6 +1,7 @@
 """The settings of the AMQP frontend: frozen, checked once, passed explicitly."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -156,3 +157,31 @@ class AmqpConfig:
         """The user may log in from this machine only."""
         named = {each.name: each.loopback_only for each in self.users}
         return named.get(user, user in self.loopback_users)
+
+    def adjusted(
+        self, *, channel_max: int | None = None, loopback_users: Sequence[str] | None = None
+    ) -> "AmqpConfig":
+        """The same with another ``channel_max``, or with just these users who may log in from this
+        machine only."""
+        config = self
+        if channel_max is not None:
+            config = replace(config, channel_max=channel_max)
+        if loopback_users is not None:
+            wanted = tuple(loopback_users)
+            users = tuple(replace(each, loopback_only=each.name in wanted) for each in config.users)
+            config = replace(config, loopback_users=wanted, users=users)
+        return config
+
+
+class Adjustable:
+    """The settings that the next connection has, which an operator may change meanwhile."""
+
+    def __init__(self, now: AmqpConfig) -> None:
+        self.now = now
+
+    def __repr__(self) -> str:
+        return f"<Adjustable {self.now!r}>"
+
+    def is_loopback_only(self, user: str) -> bool:
+        """The user may log in from this machine only, as it is now."""
+        return self.now.is_loopback_only(user)

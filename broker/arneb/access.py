@@ -28,8 +28,12 @@ def access(config: Config, users: Tables) -> Iterator[str]:
         yield f"pulsar: {_proofs(methods)}"
     if _on(config.http.listen):
         proofs = [*methods, *(["password of a user"] if has_named(users) else [])]
-        opened = _opened(proofs, config.http.open_metrics, "/healthz")
-        yield f"http: {_proofs_over_http(proofs)}{opened}"
+        opened = _opened(proofs, config.http.open_metrics, "/healthz", "/readyz")
+        everything = f"{_proofs_over_http(proofs)}{opened}"
+        if _on(config.amqp.listen, config.amqp.tls.listen):
+            yield f"http: management API requires the password of a user; all else {everything}"
+        else:
+            yield f"http: {everything}"
     if _on(config.http_pulsar.listen):
         opened = _opened(methods, config.http_pulsar.open_metrics)
         yield f"http-pulsar: {_proofs_over_http(methods)}{opened}"

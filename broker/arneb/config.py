@@ -187,6 +187,19 @@ class StoreTable:
 
 
 @dataclass(frozen=True, slots=True)
+class StopTable:
+    """How the broker stops."""
+
+    unready_s: float = 0.0
+    """How long clients are still served after a signal to stop, while ``/readyz`` says 503 already:
+    for load balancers, to send them elsewhere. A second signal ends the process at once."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.unready_s <= 3600:
+            raise ValueError(f"expected unready_s from 0 to 3600, got {self.unready_s}")
+
+
+@dataclass(frozen=True, slots=True)
 class LogTable:
     """What the broker writes on standard error."""
 
@@ -225,6 +238,7 @@ class Config:
     delayed: DelayedSettings = DEFAULT_DELAYS
     alarms: Watermarks = DEFAULT_WATERMARKS
     store: StoreTable = StoreTable()
+    stop: StopTable = StopTable()
     log: LogTable = LogTable()
     debug: DebugTable = DebugTable()
 

@@ -90,6 +90,11 @@ def set_up_logging(level: LogLevel, form: LogFormat) -> None:
         sys.unraisablehook = _log_unraisable
 
 
+def set_log_level(level: LogLevel) -> None:
+    """Write records from that level on, from now on."""
+    logging.getLogger().setLevel(level.number)
+
+
 def announcer(form: LogFormat, echo: Callable[[str], None]) -> Callable[[str], None]:
     """What tells the user one line, by ``echo``: the line itself, or a JSON record of it."""
     if form is LogFormat.TEXT:

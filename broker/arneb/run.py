@@ -5,37 +5,35 @@ the servers start. Stopping: the servers close, so nothing new comes in and what
 goes back, and only then the engine writes what it still holds and closes the store.
 """
 
-import os
-import signal
-import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import cached_property, partial
-from threading import Timer
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
-from arneb import __version__
 from arneb.access import access, has_named, shut_out
 from arneb.alarms import Alarms
 from arneb.config import Config
-from arneb.descriptors import raise_limit
 from arneb.garbage import GarbageSchedule, Living
 from arneb.listeners import Listeners
 from arneb.tls import NO_FILE
 from arneb.turn_watchdog import TurnWatchdog
 from arneb.watermarks import read_levels
+from arneb_amqp.config import Adjustable
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_core.access.errors import AccessError
 from arneb_core.api.errors import StoreUnusable, describe
 from arneb_core.api.supervision import supervise
-from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.engine import Engine
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
     from starlette.types import ASGIApp
 
+    from arneb.http.management.site import Site
     from arneb.logins.backends import Backends
     from arneb_amqp.server.roster import Roster
     from arneb_amqp.topology.topology import Topology
@@ -44,84 +42,52 @@ if TYPE_CHECKING:
     from arneb_pulsar.authentication.files import Proofs
     from arneb_pulsar.server import PulsarServer
 
-STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-
-STOP_WITHIN_S: Final = 4.5
-"""A stop that takes longer is broken off, to keep the promise of 5 s. Nothing confirmed is
-lost then either: the store is as safe against this as against a crash."""
-
-BROKEN_OFF: Final = 1
-"""The exit status of a stop that took too long, or that an error in the commit path brought."""
-
-SWITCH_INTERVAL_S: Final = 0.0005
-"""How long the event loop may keep the writer thread waiting for the interpreter. Beside a busy
-loop a commit needs it some ten times; at Python's 5 ms its median was 6 to 16 ms, now 1."""
-
 Say = Callable[[str], None]
 """Tells the user one line."""
 
 
-async def run_broker(config: Config, say: Say) -> None:
-    """Serve until SIGTERM or Ctrl-C, then stop in order; a second signal kills the process.
+class OwnNode(Protocol):
+    """The node whose broker this is."""
 
-    Raises :class:`BindFailed` and :class:`StoreUnusable`, with nothing touched.
-    """
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    raise_limit()
-    try:
-        with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
-            await _run_watched(config, say, signals)
-    except BaseExceptionGroup as group:
-        # Nurseries wrap what a caller wants to see bare, even when it is one error only.
-        raise sole_error(group) from None
+    @property
+    def is_ready(self) -> bool:
+        """Clients may be sent here."""
+        ...
+
+    def serves(self, shared: "Shared") -> None:
+        """Every server accepts clients."""
+        ...
 
 
-def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one error in ``group``, however deep; ``group`` itself if there are several."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return group if isinstance(error, BaseExceptionGroup) else error
+@dataclass(frozen=True, slots=True)
+class Api:
+    """What is served over HTTP: to whoever proves who he is, and to whoever is trusted."""
 
-
-async def _run_watched(config: Config, say: Say, signals: AsyncIterator[int]) -> None:
-    wanted = {
-        "amqp": config.amqp.listen,
-        "amqp-tls": config.amqp.tls.listen,
-        "pulsar": config.pulsar.listen,
-        "pulsar-tls": config.pulsar.tls.listen,
-        "http": config.http.listen,
-        "http-pulsar": config.http_pulsar.listen,
-    }
-    listeners = await Listeners.bind(wanted)
-    async with trio.open_nursery() as watch:
-        serving = trio.CancelScope()
-        obey = partial(_obey, signals, serving, say)
-        watch.start_soon(supervise, "the signal handler", obey)
-        try:
-            with serving:
-                kept = config.retention.retention
-                async with open_engine(
-                    config.data_dir,
-                    retention=kept,
-                    delays=config.delayed,
-                    reader_limit_s=config.store.reader_limit_s,
-                ) as core:
-                    say(f"arneb {__version__}, data in {config.data_dir.absolute()}")
-                    await _serve_all(core, config, listeners, say)
-        finally:
-            await listeners.close()
-        say("stopped")
-        watch.cancel_scope.cancel()
+    own: "Starlette"
+    """Arneb's own paths, which ask for nothing."""
+    site: "Site | None"
+    """Of the management API, which is there where AMQP is."""
+    trusted: "ASGIApp"
+    """Everything, for an administrator who was let in already."""
+    bodies: Mapping[str, int]
+    """How large bodies may be that are larger than others, by path."""
 
 
 class Shared:
     """What the servers of one broker have in common."""
 
     def __init__(
-        self, core: Engine, config: Config, listeners: Listeners, catalogue: "Catalogue"
+        self,
+        core: Engine,
+        config: Config,
+        listeners: Listeners,
+        catalogue: "Catalogue",
+        node: OwnNode,
+        nursery: trio.Nursery,
     ) -> None:
         self.core = core
+        self.node = node
+        self._nursery = nursery
         self.catalogue = catalogue
         self.config = config
         self.listeners = listeners
@@ -130,10 +96,42 @@ class Shared:
         self.alarms = Alarms(config.alarms, config.data_dir, read=read)
         self.alarms.resource_alarms.listen(core.alarms_changed)
 
+        self.amqp = Adjustable(config.amqp)
+        """What AMQP's next clients get."""
         self.topology: Topology | None = None
         """AMQP's, if that is served."""
         self.addresses = {name: listeners.addresses(name) for name in listeners.by_name}
         """Where is listened, by the name of the listener: a server may take its sockets over."""
+
+    @cached_property
+    def api(self) -> Api:
+        """The HTTP applications, made when one is first asked."""
+        from arneb.control.trusted import TRUSTED
+        from arneb.data.granted import GrantedRights
+        from arneb.data.service import DataService
+        from arneb.http.app import http_app
+
+        has_pulsar = not self.addresses.keys().isdisjoint(("pulsar", "pulsar-tls", "http-pulsar"))
+        pulsar = self.pulsar.context if has_pulsar else None
+        rights_of = GrantedRights(self.catalogue)
+        data = DataService(self.core, self.topology, pulsar, self.config.data, rights_of)
+        self._nursery.start_soon(data.run)
+        own = http_app(
+            self.core,
+            self.alarms,
+            self.watchdog,
+            data.routes,
+            is_ready=lambda: self.node.is_ready,
+        )
+        if self.topology is None:
+            return Api(own, None, own, data.bodies)
+        from arneb.http.management.app import LARGER, ManagementApp
+        from arneb.management import make_site
+
+        site = make_site(self, self.topology)
+        self._nursery.start_soon(supervise, "the management API's samples", site.rates.run)
+        trusted = ManagementApp(site, own, TRUSTED)
+        return Api(own, site, trusted, {**data.bodies, **LARGER})
 
     @cached_property
     def roster(self) -> "Roster":
@@ -147,7 +145,7 @@ class Shared:
         """Lets in the users of AMQP and of the HTTP ports."""
         from arneb_core.access.authority import Authority
 
-        return Authority(self.backends.in_order, self.config.amqp.is_loopback_only)
+        return Authority(self.backends.in_order, self.amqp.is_loopback_only)
 
     @cached_property
     def backends(self) -> "Backends":
@@ -172,24 +170,26 @@ class Shared:
         return PulsarServer(make_context(self.core, self.config.pulsar))
 
 
-async def _serve_all(core: Engine, config: Config, listeners: Listeners, say: Say) -> None:
+async def serve_all(
+    core: Engine, config: Config, listeners: Listeners, say: Say, node: OwnNode
+) -> None:
+    """Serve the clients of every listener until cancelled. Raises :class:`StoreUnusable`."""
     try:
         catalogue = await open_catalogue(core, config.amqp)
     except (ValueError, AccessError) as error:
         where = f"the vhosts and users stored in {config.data_dir}"
         raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
-    shared = Shared(core, config, listeners, catalogue)
-    for line in access(config, catalogue.tables):
-        say(line)
-    for line in catalogue.ignored:
-        say(f"ignored: {line}")
-    if (passwords := shared.proofs.passwords) is not None:
-        for line in shut_out(config, passwords.shut_out):
+    async with trio.open_nursery() as nursery:
+        shared = Shared(core, config, listeners, catalogue, node, nursery)
+        for line in access(config, catalogue.tables):
             say(line)
-    try:
-        async with trio.open_nursery() as nursery:
+        for line in catalogue.ignored:
+            say(f"ignored: {line}")
+        if (passwords := shared.proofs.passwords) is not None:
+            for line in shut_out(config, passwords.shut_out):
+                say(line)
+        try:
             await shared.alarms.look()
-            nursery.start_soon(_end_if_broken, shared.core, say)
             nursery.start_soon(supervise, "the memory and disk alarms", shared.alarms.watch)
             for name in listeners.by_name:
                 addresses = listeners.addresses(name)  # a server may take its sockets over
@@ -203,11 +203,12 @@ async def _serve_all(core: Engine, config: Config, listeners: Listeners, say: Sa
                     raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
                 for address in addresses:
                     say(f"{name} ready on {address}")
+            node.serves(shared)
             # What start-up does is nobody's turn: there is nobody yet.
             with nullcontext() if shared.watchdog is None else shared.watchdog.watching():
                 await GarbageSchedule(partial(_living, shared.core)).run()
-    finally:
-        await shared.backends.close()
+        finally:
+            await shared.backends.close()
 
 
 def _living(core: Engine) -> Living:
@@ -237,6 +238,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         shared.core,
         listeners,
         config=config,
+        adjustable=shared.amqp,
         topology=shared.topology,
         authority=shared.authority,
         resource_alarms=shared.alarms.resource_alarms,
@@ -272,37 +274,23 @@ async def _serve_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]
 
 
 async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
-    from arneb.data.granted import GrantedRights
-    from arneb.data.service import DataService
-    from arneb.http.app import http_app
     from arneb.http.server import serve_http
 
-    config, by_name = shared.config, shared.listeners.by_name
-    has_pulsar = not by_name.keys().isdisjoint(("pulsar", "pulsar-tls", "http-pulsar"))
-    pulsar = shared.pulsar.context if has_pulsar else None
-    rights_of = GrantedRights(shared.catalogue)
-    data = DataService(shared.core, shared.topology, pulsar, config.data, rights_of)
-    app: ASGIApp = http_app(shared.core, shared.alarms, shared.watchdog, data.routes)
-    table = shared.config.http
+    table, api = shared.config.http, shared.api
+    app: ASGIApp = api.own
     users = shared.authority if has_named(shared.catalogue.tables) else None
     if shared.proofs.required or users is not None:
-        from arneb.http.guarded import HEALTH, METRICS, Guarded
+        from arneb.http.guarded import HEALTH, METRICS, READY, Guarded
         from arneb_pulsar.services.authenticator import Authenticator
 
-        opened = (HEALTH, METRICS) if table.open_metrics else (HEALTH,)
+        opened = (HEALTH, READY, METRICS) if table.open_metrics else (HEALTH, READY)
         app = Guarded(app, Authenticator(shared.proofs), opened, users)
-    listeners, bodies = shared.listeners.by_name["http"], dict(data.bodies)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(data.run)
-        if shared.topology is not None:
-            from arneb.http.management.app import LARGER, ManagementApp
-            from arneb.management import make_site
+    if api.site is not None:
+        from arneb.http.management.app import ManagementApp
 
-            site = make_site(shared, shared.topology)
-            nursery.start_soon(supervise, "the management API's samples", site.rates.run)
-            app = ManagementApp(site, app)
-            bodies |= LARGER
-        await serve_http(app, listeners, table, bodies, task_status=task_status)
+        app = ManagementApp(api.site, app)
+    listeners = shared.listeners.by_name["http"]
+    await serve_http(app, listeners, table, api.bodies, task_status=task_status)
 
 
 async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
@@ -326,34 +314,3 @@ _SERVERS: Final = {
     "http": _serve_http,
     "http-pulsar": _serve_http_pulsar,
 }
-
-
-async def _obey(signals: AsyncIterator[int], serving: trio.CancelScope, say: Say) -> None:
-    """Stop in order at the first signal, and see to it that the process ends."""
-    number = await anext(signals)
-    say(f"stopping on {signal.Signals(number).name}")
-    # The next signal is the system's to deal with, even if a disk that hangs blocks us.
-    for each in STOP_SIGNALS:
-        signal.signal(each, signal.SIG_DFL)
-    _break_off_after(STOP_WITHIN_S, say)
-    serving.cancel()
-
-
-async def _end_if_broken(core: Engine, say: Say) -> None:
-    """See to it that the process ends soon when the engine cannot go on: whoever waits for a
-    commit that was under way waits for ever."""
-    await core.broken()
-    say("stopping: an error in the commit path, see the log")
-    _break_off_after(STOP_WITHIN_S, say)
-
-
-def _break_off_after(seconds: float, say: Say) -> None:
-    """End the process when ``seconds`` have passed, whatever it is waiting for by then."""
-
-    def break_off() -> None:
-        say(f"did not stop within {seconds} s, ending the process")
-        os._exit(BROKEN_OFF)
-
-    timer = Timer(seconds, break_off)
-    timer.daemon = True
-    timer.start()

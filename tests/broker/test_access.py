@@ -22,6 +22,7 @@ from arneb_core.engine.engine import open_engine
 SECRET = "x" * 40
 READY = re.compile(r"([a-z-]+) ready on (\S+)")
 EVERYBODY = "open to everyone who can reach it"
+MANAGEMENT = "management API requires the password of a user; all else "
 LOCKED = "line 2: 'locked' never logs in, its hash is locked"
 
 
@@ -58,7 +59,7 @@ def test_without_settings_every_port_but_amqp_is_open(tmp_path: Path) -> None:
     assert (said(config_of(tmp_path, ""))) == [
         "amqp: open to guest from this machine, by password",
         f"pulsar: {EVERYBODY}",
-        f"http: {EVERYBODY}",
+        f"http: {MANAGEMENT}{EVERYBODY}",
         f"http-pulsar: {EVERYBODY}",
     ]
 
@@ -69,7 +70,7 @@ def test_what_is_asked_for_is_named(tmp_path: Path, proofs: str) -> None:
     assert (said(config_of(tmp_path, text))) == [
         "amqp: open to a, by password",
         "pulsar: requires authentication by token, basic",
-        f"http: {over_http}; open to everyone: /healthz, /metrics",
+        f"http: {MANAGEMENT}{over_http}; open to everyone: /healthz, /readyz, /metrics",
         "http-pulsar: requires authentication by token, basic",
     ]
 
@@ -81,7 +82,7 @@ def test_where_only_certificates_count_nobody_comes_without_one(tmp_path: Path) 
         '[pulsar.tls]\ncertificate = "c"\nclient_ca = "ca"\n'
     )
     assert (said(config_of(tmp_path, text))) == [
-        "http: open to nobody; open to everyone: /healthz",
+        "http: open to nobody; open to everyone: /healthz, /readyz",
         "http-pulsar: open to nobody; open to everyone: /metrics",
     ]
 
@@ -140,14 +141,14 @@ def test_whoever_must_prove_who_he_is_must_do_so_on_every_port(tmp_path: Path, p
         for url in guarded:
             assert {status(url, proof) for proof in wrong} == {401}, url
         assert status(f"{http}/api/alarms", method="PUT") == 401
-        assert status(f"{http}/healthz") == 200
+        assert status(f"{http}/healthz") == status(f"{http}/readyz") == 200
         for url in (*guarded[:3], *guarded[-2:]):
             assert status(url, basic("me:right")) == 200, url
         assert status(f"{http}/api/alarms", basic("me:right"), "PUT") == 200
         assert any(LOCKED in line for line in lines)
         assert any("line 3: 'plain' never logs in" in line for line in lines)
         over_http = "requires authentication by token, basic"
-        assert f"http: {over_http}; open to everyone: /healthz" in lines
+        assert f"http: {over_http}; open to everyone: /healthz, /readyz" in lines
         refused = arneb("topics", http)
         assert (refused.returncode, "requires authentication" in refused.stderr) == (2, True)
         for command in ("topics", "alarms"):

@@ -13,7 +13,7 @@ import pytest
 import trio
 from tests.pulsar_frontend.client import RawClient
 
-from arneb import run
+from arneb import process
 from arneb.config import load_config
 from arneb.run import Shared
 from arneb_core.api import supervision
@@ -170,8 +170,8 @@ async def test_every_await_of_every_background_task_may_fail(
         (policy_enforcer, "COMPACTION_CHECK_S"),
     ):
         monkeypatch.setattr(module, name, 0.05)
-    monkeypatch.setattr(run, "_break_off_after", lambda seconds, say: None)
-    monkeypatch.setattr(run.signal, "signal", lambda *args: None)  # type: ignore[attr-defined]
+    monkeypatch.setattr(process, "break_off_after", lambda seconds, say: None)
+    monkeypatch.setattr(process.signal, "signal", lambda *args: None)  # type: ignore[attr-defined]
     shared: list[Shared] = []
     keep = Shared.__init__
 
@@ -184,7 +184,7 @@ async def test_every_await_of_every_background_task_may_fail(
     signals = Signals()
     config = load_config(file, data_dir=tmp_path / "data")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(run._run_watched, config, said.append, signals)
+        nursery.start_soon(process.run_watched, config, said.append, signals)
         with trio.move_on_after(WITHIN_S):
             while sum("ready on" in line for line in said) < 4:
                 await trio.lowlevel.checkpoint()

@@ -211,8 +211,8 @@ MUTANTS: Final = (
     Mutant(
         "the engine stops before those who use it",
         CORE + "api/supervision.py",
-        "    with trio.CancelScope(shield=True):\n",
-        "    with trio.CancelScope():\n",
+        "        nursery.cancel_scope.shield = True\n",
+        "",
         ("tests/core/engine/test_engine_life.py",),
     ),
     Mutant(

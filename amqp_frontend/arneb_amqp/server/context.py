@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import trio
 
-from arneb_amqp.config import AmqpConfig
+from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.server.entrance import Entrance, Remote, mechanisms_for
 from arneb_amqp.server.flusher import Flusher
@@ -32,13 +32,18 @@ class ServerContext:
 
     core: Core
     topology: Topology
-    config: AmqpConfig
+    settings: Adjustable
     flusher: Flusher
     timers: Timers
     nursery: trio.Nursery
     resource_alarms: ResourceAlarms
     long_turns: LongTurns
     entrance: Entrance
+
+    @property
+    def config(self) -> AmqpConfig:
+        """What a connection has that comes now."""
+        return self.settings.now
 
 
 class CoreEvents(Protocol):

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 import trio
 
-from arneb_amqp.config import AmqpConfig
+from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.context import ServerContext
 from arneb_amqp.server.entrance import Entrance, Remote
@@ -97,6 +97,7 @@ async def serve_amqp(
     listeners: Sequence[trio.abc.Listener[Any]],
     *,
     config: AmqpConfig | None = None,
+    adjustable: Adjustable | None = None,
     topology: Topology | None = None,
     authority: Authority | None = None,
     resource_alarms: ResourceAlarms | None = None,
@@ -106,20 +107,22 @@ async def serve_amqp(
     """Serve AMQP 0-9-1 on ``listeners``, of sockets or of TLS (:class:`.SecuredListener`), until
     cancelled.
 
-    ``topology`` is given by callers that share it, and ``authority`` says who may come in; without
-    them they are what the settings and the store say. While something is short in
-    ``resource_alarms``, connections that publish are not read any more. ``roster`` is where its
-    connections stand, for whoever wants to look at them.
+    ``adjustable`` is what may be changed of ``config`` while it serves. ``topology`` is given by
+    callers that share it, and ``authority`` says who may come in; without them they are what the
+    settings and the store say. While something is short in ``resource_alarms``, connections that
+    publish are not read any more. ``roster`` is where its connections stand, for whoever wants to
+    look at them.
     ``task_status`` is told when connections are accepted. Cancelled, it accepts no more, closes
     every connection with 320 and returns within about :data:`GOODBYE_S`. The listeners stay
     the caller's to close.
     """
     settings = config or AmqpConfig()
+    changing = adjustable or Adjustable(settings)
     if topology is None:
         topology = await Topology.open(core, await open_catalogue(core, settings), settings)
     catalogue = topology.catalogue
     if authority is None:
-        authority = Authority([InternalBackend(catalogue.tables)], settings.is_loopback_only)
+        authority = Authority([InternalBackend(catalogue.tables)], changing.is_loopback_only)
     occupancy = Occupancy(catalogue.tables, settings)
     entrance = Entrance(authority, topology, settings, occupancy)
     flusher, timers, long_turns = Flusher(), Timers(), LongTurns()
@@ -132,7 +135,7 @@ async def serve_amqp(
         short = resource_alarms or ResourceAlarms()
         server = Server(
             ServerContext(
-                core, topology, settings, flusher, timers, nursery, short, long_turns, entrance
+                core, topology, changing, flusher, timers, nursery, short, long_turns, entrance
             ),
             Roster() if roster is None else roster,
         )

@@ -1,15 +1,27 @@
 """``arneb serve``: one broker in the foreground."""
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from arneb.cli import USAGE_STATUS, Refused, silence_output
-from arneb.config import ConfigInvalid, load_config
-from arneb.log_lines import ANNOUNCER, LogFormat, LogLevel, announcer, set_up_logging
+from arneb.config import Config, ConfigInvalid, load_config
+from arneb.log_lines import (
+    ANNOUNCER,
+    LogFormat,
+    LogLevel,
+    announcer,
+    set_log_level,
+    set_up_logging,
+)
 from arneb.visible import visible
+
+if TYPE_CHECKING:
+    from arneb.reloading import Reloading
 
 LISTEN: Final = "HOST:PORT|off"
 
@@ -46,32 +58,35 @@ def serve(
     One line is printed for each listener when it is ready; port 0 takes any free port and
     the line names it.
     """
+    load = partial(
+        load_config,
+        file,
+        data_dir=data_dir,
+        amqp=amqp,
+        pulsar=pulsar,
+        http=http,
+        http_pulsar=http_pulsar,
+        log_level=log_level,
+        log_format=log_format,
+        watch_turns=watch_turns,
+    )
     try:
-        config = load_config(
-            file,
-            data_dir=data_dir,
-            amqp=amqp,
-            pulsar=pulsar,
-            http=http,
-            http_pulsar=http_pulsar,
-            log_level=log_level,
-            log_format=log_format,
-            watch_turns=watch_turns,
-        )
+        config = load()
     except ConfigInvalid as error:
         raise Refused(str(error)) from error
 
     # Not before the settings are known to be good: these imports are most of the start-up.
     import trio
 
+    from arneb.ending import BROKEN_OFF
     from arneb.listeners import BindFailed
-    from arneb.run import BROKEN_OFF, run_broker
+    from arneb.process import run_broker
     from arneb_core.api.errors import EngineBroken, EngineFenced, StoreDamaged, StoreUnusable
 
     form = config.log.format
     set_up_logging(config.log.level, form)
     try:
-        trio.run(run_broker, config, announcer(form, _say))
+        trio.run(run_broker, config, announcer(form, _say), _reloading(load))
     except StoreDamaged as error:
         directory = config.data_dir
         hint = (
@@ -82,6 +97,18 @@ def serve(
         raise _ended(str(error), USAGE_STATUS, form) from error
     except (EngineBroken, EngineFenced) as error:
         raise _ended(str(error), BROKEN_OFF, form) from error
+
+
+def _reloading(load: Callable[[], Config]) -> "Reloading":
+    from arneb.reloading import Reloading
+
+    reloading = Reloading(load)
+
+    async def follow_level(config: Config) -> None:
+        set_log_level(config.log.level)
+
+    reloading.add("the log's level", follow_level, "log.level")
+    return reloading
 
 
 def _ended(why: str, status: int, form: LogFormat) -> BaseException:

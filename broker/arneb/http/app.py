@@ -47,12 +47,14 @@ def http_app(
     alarms: Alarms | None = None,
     watchdog: TurnWatchdog | None = None,
     more: Sequence[Route] = (),
+    is_ready: Callable[[], bool] = lambda: True,
 ) -> Starlette:
     """The application over ``core``, over ``alarms`` if somebody watches for them, over
-    ``watchdog`` if it is on, and with ``more`` routes."""
+    ``watchdog`` if it is on, and with ``more`` routes. ``is_ready``: may clients be sent here?"""
     return Starlette(
         routes=[
             Route("/healthz", _healthz(core)),
+            Route("/readyz", _readyz(is_ready)),
             Route("/metrics", metrics_of(core, alarms)),
             *([] if alarms is None else alarm_routes(alarms)),
             *([] if watchdog is None else turn_routes(watchdog)),
@@ -83,6 +85,15 @@ def _healthz(core: ObservedCore) -> Endpoint:
         return JSONResponse({"status": "ok", "store": "full" if core.statistics().full else "ok"})
 
     return healthz
+
+
+def _readyz(is_ready: Callable[[], bool]) -> Endpoint:
+    async def readyz(request: Request) -> Response:
+        # An alarm is no reason to be taken away from those who drain the queues.
+        ready = is_ready()
+        return JSONResponse({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
+
+    return readyz
 
 
 def metrics_of(core: ObservedCore, alarms: Alarms | None) -> Endpoint:

@@ -19,6 +19,7 @@ from arneb_core.access.principals import Credentials, LoginRefused
 from arneb_pulsar.services.authenticator import Authenticator
 
 HEALTH: Final = "/healthz"
+READY: Final = "/readyz"
 METRICS: Final = "/metrics"
 
 PRINCIPAL: Final = "arneb.principal"

@@ -88,7 +88,10 @@ async def shielded_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
     """Keep a nursery open until its own scope is cancelled, whatever becomes of who opened it. To
     be started with :meth:`trio.Nursery.start`, and cancelled by whoever started it, as the last
     thing: what a stop still has to wait for can be served meanwhile."""
-    with trio.CancelScope(shield=True):
-        async with trio.open_nursery() as nursery:
-            task_status.started(nursery)
-            await trio.sleep_forever()
+    async with trio.open_nursery() as nursery:
+        # Who was cancelled before this began is not waited for: a task that is shielded then would
+        # stay where it is, and never end.
+        await trio.lowlevel.checkpoint_if_cancelled()
+        task_status.started(nursery)
+        nursery.cancel_scope.shield = True
+        await trio.sleep_forever()

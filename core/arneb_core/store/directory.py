@@ -24,8 +24,12 @@ from arneb_core.store.pages import PageFile
 from arneb_core.store.schema import Table
 from arneb_core.store.store_file import EVERY_TABLE, look_through, refuse
 
-FOREIGN_TOLERATED: Final = frozenset({"lost+found"})
-"""What a fresh file system holds, so that a data directory may be its mount point."""
+CONTROL_NAME: Final = "arneb.sock"
+"""The socket by which a broker is told what to do."""
+
+FOREIGN_TOLERATED: Final = frozenset({"lost+found", CONTROL_NAME})
+"""What a fresh file system holds, so that a data directory may be its mount point; and the socket
+that a broker opens before the store."""
 
 LEFT_BY_A_STORE: Final = frozenset({LMDB_LOCK_NAME, JOURNAL_NAME})
 """Files that are made when the data file is there: alone they are what is left of a store."""
@@ -56,8 +60,7 @@ class DirectoryLock:
         try:
             content = look_at(path)
             was_claimed = (path / LOCK_NAME).exists()
-            if not path.exists():
-                _make(path)
+            make_directory(path)
             fd = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:
             raise StoreUnusable(f"cannot use {path}: {error.strerror}") from error
@@ -129,12 +132,38 @@ def _flock(fd: int, path: Path) -> None:
     except OSError as error:
         if error.errno != errno.EWOULDBLOCK:
             raise
-        holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-        raise StoreLocked(f"{path} is in use by another broker (process {holder})") from error
+        raise in_use(path, holder_of(path)) from error
 
 
-def _make(path: Path) -> None:
-    """Make the directory and what leads to it, every name of it on disk in the one above."""
+def holder_of(path: Path) -> str:
+    """The process that has the store open, as its lock file says; empty if nobody does."""
+    with suppress(OSError, ValueError):
+        return (path / LOCK_NAME).read_text("ascii").strip()
+    return ""
+
+
+def in_use(path: Path, holder: str) -> StoreLocked:
+    """The error for a directory that another process has."""
+    return StoreLocked(f"{path} is in use by another broker (process {holder or 'unknown'})")
+
+
+def erase(path: Path) -> None:
+    """Remove the store in a directory that no broker has open. Who is killed in between leaves a
+    part of it.
+
+    Raises as :meth:`DirectoryLock.take`, and :class:`OSError`.
+    """
+    lock = DirectoryLock.take(path)
+    try:
+        for name in (*sorted(LEFT_BY_A_STORE), DATA_NAME):
+            (path / name).unlink(missing_ok=True)
+        sync_directory(path)
+    finally:
+        lock.release()
+
+
+def make_directory(path: Path) -> None:
+    """Make a data directory and what leads to it, unless it is there."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=0o750 if each == path else 0o777, exist_ok=True)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
+import trio.testing
 
 from arneb_core.api.supervision import (
     BACK_OFF_S_MAX,
@@ -12,6 +13,7 @@ from arneb_core.api.supervision import (
     SOUND_S,
     BackOff,
     contain,
+    shielded_nursery,
     supervise,
 )
 from arneb_core.testing.awaits import FaultyAwaits
@@ -110,3 +112,32 @@ async def test_the_kit_has_every_await_raise_once_and_undoes_what_it_waited_for(
     assert len(awaits.failed) == 3
     assert not awaits.outstanding
     assert not lock.locked()
+
+
+async def test_a_shielded_nursery_that_is_cancelled_before_it_begins_ends() -> None:
+    """A signal comes while a store is opened in a thread, which cannot be broken off."""
+    with trio.fail_after(1), trio.CancelScope() as scope:
+        async with trio.open_nursery() as outer:
+            scope.cancel()
+            await outer.start(shielded_nursery)
+    assert scope.cancelled_caught
+
+
+async def test_a_shielded_nursery_outlives_who_opened_it() -> None:
+    ended = trio.Event()
+
+    async def serve() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with trio.open_nursery() as outer:
+        nursery: trio.Nursery = await outer.start(shielded_nursery)
+        nursery.start_soon(serve)
+        outer.cancel_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await trio.testing.wait_all_tasks_blocked()
+            assert not ended.is_set()
+            nursery.cancel_scope.cancel()
+    assert ended.is_set()

@@ -41,6 +41,8 @@ class Request:
     """By their names in small letters."""
     address: str = ""
     loopback: bool = False
+    caller: Principal | None = None
+    """Who it comes from, if that is known without a login."""
 
 
 async def answer(site: Site, request: Request) -> Reply:
@@ -79,6 +81,8 @@ async def _answer(site: Site, request: Request) -> Reply:
 
 
 async def _caller(site: Site, request: Request) -> Principal:
+    if request.caller is not None:
+        return request.caller
     proof = proof_in(request.headers)
     if proof is None:
         raise asked()

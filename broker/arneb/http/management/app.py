@@ -19,6 +19,7 @@ from arneb.http.management.answering import Request, answer
 from arneb.http.management.calls import Reply
 from arneb.http.management.router import ROOT
 from arneb.http.management.site import Site
+from arneb_core.access.principals import Principal
 
 OWN: Final = frozenset({"/api/topics", "/api/alarms", "/api/turns"})
 """Arneb's own paths, which RabbitMQ does not have."""
@@ -51,9 +52,11 @@ _ALWAYS: Final = {
 class ManagementApp:
     """The API before another application."""
 
-    def __init__(self, site: Site, behind: ASGIApp) -> None:
+    def __init__(self, site: Site, behind: ASGIApp, caller: Principal | None = None) -> None:
+        """``caller``: who all come from that need not log in."""
         self._site = site
         self._behind = behind
+        self._caller = caller
 
     def __repr__(self) -> str:
         return f"<ManagementApp before {self._behind!r}>"
@@ -82,10 +85,10 @@ class ManagementApp:
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in scope["headers"]
         }
-        client = scope.get("client")
+        client, caller = scope.get("client"), self._caller
         request = Request(
             scope["method"], raw_path, scope["query_string"].decode("latin-1"), bytes(body),
-            headers, client[0] if client else "", is_loopback(client),
+            headers, client[0] if client else "", caller is not None or is_loopback(client), caller,
         )  # fmt: skip
         reply = await answer(self._site, request)
         pieces = [] if reply.body is None else [each async for each in rendered(reply.body)]

@@ -1,46 +1,42 @@
-"""Stopping: the first signal is obeyed, the second one kills, and time is limited."""
+"""The process of a node: the first signal is obeyed, the second one kills, and time is limited."""
 
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
+from pathlib import Path
 from threading import Event
 
 import pytest
 import trio
+from tests.broker.node_kit import Signals, config_at
 
-from arneb import run
-from arneb.run import BROKEN_OFF, STOP_SIGNALS, STOP_WITHIN_S, sole_error
-
-
-class OneSignal(AsyncIterator[int]):
-    """SIGTERM, and nothing after it."""
-
-    async def __anext__(self) -> int:
-        await trio.lowlevel.checkpoint()
-        return signal.SIGTERM
+from arneb import process
+from arneb.ending import BROKEN_OFF, STOP_WITHIN_S, break_off_after
+from arneb.node import sole_error
+from arneb.process import STOP_SIGNALS
 
 
-@pytest.fixture(autouse=True)
-def same_handlers() -> Iterator[None]:
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """After how many seconds the process would be ended."""
+    found: list[float] = []
+    monkeypatch.setattr(process, "break_off_after", lambda seconds, say: found.append(seconds))
     before = {each: signal.getsignal(each) for each in STOP_SIGNALS}
-    yield
+    yield found
     for each, handler in before.items():
         signal.signal(each, handler)
 
 
 async def test_the_first_signal_stops_and_the_second_is_left_to_the_system(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, limits: list[float]
 ) -> None:
-    limits: list[float] = []
-    monkeypatch.setattr(run, "_break_off_after", lambda seconds, say: limits.append(seconds))
-    said: list[str] = []
-    serving = trio.CancelScope()
+    signals, said = Signals(), list[str]()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(run._obey, OneSignal(), serving, said.append)
-        with serving:
-            await trio.sleep_forever()
-    assert said == ["stopping on SIGTERM"]
+        nursery.start_soon(process.run_watched, config_at(tmp_path), said.append, signals)
+        signals.send(signal.SIGTERM)
+    assert said[-2:] == ["stopping on SIGTERM", "stopped"]
     assert limits == [STOP_WITHIN_S]
     assert all(signal.getsignal(each) == signal.SIG_DFL for each in STOP_SIGNALS)
+    assert not (tmp_path / "data" / "arneb.sock").exists()
 
 
 def test_a_stop_that_takes_too_long_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +49,7 @@ def test_a_stop_that_takes_too_long_is_broken_off(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("os._exit", end)
     said: list[str] = []
-    run._break_off_after(0.01, said.append)
+    break_off_after(0.01, said.append)
     assert over.wait(10)
     assert ended == [BROKEN_OFF]
     assert said == ["did not stop within 0.01 s, ending the process"]

@@ -1,0 +1,305 @@
+"""The node: one process that has a data directory, and the broker in it, which may be stopped and
+started again.
+
+The rule: the states are a table, and whoever steers asks for a move and waits for what comes of it.
+The order of a start is: every port is bound, the directory is taken, the control socket opens, then
+the store, then the servers. The control socket stays open until the process ends.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from enum import Enum
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from arneb import __version__
+from arneb.config import Address, Config, Listen
+from arneb.control.serving import NotPossible
+from arneb.ending import end_if_broken
+from arneb.listeners import BindFailed, Listeners
+from arneb.log_lines import LogLevel, set_log_level
+from arneb.run import Say, Shared, serve_all
+from arneb.service_manager import NO_MANAGER, ServiceManager
+from arneb_core.api.errors import StoreUnusable, describe
+from arneb_core.engine.engine import open_engine
+from arneb_core.store.directory import erase
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from arneb.reloading import Reloading
+
+STARTED: Final = "Server startup complete"
+"""What scripts that start a RabbitMQ wait for."""
+
+
+class NodeState(Enum):
+    """What the broker of a node does."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    DRAINING = "draining"
+    """It serves on, and says that it is not ready."""
+    STOPPING = "stopping"
+    """To be started again."""
+    STOPPED = "stopped"
+    LEAVING = "leaving"
+    """The process is about to end."""
+
+
+MOVES: Final[Mapping[NodeState, frozenset[NodeState]]] = {
+    NodeState.STARTING: frozenset(
+        {NodeState.RUNNING, NodeState.STOPPING, NodeState.STOPPED, NodeState.LEAVING}
+    ),
+    NodeState.RUNNING: frozenset({NodeState.DRAINING, NodeState.STOPPING, NodeState.LEAVING}),
+    NodeState.DRAINING: frozenset({NodeState.LEAVING}),
+    NodeState.STOPPING: frozenset({NodeState.STOPPED, NodeState.LEAVING}),
+    NodeState.STOPPED: frozenset({NodeState.STARTING, NodeState.LEAVING}),
+    NodeState.LEAVING: frozenset(),
+}
+"""What may follow on what."""
+
+
+def _nobody() -> None:
+    """Nobody ends the process."""
+
+
+class Node:
+    """One process and its broker. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        config: Config,
+        say: Say,
+        manager: ServiceManager = NO_MANAGER,
+        reloading: "Reloading | None" = None,
+        end: Callable[[], None] = _nobody,
+    ) -> None:
+        """``end`` is called when the process is to end, as asked by the control socket."""
+        self.config = config
+        self.state = NodeState.STARTING
+        self.shared: Shared | None = None
+        """What the servers have in common while the broker runs."""
+        self._say = say
+        self._manager = manager
+        self._reloading = reloading
+        self.end = end
+        self._serving = trio.CancelScope()
+        self._changed = trio.Event()
+        self._failure = ""
+        """Why the last start failed."""
+
+    def __repr__(self) -> str:
+        return f"<Node {self.state.value}, {self.config.data_dir}>"
+
+    @property
+    def is_ready(self) -> bool:
+        """Clients may be sent here."""
+        return self.state is NodeState.RUNNING
+
+    @property
+    def api(self) -> "ASGIApp | None":
+        """What is served without a login to whoever may open the control socket."""
+        return None if self.shared is None else self.shared.api.trusted
+
+    def about(self) -> Mapping[str, Any]:
+        """What it is and how it is, as JSON's values."""
+        return {
+            "node": node_name(),
+            "state": self.state.value,
+            "pid": os.getpid(),
+            "version": __version__,
+            "data_dir": str(self.config.data_dir.absolute()),
+            "failure": self._failure,
+        }
+
+    async def run(self, listeners: Listeners) -> None:
+        """Serve until :meth:`leave`; whatever was bound is closed then.
+
+        Raises what the first start raises, and what ends a running broker.
+        """
+        is_first = True
+        bound = {name: listeners.addresses(name) for name in listeners.by_name}
+        while True:
+            try:
+                await self._serve(listeners)
+            except (StoreUnusable, OSError, BaseExceptionGroup) as error:
+                cause = sole_error(error) if isinstance(error, BaseExceptionGroup) else error
+                is_start = self.state is NodeState.STARTING and not is_first
+                if not is_start or not isinstance(cause, StoreUnusable | OSError):
+                    raise
+                self._failure = describe(cause)
+            finally:
+                await listeners.close()
+                self.shared = None
+            if self.state is NodeState.LEAVING:
+                return
+            is_first = False
+            self._move(NodeState.STOPPED)
+            self._say("the broker is stopped, its process goes on")
+            listeners = await self._bound_again(bound)
+
+    async def _serve(self, listeners: Listeners) -> None:
+        config = self.config
+        with trio.CancelScope() as self._serving:
+            if self.state is not NodeState.STARTING:
+                return  # told to stop before it began
+            async with open_engine(
+                config.data_dir,
+                retention=config.retention.retention,
+                delays=config.delayed,
+                reader_limit_s=config.store.reader_limit_s,
+            ) as core:
+                self._say(f"arneb {__version__}, data in {config.data_dir.absolute()}")
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(end_if_broken, core, self._say)
+                    await serve_all(core, config, listeners, self._say, self)
+
+    async def _bound_again(self, bound: Mapping[str, list[Address]]) -> Listeners:
+        """Wait until the broker is to run again, and bind the same ports."""
+        while True:
+            await self._until(NodeState.STARTING, NodeState.LEAVING)
+            if self.state is NodeState.LEAVING:
+                return Listeners()
+            wanted = {
+                name: replace(address, port=bound[name][0].port)
+                for name, address in listens(self.config).items()
+                if address is not None
+            }
+            try:
+                return await Listeners.bind(wanted)
+            except BindFailed as error:
+                self._failure = str(error)
+                self._move(NodeState.STOPPED)
+
+    # What serving tells
+
+    def serves(self, shared: Shared) -> None:
+        """Every server accepts clients."""
+        if self.state is not NodeState.STARTING:
+            return
+        self.shared = shared
+        self._move(NodeState.RUNNING)
+        self._say(STARTED)
+        self._manager.ready()
+
+    # What operators ask for
+
+    async def stop_app(self) -> None:
+        """Stop the broker and keep the process. Raises :class:`NotPossible`."""
+        if self.state in (NodeState.STARTING, NodeState.RUNNING):
+            self._move(NodeState.STOPPING)
+            self._say("stopping the broker, as asked by the control socket")
+            self._serving.cancel()
+        elif self.state not in (NodeState.STOPPING, NodeState.STOPPED):
+            raise NotPossible("the process is about to end")
+        await self._until(NodeState.STOPPED, NodeState.LEAVING)
+
+    async def start_app(self) -> None:
+        """Start a broker that was stopped. Raises :class:`NotPossible`."""
+        if self.state is NodeState.STOPPING:
+            await self._until(NodeState.STOPPED, NodeState.LEAVING)
+        if self.state is NodeState.STOPPED:
+            self._move(NodeState.STARTING)
+        await self._until(NodeState.RUNNING, NodeState.STOPPED, NodeState.LEAVING)
+        if self.state is not NodeState.RUNNING:
+            raise NotPossible(self._failure or "the process is about to end")
+
+    async def reset(self) -> None:
+        """Remove all that the stopped broker has stored. Raises :class:`NotPossible`."""
+        if self.state is not NodeState.STOPPED:
+            raise NotPossible("expected a broker that is stopped: `stop_app` first")
+        try:
+            await trio.to_thread.run_sync(erase, self.config.data_dir)
+        except (StoreUnusable, OSError) as error:
+            raise NotPossible(describe(error)) from error
+        self._say(f"removed all that was stored in {self.config.data_dir}")
+
+    async def adjust(self, settings: Mapping[str, Any]) -> None:
+        """Other settings until the broker is started again: ``channel_max`` and ``loopback_users``
+        for AMQP's next clients, and ``log_level``. Raises :class:`NotPossible`."""
+        channel_max, users = settings.get("channel_max"), settings.get("loopback_users")
+        level = settings.get("log_level")
+        if unknown := settings.keys() - {"channel_max", "loopback_users", "log_level"}:
+            raise NotPossible(f"{min(unknown)} cannot be changed while the broker runs")
+        if type(channel_max) not in (int, NoneType) or (channel_max or 0) < 0:
+            raise NotPossible(f"expected a number of channels, got {channel_max!r}")
+        if users is not None and not _are_texts(users):
+            raise NotPossible(f"expected a list of users, got {users!r}")
+        if level is not None:
+            try:
+                set_log_level(LogLevel(level))
+            except ValueError:
+                known = ", ".join(each.value for each in LogLevel)
+                raise NotPossible(f"expected one of {known}, got {level!r}") from None
+        if channel_max is None and users is None:
+            return
+        if self.shared is None:
+            raise NotPossible("expected a broker that runs")
+        amqp = self.shared.amqp
+        amqp.now = amqp.now.adjusted(channel_max=channel_max, loopback_users=users)
+
+    async def leave(self) -> None:
+        """Stop for good: say that nobody is to come, wait as long as is set, end what runs."""
+        if self.state in (NodeState.DRAINING, NodeState.LEAVING):
+            return
+        self._manager.stopping()
+        if self.state is NodeState.RUNNING and self.config.stop.unready_s:
+            self._move(NodeState.DRAINING)
+            await trio.sleep(self.config.stop.unready_s)
+        self._move(NodeState.LEAVING)
+        self._serving.cancel()
+
+    async def reload(self) -> None:
+        """Look at the settings again, and open files anew that others may have moved."""
+        if self._reloading is None:
+            return
+        with self._manager.reloading():
+            for line in await self._reloading.run(self.config):
+                self._say(line)
+
+    # Moves
+
+    def _move(self, state: NodeState) -> None:
+        assert state in MOVES[self.state], f"{self.state.value} -> {state.value}"
+        self.state = state
+        self._changed.set()
+        self._changed = trio.Event()
+        self._manager.status(state.value)
+
+    async def _until(self, *states: NodeState) -> None:
+        while self.state not in states:
+            await self._changed.wait()
+
+
+def listens(config: Config) -> dict[str, Listen]:
+    """Where each server is to listen, by the name of its listener."""
+    return {
+        "amqp": config.amqp.listen,
+        "amqp-tls": config.amqp.tls.listen,
+        "pulsar": config.pulsar.listen,
+        "pulsar-tls": config.pulsar.tls.listen,
+        "http": config.http.listen,
+        "http-pulsar": config.http_pulsar.listen,
+    }
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def node_name() -> str:
+    """What tools call the node."""
+    return f"arneb@{socket.gethostname().partition('.')[0]}"
+
+
+def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one error in ``group``, however deep; ``group`` itself if there are several."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return group if isinstance(error, BaseExceptionGroup) else error
