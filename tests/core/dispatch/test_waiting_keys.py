@@ -1,0 +1,95 @@
+"""Waiting keys against what the words say: log order in a slot, the lowest entry first."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from pyroaring import BitMap64
+
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.position import Position
+from arneb_core.dispatch.receiver import Receiver
+from arneb_core.dispatch.waiting_keys import WaitingKeys
+
+RECEIVERS = [Receiver(ConsumerSpec(name)) for name in "ab"]
+SLOTS = st.integers(0, 4)
+
+
+def owner_of(slot: int) -> Receiver:
+    return RECEIVERS[slot % len(RECEIVERS)]
+
+
+class Waiting(RuleBasedStateMachine):
+    """``model``: what waits, by place; ``may_go``: the slots that may have their turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys = WaitingKeys()
+        self.model: dict[Position, int] = {}
+        self.may_go: set[int] = set()
+
+    @rule(places=st.lists(st.integers(0, 60), min_size=1, max_size=6, unique=True))
+    def wait(self, places: list[int]) -> None:
+        """An entry has one slot for ever, and what waits already does not come again."""
+        more = {Position(each): each % 5 for each in places if each not in self.model}
+        changed = self.keys.add(list(more), list(more.values()))
+        for slot in set(more.values()):
+            mine = [place for place, each in more.items() if each == slot]
+            others = [place for place, each in self.model.items() if each == slot]
+            if not others or min(mine) < min(others):
+                assert slot in changed
+        self.model |= more
+        for slot in changed & self.may_go:
+            self.keys.line_up(slot, owner_of(slot))
+
+    @rule(slot=SLOTS)
+    def let_on(self, slot: int) -> None:
+        self.may_go.add(slot)
+        self.keys.line_up(slot, owner_of(slot))
+
+    @rule(slot=SLOTS)
+    def hold_up(self, slot: int) -> None:
+        self.may_go.discard(slot)
+        self.keys.hold_up(slot)
+
+    @rule(kept=st.sets(st.integers(0, 60)))
+    def keep_only(self, kept: set[int]) -> None:
+        self.keys.keep_only(BitMap64(kept))
+        self.model = {place: slot for place, slot in self.model.items() if place in kept}
+        if not self.model:
+            self.may_go.clear()  # no slot stands in a queue any more
+
+    @rule()
+    def disperse(self) -> None:
+        self.keys.disperse()
+        self.may_go.clear()
+
+    @precondition(lambda self: self.model)
+    @rule(receiver=st.sampled_from(RECEIVERS))
+    def take(self, receiver: Receiver) -> None:
+        slot = self.keys.front(receiver)
+        if slot is not None:
+            place = self.keys.take(slot)
+            assert self.model.pop(place) == slot
+            self.keys.line_up(slot, receiver)
+
+    @invariant()
+    def the_lowest_that_may_go_is_in_front(self) -> None:
+        for receiver in RECEIVERS:
+            ready = [
+                place
+                for place, slot in self.model.items()
+                if slot in self.may_go and owner_of(slot) is receiver
+            ]
+            front = self.keys.front(receiver)
+            assert front == (self.model[min(ready)] if ready else None)
+
+    @invariant()
+    def what_waits_waits_in_log_order(self) -> None:
+        assert set(self.keys.places) == set(self.model)
+        for slot in range(5):
+            mine = [place for place, each in self.model.items() if each == slot]
+            assert self.keys.first(slot) == min(mine, default=None)
+
+
+TestWaiting: Any = Waiting.TestCase
