@@ -85,6 +85,7 @@ class RabbitMQ(OwnProcess):
                 (home / "tls.conf").write_text(
                     f"management.tcp.ip = 127.0.0.1\n"
                     f"management.tcp.port = {self.management_address.port}\n"
+                    "collect_statistics_interval = 500\n"
                 )
             (home / "plugins").write_text(f"[{','.join(plugins)}].\n")
             (home / "empty.conf").touch()

@@ -18,8 +18,9 @@ from arneb.cli import COMMANDS
 from arneb.config import Config
 from arneb.demo.process import BrokerProcess
 from arneb.metrics import broker_figures, topic_figures
+from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.consumer_arguments import CONSUMER_ARGUMENTS
-from arneb_amqp.topology.queues.options import ARGUMENTS, Argument, QueueType
+from arneb_amqp.topology.queues.options import ARGUMENTS, Argument
 from arneb_core.api.statistics import LongReader
 
 GUIDE: Final = Path(__file__).resolve().parents[2] / "docs" / "guide"

@@ -17,6 +17,7 @@ from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.lake_table import LAKE_MUTANTS
 from tests.mutants.machine_table import MACHINE_MUTANTS
 from tests.mutants.pipeline_table import PIPELINE_MUTANTS
+from tests.mutants.policies_table import POLICY_MUTANTS
 from tests.mutants.promises_table import PROMISES_MUTANTS
 from tests.mutants.protocols_table import PROTOCOL_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
@@ -42,6 +43,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *JOURNAL_MUTANTS,
     *LAKE_MUTANTS,
     *MACHINE_MUTANTS,
+    *POLICY_MUTANTS,
     *PROMISES_MUTANTS,
     *PIPELINE_MUTANTS,
     *PULSAR_MUTANTS,

@@ -408,8 +408,8 @@ MUTANTS: Final = (
     Mutant(
         "no time to live at all is time enough again after a requeue",
         CORE + "api/expiry.py",
-        "not (is_new and lives_no_time(entry, ttl_ms))",
-        "not lives_no_time(entry, ttl_ms)",
+        "not (is_new and lives_no_time(entry, ttl))",
+        "not lives_no_time(entry, ttl)",
         DEPARTURE_TESTS,
     ),
     Mutant(

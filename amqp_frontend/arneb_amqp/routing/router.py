@@ -118,6 +118,8 @@ class Router:
         self._queues: set[str] = set()
         self._from: dict[str, dict[Binding, None]] = {}
         self._to: dict[Target, dict[Binding, None]] = {}
+        self._alternates: dict[str, str] = {}
+        """By exchanges that name none themselves: what a policy names for them."""
         for exchange in PREDECLARED:
             self.declare(exchange)
 
@@ -158,6 +160,19 @@ class Router:
         assert exchange.name not in self._exchanges, f"exchange {exchange.name!r} is there already"
         self._exchanges[exchange.name] = exchange
         self._indexes[exchange.name] = kind.index(exchange)
+        self.generation += 1
+
+    def give_alternate(self, exchange: str, alternate: str | None) -> None:
+        """Have a policy name where ``exchange`` sends what it cannot route; its own argument counts
+        before that."""
+        if exchange in self._exchanges and self._alternates.get(exchange) != alternate:
+            self._alternates.pop(exchange, None)
+            if alternate is not None:
+                self._alternates[exchange] = alternate
+            self.generation += 1
+
+    def queues_changed(self) -> None:
+        """Queues take what comes for them in another way: what is known of routes is void."""
         self.generation += 1
 
     def delete(self, name: str) -> Removed:
@@ -279,8 +294,12 @@ class Router:
                 if work >= STEP_WORK:
                     work = 0
                     yield
-            if not targets and current.alternate is not None:
-                targets.add((DestinationKind.EXCHANGE, current.alternate))
+            if not targets:
+                alternate = current.alternate
+                if alternate is None:
+                    alternate = self._alternates.get(current.name)
+                if alternate is not None:
+                    targets.add((DestinationKind.EXCHANGE, alternate))
             for kind, name in targets:
                 if kind is DestinationKind.QUEUE:
                     queues.add(name)
@@ -305,6 +324,7 @@ class Router:
         self.generation += 1
         # With the exchange all that only its own messages need goes in one piece.
         del self._indexes[name]
+        self._alternates.pop(name, None)
         for number, binding in enumerate(self._from.pop(name, ()), 1):
             _discard(self._to, binding.target, binding)
             removal.bindings.append(binding)

@@ -15,9 +15,9 @@ from arneb_amqp.session.deliveries import ConsumerId, Settled, attached_again, c
 from arneb_amqp.session.effects import Cancel, Consume, Get
 from arneb_amqp.session.events import Pulled
 from arneb_amqp.topology.footprint import of_queue
+from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.attachments import Attachment, give_back
 from arneb_amqp.topology.queues.delivery_counts import counted
-from arneb_amqp.topology.queues.options import QueueType
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.deliveries import Deliveries
 

@@ -138,7 +138,9 @@ class Methods:
         )
         if method.passive or method.queue == REPLY_TO or is_reply_queue(method.queue):
             return wanted
-        return wanted.named(vhost.queues.new_name)
+        record = self._context.topology.catalogue.vhost(vhost.name)
+        default = "" if record is None else record.default_queue_type
+        return wanted.of_type(default).named(vhost.queues.new_name)
 
     async def _delete_queue(self, vhost: Vhost, method: QueueMethods.Delete) -> int:
         return await vhost.queues.delete_by_name(

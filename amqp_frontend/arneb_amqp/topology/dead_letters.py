@@ -71,11 +71,12 @@ class DeadLettering:
         self._router = router
         self._destinations = destinations
         self._now_ms = now_ms
-        self._target = target
+        self.target = target
+        """For what departs from now on."""
         self._undelivered: list[tuple[Departure, Deliveries, Consumer]] = []
 
     def __repr__(self) -> str:
-        target = self._target
+        target = self.target
         return (
             f"<DeadLettering of {target.queue!r} to {target.exchange!r}, "
             f"{len(self._undelivered)} runs to try again>"
@@ -91,7 +92,7 @@ class DeadLettering:
             mask = None if run.masks is None else run.masks.get(position)
             if mask is None:
                 whole.append(position)
-            for message in _messages(entry, mask, self._target.queue):
+            for message in _messages(entry, mask, self.target.queue):
                 forward(message, known, resolve, admission)
         appends = list(admission.close().items())
         unit = Unit(appends, passes_over_gone=True, has_batches=False)
@@ -105,7 +106,7 @@ class DeadLettering:
             if error is not None:
                 LOGGER.warning(
                     "cannot move dead letters of queue %r, will retry: %s",
-                    self._target.queue,
+                    self.target.queue,
                     error,
                 )
                 self._undelivered.append((reason, run, holder))
@@ -124,14 +125,14 @@ class DeadLettering:
     def dead_letter_refused(self, entry: bytes, admission: Admission) -> None:
         """Address one message that never got into the queue, which was too full."""
         resolve = partial(self._resolve, Departure.MAX_LENGTH)
-        for message in _messages(entry, None, self._target.queue):
+        for message in _messages(entry, None, self.target.queue):
             forward(message, {}, resolve, admission)
 
     def _resolve(self, reason: Departure, kind: MessageKind) -> Forwarding | None:
         """Where dead letters of this kind go; None = nowhere."""
         word, route, properties = kind
         priority_and_flags = int.from_bytes(word, "big")
-        target, now_ms = self._target, self._now_ms()
+        target, now_ms = self.target, self._now_ms()
         letter = dead_letter_of(
             decode_properties(properties),
             split_route(route),

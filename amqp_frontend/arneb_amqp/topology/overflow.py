@@ -57,6 +57,10 @@ class Overflow:
     def __repr__(self) -> str:
         return f"<Overflow of {self._topic.name}, {len(self.incoming)} incoming>"
 
+    def hold(self, bounds: Bounds, refused: RefusedMessages | None) -> None:
+        """From now on these bounds hold; what was refused goes there."""
+        self._bounds, self._refused = bounds, refused
+
     @property
     def topic(self) -> Topic:
         """The queue's topic."""

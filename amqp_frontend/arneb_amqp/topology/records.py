@@ -6,12 +6,13 @@ enough for the store, so long names are cut there and told apart by a digest.
 =========================================  ==================================================
 key                                        value
 =========================================  ==================================================
-``amqp/queue/<vhost>/<queue>``             vhost, name, auto_delete, arguments
+``amqp/queue/<vhost>/<queue>``             vhost, name, auto_delete, arguments, ttl
 ``amqp/exchange/<vhost>/<exchange>``       vhost, name, type, auto_delete, internal, arguments
 ``amqp/binding/<vhost>/<digest>``          vhost, source, kind, destination, routing_key, arguments
 =========================================  ==================================================
 
-An argument is ``{"name": ["type", value]}`` with RabbitMQ's name of the type.
+An argument is ``{"name": ["type", value]}`` with RabbitMQ's name of the type. ``ttl`` is there if a
+policy has changed it: pairs of the time until which one held, and that one; null: for ever.
 """
 
 import json
@@ -23,6 +24,7 @@ from typing import Any, Final
 from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.topology.names import encode
 from arneb_amqp.wire.tables import Decimal, Field, FieldType, FieldValue, Table
+from arneb_core.api.expiry import ChangedTtl
 
 PREFIX: Final = "amqp/"
 QUEUES: Final = "amqp/queue/"
@@ -41,6 +43,8 @@ class QueueRecord:
     name: str
     auto_delete: bool = False
     arguments: Table = field(default_factory=dict)
+    ttl: ChangedTtl | None = None
+    """How long its messages live, if that is, or was, another than its arguments say."""
 
     @property
     def key(self) -> str:
@@ -49,9 +53,10 @@ class QueueRecord:
 
     def encode(self) -> bytes:
         """The record as kept."""
+        ttl = {} if self.ttl is None else {"ttl": [*self.ttl.before, (None, self.ttl.now_ms)]}
         return _dump(
             vhost=self.vhost, name=self.name, auto_delete=self.auto_delete,
-            arguments=dump_table(self.arguments),
+            arguments=dump_table(self.arguments), **ttl,
         )  # fmt: skip
 
 
@@ -59,8 +64,16 @@ def decode_queue(value: bytes) -> QueueRecord:
     """The inverse of :meth:`QueueRecord.encode`."""
     record = json.loads(value)
     return QueueRecord(
-        record["vhost"], record["name"], record["auto_delete"], load_table(record["arguments"])
-    )
+        record["vhost"], record["name"], record["auto_delete"], load_table(record["arguments"]),
+        _load_ttl(record.get("ttl")),
+    )  # fmt: skip
+
+
+def _load_ttl(dumped: Any) -> ChangedTtl | None:
+    if dumped is None:
+        return None
+    *before, (_, now_ms) = dumped
+    return ChangedTtl(now_ms, tuple((until_ms, ttl_ms) for until_ms, ttl_ms in before))
 
 
 def exchange_key(vhost: str, name: str) -> str:

@@ -23,7 +23,9 @@ from arneb_amqp.routing.routes import Routes
 from arneb_amqp.topology.exchanges.delayed import DelayedExchanges
 from arneb_amqp.topology.exchanges.exchanges import Exchanges
 from arneb_amqp.topology.footprint import Footprint, of_removal
+from arneb_amqp.topology.governing import Governing
 from arneb_amqp.topology.names import queue_of
+from arneb_amqp.topology.policies.policies import Policies
 from arneb_amqp.topology.queues.attachments import Attachments
 from arneb_amqp.topology.queues.maintenance import delete_expired, retry_dead_letters
 from arneb_amqp.topology.queues.queue import Queue
@@ -39,6 +41,7 @@ from arneb_amqp.topology.records import (
     keys_of,
 )
 from arneb_core.access.catalogue import Catalogue
+from arneb_core.access.records import Policy
 from arneb_core.access.records import Vhost as VhostRecord
 from arneb_core.access.tables import Changed
 from arneb_core.api.clock import monotonic_ms, wall_clock_ms
@@ -99,6 +102,7 @@ class Vhost:
             name, core, self.router, self.queues, wall_clock_ms
         )
         self.exchanges = Exchanges(name, core, self.router, self.queues, self.delayed_exchanges)
+        self.governing = Governing(self.router, self.queues, self.exchanges)
         self.attachments = Attachments(self.queues)
         self.routes = Routes(self.router)
 
@@ -159,6 +163,7 @@ class Topology:
         topology = cls(core, catalogue, config)
         await topology._load()
         catalogue.watch(topology._changed)
+        catalogue.follow(topology._followed)
         await catalogue.accompany_removals(topology._empty)
         return topology
 
@@ -175,6 +180,7 @@ class Topology:
         vhost = Vhost(
             record.name, record.namespace, self._core, self._name_maker, self._check_queue_count
         )
+        vhost.governing.replace(Policies.of(self.catalogue.tables, record.name))
         self._vhosts[record.name] = vhost
 
     def _check_queue_count(self, vhost: str, queue: str) -> None:
@@ -200,6 +206,18 @@ class Topology:
                 self._add(after)
             elif after is None and isinstance(before, VhostRecord):
                 self._vhosts.pop(before.name, None)
+        for vhost in self._governed_by(changed):
+            vhost.governing.replace(Policies.of(self.catalogue.tables, vhost.name))
+
+    async def _followed(self, changed: Sequence[Changed]) -> None:
+        for vhost in self._governed_by(changed):
+            await vhost.governing.carry_out(self.changing)
+
+    def _governed_by(self, changed: Sequence[Changed]) -> list[Vhost]:
+        """Those whose policies have changed."""
+        policies = [each for pair in changed for each in pair if isinstance(each, Policy)]
+        vhosts = map(self.vhost, dict.fromkeys(each.vhost for each in policies))
+        return [each for each in vhosts if each is not None]
 
     async def _empty(self, name: str) -> None:
         """The vhost goes, and all that was declared in it; what the other frontend alone knows of
@@ -289,5 +307,6 @@ class Topology:
             except AmqpError as error:
                 LOGGER.warning("ignoring stored %s: %s", binding, error)
         for vhost in self._vhosts.values():
+            vhost.governing.begin()
             await vhost.queues.begin()
             await vhost.delayed_exchanges.begin()

@@ -28,6 +28,10 @@ ALL: Final = ".*"
 AccessWatcher = Callable[[Sequence[Changed]], None]
 """Called with what has changed, when it is durable and can be seen; it must not block or raise."""
 
+AccessFollower = Callable[[Sequence[Changed]], Awaitable[None]]
+"""As a watcher, and waited for before whoever made the change goes on. It must not raise, and holds
+no lock that somebody holds who changes the catalogue."""
+
 VhostCompanion = Callable[[str], Awaitable[None]]
 """Removes all that is in a vhost, for a frontend that keeps something there; may be called again
 for one that it was called for before."""
@@ -43,6 +47,7 @@ class Catalogue:
         self._vhosts_max = vhosts_max
         self._lock = trio.Lock()
         self._watchers: list[AccessWatcher] = []
+        self._followers: list[AccessFollower] = []
         self._companions: list[VhostCompanion] = []
         self._removals = trio.Lock()
         self.ignored: tuple[str, ...] = ()
@@ -112,6 +117,9 @@ class Catalogue:
                 self.tables.apply(changed)
         for watcher in self._watchers:
             call(watcher, changed)
+        with trio.CancelScope(shield=True):  # what was said to hold does
+            for follower in self._followers:
+                await follower(changed)
 
     async def delete_vhost(self, name: str) -> None:
         """Remove a vhost with all that is in it. Raises :class:`.NoSuchVhost`.
@@ -140,6 +148,10 @@ class Catalogue:
     def watch(self, watcher: AccessWatcher) -> None:
         """Have ``watcher`` told of every change from now on."""
         self._watchers.append(watcher)
+
+    def follow(self, follower: AccessFollower) -> None:
+        """Have ``follower`` carry out every change from now on."""
+        self._followers.append(follower)
 
     async def accompany_removals(self, companion: VhostCompanion) -> None:
         """Have ``companion`` empty vhosts that are removed, those first whose removal was begun

@@ -32,10 +32,10 @@ class InspectedTopic(Protocol):
         """What the topic was made with."""
         ...
 
-    async def retain(self, ms: int, size: int) -> None:
+    async def retain(self, ms: int, size: int, ledger_bytes_max: int | None = None) -> None:
         """Keep acknowledged entries so long, and so many bytes of them, from now on and after a
-        restart; see :class:`arneb_core.api.settings.TopicSettings`. Raises
-        :class:`CommitFailed`."""
+        restart, and if that is given, have ledgers of that size; see
+        :class:`arneb_core.api.settings.TopicSettings`. Raises :class:`CommitFailed`."""
         ...
 
     def ledgers(self) -> Sequence[LedgerStatistics]:

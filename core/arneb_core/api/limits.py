@@ -10,6 +10,7 @@ from typing import Protocol
 
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.expiry import Ttl
 
 
 class Departure(Enum):
@@ -31,7 +32,7 @@ class Limits:
     often than ``delivery_limit`` departs.
     """
 
-    message_ttl_ms: int | None = None
+    message_ttl_ms: Ttl = None
     ready_messages_max: int | None = None
     ready_bytes_max: int | None = None
     delivery_limit: int | None = None

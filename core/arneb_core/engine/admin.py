@@ -32,10 +32,17 @@ class TopicAdmin(TopicReading):
         """See :attr:`InspectedTopic.properties`."""
         return self.settings.properties
 
-    async def retain(self, ms: int, size: int) -> None:
+    async def retain(self, ms: int, size: int, ledger_bytes_max: int | None = None) -> None:
         """See :meth:`InspectedTopic.retain`."""
-        if (ms, size) != (self.settings.retention_ms, self.settings.retention_bytes):
-            settings = replace(self.settings, retention_ms=ms, retention_bytes=size)
+        if ledger_bytes_max is None:
+            ledger_bytes_max = self.settings.ledger_bytes_max
+        settings = replace(
+            self.settings,
+            retention_ms=ms,
+            retention_bytes=size,
+            ledger_bytes_max=ledger_bytes_max,
+        )
+        if settings != self.settings:
             await self.change_settings(settings)
 
     def ledgers(self) -> Sequence[LedgerStatistics]:

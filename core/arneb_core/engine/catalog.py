@@ -197,6 +197,8 @@ class Catalog:
 
         def changed() -> None:
             topic.settings = settings
+            if isinstance(topic.log, DurableLog):
+                topic.log.ledger_bytes_max = settings.ledger_bytes_max or LEDGER_BYTES_MAX
             self._engine.ledger_closed(topic)
 
         async with self.locks.holding(topic.name):

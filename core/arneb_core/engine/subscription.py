@@ -209,7 +209,7 @@ class LogSubscription(SubscriptionAdmin):
 
     def limit(self, limits: Limits, target: DeadLetters | None) -> None:
         """What departs by itself, and who gets it; see the interface."""
-        self.target = target
+        self.target = target or self.target  # what has departed already still goes there
         self.machine.limit(limits, has_target=target is not None)
 
     def prioritise(self, highest: int) -> None:

@@ -84,7 +84,8 @@ class DurableLog:
         self.stamped_ms = stamped_ms
         """The publish time of the last entry; no later one may have an earlier."""
         self._gaps = list(gaps)
-        self._ledger_bytes_max = ledger_bytes_max
+        self.ledger_bytes_max = ledger_bytes_max
+        """From what size on it goes on in a new ledger."""
         self.ledgers = ledgers
         self.planned: deque[LedgerInfo] = deque()
         """The newest ledger as each commit under way will leave it, oldest first."""
@@ -124,7 +125,7 @@ class DurableLog:
             max(now_ms, self.stamped_ms),
             size=size,
             roll=not (self._goes_on or planned) or (newest is not None and newest.id <= self.ended),
-            bytes_max=self._ledger_bytes_max,
+            bytes_max=self.ledger_bytes_max,
             used=self.used,
         )
         if run.opens and self._overtakes(run.ledger.id):
@@ -136,7 +137,7 @@ class DurableLog:
         assert self.ahead is None, f"{self!r} is being written ahead already"
         newest = self.planned[-1] if self.planned else self.ledgers.newest
         free = ledger_id_behind(newest, self.used)
-        placed, self.ahead = placed_from(LedgerId(free + 1), runs, self._ledger_bytes_max)
+        placed, self.ahead = placed_from(LedgerId(free + 1), runs, self.ledger_bytes_max)
         return placed, self.ahead
 
     def plan_ahead(self, run: CountedRun, now_ms: int) -> PlannedRun | None:

@@ -76,9 +76,12 @@ class DeadLettering:
         return holder.places
 
     def fitting(self, entries: Sequence[bytes]) -> int:
-        """How many of ``entries``, from the first on, may go to the target now."""
-        if not self.has_target:
-            return min(len(entries), OUTSTANDING_MAX)
+        """How many of ``entries``, from the first on, may depart now."""
+        return (
+            self._fitting_target(entries) if self.has_target else min(len(entries), OUTSTANDING_MAX)
+        )
+
+    def _fitting_target(self, entries: Sequence[bytes]) -> int:
         return 0 if self._target_failed else self._handed.fitting(entries, self._state.holder)
 
     # What departs
@@ -151,14 +154,15 @@ class DeadLettering:
         return rest, kept
 
     def step(self) -> None:
-        """Hand over what has been read meanwhile."""
+        """Hand over what has been read meanwhile, to the target that there was when it departed if
+        there is none any more."""
         for reason, known in list(self._waiting.items()):
-            while self.has_target and not self._target_failed:
+            while not self._target_failed:
                 at_hand = known.peek()
                 if at_hand is None:
                     break
                 positions, entries = at_hand
-                count = self.fitting(entries)
+                count = self._fitting_target(entries)
                 if not count:
                     return  # the target's commits wake us
                 positions, entries = positions[:count], entries[:count]

@@ -147,8 +147,8 @@ class GroupedDelivery:
 
     def _expect_expiry(self, entries: list[bytes]) -> None:
         """These are set aside, and are looked at again when the first of them expires."""
-        ttl_ms = self._state.limits.message_ttl_ms
-        soonest_ms = min(expires_ms(entry, ttl_ms) for entry in entries)
+        ttl = self._state.limits.message_ttl_ms
+        soonest_ms = min(expires_ms(entry, ttl) for entry in entries)
         if soonest_ms < self._expires_ms:
             self._expires_ms = soonest_ms
             self._state.outbox.put(WakeAt(soonest_ms))

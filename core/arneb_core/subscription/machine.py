@@ -237,14 +237,12 @@ class SubscriptionMachine:
         """From now on ``limits`` hold, and what departs is dead-lettered or just goes."""
         state = self.state
         self.dead_lettering.limit(limits, has_target=has_target)
-        state.byte_counter = None
-        if limits.size_of is not None or limits.ready_bytes_max is not None:
+        size_of = limits.size_of or (None if limits.ready_bytes_max is None else len)
+        if size_of is None:
+            state.byte_counter = None
+        elif state.byte_counter is None or state.byte_counter.size_of is not size_of:
             state.byte_counter = ByteCounter(
-                state.log,
-                state.acks,
-                state.fetch(),
-                limits.size_of or len,
-                state.places_in_flight,
+                state.log, state.acks, state.fetch(), size_of, state.places_in_flight
             )
             state.byte_counter.count_on()
         state.wake()

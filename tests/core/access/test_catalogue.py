@@ -1,6 +1,7 @@
 """The catalogue is durable first and visible then; settings count once; a crash leaves all or
 nothing."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -188,5 +189,25 @@ def test_a_change_is_one_commit_however_much_it_changes(store: Store) -> None:
                     edit.set_permissions(f"u{number}", "/", "", "", "")
                 edit.delete_user("guest")
             assert faulty.commits_total == before + 1
+
+    trio.run(main)
+
+
+def test_who_follows_is_waited_for_and_not_cut_short(data_dir: Path) -> None:
+    async def main() -> None:
+        async with open_engine(data_dir) as core:
+            catalogue = await Catalogue.open(core, SEED)
+            followed: list[str] = []
+
+            async def follow(changed: Sequence[Changed]) -> None:
+                await trio.lowlevel.checkpoint()
+                followed.extend(str(each.after and each.after.key[0]) for each in changed)
+
+            catalogue.follow(follow)
+            with trio.CancelScope() as scope:
+                async with catalogue.changing() as edit:
+                    edit.put_vhost("w")
+                    scope.cancel()
+            assert followed == ["w"]
 
     trio.run(main)

@@ -128,4 +128,8 @@ async def test_retention_changes_when_it_is_durable(tmp_path: Path) -> None:
     async with open_engine(path) as engine:
         topic = engine.topic("t")
         assert (topic.retention.ms, topic.retention.bytes) == (5, 6)
+        await topic.retain(5, 6, 1_000)
+        assert topic.log.ledger_bytes_max == topic.settings.ledger_bytes_max == 1_000
+        await topic.retain(7, 8)
+        assert topic.settings.ledger_bytes_max == 1_000
         assert topic.properties == {"a": "b"}

@@ -17,6 +17,7 @@ from arneb_core.api.core import Unit
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.errors import CommitFailed
+from arneb_core.api.expiry import ChangedTtl
 from arneb_core.api.limits import Departure, Limits
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition, Subscription
@@ -450,3 +451,54 @@ async def _play(
     assert not departed & left
     assert not acked & departed
     del rest
+
+
+async def test_without_a_target_later_what_departed_before_still_goes_there(
+    data_dir: Path, durable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outstanding, "OUTSTANDING_MAX", 1)
+
+    async def play(world: World) -> None:
+        world.subscription.limit(Limits(), world.target)
+        consumer, sink = attach(world.subscription, permits=3)
+        await world.publish(b"a", b"b", b"c")
+        consumer.reject(sink.positions[:2])  # type: ignore[attr-defined]
+        world.subscription.limit(Limits(), None)
+        consumer.reject(sink.positions[2:])  # type: ignore[attr-defined]
+        await quiet(world.engine)
+        assert world.target.departed_as == [("rejected", b"a"), ("rejected", b"b")]
+        assert world.subscription.statistics().backlog_entries == 0
+
+    await in_world(data_dir, durable, play)
+
+
+async def test_a_time_to_live_that_changed_is_for_what_came_later(
+    data_dir: Path, durable: bool
+) -> None:
+    async def play(world: World) -> None:
+        world.subscription.limit(Limits(), world.target)
+        await world.publish(b"old")
+        ttl = ChangedTtl(50, ((START_MS + 1, None),))
+        await world.wait(10)
+        world.subscription.limit(Limits(message_ttl_ms=ttl), world.target)
+        await world.publish(b"new")
+        await world.wait(100)
+        _, sink = attach(world.subscription, permits=1)
+        await quiet(world.engine)
+        assert sink.bodies == [b"old"]
+        assert world.target.departed_as == [("expired", b"new")]
+
+    await in_world(data_dir, durable, play)
+
+
+async def test_other_limits_do_not_count_bytes_anew(data_dir: Path, durable: bool) -> None:
+    async def play(world: World) -> None:
+        world.subscription.limit(Limits(ready_bytes_max=1000), None)
+        await world.publish(b"a")
+        counter = world.subscription.machine.state.byte_counter  # type: ignore[attr-defined]
+        world.subscription.limit(Limits(ready_bytes_max=500, ready_messages_max=9), None)
+        assert world.subscription.machine.state.byte_counter is counter  # type: ignore[attr-defined]
+        world.subscription.limit(Limits(), None)
+        assert world.subscription.machine.state.byte_counter is None  # type: ignore[attr-defined]
+
+    await in_world(data_dir, durable, play)

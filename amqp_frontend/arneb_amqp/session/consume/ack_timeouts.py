@@ -72,6 +72,15 @@ class AckTimeouts:
         """Deliveries to ``owner`` may wait so long; 0 = for ever."""
         self._own[owner] = timeout_s or float("inf"), DeliveryTimes()
 
+    def change(self, owner: ConsumerId, timeout_s: float | None) -> None:
+        """From now on it is that for ``owner``, or None: the one of all."""
+        if timeout_s is None:
+            self._own.pop(owner, None)
+        elif owner not in self._own:
+            self.begin(owner, timeout_s)
+        else:
+            self._own[owner] = timeout_s or float("inf"), self._own[owner][1]
+
     def is_over(
         self, unacked: Unacked, here: Collection[ConsumerId], now: float, timeout_s: float
     ) -> bool:

@@ -275,7 +275,13 @@ class Deliverer:
         return part
 
     def check_ack_timeouts(self, now: float, timeout_s: float) -> None:
-        """Raise 406 when a delivery has waited for its answer for too long."""
+        """Raise 406 when a delivery has waited for its answer for too long. What queues say of that
+        may have changed."""
+        for consumer in self.consumers.values():
+            own_s = self._vhost.ack_timeout_s(consumer.queue)
+            self._ack_timeouts.change(consumer.id, own_s)
+            if own_s is not None:
+                self._context.check_ack_timeouts_within(own_s)
         here = {each.id for each in self.consumers.values()} | set(self._getters.values())
         if self._ack_timeouts.is_over(self.unacked, here, now, timeout_s):
             raise timed_out(self.channel, self._ack_timeouts.timeout_s)

@@ -4,7 +4,7 @@ The rule: the router checks and holds them; this module says what RabbitMQ forbi
 that, and writes what must outlive the broker. Whoever calls holds the topology's lock.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 
 from arneb_amqp.errors import (
@@ -73,6 +73,7 @@ class Exchanges:
         words = exchange_in_words(wanted.name, self.vhost)
         check_exchange_name_argument(wanted.arguments, ALTERNATE_EXCHANGE, words)
         self._router.declare(wanted)
+        self.govern([wanted])
         unit = None
         if wanted.durable:
             key = exchange_key(self.vhost, wanted.name)
@@ -86,6 +87,12 @@ class Exchanges:
         except CoreError:
             self._router.delete(wanted.name)
             raise
+
+    def govern(self, exchanges: Iterable[Exchange]) -> None:
+        """Have the policies hold for these, as both are now."""
+        for each in exchanges:
+            applied = self._queues.policies.for_exchange(each.name)
+            self._router.give_alternate(each.name, applied.definition.get(ALTERNATE_EXCHANGE))
 
     async def delete(self, name: str, *, if_unused: bool) -> None:
         """Remove the exchange with its bindings; one that is not there is removed already."""

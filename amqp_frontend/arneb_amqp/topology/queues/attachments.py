@@ -20,6 +20,7 @@ from arneb_amqp.errors import (
 )
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.topology.footprint import Footprint, of_queue
+from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.consumer_arguments import (
     check_consumer_arguments,
     consumer_priority,
@@ -27,7 +28,6 @@ from arneb_amqp.topology.queues.consumer_arguments import (
 )
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.queues.delivery_counts import CountingSink
-from arneb_amqp.topology.queues.options import QueueType
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.topology.queues.streams import StreamSink, stream_filter_of, subscribe

@@ -13,7 +13,7 @@ from typing import Final
 
 from arneb_amqp.errors import internal_error, precondition_failed
 from arneb_amqp.topology.arguments import boolean, check_arguments, integer
-from arneb_amqp.topology.queues.options import SECONDS, QueueType
+from arneb_amqp.topology.queue_types import SECONDS, QueueType
 from arneb_amqp.wire.erlang import render_value
 from arneb_amqp.wire.stamp import STREAM_OFFSET
 from arneb_amqp.wire.tables import Field, FieldType, Table, lookup_bool

@@ -9,14 +9,14 @@ from typing import NewType
 
 from arneb_amqp.errors import precondition_failed
 from arneb_amqp.routing.checks import refuse_reserved
+from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.options import (
     HISTORY,
     QUEUE_TYPE,
-    QueueType,
     check_queue_arguments,
     queue_type,
 )
-from arneb_amqp.wire.tables import Table
+from arneb_amqp.wire.tables import Table, longstr
 
 ConnectionId = NewType("ConnectionId", int)
 """Names a connection as owner of its exclusive queues."""
@@ -34,6 +34,15 @@ class Declaration:
     arguments: Table = field(default_factory=dict)
     name_given: bool = False
     """The broker has given it its name."""
+
+    def of_type(self, default: str) -> "Declaration":
+        """The same with the queue type that a vhost has for those that name none; empty: none. What
+        cannot be of that type is a classic queue."""
+        if not default or QUEUE_TYPE in self.arguments:
+            return self
+        if not self.durable or self.exclusive or self.auto_delete:
+            default = QueueType.CLASSIC.value
+        return replace(self, arguments={**self.arguments, QUEUE_TYPE: longstr(default)})
 
     def named(self, new_name: Callable[[], str]) -> "Declaration":
         """The same with a name, if it has none. Raises RabbitMQ's errors for one that it may not

@@ -10,7 +10,6 @@ Sources: ``rabbit_amqqueue:check_declare_arguments``, and the ``capabilities`` o
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Final, Self
 
 from arneb_amqp.errors import precondition_failed
@@ -28,6 +27,7 @@ from arneb_amqp.topology.arguments import (
     whole,
 )
 from arneb_amqp.topology.overflow import payload_bytes
+from arneb_amqp.topology.queue_types import OverflowPolicy, QueueType, age_in_ms, is_age
 from arneb_amqp.wire.tables import Field, FieldType, Table
 from arneb_core.api.limits import Limits
 from arneb_core.api.settings import EXCLUSIVE, WITHOUT_END, TopicSettings
@@ -42,34 +42,8 @@ PRIORITY_MAX: Final = 255
 SEGMENT_BYTES_MAX: Final = 3_000_000_000
 """RabbitMQ's bound for one segment of a stream."""
 
-SECONDS: Final = {
-    "Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3_600, "m": 60, "s": 1,
-}  # fmt: skip
-"""The units of ``x-max-age`` and of an interval."""
-
 OF_ONE_CONNECTION: Final = {EXCLUSIVE: "amqp"}
 """The properties of topics of exclusive queues, and of those where answers for one channel go."""
-
-
-class QueueType(Enum):
-    """What ``x-queue-type`` may ask for; the value is the name in that argument."""
-
-    CLASSIC = "classic"
-    QUORUM = "quorum"
-    STREAM = "stream"
-
-    @property
-    def in_words(self) -> str:
-        """As RabbitMQ's error texts name it."""
-        return f"rabbit_{self.value}_queue"
-
-
-class OverflowPolicy(Enum):
-    """What becomes of what is too much; the value is the name in ``x-overflow``."""
-
-    DROP_HEAD = "drop-head"
-    REJECT_PUBLISH = "reject-publish"
-    REJECT_PUBLISH_DLX = "reject-publish-dlx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +72,7 @@ class QueueOptions:
     @classmethod
     def parse(cls, arguments: Table) -> Self:
         """What valid ``arguments`` ask for."""
-        options: dict[str, Any] = {}
-        for row in ARGUMENTS:
-            asked = arguments.get(row.name) if row.option else None
-            value = None if asked is None else row.read(asked)
-            if value is not None:
-                options[row.option] = value
-        return cls(**options)
+        return cls(**asked_for(arguments))
 
     @property
     def refuses(self) -> bool:
@@ -163,7 +131,7 @@ def kind_of_queue(asked: Field) -> QueueType:
 def age_ms(asked: Field) -> int | None:
     """The value of ``x-max-age``."""
     age = text(asked)
-    return None if age is None else int(age[:-1]) * SECONDS[age[-1]] * 1000
+    return None if age is None else age_in_ms(age)
 
 
 # Checks of single arguments.
@@ -211,9 +179,7 @@ def _dead_letter_routing_key(field: Field, arguments: Table) -> str | None:
 def _max_age(field: Field, arguments: Table) -> str | None:
     fault = string(field, arguments)
     if fault is None:
-        count, unit = field.text[:-1], field.text[-1:]
-        valid = count.isascii() and count.isdigit() and int(count) > 0 and unit in "YMDhms"
-        return None if valid else "invalid_max_age"
+        return None if is_age(field.text) else "invalid_max_age"
     return fault
 
 
@@ -326,6 +292,17 @@ ARGUMENTS: Final = (
 """Every argument that RabbitMQ knows, in the order in which it looks at them, and ours."""
 
 _CHECKS: Final = {row.name: row.check for row in ARGUMENTS}
+
+
+def asked_for(arguments: Table) -> dict[str, Any]:
+    """What valid ``arguments`` ask for: fields of :class:`QueueOptions` by name."""
+    options: dict[str, Any] = {}
+    for row in ARGUMENTS:
+        asked = arguments.get(row.name) if row.option else None
+        value = None if asked is None else row.read(asked)
+        if value is not None:
+            options[row.option] = value
+    return options
 
 
 def queue_type(arguments: Table) -> QueueType:

@@ -5,19 +5,30 @@ The rule: it tells, and checks what it is compared with; which queues there are 
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from arneb_amqp.errors import ChannelException, not_implemented, queue_in_words, resource_locked
 from arneb_amqp.topology.arguments import inequivalent
 from arneb_amqp.topology.dead_letters import DeadLettering
 from arneb_amqp.topology.names import SUBSCRIPTION
 from arneb_amqp.topology.overflow import Overflow
+from arneb_amqp.topology.policies.policies import NO_POLICY, Applied
+from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.declaration import ConnectionId, Declaration
-from arneb_amqp.topology.queues.options import QueueOptions, QueueType, assert_same_arguments
+from arneb_amqp.topology.queues.effective import effective_options
+from arneb_amqp.topology.queues.options import QueueOptions, assert_same_arguments
+from arneb_amqp.topology.queues.time_to_live import as_stored, changed
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.wire.tables import Table
+from arneb_core.api.clock import monotonic_ms
 from arneb_core.api.consumers import Consumer
+from arneb_core.api.expiry import Ttl
+from arneb_core.api.limits import Limits
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
+
+NOTHING_TOLD: Final = (Limits(), False)
+"""The limits of a subscription that nobody has limited, and that its dead letters go nowhere."""
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +49,14 @@ class Queue:
     owner: ConnectionId | None = None
     adopted: bool = False
     exclusively_consumed: bool = False
+    applied: Applied = NO_POLICY
+    """The policy that holds for it."""
     options: QueueOptions = field(init=False)
+    """What its arguments and its policy come to."""
+    ttl: Ttl = field(init=False)
+    """How long its messages live; see :mod:`.time_to_live`."""
+    told: tuple[Limits, bool] = NOTHING_TOLD
+    """What the core was told of its limits."""
     dead_lettering: DeadLettering | None = None
     overflow: Overflow | None = None
     """It refuses what is too much."""
@@ -47,7 +65,8 @@ class Queue:
     unseen: set[Consumer] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.options = QueueOptions.parse(self.arguments)
+        self.options = effective_options(self.arguments, self.applied.definition)
+        self.ttl = self.options.message_ttl_ms
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r} in {self.vhost!r}, {self.type.value}>"
@@ -90,15 +109,33 @@ class Queue:
     @property
     def record(self) -> QueueRecord:
         """The queue as kept."""
-        return QueueRecord(self.vhost, self.name, self.auto_delete, self.arguments)
+        ttl = as_stored(self.ttl, QueueOptions.parse(self.arguments).message_ttl_ms)
+        return QueueRecord(self.vhost, self.name, self.auto_delete, self.arguments, ttl)
 
     def __str__(self) -> str:
         return queue_in_words(self.name, self.vhost)
 
     def redeclare(self, wanted: Declaration) -> None:
-        """It was adopted, and is what ``wanted`` says from now on."""
+        """It was adopted, and is what ``wanted`` says from now on, once a policy holds for it."""
         self.arguments, self.auto_delete = wanted.arguments, wanted.auto_delete
-        self.options = QueueOptions.parse(wanted.arguments)
+        self.adopted = False
+
+    def hold(self, applied: Applied, at_ms: int) -> bool:
+        """From ``at_ms`` on that policy holds for it; True if its record is another one now."""
+        options, ttl = effective_options(self.arguments, applied.definition), self.ttl
+        if options.expires_ms != self.options.expires_ms:
+            self.used_at_ms = monotonic_ms()  # the time begins now
+        self.applied, self.options = applied, options
+        self.ttl = changed(ttl, options.message_ttl_ms, at_ms, is_empty=self._is_empty)
+        return self.ttl != ttl and self.durable and not self.adopted
+
+    @property
+    def _is_empty(self) -> bool:
+        """Nothing that was published is there, in flight or on its way."""
+        if not self.is_complete or self.type is QueueType.STREAM or self.topic.has_incoming:
+            return False
+        last = self.topic.last
+        return last is None or self.subscription.mark_delete >= last
 
     def closed(self, consumer: Consumer, *, exclusive: bool) -> None:
         """A consumer was detached by the core."""
@@ -126,6 +163,15 @@ class Queue:
             return
         _same(self.auto_delete, wanted.auto_delete, "auto_delete", str(self))
         assert_same_arguments(self.arguments, wanted.arguments, str(self))
+
+    def check_conditions(self, *, if_unused: bool, if_empty: bool) -> None:
+        """Raise 540 for a quorum queue: those are deleted as they are or not at all."""
+        for flag, name in ((if_unused, "if-unused"), (if_empty, "if-empty")):
+            if flag and self.type is QueueType.QUORUM:
+                raise not_implemented(
+                    f"cannot delete {self}. queue.delete operations with {name} flag set are not "
+                    "supported by quorum queues"
+                )
 
     def _locked(self) -> ChannelException:
         return resource_locked(

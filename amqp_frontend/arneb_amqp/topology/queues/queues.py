@@ -13,7 +13,6 @@ from typing import Final
 
 from arneb_amqp.errors import (
     not_found,
-    not_implemented,
     precondition_failed,
     queue_in_words,
 )
@@ -21,25 +20,27 @@ from arneb_amqp.routing.removals import queue_removal
 from arneb_amqp.routing.reply_to import is_reply_queue
 from arneb_amqp.routing.router import Router
 from arneb_amqp.topology.arguments import inequivalent
-from arneb_amqp.topology.dead_letters import DeadLettering, DeadLetterTarget, Destinations
+from arneb_amqp.topology.dead_letters import Destinations
 from arneb_amqp.topology.names import SUBSCRIPTION, queue_of, topic_of
-from arneb_amqp.topology.overflow import Bounds, Overflow
+from arneb_amqp.topology.overflow import Overflow
+from arneb_amqp.topology.policies.policies import NO_POLICY, Applied, Policies
+from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.declaration import ConnectionId, Declaration
+from arneb_amqp.topology.queues.effective import effective_options
+from arneb_amqp.topology.queues.enforcing import Enforcing, keep
 from arneb_amqp.topology.queues.options import (
     OF_ONE_CONNECTION,
     QUEUE_TYPE,
-    OverflowPolicy,
     QueueOptions,
-    QueueType,
     queue_type,
 )
 from arneb_amqp.topology.queues.queue import Queue
+from arneb_amqp.topology.queues.time_to_live import as_held, as_stored
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.topology.removal import removal
 from arneb_core.api.clock import monotonic_ms, wall_clock_ms
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.limits import Limits
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.topics import Topic
@@ -79,6 +80,8 @@ class Queues:
         self._queues: dict[str, Queue] = {}
         self._exclusive: defaultdict[ConnectionId, dict[str, Queue]] = defaultdict(dict)
         """Those of ``_queues`` that go with a connection, by the connection."""
+        self.policies = Policies(())
+        """Those of the vhost."""
         self.refusing: dict[str, Overflow] = {}
         """Those that refuse a publish when they are full."""
         self._lost_lately: dict[str, None] = {}
@@ -87,6 +90,7 @@ class Queues:
         """While the broker starts: queues that something is left of, but no topic."""
         self.destinations = Destinations(self.topic, self.refusing.get, delayed_exchange)
         """What dead letters are addressed to."""
+        self._enforcing = Enforcing(core, router, self.destinations, self.refusing)
 
     def __repr__(self) -> str:
         return f"<Queues of {self.vhost}, {len(self._queues)}>"
@@ -170,8 +174,7 @@ class Queues:
                 record = QueueRecord(self.vhost, name, wanted.auto_delete, wanted.arguments)
                 await self._core.committed(Unit(metadata=[(record.key, record.encode())]))
             queue.redeclare(wanted)
-            self._apply_options(queue)
-            queue.adopted = False
+            await self.govern([queue])
         await self._keep_history(queue)
         return queue
 
@@ -194,8 +197,7 @@ class Queues:
         if queue is None:
             return 0
         queue.check_access(owner)
-        if queue.type is QueueType.QUORUM:
-            _check_unconditional(queue, if_unused=if_unused, if_empty=if_empty)
+        queue.check_conditions(if_unused=if_unused, if_empty=if_empty)
         # RabbitMQ deletes a stream whatever conditions are named.
         if_empty = if_empty and queue.type is not QueueType.STREAM
 
@@ -279,6 +281,7 @@ class Queues:
             self._router.add_queue(record.name)
             return
         queue = Queue(record.name, self.vhost, topic, record.auto_delete, record.arguments)
+        queue.ttl = as_held(record.ttl, queue.options.message_ttl_ms)
         await self._enter(queue, begin=False)
 
     async def restore_destination(self, name: str) -> None:
@@ -298,8 +301,9 @@ class Queues:
             async with self._removal(name) as unit:
                 unit.metadata.append((QueueRecord(self.vhost, name).key, None))
                 await self._core.committed(unit)
+        await self.govern(self)
         for queue in self:
-            self._apply_options(queue)
+            queue.used_at_ms = monotonic_ms()
             try:
                 await self._keep_history(queue)
             except CommitFailed as error:
@@ -316,15 +320,19 @@ class Queues:
             await self.delete(queue)
         if topic is None or not name:
             return None
-        queue = Queue(name, self.vhost, topic, adopted=True)
+        applied = self._policy_of(name, QueueType.CLASSIC)
+        queue = Queue(name, self.vhost, topic, adopted=True, applied=applied)
         await self._enter(queue)
         return queue
 
     async def _make(self, wanted: Declaration, name: str) -> Queue:
-        durable = wanted.durable
-        record = QueueRecord(self.vhost, name, wanted.auto_delete, wanted.arguments)
+        durable, policies = wanted.durable, self.policies
+        declared = QueueOptions.parse(wanted.arguments)
+        applied = self._policy_of(name, declared.type)
+        options = effective_options(wanted.arguments, applied.definition)
+        ttl = as_stored(options.message_ttl_ms, declared.message_ttl_ms)
+        record = QueueRecord(self.vhost, name, wanted.auto_delete, wanted.arguments, ttl)
         unit = Unit(metadata=[(record.key, record.encode())]) if durable else None
-        options = QueueOptions.parse(wanted.arguments)
         is_stream = options.type is QueueType.STREAM
         settings = options.topic_settings(durable=durable, exclusive=wanted.exclusive)
         topic = await self._core.create_topic(
@@ -334,8 +342,12 @@ class Queues:
             subscriptions=() if is_stream else (SUBSCRIPTION,),
         )
         owner = wanted.owner if wanted.exclusive else None
-        queue = Queue(name, self.vhost, topic, wanted.auto_delete, wanted.arguments, owner)
+        queue = Queue(
+            name, self.vhost, topic, wanted.auto_delete, wanted.arguments, owner, applied=applied
+        )
         await self._enter(queue)
+        if self.policies is not policies:  # others have taken their place meanwhile
+            await self.govern([queue])
         await self._keep_history(queue)
         return queue
 
@@ -349,42 +361,32 @@ class Queues:
         self._put_in(queue)
         self._lost_lately.pop(queue.name, None)
         if begin:
-            self._apply_options(queue)
+            queue.used_at_ms = monotonic_ms()
+            self._enforcing.enforce(queue, anew=True)
         self._router.add_queue(queue.name)
 
-    def _apply_options(self, queue: Queue) -> None:
-        queue.used_at_ms = monotonic_ms()
-        options = queue.options
-        if options.type is QueueType.STREAM:
-            return
-        # What is there already stays: it counts what is on its way.
-        if options.dead_letter_exchange is not None and queue.dead_lettering is None:
-            target = DeadLetterTarget(
-                queue.name, options.dead_letter_exchange, options.dead_letter_routing_key
-            )
-            queue.dead_lettering = DeadLettering(
-                self._core, self._router, self.destinations, wall_clock_ms, target
-            )
-        queue.subscription.prioritise(options.priority_max)
-        if options.limits != Limits() or queue.dead_lettering is not None:
-            queue.subscription.limit(options.limits, queue.dead_lettering)
-        if options.refuses:
-            if queue.overflow is None:
-                queue.overflow = self._overflow(queue)
-            self.refusing[queue.name] = queue.overflow
+    # Policies
 
-    def _overflow(self, queue: Queue) -> Overflow:
-        options = queue.options
-        bounds = Bounds(options.messages_max, options.bytes_max, options.message_ttl_ms)
-        dies = options.overflow is OverflowPolicy.REJECT_PUBLISH_DLX
-        return Overflow(queue.topic, bounds, queue.dead_lettering if dies else None)
+    async def govern(self, queues: Iterable[Queue]) -> None:
+        """Have the policies hold for these, as both are now."""
+        at_ms, unit, streams = wall_clock_ms() + 1, Unit(), []
+        for queue in queues:
+            if not self.has(queue):
+                continue
+            before = queue.options
+            if queue.hold(self._policy_of(queue.name, queue.type), at_ms):
+                record = queue.record
+                unit.metadata.append((record.key, record.encode()))
+            if queue.type is QueueType.STREAM and queue.options != before:
+                streams.append(queue)
+            self._enforcing.enforce(queue)
+        try:
+            for queue in streams:
+                await keep(queue)
+            if unit.metadata:
+                await self._core.committed(unit)
+        except CommitFailed as error:
+            LOGGER.warning("policies hold, but not all of it outlives a restart: %s", error)
 
-
-def _check_unconditional(queue: Queue, *, if_unused: bool, if_empty: bool) -> None:
-    """Quorum queues are deleted as they are or not at all."""
-    for flag, name in ((if_unused, "if-unused"), (if_empty, "if-empty")):
-        if flag:
-            raise not_implemented(
-                f"cannot delete {queue}. queue.delete operations with {name} flag set are not "
-                "supported by quorum queues"
-            )
+    def _policy_of(self, name: str, kind: QueueType) -> Applied:
+        return NO_POLICY if is_reply_queue(name) else self.policies.for_queue(name, kind)

@@ -6,7 +6,7 @@ The rule: read from the core when they are asked for.
 from typing import Final
 
 from arneb_amqp.topology.names import SUBSCRIPTION
-from arneb_amqp.topology.queues.options import QueueType
+from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.queue import Queue
 
 MESSAGE_COUNTS: Final = ("messages", "messages_ready", "messages_unacknowledged")

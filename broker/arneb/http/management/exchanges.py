@@ -16,13 +16,14 @@ from arneb.http.management.rules import USERS, VHOST
 from arneb.http.management.site import Site
 from arneb_amqp.routing.exchange import RESERVED_PREFIX, Exchange
 from arneb_amqp.routing.registry import EXCHANGE_TYPES
+from arneb_amqp.topology.topology import Vhost
 from arneb_amqp.wire.json_fields import table_to_json, text_to_json
 from arneb_amqp.wire.replies import make
 
 INTERNAL_USER: Final = "rmq-internal"
 """Who has made what every vhost has."""
 
-_Row = tuple[str, Exchange]
+_Row = tuple[Vhost, Exchange]
 
 
 def exchange_document(row: _Row) -> Document:
@@ -31,13 +32,16 @@ def exchange_document(row: _Row) -> Document:
     predeclared = not exchange.name or exchange.name.startswith(RESERVED_PREFIX)
     document: Document = {
         "name": text_to_json(exchange.name),
-        "vhost": vhost,
+        "vhost": vhost.name,
         "type": exchange.type,
         "durable": exchange.durable,
         "auto_delete": exchange.auto_delete,
         "internal": exchange.internal,
         "arguments": table_to_json(exchange.arguments),
     }
+    policy = vhost.queues.policies.for_exchange(exchange.name).policy
+    if policy is not None:
+        document["policy"] = policy
     if predeclared:
         document["user_who_performed_action"] = INTERNAL_USER
     return document
@@ -53,17 +57,17 @@ def exchange_in(site: Site, call: Call) -> Exchange:
 
 async def _list(site: Site, call: Call) -> Reply:
     rows = [
-        (vhost.name, each)
+        (vhost, each)
         for vhost in await site.vhosts_for(call)
         for each in vhost.router.exchanges.values()
     ]
     source = Source(
         rows,
         exchange_document,
-        lambda row: (row[0], row[1].name),
+        lambda row: (row[0].name, row[1].name),
         {
             "name": lambda row: row[1].name,
-            "vhost": lambda row: row[0],
+            "vhost": lambda row: row[0].name,
             "type": lambda row: row[1].type,
             "durable": lambda row: row[1].durable,
         },
@@ -73,7 +77,7 @@ async def _list(site: Site, call: Call) -> Reply:
 
 async def _show(site: Site, call: Call) -> Reply:
     exchange = exchange_in(site, call)
-    document = exchange_document((call.params["vhost"], exchange))
+    document = exchange_document((site.vhost_of(call), exchange))
     document |= {"incoming": [], "outgoing": []}
     return Reply(narrowed(document, listing_of(call.query).columns))
 

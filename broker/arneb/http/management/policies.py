@@ -1,6 +1,7 @@
 """Policies over HTTP, those of users and those of operators.
 
-The rule: what is stored was checked; what it means for queues is not decided here.
+The rule: what is stored was checked; what it means for queues is not decided here. A change holds
+for all of them when it is answered.
 """
 
 from typing import Final

@@ -25,7 +25,7 @@ from arneb.http.management.rates import Counters, Range
 from arneb.http.management.router import Route
 from arneb.http.management.rules import ADMINISTRATOR, USERS, VHOST
 from arneb.http.management.site import Site
-from arneb_amqp.topology.queues.options import QueueType
+from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.wire.json_fields import table_to_json, text_to_json
 from arneb_amqp.wire.replies import make
@@ -73,9 +73,9 @@ def queue_document(
         "arguments": table_to_json(queue.arguments),
         "node": site.node,
         "state": "running",
-        "policy": None,
-        "operator_policy": None,
-        "effective_policy_definition": {},
+        "policy": queue.applied.policy,
+        "operator_policy": queue.applied.operator_policy,
+        "effective_policy_definition": dict(queue.applied.definition),
         "consumers": consumers,
         "consumer_capacity": 1.0 if consumers and not counters["messages_ready"] else 0,
         "consumer_utilisation": 1.0 if consumers and not counters["messages_ready"] else 0,
@@ -110,7 +110,7 @@ def short_document(site: Site, queue: Queue, *, totals: bool) -> Document:
         "arguments": table_to_json(queue.arguments),
         "node": site.node,
         "state": "live",
-        "policy": None,
+        "policy": queue.applied.policy,
     }
     if totals:
         waiting, away = ready(queue), unacknowledged(queue)

@@ -12,7 +12,7 @@ from arneb.http.management.queues import with_details
 from arneb.http.management.router import Route
 from arneb.http.management.rules import ADMINISTRATOR, USERS, is_monitor
 from arneb.http.management.site import Site
-from arneb_amqp.topology.queues.options import QueueType
+from arneb_amqp.topology.queue_types import QueueType
 from arneb_core.access.catalogue import ALL
 from arneb_core.access.records import User, Vhost
 

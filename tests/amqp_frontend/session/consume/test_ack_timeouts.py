@@ -139,3 +139,18 @@ def test_each_queue_has_its_own_and_one_does_not_hide_another() -> None:
         play >> Tick(start + 1) >> Tick(start + 5)
         play << sent(Channel.Close, reply_code=406, reply_text=TEXT)
         play.effect(Leave)
+
+
+def test_a_timeout_that_changes_counts_for_who_consumes_already() -> None:
+    with own_timeout(1000.0, 4.0) as play:
+        start = play.now
+        play >> Delivered(1, run_of(0, 1)) << sent(Basic.Deliver)
+        play >> Tick(start + 1) >> Tick(start + 6)
+        del play.vhost.timeouts_s["q"]
+        play >> Tick(start + 7) >> Tick(start + 10)
+        play.vhost.timeouts_s["q"] = 8.0
+        play >> Tick(start + 10.9)
+        play.vhost.timeouts_s["q"] = 1.0
+        play >> Tick(start + 12) >> Tick(start + 13.5)
+        play << sent(Channel.Close, reply_code=406, reply_text=TEXT.replace("4000", "1000"))
+        play.effect(Leave)

@@ -3,11 +3,11 @@
 import pytest
 
 from arneb_amqp.errors import ChannelException
+from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.consumer_arguments import (
     check_consumer_arguments,
     consumer_priority,
 )
-from arneb_amqp.topology.queues.options import QueueType
 from arneb_amqp.wire.tables import longstr, signedint
 
 WORDS = "queue 'q' in vhost '/'"

@@ -5,13 +5,12 @@ from dataclasses import fields
 import pytest
 
 from arneb_amqp.errors import ChannelException
+from arneb_amqp.topology.queue_types import OverflowPolicy, QueueType
 from arneb_amqp.topology.queues.options import (
     ARGUMENTS,
     DEAD_LETTER_EXCHANGE,
     QUEUE_TYPE,
-    OverflowPolicy,
     QueueOptions,
-    QueueType,
     assert_same_arguments,
     check_queue_arguments,
     compared_arguments,

@@ -1,0 +1,83 @@
+"""Governing: the policies of a vhost change, and hold for what was declared long ago.
+
+The rule: what is declared from that moment on has the new ones anyway; everything else is gone
+through, some at a time, under the lock, and when that is done everything has them. Only what
+something else holds for is touched.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from itertools import islice
+from typing import Final
+
+import trio
+
+from arneb_amqp.routing.reply_to import is_reply_queue
+from arneb_amqp.routing.router import Router
+from arneb_amqp.topology.exchanges.exchanges import Exchanges
+from arneb_amqp.topology.policies.policies import Policies
+from arneb_amqp.topology.queues.queue import Queue
+from arneb_amqp.topology.queues.queues import Queues
+
+QUEUES_PER_TURN: Final = 500
+"""Looked at before others have their turn: 2 ms with a policy or two."""
+
+QUEUES_AT_ONCE: Final = 100
+"""Governed under one lock and in one commit: 2 ms."""
+
+EXCHANGES_PER_TURN: Final = 500
+
+CLOCK_STEP_S: Final = 0.002
+"""What is published in the millisecond in which a time to live changes, or in the next, still has
+the old one. Whoever made the change hears of it later."""
+
+Lock = Callable[[], AbstractAsyncContextManager[None]]
+
+
+class Governing:
+    """Has the policies of one vhost hold for what is there."""
+
+    def __init__(self, router: Router, queues: Queues, exchanges: Exchanges) -> None:
+        self._router = router
+        self._queues = queues
+        self._exchanges = exchanges
+        self._one_at_a_time = trio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Governing of {self._queues!r} by {self._queues.policies!r}>"
+
+    def replace(self, policies: Policies) -> None:
+        """These are the policies from now on."""
+        self._queues.policies = policies
+
+    def begin(self) -> None:
+        """The broker starts: nobody else is there yet."""
+        self._exchanges.govern(self._router.exchanges.values())
+
+    async def carry_out(self, changing: Lock) -> None:
+        """The policies were replaced: have them hold. They do when this returns, for whatever is
+        published from then on."""
+        async with self._one_at_a_time:
+            exchanges = list(self._router.exchanges.values())
+            for start in range(0, len(exchanges), EXCHANGES_PER_TURN):
+                self._exchanges.govern(exchanges[start : start + EXCHANGES_PER_TURN])
+                await trio.lowlevel.checkpoint()
+            concerned = [queue async for queue in self._concerned()]
+            waiting = iter(concerned)
+            while batch := list(islice(waiting, QUEUES_AT_ONCE)):
+                async with changing():
+                    await self._queues.govern(batch)
+            if concerned:
+                self._router.queues_changed()
+                await trio.sleep(CLOCK_STEP_S)
+
+    async def _concerned(self) -> AsyncIterator[Queue]:
+        """The queues for which something else holds now."""
+        for number, queue in enumerate(self._queues, 1):
+            if number % QUEUES_PER_TURN == 0:
+                await trio.lowlevel.checkpoint()
+            policies = self._queues.policies
+            if is_reply_queue(queue.name):
+                continue
+            if policies.for_queue(queue.name, queue.type) != queue.applied:
+                yield queue

@@ -1,0 +1,1 @@
+"""Policies: what operators say of queues and exchanges by their names, whoever declared them."""

@@ -1,0 +1,113 @@
+"""The policies of one vhost, and which of them holds for what.
+
+The rule: of the policies that match a name and a type the one of the highest priority holds, and no
+other; beside it, chosen likewise, one of the operators'. Pure: what follows for queues and
+exchanges is theirs to do.
+
+Source: ``rabbit_policy``, RabbitMQ 3.13.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from arneb_amqp.topology.policies.keys import is_for, merged
+from arneb_amqp.topology.queue_types import QueueType
+from arneb_core.access.patterns import compiled
+from arneb_core.access.records import OperatorPolicy, Policy
+from arneb_core.access.tables import Tables
+
+ALL: Final = "all"
+QUEUES: Final = "queues"
+EXCHANGES: Final = "exchanges"
+
+APPLY_TO: Final = (ALL, QUEUES, EXCHANGES, *(each.in_policies for each in QueueType))
+"""What a policy may apply to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What holds for one queue or exchange."""
+
+    policy: str | None = None
+    """The name of the policy."""
+    operator_policy: str | None = None
+    definition: Mapping[str, Any] = field(default_factory=dict)
+    """What both come to."""
+
+
+NO_POLICY: Final = Applied()
+
+
+class Policies:
+    """The policies of one vhost as they are now. They never change: others take their place."""
+
+    def __init__(self, policies: Iterable[Policy], by_operators: Iterable[Policy] = ()) -> None:
+        self._policies = _in_order(policies)
+        self._by_operators = _in_order(by_operators)
+        self._applied: dict[tuple[str | None, str | None], Applied] = {}
+
+    def __repr__(self) -> str:
+        return f"<Policies, {len(self._policies)} and {len(self._by_operators)} by operators>"
+
+    @classmethod
+    def of(cls, tables: Tables, vhost: str) -> Self:
+        """Those that the access catalogue has for that vhost."""
+        both = tables.rows(Policy), tables.rows(OperatorPolicy)
+        return cls(*([each for each in rows if each.vhost == vhost] for rows in both))
+
+    def for_queue(self, name: str, kind: QueueType) -> Applied:
+        """What holds for that queue."""
+        if not self._policies and not self._by_operators:
+            return NO_POLICY
+        targets = (ALL, QUEUES, kind.in_policies)
+        return self._found(lambda each: each.is_at(name, targets) and is_for(each.says, kind))
+
+    def for_exchange(self, name: str) -> Applied:
+        """What holds for that exchange."""
+        if not self._policies and not self._by_operators:
+            return NO_POLICY
+        return self._found(lambda each: each.is_at(name, (ALL, EXCHANGES)))
+
+    def _found(self, holds: Callable[["_Tried"], bool]) -> Applied:
+        policy = next(filter(holds, self._policies), None)
+        by_operator = next(filter(holds, self._by_operators), None)
+        key = _name_of(policy), _name_of(by_operator)
+        applied = self._applied.get(key)
+        if applied is None:
+            definition = merged(
+                policy.says if policy else {}, by_operator.says if by_operator else {}
+            )
+            # One value for all that they hold for: there may be many.
+            applied = self._applied[key] = Applied(*key, definition)
+        return applied
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A policy, ready to be tried."""
+
+    name: str
+    apply_to: str
+    says: Mapping[str, Any]
+    found_in: Callable[[str], bool]
+
+    def is_at(self, name: str, targets: Collection[str]) -> bool:
+        return self.apply_to in targets and self.found_in(name)
+
+
+def _name_of(tried: _Tried | None) -> str | None:
+    return None if tried is None else tried.name
+
+
+def _in_order(policies: Iterable[Policy]) -> list[_Tried]:
+    """As they are tried; of equal priority in the order of their names, where RabbitMQ has none."""
+    return [
+        _Tried(each.name, each.apply_to, each.definition, _search(each.pattern))
+        for each in sorted(policies, key=lambda each: (-each.priority, each.name))
+    ]
+
+
+def _search(pattern: str) -> Callable[[str], bool]:
+    """An empty one is found everywhere, unlike that of a permission."""
+    return compiled(pattern) if pattern else lambda name: True

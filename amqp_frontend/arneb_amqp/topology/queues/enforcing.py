@@ -1,0 +1,80 @@
+"""Enforcing: the options of queues are made to hold.
+
+The rule: what the core can keep by itself it is told, and told again only when it is something
+else; options may change at any time, in any direction. What is on its way meanwhile stays counted.
+"""
+
+from dataclasses import dataclass, replace
+
+from arneb_amqp.routing.router import Router
+from arneb_amqp.topology.dead_letters import DeadLettering, DeadLetterTarget, Destinations
+from arneb_amqp.topology.overflow import Bounds, Overflow
+from arneb_amqp.topology.queue_types import OverflowPolicy, QueueType
+from arneb_amqp.topology.queues.queue import NOTHING_TOLD, Queue
+from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.core import Core
+
+
+@dataclass(slots=True, eq=False)
+class Enforcing:
+    """Has the options of one vhost's queues hold."""
+
+    _core: Core
+    _router: Router
+    _destinations: Destinations
+    refusing: dict[str, Overflow]
+    """The queues that refuse a publish when they are full."""
+
+    def __repr__(self) -> str:
+        return f"<Enforcing, {len(self.refusing)} queues may refuse>"
+
+    def enforce(self, queue: Queue, *, anew: bool = False) -> None:
+        """Have the options of ``queue`` hold from now on. ``anew``: the core was told nothing of
+        them yet."""
+        options = queue.options
+        if options.type is QueueType.STREAM:
+            return
+        if anew:
+            queue.told = NOTHING_TOLD
+        target = self._dead_letters(queue)
+        queue.subscription.prioritise(options.priority_max)
+        limits = replace(options.limits, message_ttl_ms=queue.ttl)
+        if queue.told != (limits, target is not None):
+            queue.subscription.limit(limits, target)
+            queue.told = limits, target is not None
+        self._refuse(queue, target)
+
+    def _dead_letters(self, queue: Queue) -> DeadLettering | None:
+        """Who gets the dead letters. Once there it stays, for it counts what is on its way."""
+        options = queue.options
+        if options.dead_letter_exchange is None:
+            return None
+        target = DeadLetterTarget(
+            queue.name, options.dead_letter_exchange, options.dead_letter_routing_key
+        )
+        if queue.dead_lettering is None:
+            queue.dead_lettering = DeadLettering(
+                self._core, self._router, self._destinations, wall_clock_ms, target
+            )
+        queue.dead_lettering.target = target
+        return queue.dead_lettering
+
+    def _refuse(self, queue: Queue, target: DeadLettering | None) -> None:
+        options = queue.options
+        if not options.refuses:
+            self.refusing.pop(queue.name, None)
+            return
+        bounds = Bounds(options.messages_max, options.bytes_max, options.message_ttl_ms)
+        refused = target if options.overflow is OverflowPolicy.REJECT_PUBLISH_DLX else None
+        if queue.overflow is None:
+            queue.overflow = Overflow(queue.topic, bounds, refused)
+        queue.overflow.hold(bounds, refused)
+        self.refusing[queue.name] = queue.overflow
+
+
+async def keep(queue: Queue) -> None:
+    """Have a stream's log keep what its options say. Raises :class:`.CommitFailed`."""
+    settings = queue.options.topic_settings(durable=queue.durable, exclusive=False)
+    await queue.topic.retain(
+        settings.retention_ms, settings.retention_bytes, settings.ledger_bytes_max
+    )

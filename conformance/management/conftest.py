@@ -1,0 +1,47 @@
+"""RabbitMQ with its management plugin, and Arneb beside it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from conformance.brokers.arneb import Arneb
+from conformance.brokers.process import Address
+from conformance.brokers.rabbitmq import RabbitMQ
+from conformance.management.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Managed:
+    """One broker with its API."""
+
+    name: str
+    process: Any
+    amqp: Address
+    http: Address
+
+    @property
+    def api(self) -> Client:
+        """Calls of the administrator."""
+        return Client(self.http)
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Managed, Managed]]:
+    """Ours and theirs."""
+    if not RabbitMQ.installed():
+        pytest.skip("expected Debian's rabbitmq-server")
+    theirs = RabbitMQ(tmp_path_factory.mktemp("rabbitmq"), management=True).start()
+    try:
+        assert theirs.management_address is not None
+        ours = Arneb(tmp_path_factory.mktemp("arneb"))
+        ours.start()
+        try:
+            yield (
+                Managed("arneb", ours, ours.address, ours.http_address),
+                Managed("rabbitmq", theirs, theirs.address, theirs.management_address),
+            )
+        finally:
+            ours.stop()
+    finally:
+        theirs.stop()

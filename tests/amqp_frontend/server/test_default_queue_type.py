@@ -1,0 +1,52 @@
+"""The queue type of a vhost is that of queues that name none."""
+
+from typing import Any
+
+import pytest
+from pika.exceptions import ChannelClosedByBroker
+from tests.amqp_frontend.server.conftest import Broker
+
+
+@pytest.fixture
+def quorum(broker: Broker) -> Any:
+    """A channel in a vhost whose queues are quorum queues."""
+
+    async def make() -> None:
+        async with broker.catalogue.changing() as edit:
+            edit.put_vhost("q", default_queue_type="quorum")
+            edit.set_permissions("guest", "q", ".*", ".*", ".*")
+
+    broker.call(make)
+    connection = broker.connect(virtual_host="q")
+    yield connection.channel()
+    connection.close()
+
+
+def arguments(channel: Any, name: str) -> list[str]:
+    """The types with which the queue may be declared again."""
+    fit = []
+    for kind in ("classic", "quorum"):
+        again = channel.connection.channel()
+        try:
+            again.queue_declare(name, durable=True, arguments={"x-queue-type": kind})
+        except ChannelClosedByBroker as error:
+            assert error.reply_code == 406
+        else:
+            fit.append(kind)
+    return fit
+
+
+def test_a_durable_queue_is_of_the_type_of_the_vhost(quorum: Any) -> None:
+    quorum.queue_declare("a", durable=True)
+    quorum.queue_declare("a", durable=True)
+    assert arguments(quorum, "a") == ["quorum"]
+    quorum.queue_declare("b", durable=True, arguments={"x-queue-type": "classic"})
+    assert arguments(quorum, "b") == ["classic"]
+
+
+def test_what_cannot_be_of_that_type_is_classic(quorum: Any) -> None:
+    quorum.queue_declare("c")
+    quorum.queue_declare("d", exclusive=True)
+    quorum.queue_declare("e", durable=True, auto_delete=True)
+    assert quorum.queue_declare("", exclusive=True).method.queue
+    quorum.queue_declare("e", durable=True, auto_delete=True, arguments={"x-queue-type": "classic"})

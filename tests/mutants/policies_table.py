@@ -1,0 +1,166 @@
+"""The mutant list, continued: mistakes with policies.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+TOPOLOGY: Final = "amqp_frontend/arneb_amqp/topology/"
+TOPOLOGY_TESTS: Final = "tests/amqp_frontend/topology/"
+MODEL_TESTS: Final = (TOPOLOGY_TESTS + "policies/test_policies.py",)
+GOVERNING_TESTS: Final = (TOPOLOGY_TESTS + "test_governing.py",)
+TTL_TESTS: Final = (TOPOLOGY_TESTS + "queues/test_time_to_live.py",)
+DYING_TESTS: Final = ("tests/core/engine/test_dead_lettering.py",)
+
+POLICY_MUTANTS: Final = (
+    Mutant(
+        "the policy of the lowest priority holds",
+        TOPOLOGY + "policies/policies.py",
+        "(-each.priority, each.name)",
+        "(each.priority, each.name)",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "a policy with a key that a queue does not know holds for it",
+        TOPOLOGY + "policies/policies.py",
+        " and is_for(each.says, kind)",
+        "",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "an empty pattern is that of the empty name",
+        TOPOLOGY + "policies/policies.py",
+        "return compiled(pattern) if pattern else lambda name: True",
+        "return compiled(pattern)",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "an operator's limit takes the place of a lower one",
+        TOPOLOGY + "policies/keys.py",
+        "both[name] = min(definition[name], by_operator[name])",
+        "both[name] = by_operator[name]",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "a policy sets its limit though the argument is lower",
+        TOPOLOGY + "queues/effective.py",
+        "asked[row.option] = min(asked[row.option], wanted)",
+        "asked[row.option] = wanted",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "a policy's dead letter exchange wins",
+        TOPOLOGY + "policies/keys.py",
+        "_ARGUMENT: Final = _wins(classic=Wins.ARGUMENT, quorum=Wins.ARGUMENT)",
+        "_ARGUMENT: Final = _wins(classic=Wins.POLICY, quorum=Wins.POLICY)",
+        MODEL_TESTS,
+    ),
+    Mutant(
+        "a policy is for what is declared from then on",
+        TOPOLOGY + "governing.py",
+        "if policies.for_queue(queue.name, queue.type) != queue.applied:",
+        "if policies.for_queue(queue.name, queue.type) == queue.applied:",
+        GOVERNING_TESTS,
+    ),
+    Mutant(
+        "a queue that is being made while policies change goes by the old ones",
+        TOPOLOGY + "queues/queues.py",
+        "if self.policies is not policies:",
+        "if False:",
+        GOVERNING_TESTS,
+    ),
+    Mutant(
+        "a new time to live is for what is there already",
+        TOPOLOGY + "queues/time_to_live.py",
+        "    if is_empty:\n        return wanted_ms\n",
+        "    return wanted_ms\n",
+        TTL_TESTS,
+    ),
+    Mutant(
+        "a time to live that changed is forgotten by a restart",
+        TOPOLOGY + "queues/queues.py",
+        "        queue.ttl = as_held(record.ttl, queue.options.message_ttl_ms)\n",
+        "",
+        GOVERNING_TESTS,
+    ),
+    Mutant(
+        "a change of the time to live is not written",
+        TOPOLOGY + "queues/queues.py",
+        "            if unit.metadata:\n                await self._core.committed(unit)\n",
+        "",
+        GOVERNING_TESTS,
+    ),
+    Mutant(
+        "a queue goes on refusing when the policy is gone",
+        TOPOLOGY + "queues/enforcing.py",
+        "            self.refusing.pop(queue.name, None)\n",
+        "",
+        GOVERNING_TESTS,
+    ),
+    Mutant(
+        "what is known of routes outlives a policy",
+        TOPOLOGY + "governing.py",
+        "                self._router.queues_changed()\n",
+        "",
+        GOVERNING_TESTS,
+    ),
+    Mutant(
+        "dead letters go where they went first",
+        TOPOLOGY + "queues/enforcing.py",
+        "        queue.dead_lettering.target = target\n",
+        "",
+        GOVERNING_TESTS,
+    ),
+    Mutant(
+        "a queue has expired before its policy was set",
+        TOPOLOGY + "queues/queue.py",
+        "            self.used_at_ms = monotonic_ms()  # the time begins now\n",
+        "            pass\n",
+        GOVERNING_TESTS,
+    ),
+    Mutant(
+        "an alternate exchange of a policy wins",
+        "amqp_frontend/arneb_amqp/routing/router.py",
+        "                if alternate is None:\n                    alternate = self._alternates",
+        "                if current.name in self._alternates:\n"
+        "                    alternate = self._alternates",
+        GOVERNING_TESTS,
+    ),
+    Mutant(
+        "what died before the exchange was taken away stays for ever",
+        "core/arneb_core/subscription/dead_lettering.py",
+        "            while not self._target_failed:\n",
+        "            while self.has_target and not self._target_failed:\n",
+        DYING_TESTS,
+    ),
+    Mutant(
+        "an entry lives as long as those that come now",
+        "core/arneb_core/api/expiry.py",
+        "        ttl = ttl.of(published)\n",
+        "        ttl = ttl.now_ms\n",
+        DYING_TESTS,
+    ),
+    Mutant(
+        "who sets a policy is answered before it holds",
+        "core/arneb_core/access/catalogue.py",
+        "                await follower(changed)\n",
+        "                pass\n",
+        GOVERNING_TESTS,
+    ),
+    Mutant(
+        "an exclusive queue becomes a quorum queue by default",
+        TOPOLOGY + "queues/declaration.py",
+        "        if not self.durable or self.exclusive or self.auto_delete:\n",
+        "        if not self.durable and not self.exclusive and not self.auto_delete:\n",
+        ("tests/amqp_frontend/server/test_default_queue_type.py",),
+    ),
+    Mutant(
+        "a timeout of deliveries never changes",
+        "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
+        "            self._ack_timeouts.change(consumer.id, own_s)\n",
+        "",
+        ("tests/amqp_frontend/session/consume/test_ack_timeouts.py",),
+    ),
+)
