@@ -1,6 +1,7 @@
 """Reading the log in Spark, beside a floor and beside Parquet.
 
-    python -m bench.spark [--rows 1000000] [--rounds 3] [--linear 20000000]
+    python -m bench.spark [--rows 1000000] [--rounds 3] [--kinds amqp,batches,singles]
+    python -m bench.spark --linear 20000000
 
 The rule: everything that is compared is measured in one interleaved run, in CPU seconds of the JVM
 and of Python together, as well as in seconds of the clock; the floor (:mod:`bench.spark_floor`) is
@@ -12,14 +13,15 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 import pyarrow as pa
-from bench.spark_floor import FloorSource, write_stream
+from bench.spark_floor import write_stream
+from bench.spark_session import Report, cpu_seconds, jvm_of, session, worker_peak_mib
 from tests.spark_connector.log_generator import LogWriter, amqp_entry, pulsar_entry
 
 from arneb_core.api.codec import Message
@@ -34,9 +36,11 @@ VALUE_BYTES: Final = 256
 KEYS: Final = 1000
 BATCH_MESSAGES: Final = 100
 COMMIT_ENTRIES: Final = 1000
+LINEAR_COMMIT_ENTRIES: Final = 10_000
 LEDGER_ROWS: Final = 100_000
-TICKS: Final = os.sysconf("SC_CLK_TCK")
 PLACES: Final = "topic,partition,ledger_id,entry_id,batch_index"
+
+DECODED: Final = {"places": PLACES, "all": "*", "properties": "*,properties"}
 
 TARGETS: Final = {
     ("amqp", "count"): 1.8,
@@ -121,6 +125,19 @@ def write_log(directory: Path, rows: dict[str, int]) -> None:
                 writer.append(kind, MAKERS[kind](min(COMMIT_ENTRIES, count - start), start, values))
 
 
+def write_same(directory: Path, topics: dict[str, int]) -> None:
+    """Topics of so many AMQP entries, the same again and again: to make them takes longer than to
+    read them."""
+    entries = amqp(LINEAR_COMMIT_ENTRIES, 0, [os.urandom(VALUE_BYTES) for _ in range(4096)])
+    with LogWriter(directory) as writer:
+        for topic, rows in topics.items():
+            writer.create(topic)
+            for start in range(0, rows, LINEAR_COMMIT_ENTRIES):
+                if start and not start % LEDGER_ROWS:
+                    writer.roll(topic)
+                writer.append(topic, entries[: rows - start])
+
+
 def decoding(directory: Path, kind: str, columns: str, rounds: int) -> float:
     """µs of Python's CPU a row, the best of some rounds; without Spark."""
     options = read_options({"path": str(directory), "topic": kind, "columns": columns})
@@ -153,63 +170,6 @@ class Measured:
     cpu_s: list[float] = field(default_factory=list)
 
 
-def tree_of(pid: int) -> Iterator[int]:
-    """A process and all that it started."""
-    yield pid
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            yield from tree_of(int(child))
-
-
-def cpu_seconds(pid: int) -> float:
-    """Of a process and its children, those that have ended included."""
-    total = 0
-    for each in tree_of(pid):
-        try:
-            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        total += sum(map(int, fields[11:15]))
-    return total / TICKS
-
-
-def worker_peak_mib(pid: int) -> float:
-    """The most memory that one of the Python workers has had."""
-    peak = 0
-    for each in tree_of(pid):
-        try:
-            command = Path(f"/proc/{each}/comm").read_text()
-            status = Path(f"/proc/{each}/status").read_text()
-        except OSError:
-            continue
-        if command.startswith("python") and each != os.getpid():
-            (line,) = [each for each in status.splitlines() if each.startswith("VmHWM")]
-            peak = max(peak, int(line.split()[1]))
-    return peak / 1024
-
-
-def session() -> Any:
-    """Spark on two cores of this machine."""
-    from pyspark.sql import SparkSession
-
-    roots = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "broker", ".")
-    paths = [str(Path(root).resolve()) for root in roots]
-    os.environ["PYTHONPATH"] = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master("local[2]").appName("arneb bench")
-    settings = {
-        "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "2g",
-        "spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2",
-    }  # fmt: skip
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    spark.dataSource.register(FloorSource)
-    return spark
-
-
 QUERIES: Final = {
     "count": lambda frame: frame.count(),
     "length": lambda frame: frame.selectExpr("max(length(value))").collect(),
@@ -218,14 +178,16 @@ QUERIES: Final = {
 }
 
 
-def spark_queries(directory: Path, rows: int, rounds: int) -> dict[tuple[str, str, str], Measured]:
+def spark_queries(
+    report: Report, directory: Path, kinds: Sequence[str], rows: int, rounds: int
+) -> dict[tuple[str, str, str], Measured]:
     """Every query on every source, in turn: by kind, query, and which source."""
     spark = session()
-    jvm = spark.sparkContext._gateway.proc.pid
+    jvm = jvm_of(spark)
     usual = ",".join(c.name for c in STYLES[read_options({"path": "/", "topic": "a"}).style][:-2])
     found: dict[tuple[str, str, str], Measured] = {}
     cases: list[tuple[tuple[str, str, str], Callable[[], object]]] = []
-    for kind in ("amqp", "batches", "singles"):
+    for kind in kinds:
         parquet = str(directory / f"{kind}.parquet")
         log = spark.read.format("arneb").option("path", str(directory)).option("topic", kind)
         log.option("columns", usual).load().repartition(4).write.parquet(parquet)
@@ -258,76 +220,82 @@ def spark_queries(directory: Path, rows: int, rounds: int) -> dict[tuple[str, st
                 measured = found.setdefault(key, Measured())
                 measured.wall_s.append(time.perf_counter() - wall)
                 measured.cpu_s.append(cpu_seconds(jvm) - cpu)
-    print(f"workers' peak: {worker_peak_mib(jvm):.0f} MiB")
+    report.add("workers", "the most that one had", worker_peak_mib(jvm), "MiB", most=200)
     spark.stop()
     return found
 
 
-def report(found: dict[tuple[str, str, str], Measured]) -> bool:
-    """Print the table; whether every target is met."""
-    good = True
-    print(f"{'query':24} {'log':>14} {'floor':>14} {'parquet':>14} {'log/floor':>9}  target")
+def report_queries(report: Report, found: dict[tuple[str, str, str], Measured]) -> None:
+    """CPU seconds of each query, as a multiple of the floor's; seconds of the clock beside it."""
     for kind, query in dict.fromkeys((kind, query) for kind, query, _ in found):
-        cells = []
         cpu: dict[str, float] = {}
-        for source in ("log", "floor", "parquet"):
+        for source in ("floor", "parquet", "log"):
             measured = found.get((kind, query, source))
-            if measured is None:
-                cells.append(f"{'':>14}")
-                continue
-            cpu[source] = median(measured.cpu_s)
-            cells.append(f"{cpu[source]:6.2f} ({median(measured.wall_s):5.2f})")
-        ratio, target = cpu["log"] / cpu["floor"], TARGETS.get((kind, query))
-        good = good and (target is None or ratio <= target)
-        print(f"{kind + ' ' + query:24} {' '.join(cells)} {ratio:9.2f}  {target or ''}")
-    return good
+            if measured is not None:
+                cpu[source] = median(measured.cpu_s)
+                wall = median(measured.wall_s)
+                report.add(
+                    kind, f"{query}: {source}, {wall:.2f} s of the clock", cpu[source], "CPU s"
+                )
+        target = TARGETS.get((kind, query))
+        bound = {} if target is None else {"most": target}
+        report.add(kind, f"{query}: log / floor", cpu["log"] / cpu["floor"], "", **bound)
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, print, and keep the result."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--kinds", default=",".join(MAKERS))
     parser.add_argument("--python-only", action="store_true", help="no Spark")
-    parser.add_argument("--linear", type=int, metavar="ROWS", help="also count so many AMQP rows")
+    parser.add_argument(
+        "--linear", type=int, metavar="ROWS", help="only: count few and so many rows"
+    )
+    parser.add_argument("--no-write", action="store_true")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="arneb-bench-spark-") as folder:
-        directory = Path(folder)
-        write_log(directory, dict.fromkeys(MAKERS, arguments.rows))
-        good = True
-        print("Python's decoding, µs of CPU a row")
-        for kind in MAKERS:
-            for name, columns in (("places", PLACES), ("all", "*"), ("properties", "*,properties")):
-                taken = decoding(directory, kind, columns, arguments.rounds)
-                target = PYTHON_TARGETS.get((kind, name))
-                good = good and (target is None or taken <= target)
-                print(f"{kind + ' ' + name:24} {taken:6.2f}  {target or ''}")
-        close_environments()
-        if not arguments.python_only:
-            print("\nSpark, CPU seconds of JVM and Python (seconds of the clock)")
-            good = report(spark_queries(directory, arguments.rows, arguments.rounds)) and good
-        if arguments.linear:
-            linear(arguments.rows, arguments.linear)
-    sys.exit(not good)
+    kinds = arguments.kinds.split(",")
+    report = Report("spark", f"Reading the log in Spark: {arguments.rows:,} rows of each kind.")
+    if arguments.linear:
+        linear(report, arguments.rows, arguments.linear)
+    else:
+        with tempfile.TemporaryDirectory(prefix="arneb-bench-spark-") as folder:
+            directory = Path(folder)
+            write_log(directory, dict.fromkeys(kinds, arguments.rows))
+            for kind in kinds:
+                for name, columns in DECODED.items():
+                    taken = decoding(directory, kind, columns, arguments.rounds)
+                    target = PYTHON_TARGETS.get((kind, name))
+                    bound = {} if target is None else {"most": target}
+                    report.add(kind, f"Python's decoding: {name}", taken, "µs a row", **bound)
+            close_environments()
+            if not arguments.python_only:
+                found = spark_queries(report, directory, kinds, arguments.rows, arguments.rounds)
+                report_queries(report, found)
+    if not arguments.no_write:
+        print(f"written to {report.write()}")
+    sys.exit(not report.is_good)
 
 
-def linear(few: int, many: int) -> None:
+def linear(report: Report, few: int, many: int) -> None:
     """Whether many rows take as much a row as few do, and what the workers need for them."""
     spark = session()
-    jvm = spark.sparkContext._gateway.proc.pid
-    for rows in (few, many):
-        with tempfile.TemporaryDirectory(prefix="arneb-bench-spark-") as folder:
-            write_log(Path(folder), {"amqp": rows})
-            log = spark.read.format("arneb").option("path", folder).option("topic", "amqp")
+    jvm = jvm_of(spark)
+    each: list[float] = []
+    with tempfile.TemporaryDirectory(prefix="arneb-bench-spark-") as folder:
+        write_same(Path(folder), {f"rows-{rows}": rows for rows in (few, many)})
+        for rows in (few, many):
+            log = spark.read.format("arneb").option("path", folder).option("topic", f"rows-{rows}")
+            assert log.load().limit(1).count() == 1
             cpu, wall = cpu_seconds(jvm), time.perf_counter()
             assert log.load().count() == rows
-            taken = cpu_seconds(jvm) - cpu
-            print(
-                f"{rows:>12,} rows: {taken / rows * 1e6:.2f} µs of CPU a row, "
-                f"{time.perf_counter() - wall:.1f} s, workers' peak {worker_peak_mib(jvm):.0f} MiB"
-            )
+            each.append((cpu_seconds(jvm) - cpu) / rows * 1e6)
+            report.add("linear", f"{rows:,} rows", each[-1], "CPU µs a row")
+            report.add("linear", f"{rows:,} rows", time.perf_counter() - wall, "s")
+    report.add("linear", "many rows / few rows, CPU a row", each[1] / each[0], "", most=1.15)
+    report.add("linear", "a worker's peak", worker_peak_mib(jvm), "MiB", most=200)
     spark.stop()
 
 

@@ -7,15 +7,23 @@ of the source that is measured beside it.
 
 import base64
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 
 class FloorSource(DataSource):
-    """Options: ``batch``, an Arrow stream in base64; ``rows``; ``partitions``."""
+    """Options: ``batch``, an Arrow stream in base64; ``rows``; ``partitions``; of a stream also
+    ``batches``, in which all rows come."""
 
     @classmethod
     def name(cls) -> str:
@@ -28,6 +36,22 @@ class FloorSource(DataSource):
         return FloorReader(
             self.options["batch"], int(self.options["rows"]), int(self.options["partitions"])
         )
+
+    def streamReader(self, schema: StructType) -> "FloorStreamReader":  # noqa: N802
+        return FloorStreamReader(
+            self.options["batch"],
+            int(self.options["rows"]),
+            int(self.options["partitions"]),
+            int(self.options["batches"]),
+        )
+
+
+def repeated(text: str, rows: int) -> Iterator[pa.RecordBatch]:
+    """The batch again and again, to so many rows."""
+    (batch,) = read_stream(text)
+    while rows > 0:
+        yield batch.slice(0, rows)
+        rows -= batch.num_rows
 
 
 class FloorReader(DataSourceReader):
@@ -42,11 +66,42 @@ class FloorReader(DataSourceReader):
         return [InputPartition(number) for number in range(self._partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        (batch,) = read_stream(self._batch)
-        left = self._rows // self._partitions
-        while left > 0:
-            yield batch.slice(0, left)
-            left -= batch.num_rows
+        yield from repeated(self._batch, self._rows // self._partitions)
+
+
+class Part(InputPartition):
+    """So many rows of a micro-batch."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+
+class FloorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Hands out ``rows`` rows in ``batches`` micro-batches."""
+
+    def __init__(self, batch: str, rows: int, partitions: int, batches: int) -> None:
+        self._batch = batch
+        self._rows = rows
+        self._partitions = partitions
+        self._step = -(-rows // batches)
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"row": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        return {"row": min(self._rows, start["row"] + self._step)}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """The end is known from the start."""
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        rows = end["row"] - start["row"]
+        edges = [rows * number // self._partitions for number in range(self._partitions + 1)]
+        return [Part(stop - begin) for begin, stop in pairwise(edges)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Part), "they were made here"
+        yield from repeated(self._batch, partition.rows)
 
 
 def write_stream(batch: pa.RecordBatch) -> str:

@@ -8,7 +8,8 @@ Hot path of Spark's scans: one turn of the loop in :func:`_add_batch` is one mes
 so what most messages do not have is asked for once a batch, of the bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from struct import Struct, error
 from typing import Final
 
@@ -31,6 +32,12 @@ from arneb_pulsar.wire.metadata import (
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata, SingleMessageMetadata
 
 _SIZE: Final = Struct(">I")
+
+_ENVELOPE: Final = itemgetter(slice(HEADER_BYTES, HEADER_BYTES + ENVELOPE.size))
+_MAGIC: Final = MAGIC_NUMBER.to_bytes(2, "big")
+
+SEARCHED_BYTES_MAX: Final = 1024
+"""Where metadata is longer, which is rare, each entry is looked at by itself."""
 
 BATCH_TAG: Final = b"\x58"
 """Begins the field ``num_messages_in_batch``: metadata without it is of no batch."""
@@ -60,16 +67,45 @@ def are_batches(entries: Sequence[bytes]) -> list[bool]:
     """Of each, whether its messages have batch indexes; False if it is damaged.
 
     Metadata in which the field's tag does not occur need not be parsed."""
+    found = [False] * len(entries)
+    for index in _perhaps_batches(entries):
+        found[index] = _is_batch(entries[index])
+    return found
+
+
+def _perhaps_batches(entries: Sequence[bytes]) -> Iterator[int]:
+    """Those that have the tag in their metadata, or a little behind it. What is in the same place
+    of all entries is made one stretch of bytes, so that nothing is done once an entry."""
+    envelopes, width = b"".join(map(_ENVELOPE, entries)), ENVELOPE.size
+    sizes = [envelopes[at::width] for at in range(width - _SIZE.size, width)]
+    most = 0
+    if len(envelopes) == width * len(entries) and not any(map(any, sizes[:2])):
+        most = max(sizes[3], default=0) + 256 * max(sizes[2], default=0)
+    start = HEADER_BYTES + width
+    searched = b""
+    if 0 < most <= SEARCHED_BYTES_MAX:
+        searched = b"".join(map(itemgetter(slice(start, start + most)), entries))
+    if not searched or len(searched) != most * len(entries):
+        yield from _each_perhaps_batch(entries)
+        return
+    if any(set(envelopes[at::width]) != {byte} for at, byte in enumerate(_MAGIC)):
+        yield from _each_perhaps_batch(entries)
+        return
+    at = searched.find(BATCH_TAG)
+    while at >= 0:
+        yield at // most
+        at = searched.find(BATCH_TAG, (at // most + 1) * most)
+
+
+def _each_perhaps_batch(entries: Sequence[bytes]) -> Iterator[int]:
+    """The same for entries of any form, one by one."""
     unpack, start = ENVELOPE.unpack_from, HEADER_BYTES + ENVELOPE.size
-    found: list[bool] = []
-    for entry in entries:
+    for index, entry in enumerate(entries):
         if len(entry) >= start:
             magic, _, size = unpack(entry, HEADER_BYTES)
             if magic == MAGIC_NUMBER and entry.find(BATCH_TAG, start, start + size) < 0:
-                found.append(False)
                 continue
-        found.append(_is_batch(entry))
-    return found
+        yield index
 
 
 def _is_batch(entry: bytes) -> bool:

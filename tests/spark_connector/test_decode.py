@@ -28,6 +28,9 @@ from arneb_core.api.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, r
 from arneb_core.api.position import Position, position
 from arneb_core.store.schema import TopicId
 from arneb_pulsar.codec import encode_messages
+from arneb_pulsar.wire.checksum import split_body
+from arneb_pulsar.wire.errors import PayloadError
+from arneb_pulsar.wire.metadata import parse_metadata
 from pyspark_arneb.decode import chunks, decoder
 from pyspark_arneb.decode.amqp_runs import AmqpRun, MixedRun, UniformRun, amqp_run
 from pyspark_arneb.decode.chunks import ROWS_MAX, Chunk
@@ -215,6 +218,16 @@ def test_the_columns_of_pulsars_codec_are_what_it_says_message_by_message(
             expected.add_raw(entry[HEADER_BYTES:], header.publish_time_ms, indexes)
         expected.entries += 1
     assert columns == expected
+    assert codec.are_batches(entries) == list(map(is_batch, entries))
+
+
+def is_batch(entry: bytes) -> bool:
+    """What protobuf says of the whole metadata."""
+    try:
+        metadata = parse_metadata(split_body(entry, HEADER_BYTES)[0])
+    except PayloadError:
+        return False
+    return metadata.HasField("num_messages_in_batch")
 
 
 def test_a_row_of_amqp_says_what_was_published() -> None:

@@ -25,6 +25,7 @@ from pyspark_arneb.decode.headers import (
     typed_headers,
 )
 from pyspark_arneb.decode.heads import PUBLISHED_OFFSET, Heads
+from pyspark_arneb.decode.places import NO_BATCH
 from pyspark_arneb.decode.times import times_of_column, times_of_ms
 from pyspark_arneb.schema import Field, RowFlag
 
@@ -97,13 +98,17 @@ def head_column(field: Field, heads: Heads) -> pa.Array:
 
 def repeated(column: pa.Array, counts: Sequence[int]) -> pa.Array:
     """A column of entries as one of rows."""
+    if max(counts, default=1) == 1:
+        return column
     if column.null_count == len(column):
         return pa.nulls(sum(counts), column.type)
     return column.take(pa.array(list(each_repeated(range(len(counts)), counts)), pa.int32()))
 
 
-def each_repeated(items: Sequence[int], counts: Sequence[int]) -> list[int]:
+def each_repeated(items: Sequence[int], counts: Sequence[int]) -> Sequence[int]:
     """Each item as often as its count says."""
+    if max(counts, default=1) == 1:  # nothing counts no message
+        return items
     return list(chain.from_iterable(map(repeat, items, counts)))
 
 
@@ -215,8 +220,9 @@ class MessageRows:
     columns: MessageColumns
 
     @property
-    def batch_indexes(self) -> Sequence[int]:
-        return self.columns.batch_indexes
+    def batch_indexes(self) -> Sequence[int] | None:
+        indexes = self.columns.batch_indexes
+        return None if indexes.count(NO_BATCH) == len(indexes) else indexes
 
     def column(self, field: Field) -> pa.Array:
         columns = self.columns

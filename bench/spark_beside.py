@@ -1,0 +1,270 @@
+"""What Spark costs a broker's other clients: a scan, a scan with trimming, and a large batch.
+
+    python -m bench.spark_beside [--parts commit,scan,growth] [--seconds 20] [--rows 300000]
+
+The rule: the broker, its clients and Spark share this machine's processors, and each figure stands
+beside the same figure without Spark, measured in turn.
+
+* ``commit``: a paced publisher, whose messages are consumed at once, beside batches of rows that
+  the data API commits in one.
+* ``scan``: a saturating and a paced publisher, beside one query after the other over a log that is
+  there (its Python workers are at nice 10, the JVM is not unless ``--nice-driver``).
+* ``growth``: how much the data file grows while messages are published, consumed and trimmed, with
+  and without scans beside it.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+from bench.load import LoadGenerator, compile_generator
+from bench.spark_session import MIB, Report, session
+from conformance.brokers.arneb import Arneb
+
+from pyspark_arneb.service.connection import Address
+from pyspark_arneb.sink.rows import encode_rows
+from pyspark_arneb.sink.staging import RemoteStaging, Stage
+
+BODY: Final = 256
+RATE: Final = 5_000
+"""Of the paced publisher, messages a second."""
+WINDOW: Final = 500
+SCANNED: Final = 1_000_000
+
+
+def staged(staging: RemoteStaging, query: str, batch: int, rows: int, target: str) -> Stage:
+    """Rows of which nobody sees anything before they are committed."""
+    values = pa.array([os.urandom(BODY) for _ in range(min(rows, 8192))], pa.binary())
+    table = pa.RecordBatch.from_pydict({"value": values})
+    pieces = done = 0
+    while done < rows:
+        for body in encode_rows(table.slice(0, rows - done), [{"queue": target}]):
+            assert staging.stage(query, batch, "s", pieces, body.data)
+            pieces, done = pieces + 1, done + body.rows
+    return Stage(query, batch, "s", pieces, done)
+
+
+def latency(load: LoadGenerator, broker: Arneb, seconds: float) -> dict[str, float]:
+    """The paced publisher's percentiles, in ms."""
+    found = load.run(broker.address, "latency", rate=RATE, seconds=seconds, body=BODY, queue="c")
+    return {name: found[f"{name}_us"] / 1000 for name in ("p50", "p99", "p999", "max")}
+
+
+@contextmanager
+def meanwhile(work: Callable[[], object]) -> Iterator[list[int]]:
+    """Has ``work`` done again and again while the block runs; how often it was done."""
+    over, done, failed = threading.Event(), [0], list[BaseException]()
+
+    def again() -> None:
+        try:
+            while not over.is_set():
+                work()
+                done[0] += 1
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=again)
+    thread.start()
+    try:
+        yield done
+    finally:
+        over.set()
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def commits(report: Report, load: LoadGenerator, broker: Arneb, rows: int, seconds: float) -> None:
+    """A batch of so many rows, again and again, beside a paced publisher."""
+    staging = RemoteStaging(Address(f"http://{broker.http_address}", "guest", "guest"))
+    load.run(broker.address, "publish", count=10, window=10, body=BODY, queue="into", keep=True)
+    query, taken = uuid4().hex, list[float]()
+
+    def once() -> None:
+        batch = len(taken)
+        stage = staged(staging, query, batch, rows, "into")
+        begun = time.perf_counter()
+        staging.commit(query, batch, [stage], mandatory=False)
+        taken.append(time.perf_counter() - begun)
+
+    alone = latency(load, broker, seconds)
+    with meanwhile(once):
+        beside = latency(load, broker, seconds)
+    for name, value in alone.items():
+        report.add("commit", f"{name} of {RATE:,}/s alone", value, "ms")
+    for name, value in beside.items():
+        bound = {"p99": {"most": 100.0}, "max": {"most": 500.0}}.get(name, {})
+        report.add("commit", f"{name} beside commits of {rows:,} rows", value, "ms", **bound)
+    report.add(
+        "commit", f"commits of {rows:,} rows took, median of {len(taken)}", median(taken), "s"
+    )
+
+
+def scans(
+    report: Report, load: LoadGenerator, broker: Arneb, seconds: float, rounds: int, spark: Any
+) -> None:
+    """Publishers beside one query after the other."""
+    load.run(
+        broker.address, "publish", count=SCANNED, window=5000, body=BODY, queue="log", keep=True
+    )
+    log = spark.read.format("arneb").option("path", str(broker.data)).option("topic", "log")
+
+    def scan() -> None:
+        assert log.load().selectExpr("max(length(value))").collect()
+
+    def rate() -> float:
+        begun, count = time.perf_counter(), 0
+        while time.perf_counter() - begun < seconds:
+            load.run(broker.address, "publish", count=200_000, window=WINDOW, body=BODY, queue="p")
+            count += 200_000
+        return count / (time.perf_counter() - begun)
+
+    scan()
+    rates: dict[str, list[float]] = {"alone": [], "beside": []}
+    waits: dict[str, list[float]] = {"alone": [], "beside": []}
+    done = 0
+    for _ in range(rounds):
+        rates["alone"].append(rate())
+        waits["alone"].append(latency(load, broker, seconds)["p99"])
+        with meanwhile(scan) as scanned:
+            rates["beside"].append(rate())
+            waits["beside"].append(latency(load, broker, seconds)["p99"])
+        done += scanned[0]
+    alone, beside = median(rates["alone"]), median(rates["beside"])
+    report.add("scan", "messages/s of a saturating publisher alone", alone, "/s")
+    report.add("scan", f"beside scans ({done * SCANNED / 1e6:.0f} M rows in all)", beside, "/s")
+    report.add("scan", "it falls by", 100 * (1 - beside / alone), "%", most=25)
+    alone, beside = median(waits["alone"]), median(waits["beside"])
+    report.add("scan", f"p99 of {RATE:,}/s alone", alone, "ms")
+    report.add("scan", f"p99 of {RATE:,}/s beside scans", beside, "ms")
+    report.add("scan", "p99 beside scans, as a multiple", beside / alone, "", most=2)
+
+
+def growth(report: Report, load: LoadGenerator, folder: Path, seconds: float, spark: Any) -> None:
+    """Two brokers, one after the other: the size of the file at the end."""
+    sizes: dict[str, float] = {}
+    for name in ("alone", "beside"):
+        broker = Arneb(folder / name, listeners=["amqp", "http"]).start()
+        try:
+            load.run(
+                broker.address,
+                "publish",
+                count=500_000,
+                window=5000,
+                body=BODY,
+                queue="g",
+                keep=True,
+            )
+            load.run(
+                broker.address,
+                "drain",
+                count=500_000,
+                prefetch=5000,
+                ack_every=100,
+                queue="g",
+                keep=True,
+            )
+            path, begun = str(broker.data), time.perf_counter()
+
+            def scan(path: str = path) -> None:
+                log = spark.read.format("arneb").option("path", path).option("topic", "g")
+                log.option("failOnDataLoss", "false").load().selectExpr(
+                    "max(length(value))"
+                ).collect()
+
+            def churn(broker: Arneb = broker, begun: float = begun) -> None:
+                while time.perf_counter() - begun < seconds:
+                    load.run(
+                        broker.address,
+                        "publish",
+                        count=100_000,
+                        window=WINDOW,
+                        body=BODY,
+                        queue="g",
+                        keep=True,
+                    )
+                    load.run(
+                        broker.address,
+                        "drain",
+                        count=100_000,
+                        prefetch=1000,
+                        ack_every=100,
+                        queue="g",
+                        keep=True,
+                    )
+
+            if name == "beside":
+                with meanwhile(scan):
+                    churn()
+            else:
+                churn()
+            sizes[name] = (broker.data / "data.mdb").stat().st_blocks * 512 / MIB
+        finally:
+            broker.kill()
+    report.add(
+        "growth",
+        f"data file after {seconds:.0f} s of publishing and trimming",
+        sizes["alone"],
+        "MiB",
+    )
+    report.add("growth", "the same beside scans", sizes["beside"], "MiB")
+    more = 100 * (sizes["beside"] / sizes["alone"] - 1)
+    report.add("growth", "it grows by so much more", more, "%", most=5)
+
+
+def main() -> None:
+    """Measure, print, and keep the result."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--parts", default="commit,scan,growth")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="a figure; three times as long for growth"
+    )
+    parser.add_argument("--rows", type=int, default=300_000, help="in a commit")
+    parser.add_argument("--rounds", type=int, default=3, help="of scan")
+    parser.add_argument(
+        "--nice-driver", action="store_true", help="the driver and its JVM at nice 10"
+    )
+    parser.add_argument("--no-write", action="store_true")
+    arguments = parser.parse_args()
+    parts = arguments.parts.split(",")
+    report = Report("spark-beside", "What Spark costs a broker's other clients, on one machine.")
+    with tempfile.TemporaryDirectory(prefix="arneb-bench-beside-") as place:
+        folder = Path(place)
+        load = compile_generator(folder / "load")
+        spark = None
+        if {"scan", "growth"} & set(parts):
+            spark = session()
+            if arguments.nice_driver:
+                for task in Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/task").iterdir():
+                    os.setpriority(os.PRIO_PROCESS, int(task.name), 10)
+        broker = Arneb(folder / "broker", listeners=["amqp", "http"]).start()
+        try:
+            if "commit" in parts:
+                commits(report, load, broker, arguments.rows, arguments.seconds)
+            if "scan" in parts:
+                scans(report, load, broker, arguments.seconds, arguments.rounds, spark)
+        finally:
+            broker.kill()
+        if "growth" in parts:
+            growth(report, load, folder, 3 * arguments.seconds, spark)
+        if spark is not None:
+            spark.stop()
+    if not arguments.no_write:
+        print(f"written to {report.write()}")
+    sys.exit(not report.is_good)
+
+
+if __name__ == "__main__":
+    main()
