@@ -3,7 +3,10 @@
 It shares ``wire``, ``names`` and ``patterns`` with the broker, and imports nothing else of it.
 """
 
-from arneb_pulsar.client.client import Client, ClientOptions, connect
+from arneb_pulsar.client.client import Client
+from arneb_pulsar.client.codec.compression import Compression
+from arneb_pulsar.client.connecting import ClientOptions, connect
+from arneb_pulsar.client.connection.dialling import TlsOptions
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.consumer.options import (
     ConsumerOptions,
@@ -23,6 +26,7 @@ __all__ = [
     "Batching",
     "Client",
     "ClientOptions",
+    "Compression",
     "ConsumerOptions",
     "CryptoFailureAction",
     "DeadLetterPolicy",
@@ -32,5 +36,6 @@ __all__ = [
     "MessageId",
     "ProducerOptions",
     "SubscriptionType",
+    "TlsOptions",
     "connect",
 ]

@@ -94,12 +94,8 @@ class Attachment:
                         await self._try()
                         if not self._lost:
                             return
-                    except ServerRefused as error:
-                        if not error.retriable:
-                            raise
-                        last = error
-                    except (ConnectError, TimedOut) as error:
-                        if isinstance(error, UnknownAddress):
+                    except PulsarError as error:
+                        if is_final(error):
                             raise
                         last = error
                     await anyio.sleep(backoff.next_s())
@@ -170,3 +166,10 @@ class Attachment:
             return await make(parse_address(hint))
         place = await self._context.lookup.broker_of(self._topic)
         return await make(place.address, place.through)
+
+
+def is_final(error: PulsarError) -> bool:
+    """Another attempt to make something for the first time would not help."""
+    if isinstance(error, ServerRefused):
+        return not error.retriable
+    return isinstance(error, UnknownAddress) or not isinstance(error, ConnectError | TimedOut)

@@ -1,117 +1,344 @@
-"""The client: everything that one ``async with connect(...)`` holds.
+"""The client: makes producers, consumers and what is made of them, and closes them all.
 
-The rule: all tasks are the client's, and end with it. When the block ends well, what was accepted
-is stored and acknowledgements are told; when it ends with an error, or is cancelled, nothing is
-waited for.
+The rule: what cannot be meant is refused before anything is asked of a broker.
 """
 
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from random import Random
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar, overload
 
 import anyio
-import httpx
 
-from arneb_pulsar.client.clock import Clock
-from arneb_pulsar.client.connection.authentication import Authentication, NoAuthentication
-from arneb_pulsar.client.connection.backoff import CAP_S, INITIAL_S
-from arneb_pulsar.client.connection.dialling import Dial, TlsOptions, dialler, parse_service_url
-from arneb_pulsar.client.connection.pool import Pool
+from arneb_pulsar.client.attachment import is_final
+from arneb_pulsar.client.codec.compression import Compression
+from arneb_pulsar.client.codec.encryption import KeyReader
+from arneb_pulsar.client.codec.schemas.schema import BytesSchema, Schema
+from arneb_pulsar.client.connection.dialling import ServiceUrl
 from arneb_pulsar.client.consumer.consumer import Consumer
-from arneb_pulsar.client.consumer.message import BytesDecoder
-from arneb_pulsar.client.consumer.options import ConsumerOptions
+from arneb_pulsar.client.consumer.consuming import Consuming
+from arneb_pulsar.client.consumer.dead_letters import named_letters
+from arneb_pulsar.client.consumer.multi_topic import MultiTopicConsumer
+from arneb_pulsar.client.consumer.options import ConsumerOptions, InitialPosition, SubscriptionType
+from arneb_pulsar.client.consumer.pattern import PatternConsumer, split_pattern
 from arneb_pulsar.client.context import ClientContext
-from arneb_pulsar.client.errors import ClientClosed, ConfigurationError, InvalidTopic
-from arneb_pulsar.client.lookup import BinaryLookup, HttpLookup, Lookup
+from arneb_pulsar.client.errors import (
+    ClientClosed,
+    ConfigurationError,
+    ConnectError,
+    InvalidTopic,
+    ServerRefused,
+    TimedOut,
+)
+from arneb_pulsar.client.ids import EARLIEST, MessageId
+from arneb_pulsar.client.interceptors import ConsumerInterceptor, ProducerInterceptor
 from arneb_pulsar.client.making import ConsumerParts, ProducerParts, make_consumer, make_producer
 from arneb_pulsar.client.producer.building import Builder
 from arneb_pulsar.client.producer.options import ProducerOptions
+from arneb_pulsar.client.producer.partitioned import PartitionedProducer
 from arneb_pulsar.client.producer.producer import Producer
-from arneb_pulsar.client.room import Room
+from arneb_pulsar.client.producer.producing import Producing
+from arneb_pulsar.client.reader import SUBSCRIPTION_PREFIX, Reader
+from arneb_pulsar.client.table_view import TableView
+from arneb_pulsar.client.trackers.routing import RoundRobin, Router
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
 
-OPERATION_TIMEOUT_S: Final = 30.0
-CONNECT_TIMEOUT_S: Final = 10.0
-MEMORY_BYTES_MAX: Final = 64 * 1024 * 1024
-"""As Java's client: what all producers of a client may hold without a receipt."""
+T = TypeVar("T")
+R = TypeVar("R")
+
+POLL_S: Final = 60.0
+"""How often it is asked whether a topic has more partitions, as the official clients do."""
+
+MADE_MIN: Final = 64
+"""Producers and consumers before those that are closed are let go of."""
+
+BYTES: Final = BytesSchema()
 
 
-@dataclass(frozen=True, slots=True)
-class ClientOptions:
-    """How a client behaves, but for its service's URL."""
+class Closable(Protocol):
+    """What a client makes."""
 
-    authentication: Authentication = field(default_factory=NoAuthentication)
-    tls: TlsOptions = field(default_factory=TlsOptions)
-    listener_name: str = ""
-    """Which of the names under which brokers are known the client can reach."""
-    connections_per_broker: int = 1
-    memory_bytes_max: int = MEMORY_BYTES_MAX
-    """0 = no bound."""
-    operation_timeout_s: float = OPERATION_TIMEOUT_S
-    connect_timeout_s: float = CONNECT_TIMEOUT_S
-    backoff_initial_s: float = INITIAL_S
-    backoff_cap_s: float = CAP_S
-    """The longest pause between two attempts to come back."""
-    dial: Dial | None = None
-    """Opens streams; None = TCP and TLS."""
-    seed: int | None = None
-    """Of chance: back-off and the choice of connections."""
+    @property
+    def is_closed(self) -> bool: ...
 
-    def __post_init__(self) -> None:
-        if self.connections_per_broker < 1:
-            raise ConfigurationError(
-                f"expected 1 or more connections per broker, got {self.connections_per_broker}"
-            )
-        if self.memory_bytes_max < 0:
-            raise ConfigurationError(f"expected 0 or more bytes, got {self.memory_bytes_max}")
-        if min(self.operation_timeout_s, self.connect_timeout_s) <= 0:
-            raise ConfigurationError("expected timeouts of more than 0 s")
-        if not 0 < self.backoff_initial_s <= self.backoff_cap_s:
-            raise ConfigurationError("expected 0 < backoff_initial_s <= backoff_cap_s")
+    async def close(self) -> None: ...
+
+
+M = TypeVar("M", bound=Closable)
 
 
 class Client:
     """Makes producers and consumers. Made by :func:`connect`."""
 
-    def __init__(self, context: ClientContext) -> None:
+    def __init__(self, context: ClientContext, service: ServiceUrl) -> None:
         self._context = context
-        self._made: set[Any] = set()
+        self._service = service
+        self._made: set[Closable] = set()
+        self._made_max = MADE_MIN
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"<Client of {len(self._made)} producers and consumers, {self._context.pool!r}>"
+        return f"<Client of {self._service}, {len(self._made)} made, {self._context.pool!r}>"
 
+    @overload
     async def create_producer(
-        self, topic: str, options: ProducerOptions | None = None
-    ) -> Producer[bytes]:
-        """A producer of one topic."""
-        name = self._name(topic)
-        parts = ProducerParts(options or ProducerOptions(), Builder[bytes](None))
-        producer = make_producer(self._context, name, parts)
-        await producer.start()
-        self._made.add(producer)
-        return producer
+        self, topic: str, options: ProducerOptions | None = None, *,
+        compression: Compression = Compression.NONE, router: Router | None = None,
+        encryption_keys: Sequence[str] = (), key_reader: KeyReader | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (), partition_poll_s: float = POLL_S,
+    ) -> Producing[bytes]: ...  # fmt: skip
+    @overload
+    async def create_producer(
+        self, topic: str, options: ProducerOptions | None = None, *, schema: Schema[T],
+        compression: Compression = Compression.NONE, router: Router | None = None,
+        encryption_keys: Sequence[str] = (), key_reader: KeyReader | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (), partition_poll_s: float = POLL_S,
+    ) -> Producing[T]: ...  # fmt: skip
+    async def create_producer(
+        self,
+        topic: str,
+        options: ProducerOptions | None = None,
+        *,
+        schema: Schema[Any] = BYTES,
+        compression: Compression = Compression.NONE,
+        router: Router | None = None,
+        encryption_keys: Sequence[str] = (),
+        key_reader: KeyReader | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        partition_poll_s: float = POLL_S,
+    ) -> Producing[Any]:
+        """A producer of a topic; of all its partitions, if it has some: ``router`` chooses then.
 
-    async def subscribe(
-        self, topic: str, subscription: str, options: ConsumerOptions | None = None
-    ) -> Consumer[bytes]:
-        """A consumer of one topic."""
+        Raises :class:`PulsarError`: what the broker says, at once where another attempt would not
+        help, and else when the operation's time is up."""
         name = self._name(topic)
-        parts = ConsumerParts(subscription, options or ConsumerOptions(), BytesDecoder())
-        consumer = make_consumer(self._context, name, parts)
-        await consumer.start()
-        self._made.add(consumer)
-        return consumer
+        options = options or ProducerOptions()
+        builder = Builder(schema, interceptors)
+        parts = ProducerParts(options, builder, compression, encryption_keys, key_reader)
+
+        async def make(one: TopicName) -> Producer[Any]:
+            producer = make_producer(self._context, one, parts)
+            await producer.start()
+            return producer
+
+        partitions = await self._partitions(name)
+        if not partitions:
+            return self._keep(await make(name))
+        delay_s = options.batching.delay_s if options.batching else 0.0
+        chosen = router or RoundRobin(self._context.random.randrange(partitions), delay_s)
+        found = PartitionedProducer(self._context, name, chosen, make)
+        try:
+            await found.grow(partitions)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await found.close()
+            raise
+        self._context.tasks.start_soon(found.watch, partition_poll_s)
+        return self._keep(found)
+
+    @overload
+    async def subscribe(
+        self, topics: str | Sequence[str], subscription: str,
+        options: ConsumerOptions | None = None, *, key_reader: KeyReader | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+    ) -> Consuming[bytes]: ...  # fmt: skip
+    @overload
+    async def subscribe(
+        self, topics: str | Sequence[str], subscription: str,
+        options: ConsumerOptions | None = None, *, schema: Schema[T],
+        key_reader: KeyReader | None = None, interceptors: Sequence[ConsumerInterceptor] = (),
+    ) -> Consuming[T]: ...  # fmt: skip
+    async def subscribe(
+        self,
+        topics: str | Sequence[str],
+        subscription: str,
+        options: ConsumerOptions | None = None,
+        *,
+        schema: Schema[Any] = BYTES,
+        key_reader: KeyReader | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+    ) -> Consuming[Any]:
+        """A consumer of a topic with all its partitions, or of several topics. Raises as
+        :meth:`create_producer`."""
+        names = [self._name(each) for each in ([topics] if isinstance(topics, str) else topics)]
+        if not names:
+            raise ConfigurationError("expected a topic to subscribe to, got none")
+        wanted = named_letters(names[0], subscription, options or ConsumerOptions())
+        if wanted.retry and wanted.dead_letters is not None:
+            names.append(self._name(wanted.dead_letters.retry_topic))
+        make = self._consumers(subscription, wanted, schema, key_reader, interceptors)
+        counts = {each: await self._partitions(each) for each in names}
+        if len(names) == 1 and not counts[names[0]]:
+            return self._keep(await make(names[0]))
+        if wanted.queue_size == 0:
+            raise ConfigurationError("expected one topic without partitions for an empty queue")
+        found: MultiTopicConsumer[Any] = MultiTopicConsumer(self._context, subscription, make)
+
+        async def look() -> None:
+            for each in names:
+                await found.add_partitions(each, await self._partitions(each))
+
+        try:
+            for each, partitions in counts.items():
+                await found.add_partitions(each, partitions)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await found.close()
+            raise
+        self._context.tasks.start_soon(found.watch, wanted.partition_poll_s, look)
+        return self._keep(found)
+
+    @overload
+    async def subscribe_pattern(
+        self, pattern: str, subscription: str, options: ConsumerOptions | None = None, *,
+        domain: str = "persistent", key_reader: KeyReader | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+    ) -> Consuming[bytes]: ...  # fmt: skip
+    @overload
+    async def subscribe_pattern(
+        self, pattern: str, subscription: str, options: ConsumerOptions | None = None, *,
+        schema: Schema[T], domain: str = "persistent", key_reader: KeyReader | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+    ) -> Consuming[T]: ...  # fmt: skip
+    async def subscribe_pattern(
+        self,
+        pattern: str,
+        subscription: str,
+        options: ConsumerOptions | None = None,
+        *,
+        schema: Schema[Any] = BYTES,
+        domain: str = "persistent",
+        key_reader: KeyReader | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+    ) -> Consuming[Any]:
+        """A consumer of all topics of a namespace whose names match, now and later:
+        ``tenant/namespace/<regular expression>`` (RE2). ``domain`` empty = non-persistent ones as
+        well. Raises as :meth:`create_producer`."""
+        wanted = options or ConsumerOptions()
+        namespace, text = split_pattern(pattern)
+        make = self._consumers(subscription, wanted, schema, key_reader, interceptors)
+        found: PatternConsumer[Any] = PatternConsumer(
+            self._context, subscription, make, namespace, domain, text
+        )
+        await self._patiently(found.refresh)
+        self._context.tasks.start_soon(found.follow, wanted.partition_poll_s)
+        return self._keep(found)
+
+    @overload
+    async def create_reader(
+        self, topic: str, start: MessageId, options: ConsumerOptions | None = None, *,
+        key_reader: KeyReader | None = None,
+    ) -> Reader[bytes]: ...  # fmt: skip
+    @overload
+    async def create_reader(
+        self, topic: str, start: MessageId, options: ConsumerOptions | None = None, *,
+        schema: Schema[T], key_reader: KeyReader | None = None,
+    ) -> Reader[T]: ...  # fmt: skip
+    async def create_reader(
+        self,
+        topic: str,
+        start: MessageId,
+        options: ConsumerOptions | None = None,
+        *,
+        schema: Schema[Any] = BYTES,
+        key_reader: KeyReader | None = None,
+    ) -> Reader[Any]:
+        """A reader from behind ``start`` on, or from it on with ``start_inclusive``; ``EARLIEST``
+        and ``LATEST`` are the ends. Raises as :meth:`create_producer`."""
+        wanted = replace(
+            options or ConsumerOptions(),
+            type=SubscriptionType.EXCLUSIVE,
+            durable=False,
+            start=start,
+            initial_position=InitialPosition.EARLIEST,
+        )
+        number = self._context.random.getrandbits(40)
+        subscription = f"{SUBSCRIPTION_PREFIX}{number:010x}"
+        consumer = await self.subscribe(
+            topic, subscription, wanted, schema=schema, key_reader=key_reader
+        )
+        return Reader(str(self._name(topic)), consumer)
+
+    async def create_table_view(
+        self, topic: str, *, schema: Schema[Any] = BYTES, key_reader: KeyReader | None = None
+    ) -> TableView[Any]:
+        """The last value of each key of a topic; complete when this returns. Raises as
+        :meth:`create_producer`."""
+        options = ConsumerOptions(read_compacted=self._name(topic).is_persistent)
+        reader = await self.create_reader(
+            topic, EARLIEST, options, schema=schema, key_reader=key_reader
+        )
+        view: TableView[Any] = TableView(reader)
+        self._context.tasks.start_soon(view.follow)
+        await view.refresh()
+        return view
+
+    async def partitions_of(self, topic: str) -> Sequence[str]:
+        """The names of a topic's partitions, or its own if it has none. Raises
+        :class:`PulsarError`."""
+        name = self._name(topic)
+        count = await self._partitions(name)
+        return [str(name.part(index)) for index in range(count)] or [str(name)]
 
     async def close(self) -> None:
-        """Close all that was made, each as it says by itself."""
+        """Close all that was made, each as it says by itself. The end of ``async with`` does."""
         self._closed = True
         async with anyio.create_task_group() as tasks:
             for each in self._made:
                 tasks.start_soon(each.close)
+
+    # Helpers
+
+    def _consumers(
+        self,
+        subscription: str,
+        options: ConsumerOptions,
+        schema: Schema[Any],
+        key_reader: KeyReader | None,
+        interceptors: Sequence[ConsumerInterceptor],
+    ) -> Callable[[TopicName], Awaitable[Consumer[Any]]]:
+        """What makes the consumer of each topic of one subscription."""
+        if not subscription:
+            raise ConfigurationError("expected the name of a subscription, got none")
+        parts = ConsumerParts(
+            subscription, options, schema, interceptors, key_reader, self._letter_producer
+        )
+
+        async def make(topic: TopicName) -> Consumer[Any]:
+            consumer = make_consumer(self._context, topic, parts)
+            await consumer.start()
+            return consumer
+
+        return make
+
+    async def _letter_producer(self, topic: str, subscription: str) -> Producing[bytes]:
+        # As the official clients: letters stand alone, and may be large.
+        options = ProducerOptions(batching=None, chunking=True, initial_subscription=subscription)
+        return await self.create_producer(topic, options)
+
+    async def _partitions(self, topic: TopicName) -> int:
+        if topic.partition >= 0:
+            return 0
+        return await self._patiently(partial(self._context.lookup.partitions, topic))
+
+    async def _patiently(self, ask: Callable[[], Awaitable[R]]) -> R:
+        """Ask until there is an answer, or the operation's time is up."""
+        context, backoff = self._context, self._context.backoff()
+        end = context.clock.now() + context.operation_timeout_s
+        while True:
+            try:
+                return await ask()
+            except (ServerRefused, ConnectError, TimedOut) as error:
+                if is_final(error) or context.clock.now() >= end:
+                    raise
+            await anyio.sleep(backoff.next_s())
+
+    def _keep(self, made: M) -> M:
+        if len(self._made) >= self._made_max:
+            self._made = {each for each in self._made if not each.is_closed}
+            self._made_max = max(MADE_MIN, 2 * len(self._made))
+        self._made.add(made)
+        return made
 
     def _name(self, topic: str) -> TopicName:
         if self._closed:
@@ -120,70 +347,3 @@ class Client:
             return parse_topic(topic)
         except InvalidTopicName as error:
             raise InvalidTopic(str(error)) from error
-
-
-@asynccontextmanager
-async def connect(url: str, options: ClientOptions | None = None) -> AsyncIterator[Client]:
-    """A client of the Pulsar service at ``url``: ``pulsar://host:port``, ``pulsar+ssl://``,
-    ``http://`` or ``https://``, with several ``host:port`` parted by commas.
-
-    No connection is made before one is needed. When the block ends, the client is closed: see the
-    rule. Raises :class:`InvalidUrl`, and what the block raises, as it is.
-    """
-    options = options or ClientOptions()
-    service = parse_service_url(url)
-    random = Random(options.seed)
-    clock = Clock()
-    raised: BaseException | None = None
-    async with (
-        httpx.AsyncClient(timeout=options.operation_timeout_s) as http,
-        anyio.create_task_group() as tasks,
-    ):
-        pool = Pool(
-            options.dial or dialler(options.tls, options.connect_timeout_s),
-            options.authentication,
-            clock,
-            tasks,
-            random,
-            addresses=service.addresses,
-            per_broker=options.connections_per_broker,
-            timeout_s=options.connect_timeout_s,
-        )
-        lookup: Lookup
-        if service.by_http:
-            lookup = HttpLookup(
-                service, http, options.authentication, listener=options.listener_name
-            )
-        else:
-            lookup = BinaryLookup(
-                pool, listener=options.listener_name, timeout_s=options.operation_timeout_s
-            )
-        context = ClientContext(
-            tasks,
-            pool,
-            lookup,
-            clock,
-            random,
-            Room(options.memory_bytes_max, "bytes of the client's memory"),
-            wall_ms,
-            options.operation_timeout_s,
-            options.backoff_initial_s,
-            options.backoff_cap_s,
-        )
-        tasks.start_soon(clock.run)
-        client = Client(context)
-        try:
-            yield client
-            await client.close()
-        except BaseException as error:
-            # Out of the group, so that it is not put into one.
-            raised = error
-        pool.close()
-        tasks.cancel_scope.cancel()
-    if raised is not None:
-        raise raised
-
-
-def wall_ms() -> int:
-    """The time of day, in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000

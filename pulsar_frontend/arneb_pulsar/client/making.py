@@ -3,20 +3,28 @@
 The rule: what a topic of several partitions is made of, and what has one, is made by the same code.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
+from arneb_pulsar.client.codec.compression import Compression, compress
+from arneb_pulsar.client.codec.encryption import Decryptor, Encryptor, KeyReader
+from arneb_pulsar.client.codec.schemas.schema import Schema
 from arneb_pulsar.client.consumer.consumer import Consumer
 from arneb_pulsar.client.consumer.dead_letters import DeadLetters, MakeProducer
 from arneb_pulsar.client.consumer.machine import ConsumerMachine
-from arneb_pulsar.client.consumer.message import Decoder, Message
+from arneb_pulsar.client.consumer.message import Message, PlainDecoder
 from arneb_pulsar.client.consumer.options import ConsumerOptions
-from arneb_pulsar.client.consumer.unpacking import Decryptor, Unpacker
+from arneb_pulsar.client.consumer.unpacking import Unpacker
+from arneb_pulsar.client.consumer.versions import SchemaVersions
 from arneb_pulsar.client.context import ClientContext
+from arneb_pulsar.client.errors import ConfigurationError
+from arneb_pulsar.client.interceptors import ConsumerInterceptor
 from arneb_pulsar.client.producer.building import Builder
 from arneb_pulsar.client.producer.machine import Batches, ProducerMachine
 from arneb_pulsar.client.producer.options import ProducerOptions
-from arneb_pulsar.client.producer.packing import Compress, Encryptor, Packer
+from arneb_pulsar.client.producer.packing import Packer
 from arneb_pulsar.client.producer.producer import Producer
 from arneb_pulsar.client.trackers.ack_grouping import (
     AckGroupingTracker,
@@ -28,7 +36,6 @@ from arneb_pulsar.client.trackers.chunks import ChunkAssembler
 from arneb_pulsar.client.trackers.receiver_queue import ReceiverQueue
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
-from arneb_pulsar.wire.proto.pulsar_pb2 import Schema
 
 T = TypeVar("T")
 
@@ -39,19 +46,26 @@ class ProducerParts(Generic[T]):
 
     options: ProducerOptions
     builder: Builder[T]
-    compression: "pb.CompressionType" = pb.NONE
-    compress: Compress | None = None
-    encryptor: Encryptor | None = None
+    compression: Compression = Compression.NONE
+    encryption_keys: Sequence[str] = ()
+    key_reader: KeyReader | None = None
 
 
 def make_producer(context: ClientContext, topic: TopicName, parts: ProducerParts[T]) -> Producer[T]:
     """One that is not attached yet."""
-    options = parts.options
+    options, compression = parts.options, parts.compression
+    encryptor = None
+    if parts.encryption_keys:
+        if parts.key_reader is None:
+            raise ConfigurationError("expected a key reader for the encryption keys, got none")
+        encryptor = Encryptor(parts.encryption_keys, parts.key_reader)
     packer = Packer(
         next(context.numbers),
-        compression=parts.compression,
-        compress=parts.compress,
-        encryptor=parts.encryptor,
+        compression=compression.value,
+        compress=None
+        if compression is Compression.NONE
+        else partial(compress, compression=compression),
+        encryptor=encryptor,
     )
     machine = ProducerMachine(str(topic), topic.partition, options, packer, _batches(options))
     return Producer(
@@ -60,7 +74,7 @@ def make_producer(context: ClientContext, topic: TopicName, parts: ProducerParts
         options,
         machine,
         parts.builder,
-        encrypted=parts.encryptor is not None,
+        encrypted=encryptor is not None,
     )
 
 
@@ -82,9 +96,9 @@ class ConsumerParts(Generic[T]):
 
     subscription: str
     options: ConsumerOptions
-    decoder: Decoder[T]
-    schema: Schema | None = None
-    decryptor: Decryptor | None = None
+    schema: Schema[T]
+    interceptors: Sequence[ConsumerInterceptor] = ()
+    key_reader: KeyReader | None = None
     make_letter_producer: MakeProducer | None = None
 
 
@@ -97,12 +111,16 @@ def make_consumer(context: ClientContext, topic: TopicName, parts: ConsumerParts
     queue: ReceiverQueue[Message[T]] = ReceiverQueue(
         options.queue_size, auto_scaled=options.auto_scaled_queue
     )
+    versions = None
+    if parts.schema.info.type != pb.Schema.Type.Value("None"):
+        ask = partial(context.lookup.schema, topic.base)
+        versions = SchemaVersions(context, parts.schema, str(topic.base), ask)
     unpacker = Unpacker(
         str(topic),
         topic.partition,
-        parts.decoder,
+        versions or PlainDecoder(parts.schema),
         chunks,
-        decryptor=parts.decryptor,
+        decryptor=Decryptor(parts.key_reader) if parts.key_reader else None,
         crypto_failure=options.crypto_failure,
     )
     machine = ConsumerMachine(
@@ -113,7 +131,17 @@ def make_consumer(context: ClientContext, topic: TopicName, parts: ConsumerParts
         letters = DeadLetters(
             context, topic, parts.subscription, options.dead_letters, parts.make_letter_producer
         )
-    return Consumer(context, topic, parts.subscription, options, machine, parts.schema, letters)
+    return Consumer(
+        context,
+        topic,
+        parts.subscription,
+        options,
+        machine,
+        parts.schema.info.to_wire(),
+        letters,
+        versions,
+        parts.interceptors,
+    )
 
 
 def _acks(topic: TopicName, options: ConsumerOptions) -> AckTracker:

@@ -4,6 +4,7 @@ The rule: counting costs an addition; percentiles are made when somebody asks.
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -137,3 +138,38 @@ class ReceiveCounts:
             bytes_per_s=self.bytes / age_s,
             is_connected=is_connected,
         )
+
+
+def sum_of_producers(parts: Sequence[ProducerStatistics]) -> ProducerStatistics:
+    """Of several together; latencies are those of the slowest."""
+    return ProducerStatistics(
+        messages_sent=sum(each.messages_sent for each in parts),
+        bytes_sent=sum(each.bytes_sent for each in parts),
+        messages_stored=sum(each.messages_stored for each in parts),
+        messages_failed=sum(each.messages_failed for each in parts),
+        entries_resent=sum(each.entries_resent for each in parts),
+        messages_pending=sum(each.messages_pending for each in parts),
+        messages_per_s=sum(each.messages_per_s for each in parts),
+        bytes_per_s=sum(each.bytes_per_s for each in parts),
+        latency_s_p50=max((each.latency_s_p50 for each in parts), default=0.0),
+        latency_s_p95=max((each.latency_s_p95 for each in parts), default=0.0),
+        latency_s_p99=max((each.latency_s_p99 for each in parts), default=0.0),
+        latency_s_p999=max((each.latency_s_p999 for each in parts), default=0.0),
+        is_connected=all(each.is_connected for each in parts),
+    )
+
+
+def sum_of_consumers(parts: Sequence[ConsumerStatistics]) -> ConsumerStatistics:
+    """Of several together."""
+    return ConsumerStatistics(
+        messages_received=sum(each.messages_received for each in parts),
+        bytes_received=sum(each.bytes_received for each in parts),
+        messages_queued=sum(each.messages_queued for each in parts),
+        messages_acknowledged=sum(each.messages_acknowledged for each in parts),
+        ack_failures=sum(each.ack_failures for each in parts),
+        messages_redelivered=sum(each.messages_redelivered for each in parts),
+        messages_damaged=sum(each.messages_damaged for each in parts),
+        messages_per_s=sum(each.messages_per_s for each in parts),
+        bytes_per_s=sum(each.bytes_per_s for each in parts),
+        is_connected=all(each.is_connected for each in parts),
+    )

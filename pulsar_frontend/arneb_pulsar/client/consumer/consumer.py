@@ -4,11 +4,12 @@ The rule: what the application calls never waits unless it says ``await``; what 
 without a message or an acknowledgement being lost.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import anyio
 
+from arneb_pulsar.client.consumer.consuming import Consuming, SeekTo
 from arneb_pulsar.client.consumer.link import ConsumerLink
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.errors import (
@@ -16,7 +17,8 @@ from arneb_pulsar.client.errors import (
     ConfigurationError,
     PulsarError,
 )
-from arneb_pulsar.client.ids import MessageId
+from arneb_pulsar.client.ids import LATEST, MessageId
+from arneb_pulsar.client.interceptors import guarded
 from arneb_pulsar.client.producer.building import InTransaction
 from arneb_pulsar.client.statistics import ConsumerStatistics
 from arneb_pulsar.client.waiting import Outcome
@@ -32,12 +34,8 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 
 T = TypeVar("T")
 
-SeekTo = MessageId | int | Callable[[str], "MessageId | int"]
-"""A message, a time in milliseconds since the epoch, or a function of a topic's name that says
-which."""
 
-
-class Consumer(ConsumerLink[T]):
+class Consumer(ConsumerLink[T], Consuming[T]):
     """Consumes one topic. Made by ``Client.subscribe``."""
 
     def __repr__(self) -> str:
@@ -63,11 +61,18 @@ class Consumer(ConsumerLink[T]):
         """See :class:`Receiving`."""
         return max(self._options.queue_size, 1)
 
+    @property
+    def is_closed(self) -> bool:
+        """It can be used no more."""
+        return self._failure is not None
+
     # Receiving
 
     def receive_nowait(self) -> Message[T] | None:
         """See :class:`Receiving`."""
         machine = self._machine
+        if self._versions is not None and not self._versions.are_known:
+            return None
         message = machine.take(self._context.clock.now() if self._options.ack_timeout_s else 0.0)
         if message is None and self._failure is not None:
             raise self._failure
@@ -75,18 +80,26 @@ class Consumer(ConsumerLink[T]):
             self._changed()
         elif message is not None and self._options.ack_timeout_s:
             self._timer.set(machine.due())
+        if self._interceptors and message is not None:
+            for each in self._interceptors:
+                guarded(each.before_receive, self.topic, message)
         return message
 
     async def wait(self) -> None:
         """See :class:`Receiving`."""
         if self._failure is not None:
             raise self._failure
-        self._machine.wait()
-        self._changed()
+        self.note_waiting()
         try:
             await self._arrived.wait()
         finally:
             self._machine.stop_waiting()
+
+    def note_waiting(self) -> None:
+        """An application waits for its messages."""
+        self._machine.wait()
+        if self._machine.acks.output:
+            self._changed()
 
     def pause(self) -> None:
         """Fetch no more messages; those that are here can still be received."""
@@ -163,6 +176,8 @@ class Consumer(ConsumerLink[T]):
         self._check_open()
         entry, *_ = _place_of(which)
         count = which.redelivery_count if isinstance(which, Message) else 0
+        for each in self._interceptors:
+            guarded(each.on_negative_acknowledge, self.topic, which)
         self._machine.acks.negative_acknowledge(entry, count, self._context.clock.now())
         self._changed()
 
@@ -233,13 +248,13 @@ class Consumer(ConsumerLink[T]):
             return False
         machine = self._machine
         behind = machine.last_given or machine.start
-        if behind is None and found.HasField("consumer_mark_delete_position"):
+        if behind in (None, LATEST) and found.HasField("consumer_mark_delete_position"):
             behind = MessageId.from_wire(found.consumer_mark_delete_position, self.topic)
         if behind is None:
             return True
+        if last.entry == behind.entry and behind.batch_index < 0:
+            return machine.start_is_inclusive
         at, here = (last.entry, last.batch_index), (behind.entry, behind.batch_index)
-        if behind.entry == last.entry and behind.batch_index < 0:
-            return machine.start_is_inclusive and machine.last_given is None
         return at >= here if machine.start_is_inclusive else at > here
 
     async def close(self) -> None:
@@ -276,6 +291,8 @@ class Consumer(ConsumerLink[T]):
     # Helpers
 
     def _acknowledge(self, which: "Message[T] | MessageId", receipt: Any) -> None:
+        for each in self._interceptors:
+            guarded(each.on_acknowledge, self.topic, which, cumulative=False)
         now = self._context.clock.now()
         if type(which) is Message:
             entry = which.entry
@@ -299,6 +316,8 @@ class Consumer(ConsumerLink[T]):
                 f"expected an Exclusive or Failover subscription to acknowledge cumulatively, "
                 f"got {self._options.type.name}"
             )
+        for each in self._interceptors:
+            guarded(each.on_acknowledge, self.topic, which, cumulative=True)
         entry, index, size, _ = _place_of(which)
         now = self._context.clock.now()
         self._machine.acks.acknowledge_cumulative(entry, index, size, now, receipt)

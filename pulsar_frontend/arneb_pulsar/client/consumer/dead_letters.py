@@ -6,14 +6,15 @@ be put there comes again.
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
 from arneb_pulsar.client.consumer.machine import ConsumerMachine
 from arneb_pulsar.client.consumer.message import Message
-from arneb_pulsar.client.consumer.options import DeadLetterPolicy
+from arneb_pulsar.client.consumer.options import ConsumerOptions, DeadLetterPolicy
 from arneb_pulsar.client.context import ClientContext
 from arneb_pulsar.client.errors import PulsarError
-from arneb_pulsar.client.producer.producer import Producer
+from arneb_pulsar.client.producer.producing import Producing
 from arneb_pulsar.names import TopicName
 
 LOG = logging.getLogger("arneb_pulsar.client")
@@ -29,7 +30,7 @@ ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 OLD_ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_IDY_TIME"
 """The names of the official clients; the last is how older ones wrote it."""
 
-MakeProducer = Callable[[str, str], Awaitable[Producer[bytes]]]
+MakeProducer = Callable[[str, str], Awaitable[Producing[bytes]]]
 """Makes a producer of a topic, with the name of an initial subscription."""
 
 
@@ -41,6 +42,19 @@ def dead_letter_topic(topic: TopicName, subscription: str) -> str:
 def retry_topic(topic: TopicName, subscription: str) -> str:
     """Where messages wait to be retried unless it is said."""
     return f"{topic.base}-{subscription}-RETRY"
+
+
+def named_letters(topic: TopicName, subscription: str, options: ConsumerOptions) -> ConsumerOptions:
+    """The options with the names of the other topics, which are those of the first topic."""
+    policy = options.dead_letters or (DeadLetterPolicy() if options.retry else None)
+    if policy is None:
+        return options
+    named = replace(
+        policy,
+        topic=policy.topic or dead_letter_topic(topic, subscription),
+        retry_topic=policy.retry_topic or retry_topic(topic, subscription),
+    )
+    return replace(options, dead_letters=named)
 
 
 class DeadLetters(Generic[T]):
@@ -59,7 +73,7 @@ class DeadLetters(Generic[T]):
         self._subscription = subscription
         self._policy = policy
         self._make = make
-        self._producers: dict[str, Producer[bytes]] = {}
+        self._producers: dict[str, Producing[bytes]] = {}
         self._burying = False
         self._closed = False
 
@@ -81,7 +95,7 @@ class DeadLetters(Generic[T]):
         if times > self._policy.redeliveries_max:
             await self._send_dead(message, properties)
             return
-        topic = self._policy.retry_topic or retry_topic(self._topic, self._subscription)
+        topic = self._policy.retry_topic
         properties[RECONSUMETIMES] = str(times)
         properties[DELAY_TIME] = str(int(delay_s * 1000))
         properties[RETRY_TOPIC] = topic
@@ -119,7 +133,7 @@ class DeadLetters(Generic[T]):
             self._burying = False
 
     async def _send_dead(self, message: Message[T], properties: dict[str, str]) -> None:
-        topic = self._policy.topic or dead_letter_topic(self._topic, self._subscription)
+        topic = self._policy.topic
         producer = await self._producer(topic, self._policy.initial_subscription)
         await producer.send(
             message.data,
@@ -137,7 +151,7 @@ class DeadLetters(Generic[T]):
         properties.setdefault(OLD_ORIGIN_MESSAGE_ID, str(message.id))
         return properties
 
-    async def _producer(self, topic: str, subscription: str) -> Producer[bytes]:
+    async def _producer(self, topic: str, subscription: str) -> Producing[bytes]:
         found = self._producers.get(topic)
         if found is None:
             found = self._producers[topic] = await self._make(topic, subscription)

@@ -4,7 +4,7 @@ The rule: what the machine wants sent is sent at once, on the connection of the 
 connection says goes to the machine, and whoever waits is woken.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import anyio
@@ -16,6 +16,7 @@ from arneb_pulsar.client.consumer.dead_letters import DeadLetters
 from arneb_pulsar.client.consumer.machine import ConsumerMachine
 from arneb_pulsar.client.consumer.options import ConsumerOptions
 from arneb_pulsar.client.consumer.receiving import Receiving
+from arneb_pulsar.client.consumer.versions import SchemaVersions
 from arneb_pulsar.client.context import ClientContext
 from arneb_pulsar.client.errors import (
     ClientClosed,
@@ -23,12 +24,15 @@ from arneb_pulsar.client.errors import (
     PulsarError,
     TimedOut,
 )
+from arneb_pulsar.client.ids import LATEST, MessageId
+from arneb_pulsar.client.interceptors import ConsumerInterceptor
 from arneb_pulsar.client.producer.packing import pairs_of
 from arneb_pulsar.client.waiting import Bell
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandCloseConsumer,
+    CommandGetLastMessageId,
     CommandMessage,
     CommandSubscribe,
     IntRange,
@@ -51,6 +55,8 @@ class ConsumerLink(Receiving[T]):
         machine: ConsumerMachine[T],
         schema: Schema | None,
         letters: DeadLetters[T] | None = None,
+        versions: SchemaVersions[T] | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
     ) -> None:
         super().__init__()
         self.on_arrival: Callable[[], None] = lambda: None
@@ -66,6 +72,10 @@ class ConsumerLink(Receiving[T]):
         self._machine = machine
         self._schema = schema
         self._letters = letters
+        self._versions = versions
+        self._interceptors = interceptors
+        if versions is not None:
+            versions.known = self._woken
         self._id = machine.consumer_id
         self._timer = context.clock.timer(self._tick)
         self._arrived = Bell()
@@ -105,6 +115,12 @@ class ConsumerLink(Receiving[T]):
                 connection.flush()
             raise
         self._subscribed = True
+        if not self._options.durable and self._machine.start == LATEST:
+            ask = CommandGetLastMessageId(consumer_id=self._id)
+            found = await connection.request(ask, what, limit_s)
+            if found.HasField("consumer_mark_delete_position"):
+                place = found.consumer_mark_delete_position
+                self._machine.anchor(MessageId.from_wire(place, str(self._topic)))
         self._machine.attach()
         self._attached.ring()
         self._changed()
@@ -165,12 +181,18 @@ class ConsumerLink(Receiving[T]):
         """See ``connection.machine.Receiver``."""
         machine = self._machine
         if machine.on_message(message, body, self._context.clock.now()):
+            if self._versions is not None:
+                self._versions.need(machine.last_version)
             self._arrived.ring()
             self.on_arrival()
         if machine.acks.output:
             self._changed()
         if machine.given_up and self._letters is not None:
             self._letters.bury(machine, self._changed)
+
+    def _woken(self) -> None:
+        self._arrived.ring()
+        self.on_arrival()
 
     def on_active(self, is_active: bool) -> None:
         """See ``connection.machine.Receiver``."""

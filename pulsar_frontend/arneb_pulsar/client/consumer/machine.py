@@ -12,7 +12,7 @@ from arneb_pulsar.client.consumer.acknowledging import Acknowledging
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.consumer.options import ConsumerOptions
 from arneb_pulsar.client.consumer.unpacking import Unpacked, Unpacker
-from arneb_pulsar.client.ids import EARLIEST, EntryId, MessageId
+from arneb_pulsar.client.ids import EARLIEST, LATEST, EntryId, MessageId
 from arneb_pulsar.client.statistics import ReceiveCounts
 from arneb_pulsar.client.trackers.ack_grouping import (
     AckTracker,
@@ -61,6 +61,8 @@ class ConsumerMachine(Generic[T]):
         self.given_up: list[Message[T]] = []
         """Messages that came more often than a dead-letter policy allows; whoever takes one says
         :meth:`settled`."""
+        self.last_version = b""
+        """Of the schema that the last messages were written with."""
         self._options = options
         self._tracker = acks
         self._queue = queue
@@ -100,6 +102,12 @@ class ConsumerMachine(Generic[T]):
         if self._is_reader and self.last_given is not None:
             self.start = self.last_given
 
+    def anchor(self, place: MessageId) -> None:
+        """What it begins behind, in place of the end that the topic had when it began: were it to
+        come back there, it would miss what was sent meanwhile."""
+        if self.start == LATEST:
+            self.start = place
+
     @property
     def start_is_inclusive(self) -> bool:
         """The message at :attr:`start` is for the application: it has not got it yet."""
@@ -129,6 +137,7 @@ class ConsumerMachine(Generic[T]):
         if self._redeliveries_max is not None and command.redelivery_count > self._redeliveries_max:
             self.given_up += messages
             return 0
+        self.last_version = messages[0].entry.metadata.schema_version
         self._queue.push(messages)
         return len(messages)
 
@@ -142,7 +151,7 @@ class ConsumerMachine(Generic[T]):
             done, entry = self._tracker.is_duplicate, found.entry
             messages = [each for each in messages if not done(entry, each.batch_index)]
         start = self.start
-        if start is None or (start.entry_id < 0 and start.ledger_id < 0):
+        if start is None or start in (EARLIEST, LATEST):
             return messages
         if found.entry > start.entry:
             return messages
@@ -281,8 +290,6 @@ class ConsumerMachine(Generic[T]):
         if not done:
             return []
         self.start, self.last_given = start, None
-        if start is not None and start.entry_id < 0 and start != EARLIEST:
-            self.start = None
         self._queue.clear()
         self._chunks.clear()
         return self.acks.forget()

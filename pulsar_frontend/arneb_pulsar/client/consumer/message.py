@@ -4,8 +4,9 @@ The rule: what all messages of an entry share is kept once, in an :class:`Entry`
 applications never ask for is made when it is asked for.
 """
 
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from arneb_pulsar.client.codec.schemas.schema import Schema
 from arneb_pulsar.client.ids import EntryId, MessageId
 from arneb_pulsar.wire.metadata import key_of, properties_of, text_of
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
@@ -16,8 +17,6 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-NO_SCHEMA: Final = b""
 
 
 class Decoder(Protocol[T_co]):
@@ -213,12 +212,15 @@ class Message(Generic[T]):
         return broker.broker_timestamp
 
 
-class BytesDecoder:
-    """No schema: values are bytes."""
+class PlainDecoder(Generic[T]):
+    """Of a schema that is read without its versions."""
+
+    def __init__(self, schema: Schema[T]) -> None:
+        self._schema = schema
 
     def __repr__(self) -> str:
-        return "<BytesDecoder>"
+        return f"<PlainDecoder of {self._schema.info.name}>"
 
-    def decode(self, data: bytes, version: bytes) -> bytes:
-        """As they are."""
-        return data
+    def decode(self, data: bytes, version: bytes) -> T:
+        """The value. Raises :class:`SchemaError`."""
+        return self._schema.decode(data)

@@ -4,41 +4,19 @@ The rule: whatever is wrong with a value or a keyword is said here, before the m
 or a place in a batch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypedDict, TypeVar
 
-from arneb_pulsar.client.errors import ConfigurationError, SchemaError
+from arneb_pulsar.client.codec.schemas.schema import Schema
+from arneb_pulsar.client.errors import ConfigurationError
+from arneb_pulsar.client.ids import MessageId
+from arneb_pulsar.client.interceptors import ProducerInterceptor, guarded
 from arneb_pulsar.client.messages import OutgoingMessage, SendCallback, TransactionId
-from arneb_pulsar.wire.proto.pulsar_pb2 import KeyValue, Schema
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
 SEQUENCE_MAX: Final = (1 << 63) - 1
 NOT_AT_ONCE: Final = ("deliver_at_ms", "deliver_after_s")
-
-
-class SchemaDescription(Protocol):
-    """What a broker is told of a schema; see ``codec.schemas``."""
-
-    @property
-    def type(self) -> int: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def data(self) -> bytes: ...
-    @property
-    def properties(self) -> Mapping[str, str]: ...
-
-
-class Encoder(Protocol[T_contra]):
-    """Makes bytes of values; see ``codec.schemas``."""
-
-    @property
-    def info(self) -> SchemaDescription: ...
-
-    def encode(self, value: T_contra) -> bytes:
-        """Raises :class:`SchemaError`."""
 
 
 class InTransaction(Protocol):
@@ -72,46 +50,41 @@ class Keywords(TypedDict, total=False):
 class Builder(Generic[T]):
     """Builds the messages of one producer."""
 
-    def __init__(self, encoder: Encoder[T] | None) -> None:
-        """``encoder`` None = values are bytes."""
-        self._encoder = encoder
-        self.schema = schema_of(encoder.info) if encoder is not None else None
-        """What the broker is told of it."""
+    def __init__(self, schema: Schema[T], interceptors: Sequence[ProducerInterceptor] = ()) -> None:
+        self.schema = schema.info.to_wire()
+        """What the broker is told of it; None for plain bytes."""
+        self._encode = schema.encode
+        self._interceptors = interceptors
 
     def __repr__(self) -> str:
-        return f"<Builder with {self._encoder!r}>"
+        return f"<Builder of {self.schema.name if self.schema else 'bytes'}>"
 
-    def build(self, value: T | None, wall_ms: int, keywords: Keywords) -> OutgoingMessage:
+    def build(
+        self, topic: str, value: T | None, wall_ms: int, keywords: Keywords
+    ) -> OutgoingMessage:
         """The message. Raises :class:`ConfigurationError` and :class:`SchemaError`."""
-        payload = b"" if value is None else self._payload(value)
-        message = OutgoingMessage(payload, null_value=value is None)
+        if value is None:
+            message = OutgoingMessage(b"", null_value=True)
+        else:
+            message = OutgoingMessage(self._encode(value))
         if keywords:
             _apply(message, wall_ms, keywords)
+        if self._interceptors:
+            self._intercept(topic, message)
         return message
 
-    def _payload(self, value: Any) -> bytes:
-        if self._encoder is not None:
-            return self._encoder.encode(value)
-        if isinstance(value, bytes):
-            return value
-        if isinstance(value, bytearray | memoryview):
-            return bytes(value)
-        raise SchemaError(
-            f"expected bytes of a producer without a schema, got {type(value).__name__}"
-        )
+    def _intercept(self, topic: str, message: OutgoingMessage) -> None:
+        for each in self._interceptors:
+            guarded(each.before_send, topic, message)
+        told = message.callback
 
+        def callback(found: MessageId | None, error: Exception | None) -> None:
+            for each in reversed(self._interceptors):
+                guarded(each.after_send, topic, message, found, error)
+            if told is not None:
+                told(found, error)
 
-def schema_of(info: SchemaDescription) -> Schema | None:
-    """The field of a command; None for plain bytes, which need no schema."""
-    if info.type == Schema.Type.Value("None"):
-        return None
-    properties = [KeyValue(key=name, value=value) for name, value in info.properties.items()]
-    return Schema(
-        name=info.name,
-        type=info.type,
-        schema_data=info.data,
-        properties=properties,
-    )
+        message.callback = callback
 
 
 def _apply(message: OutgoingMessage, wall_ms: int, keywords: Keywords) -> None:

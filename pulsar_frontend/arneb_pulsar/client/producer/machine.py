@@ -228,6 +228,7 @@ class ProducerMachine:
 
     def tick(self, now: float, wall_ms: int) -> None:
         """Time has gone by."""
+        self._packer.rotate(now)
         timeout_s = self._options.send_timeout_s
         if timeout_s and self._pending and now >= self._pending[0].sent_at + timeout_s:
             self.fail(

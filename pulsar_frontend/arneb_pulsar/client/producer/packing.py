@@ -38,6 +38,9 @@ class Encryptor(Protocol):
     def encrypt(self, metadata: MessageMetadata, payload: bytes) -> bytes:
         """The payload encrypted; the metadata says how."""
 
+    def rotate(self, now: float) -> None:
+        """Time has gone by: another data key may be due."""
+
 
 @dataclass(frozen=True, slots=True)
 class Packed:
@@ -73,6 +76,11 @@ class Packer:
 
     def __repr__(self) -> str:
         return f"<Packer of {self.name!r}, {CompressionType.Name(self._compression)}>"
+
+    def rotate(self, now: float) -> None:
+        """Time has gone by."""
+        if self._encryptor is not None:
+            self._encryptor.rotate(now)
 
     def pack_batch(
         self, messages: Sequence[OutgoingMessage], wall_ms: int, *, by_key: bool = False

@@ -5,8 +5,7 @@ has happened. ``send`` waits for room; ``send_nowait`` raises where there is non
 """
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -21,29 +20,19 @@ from arneb_pulsar.client.messages import Fate, OutgoingMessage
 from arneb_pulsar.client.producer.building import Keywords
 from arneb_pulsar.client.producer.link import ProducerLink
 from arneb_pulsar.client.producer.machine import MESSAGE_OVERHEAD_BYTES
+from arneb_pulsar.client.producer.producing import Producing
 from arneb_pulsar.client.statistics import ProducerStatistics
 from arneb_pulsar.client.waiting import Outcome
 
 T = TypeVar("T")
 
 
-class Producer(ProducerLink[T]):
+class Producer(ProducerLink[T], Producing[T]):
     """Produces to one topic. Made by ``Client.create_producer``; closed by :meth:`close` or at the
     end of its ``async with``."""
 
     def __repr__(self) -> str:
         return f"<Producer {self._machine!r}>"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     @property
     def topic(self) -> str:
@@ -70,6 +59,11 @@ class Producer(ProducerLink[T]):
         """It is attached to a broker now."""
         return self._machine.attached
 
+    @property
+    def is_closed(self) -> bool:
+        """It can be used no more."""
+        return self._failure is not None
+
     # Sending
 
     async def send(self, value: T | None, **keywords: Unpack[Keywords]) -> MessageId:
@@ -80,7 +74,7 @@ class Producer(ProducerLink[T]):
         told which: :class:`Withdrawn`, or what it would have been told anyway. Raises
         :class:`PulsarError`.
         """
-        message = self._builder.build(value, self._context.wall_ms(), keywords)
+        message = self._builder.build(self.topic, value, self._context.wall_ms(), keywords)
         size = len(message.payload) + MESSAGE_OVERHEAD_BYTES
         await self._take_room(1, size)
         stored: Outcome[MessageId] = Outcome()
@@ -112,7 +106,7 @@ class Producer(ProducerLink[T]):
         """Send it, without waiting for anything; the ``callback`` of ``keywords`` is told what
         became of it, from another task. Raises :class:`QueueFull` where there is no room, and
         :class:`PulsarError` for what cannot be sent."""
-        message = self._builder.build(value, self._context.wall_ms(), keywords)
+        message = self._builder.build(self.topic, value, self._context.wall_ms(), keywords)
         size = len(message.payload) + MESSAGE_OVERHEAD_BYTES
         self._check_open()
         self._room.take_nowait(1)
@@ -135,7 +129,9 @@ class Producer(ProducerLink[T]):
         :class:`MessageTooLarge` and what :meth:`send` does; cancelled, it may be stored."""
         wall_ms = self._context.wall_ms()
         messages = [
-            each if isinstance(each, OutgoingMessage) else self._builder.build(each, wall_ms, {})
+            each
+            if isinstance(each, OutgoingMessage)
+            else self._builder.build(self.topic, each, wall_ms, {})
             for each in values
         ]
         if not messages:
@@ -166,6 +162,10 @@ class Producer(ProducerLink[T]):
         self._memory_taken += size
         self._changed()
         return await stored.wait()
+
+    def close_batches(self) -> None:
+        """Send what waits for its batch to be full."""
+        self._close_batches()
 
     async def flush(self) -> None:
         """Until all that was sent before is stored, or failed. Raises what ended the producer."""

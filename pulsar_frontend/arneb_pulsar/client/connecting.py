@@ -1,0 +1,133 @@
+"""Connecting: a client's options, and the ``async with`` that holds it.
+
+The rule: all tasks are the client's, and end with it. When the block ends well, what was accepted
+is stored and acknowledgements are told; when it ends with an error, or is cancelled, nothing is
+waited for.
+"""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+import anyio
+import httpx
+
+from arneb_pulsar.client.client import Client
+from arneb_pulsar.client.clock import Clock
+from arneb_pulsar.client.connection.authentication import Authentication, NoAuthentication
+from arneb_pulsar.client.connection.backoff import CAP_S, INITIAL_S
+from arneb_pulsar.client.connection.dialling import Dial, TlsOptions, dialler, parse_service_url
+from arneb_pulsar.client.connection.pool import Pool
+from arneb_pulsar.client.context import ClientContext
+from arneb_pulsar.client.errors import ConfigurationError
+from arneb_pulsar.client.lookup import BinaryLookup, HttpLookup, Lookup
+from arneb_pulsar.client.room import Room
+
+OPERATION_TIMEOUT_S: Final = 30.0
+CONNECT_TIMEOUT_S: Final = 10.0
+MEMORY_BYTES_MAX: Final = 64 * 1024 * 1024
+"""As Java's client: what all producers of a client may hold without a receipt."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """How a client behaves, but for its service's URL."""
+
+    authentication: Authentication = field(default_factory=NoAuthentication)
+    tls: TlsOptions = field(default_factory=TlsOptions)
+    listener_name: str = ""
+    """Which of the names under which brokers are known the client can reach."""
+    connections_per_broker: int = 1
+    memory_bytes_max: int = MEMORY_BYTES_MAX
+    """0 = no bound."""
+    operation_timeout_s: float = OPERATION_TIMEOUT_S
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
+    backoff_initial_s: float = INITIAL_S
+    backoff_cap_s: float = CAP_S
+    """The longest pause between two attempts to come back."""
+    dial: Dial | None = None
+    """Opens streams; None = TCP and TLS."""
+    seed: int | None = None
+    """Of chance: back-off and the choice of connections."""
+
+    def __post_init__(self) -> None:
+        if self.connections_per_broker < 1:
+            raise ConfigurationError(
+                f"expected 1 or more connections per broker, got {self.connections_per_broker}"
+            )
+        if self.memory_bytes_max < 0:
+            raise ConfigurationError(f"expected 0 or more bytes, got {self.memory_bytes_max}")
+        if min(self.operation_timeout_s, self.connect_timeout_s) <= 0:
+            raise ConfigurationError("expected timeouts of more than 0 s")
+        if not 0 < self.backoff_initial_s <= self.backoff_cap_s:
+            raise ConfigurationError("expected 0 < backoff_initial_s <= backoff_cap_s")
+
+
+@asynccontextmanager
+async def connect(url: str, options: ClientOptions | None = None) -> AsyncIterator[Client]:
+    """A client of the Pulsar service at ``url``: ``pulsar://host:port``, ``pulsar+ssl://``,
+    ``http://`` or ``https://``, with several ``host:port`` parted by commas.
+
+    No connection is made before one is needed. When the block ends, the client is closed: see the
+    rule. Raises :class:`InvalidUrl`, and what the block raises, as it is.
+    """
+    options = options or ClientOptions()
+    service = parse_service_url(url)
+    random = Random(options.seed)
+    clock = Clock()
+    raised: BaseException | None = None
+    async with (
+        httpx.AsyncClient(timeout=options.operation_timeout_s) as http,
+        anyio.create_task_group() as tasks,
+    ):
+        pool = Pool(
+            options.dial or dialler(options.tls, options.connect_timeout_s),
+            options.authentication,
+            clock,
+            tasks,
+            random,
+            addresses=service.addresses,
+            per_broker=options.connections_per_broker,
+            timeout_s=options.connect_timeout_s,
+        )
+        lookup: Lookup
+        if service.by_http:
+            lookup = HttpLookup(
+                service, http, options.authentication, listener=options.listener_name
+            )
+        else:
+            lookup = BinaryLookup(
+                pool, listener=options.listener_name, timeout_s=options.operation_timeout_s
+            )
+        context = ClientContext(
+            tasks,
+            pool,
+            lookup,
+            clock,
+            random,
+            Room(options.memory_bytes_max, "bytes of the client's memory"),
+            wall_ms,
+            options.operation_timeout_s,
+            options.backoff_initial_s,
+            options.backoff_cap_s,
+        )
+        tasks.start_soon(clock.run)
+        client = Client(context, service)
+        try:
+            yield client
+            await client.close()
+        except BaseException as error:
+            # Out of the group, so that it is not put into one.
+            raised = error
+        pool.close()
+        tasks.cancel_scope.cancel()
+    if raised is not None:
+        raise raised
+
+
+def wall_ms() -> int:
+    """The time of day, in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

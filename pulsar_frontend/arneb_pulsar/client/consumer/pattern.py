@@ -1,0 +1,179 @@
+"""A consumer of all topics of a namespace that a pattern means, now and later.
+
+The rule: brokers that watch for their clients tell what changed; all others are asked now and then.
+Either way the list that counts is the last one that was read whole.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Final, TypeVar
+
+import anyio
+
+from arneb_pulsar.client.connection.connection import Connection
+from arneb_pulsar.client.consumer.multi_topic import Make, MultiTopicConsumer
+from arneb_pulsar.client.context import ClientContext
+from arneb_pulsar.client.errors import ConfigurationError, PulsarError
+from arneb_pulsar.client.waiting import Bell
+from arneb_pulsar.names import (
+    NON_PERSISTENT,
+    PERSISTENT,
+    InvalidTopicName,
+    parse_namespace,
+    parse_topic,
+)
+from arneb_pulsar.patterns import InvalidPattern, TopicPattern
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandWatchTopicList,
+    CommandWatchTopicListClose,
+    CommandWatchTopicUpdate,
+)
+
+LOG = logging.getLogger("arneb_pulsar.client")
+
+T = TypeVar("T")
+
+SYSTEM_PREFIX: Final = "__"
+"""Begins the names of topics that brokers keep for themselves."""
+
+
+class PatternConsumer(MultiTopicConsumer[T]):
+    """Made by ``Client.subscribe_pattern``."""
+
+    def __init__(
+        self,
+        context: ClientContext,
+        subscription: str,
+        make: "Make[T]",
+        namespace: str,
+        domain: str,
+        pattern: str,
+    ) -> None:
+        """``pattern`` is matched against names without their domain; ``domain`` empty = both.
+        Raises :class:`ConfigurationError`."""
+        super().__init__(context, subscription, make)
+        self._namespace = namespace
+        self._domain = domain
+        self._text = pattern
+        try:
+            self._pattern = TopicPattern(pattern)
+        except InvalidPattern as error:
+            raise ConfigurationError(f"expected a pattern, got {pattern!r}: {error}") from error
+        self._hash = ""
+        self._watcher_id = next(context.numbers)
+        self._watching: Connection | None = None
+        self._changed = Bell()
+
+    async def refresh(self) -> None:
+        """Read the list of topics, and consume those that it has. Raises :class:`PulsarError`."""
+        lookup = self._context.lookup
+        found = await lookup.topics(self._namespace, self._domain, self._text, self._hash)
+        if not found.changed:
+            return
+        self._hash = found.hash
+        wanted = self._chosen(found.topics)
+        for name in [each for each in self._consumers if each not in wanted]:
+            await self.remove(name)
+        await self._add_all(wanted)
+
+    async def follow(self, poll_s: float) -> None:
+        """Follow what comes and goes until it is closed."""
+        with self._scope:
+            while True:
+                await self._watch()
+                with anyio.move_on_after(poll_s):
+                    await self._changed.wait()
+                try:
+                    await self.refresh()
+                except PulsarError as error:
+                    LOG.info("topics of %s: %s", self._namespace, error)
+                    self._hash = ""
+
+    async def close(self) -> None:
+        """See :meth:`Consumer.close`."""
+        connection, self._watching = self._watching, None
+        if connection is not None and connection.is_open:
+            connection.machine.watchers.pop(self._watcher_id, None)
+            connection.machine.request(
+                CommandWatchTopicListClose(watcher_id=self._watcher_id),
+                "end of a watch",
+                lambda _reply, _error: None,
+            )
+            connection.flush()
+        await super().close()
+
+    def on_update(self, update: CommandWatchTopicUpdate) -> None:
+        """See ``connection.machine.Watcher``."""
+        self._hash = ""
+        self._changed.ring()
+
+    def on_lost(self, error: PulsarError) -> None:
+        """See ``connection.machine.Watcher``."""
+        self._watching = None
+        self._changed.ring()
+
+    async def _watch(self) -> None:
+        """Have a broker watch, if there is one that can and none that does."""
+        if self._watching is not None:
+            return
+        try:
+            connection = await self._context.pool.any()
+            connected = connection.machine.connected
+            if connected is None or not connected.feature_flags.supports_topic_watchers:
+                return
+            command = CommandWatchTopicList(
+                watcher_id=self._watcher_id,
+                namespace=self._namespace,
+                topics_pattern=self._text,
+            )
+            connection.machine.watchers[self._watcher_id] = self
+            self._watching = connection
+            await connection.request(
+                command, f"watch of {self._namespace}", self._context.operation_timeout_s
+            )
+            # What came before it watched.
+            self._hash = ""
+            await self.refresh()
+        except PulsarError as error:
+            LOG.info("a watch of %s: %s", self._namespace, error)
+            self._watching = None
+
+    async def _add_all(self, names: Iterable[str]) -> None:
+        async with anyio.create_task_group() as tasks:
+            for name in names:
+                tasks.start_soon(self._add_one, name)
+
+    async def _add_one(self, name: str) -> None:
+        try:
+            await self.add(parse_topic(name))
+        except PulsarError as error:
+            # It may be gone again; the next list says.
+            LOG.warning("%s could not be consumed: %s", name, error)
+            self._hash = ""
+
+    def _chosen(self, topics: Iterable[str]) -> set[str]:
+        domains = (self._domain,) if self._domain else (PERSISTENT, NON_PERSISTENT)
+        return {
+            each
+            for each in topics
+            if self._pattern.matches(each)
+            and each.partition("://")[0] in domains
+            and not each.rpartition("/")[2].startswith(SYSTEM_PREFIX)
+        }
+
+
+def split_pattern(pattern: str) -> tuple[str, str]:
+    """The namespace and the regular expression of ``tenant/namespace/<expression>``, with which
+    complete names without their domain are matched. Raises :class:`ConfigurationError`."""
+    text = pattern.partition("://")[2] or pattern
+    parts = text.split("/", 2)
+    if len(parts) == 1:
+        parts = ["public", "default", text]
+    if len(parts) != 3:
+        raise ConfigurationError(f"expected tenant/namespace/pattern, got {pattern!r}")
+    namespace = f"{parts[0]}/{parts[1]}"
+    try:
+        parse_namespace(namespace)
+    except InvalidTopicName as error:
+        raise ConfigurationError(f"expected a namespace in {pattern!r}: {error}") from error
+    return namespace, f"{namespace}/{parts[2]}"

@@ -1,0 +1,53 @@
+"""Interceptors: code of an application, or of a tracing library, that sees each message on its way.
+
+The rule: what one raises is logged, and the message goes on its way.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+from arneb_pulsar.client.ids import MessageId
+from arneb_pulsar.client.messages import OutgoingMessage
+
+LOG = logging.getLogger("arneb_pulsar.client")
+
+P = ParamSpec("P")
+
+
+class ProducerInterceptor:
+    """Sees what a producer sends. Each method does nothing unless it is overridden."""
+
+    def before_send(self, topic: str, message: OutgoingMessage) -> None:
+        """It is about to be sent, and may be changed."""
+
+    def after_send(
+        self,
+        topic: str,
+        message: OutgoingMessage,
+        found: MessageId | None,
+        error: Exception | None,
+    ) -> None:
+        """It is stored, or failed."""
+
+
+class ConsumerInterceptor:
+    """Sees what a consumer's application gets: each a ``Message``, or for what is acknowledged
+    perhaps a ``MessageId``. Each method does nothing unless it is overridden."""
+
+    def before_receive(self, topic: str, message: Any) -> None:
+        """The application is about to get it."""
+
+    def on_acknowledge(self, topic: str, which: Any, *, cumulative: bool) -> None:
+        """The application is done with it."""
+
+    def on_negative_acknowledge(self, topic: str, which: Any) -> None:
+        """The application could not do it."""
+
+
+def guarded(call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Call it, whatever it raises."""
+    try:
+        call(*args, **kwargs)
+    except Exception:  # an application's own code: what it does wrong is not to reach others
+        LOG.exception("an interceptor raised")

@@ -1,0 +1,125 @@
+"""A table view: the last value of each key of a topic, kept up to date.
+
+The rule: it shows what had been sent when it was made or last refreshed, and then what comes, as it
+comes; a message without a value takes its key away.
+"""
+
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping
+from types import TracebackType
+from typing import Final, Generic, Self, TypeVar
+
+import anyio
+
+from arneb_pulsar.client.consumer.message import Message
+from arneb_pulsar.client.errors import PulsarError
+from arneb_pulsar.client.ids import MessageId
+from arneb_pulsar.client.interceptors import guarded
+from arneb_pulsar.client.reader import Reader
+from arneb_pulsar.client.waiting import Bell
+
+T = TypeVar("T")
+
+LOOK_AGAIN_S: Final = 0.1
+"""How often it is asked whether all is read, while nothing comes."""
+
+
+class TableView(Mapping[str, T], Generic[T]):
+    """The latest values by key. Made by ``Client.create_table_view``."""
+
+    def __init__(self, reader: Reader[T]) -> None:
+        self._reader = reader
+        self._values: dict[str, T] = {}
+        self._ids: dict[str, MessageId] = {}
+        self._positions: dict[str, MessageId] = {}
+        self._watchers: list[Callable[[str, T | None], None]] = []
+        self._read = Bell()
+        self._failure: PulsarError | None = None
+
+    def __repr__(self) -> str:
+        return f"<TableView of {self._reader.topic}, {len(self._values)} keys>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __getitem__(self, key: str) -> T:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def keys(self) -> KeysView[str]:
+        """Those that have a value."""
+        return self._values.keys()
+
+    def items(self) -> ItemsView[str, T]:
+        """Keys and values."""
+        return self._values.items()
+
+    def position_of(self, key: str) -> MessageId:
+        """Where the value of a key stands. Raises :class:`KeyError`."""
+        return self._ids[key]
+
+    @property
+    def positions(self) -> Mapping[str, MessageId]:
+        """The last message that was read, of each topic (or partition)."""
+        return self._positions
+
+    def listen(self, watcher: "Callable[[str, T | None], None]") -> None:
+        """Tell ``watcher`` of every change from now on. What it raises is logged."""
+        self._watchers.append(watcher)
+
+    def for_each_and_listen(self, watcher: "Callable[[str, T | None], None]") -> None:
+        """Tell ``watcher`` what there is, and then of every change."""
+        for key, value in self._values.items():
+            guarded(watcher, key, value)
+        self.listen(watcher)
+
+    async def refresh(self) -> None:
+        """Until all is read that has been sent. Raises what ended it."""
+        while self._failure is None:
+            if not await self._reader.has_message_available():
+                return
+            with anyio.move_on_after(LOOK_AGAIN_S):
+                await self._read.wait()
+        raise self._failure
+
+    async def close(self) -> None:
+        """Follow the topic no more; what was read stays."""
+        await self._reader.close()
+
+    async def follow(self) -> None:
+        """Read until it is closed; the client has a task that does."""
+        try:
+            while True:
+                self._take(await self._reader.read())
+                if not self._reader.waiting:
+                    self._read.ring()
+        except PulsarError as error:
+            self._failure = error
+            self._read.ring()
+
+    def _take(self, message: "Message[T]") -> None:
+        self._positions[message.topic] = message.id
+        key = message.key
+        if key is None:
+            return
+        value = None if message.is_null or not message.data else message.value
+        if value is None:
+            self._values.pop(key, None)
+            self._ids.pop(key, None)
+        else:
+            self._values[key] = value
+            self._ids[key] = message.id
+        for each in self._watchers:
+            guarded(each, key, value)
