@@ -86,7 +86,6 @@ LIBRARY: Final = "pulsar_frontend/arneb_pulsar/client/"
 """A library: what it offers is used by its applications, and by the tests."""
 
 SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
-    "broker/arneb/ctl/calling.py: SocketCaller": "how a node in a process of its own is asked",
     "amqp_frontend/arneb_amqp/config.py: SUBJECT_ALTERNATIVE_NAME": BY_VALUE,
     "amqp_frontend/arneb_amqp/codec.py: CODEC": BY_NAME,
     "amqp_frontend/arneb_amqp/wire/properties.py: app_id": BY_FIELD,

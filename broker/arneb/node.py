@@ -24,6 +24,7 @@ from arneb.listeners import BindFailed, Listeners
 from arneb.log_lines import LogLevel, set_log_level
 from arneb.run import Say, Shared, serve_all
 from arneb.service_manager import NO_MANAGER, ServiceManager
+from arneb.shown_settings import shown_settings
 from arneb_core.api.errors import StoreUnusable, describe
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.directory import erase
@@ -116,6 +117,10 @@ class Node:
             "data_dir": str(self.config.data_dir.absolute()),
             "failure": self._failure,
         }
+
+    def environment(self) -> Mapping[str, Any]:
+        """Its settings as JSON's values, without secrets."""
+        return shown_settings(self.config)
 
     async def run(self, listeners: Listeners) -> None:
         """Serve until :meth:`leave`; whatever was bound is closed then.

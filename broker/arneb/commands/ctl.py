@@ -1,7 +1,7 @@
-"""``arneb ctl``: change who may do what, also where nobody can log in any more.
+"""``arneb ctl``: ``rabbitmqctl`` for this broker, and a way back in where nobody can log in.
 
-The rule: a password is never an argument, which others on the machine can see: it is read from
-standard input, or asked for.
+The rule: a new password is read from standard input or asked for where nothing else is demanded: an
+argument can be seen by others on the machine.
 """
 
 import sys
@@ -16,23 +16,43 @@ from arneb.visible import visible
 
 ALL: Final = ".*"
 
+OFFLINE: Final = "set-password"
+"""What works on a data directory that no broker has open."""
 
-@click.group(short_help="Change users in a data directory that no broker uses.")
+
+@click.command(
+    short_help="What rabbitmqctl does, for a running broker.",
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    add_help_option=False,
+)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def ctl(context: click.Context, words: tuple[str, ...]) -> None:
+    """Commands, options, output and exit codes of rabbitmqctl, by the control socket of a broker
+    or over HTTP."""
+    if OFFLINE in words:
+        set_password.main(
+            [each for each in words if each != OFFLINE], f"arneb ctl {OFFLINE}",
+            standalone_mode=False,
+        )  # fmt: skip
+        return
+    from arneb.ctl.program import run
+
+    def complain(text: str) -> None:
+        click.echo(text, err=True)
+
+    context.exit(run(words, write=click.echo, complain=complain, program="arneb ctl"))
+
+
+@click.command(name=OFFLINE, short_help="Let a user in by another password.")
 @click.option("--data-dir", "directory", required=True, metavar="DIR",
               type=click.Path(path_type=Path), help="The data directory.")  # fmt: skip
-@click.pass_context
-def ctl(context: click.Context, directory: Path) -> None:
-    """Change who may do what in the data directory DIR, which no broker has open."""
-    context.obj = directory
-
-
-@ctl.command(name="set-password", short_help="Let a user in by another password.")
 @click.argument("user")
 @click.option("--administrator", is_flag=True,
               help="Make USER, if there is none, and an administrator.")  # fmt: skip
-@click.pass_obj
 def set_password(directory: Path, user: str, administrator: bool) -> None:
-    """Set the password of USER, which is read from standard input: one line, or asked for.
+    """Set the password of USER in a data directory that no broker has open. It is read from
+    standard input: one line, or asked for.
 
     Exit status 2: DIR is in use or no data directory, or there is no such user.
     """

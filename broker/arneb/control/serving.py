@@ -42,6 +42,10 @@ class Steered(Protocol):
         """What it is and how it is, as JSON's values."""
         ...
 
+    def environment(self) -> Mapping[str, Any]:
+        """Its settings as JSON's values, without secrets."""
+        ...
+
     async def stop_app(self) -> None:
         """Stop the broker and keep the process. Raises :class:`NotPossible`."""
         ...
@@ -103,6 +107,8 @@ class ControlApp:
     async def _obey(self, method: str, name: str, body: bytes, send: Send) -> None:
         if method == "GET" and name == "about":
             await _answer(send, 200, self._node.about())
+        elif method == "GET" and name == "environment":
+            await _answer(send, 200, self._node.environment())
         elif method == "POST" and name in self._orders:
             await self._orders[name]()
             await _answer(send, 200, self._node.about())

@@ -7,9 +7,12 @@ sentence for the user.
 import http.client
 import json
 import socket
-from dataclasses import dataclass
+import ssl
+from base64 import b64encode
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
+from urllib.parse import quote, unquote, urlsplit
 
 from arneb.control.place import connect
 
@@ -45,6 +48,21 @@ class Answer:
         return f"status {self.status}"
 
 
+class Caller(Protocol):
+    """Somebody who asks one broker."""
+
+    @property
+    def is_trusted(self) -> bool:
+        """It asks by the control socket: the process can be told to stop and start its broker."""
+        ...
+
+    def call(
+        self, method: str, path: str, body: Body = None, headers: dict[str, str] | None = None
+    ) -> Answer:
+        """One request. A text is sent as a form. Raises :class:`Unreachable`."""
+        ...
+
+
 class _SocketConnection(http.client.HTTPConnection):
     def __init__(self, directory: Path, timeout_s: float) -> None:
         super().__init__("localhost", timeout=timeout_s)
@@ -61,6 +79,7 @@ class SocketCaller:
 
     directory: Path
     timeout_s: float = TIMEOUT_S
+    is_trusted: bool = field(default=True, init=False)
 
     def call(
         self, method: str, path: str, body: Body = None, headers: dict[str, str] | None = None
@@ -68,6 +87,39 @@ class SocketCaller:
         """One request."""
         connection = _SocketConnection(self.directory, self.timeout_s)
         return _exchange(connection, str(self.directory), method, path, body, headers or {})
+
+
+@dataclass(frozen=True, slots=True)
+class HttpCaller:
+    """The management API at ``http://USER:PASSWORD@HOST:PORT``, as somebody who logs in."""
+
+    url: str
+    user: str = "guest"
+    password: str = field(default="guest", repr=False)
+    timeout_s: float = TIMEOUT_S
+    ca_file: Path | None = None
+    is_trusted: bool = field(default=False, init=False)
+
+    def call(
+        self, method: str, path: str, body: Body = None, headers: dict[str, str] | None = None
+    ) -> Answer:
+        """One request."""
+        parts = urlsplit(self.url)
+        host, port = parts.hostname or "", parts.port
+        connection: http.client.HTTPConnection
+        if parts.scheme == "https":
+            context = ssl.create_default_context(cafile=self.ca_file)
+            connection = http.client.HTTPSConnection(
+                host, port or 443, timeout=self.timeout_s, context=context
+            )
+        else:
+            connection = http.client.HTTPConnection(host, port or 80, timeout=self.timeout_s)
+        user = unquote(parts.username) if parts.username is not None else self.user
+        password = unquote(parts.password) if parts.password is not None else self.password
+        proof = b64encode(f"{user}:{password}".encode()).decode()
+        sent = {"authorization": f"Basic {proof}", **(headers or {})}
+        place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        return _exchange(connection, place, method, path, body, sent)
 
 
 def _exchange(
@@ -95,3 +147,8 @@ def _exchange(
         raise Unreachable(f"{place} does not answer as an Arneb broker does") from error
     finally:
         connection.close()
+
+
+def path_of(*parts: str) -> str:
+    """A path of the management API: names with slashes are one part each."""
+    return "/api/" + "/".join(quote(each, safe="") for each in parts)

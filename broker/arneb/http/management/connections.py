@@ -48,6 +48,7 @@ def connection_document(site: Site, connection: ConnectionStatistics) -> Documen
     document: Document = {
         "name": connection.name,
         "node": site.node,
+        "pid": f"<{site.node}.1.{connection.id}.0>",
         "type": "network",
         "state": connection.state,
         "protocol": "AMQP 0-9-1",
