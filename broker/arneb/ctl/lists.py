@@ -9,7 +9,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from arneb.ctl.session import TABLE_OPTIONS, Command, Misused, Session
-from arneb.ctl.terms import AmqpTable, Atom, Host, Version
+from arneb.ctl.terms import Address, AmqpTable, Atom, Version
 
 Document = dict[str, Any]
 Column = Callable[[Document], Any]
@@ -88,8 +88,8 @@ CONNECTION_COLUMNS: Final[Mapping[str, Column]] = {
         "connected_at pid node user_provided_name"
     ),
     "connection_name": field("user_provided_name"),
-    "host": lambda each: Host(each["host"]),
-    "peer_host": lambda each: Host(each["peer_host"]),
+    "host": lambda each: Address(each["host"]),
+    "peer_host": lambda each: Address(each["peer_host"]),
     "state": lambda each: Atom(each["state"]),
     "protocol": lambda each: Version((0, 9, 1)),
     "client_properties": table("client_properties"),

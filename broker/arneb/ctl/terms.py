@@ -30,7 +30,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class Address:
     """An IP address, or what stands for one."""
 
     text: str
@@ -61,7 +61,7 @@ def in_table(value: Any) -> str:
             return _fields_as_erlang(value.fields)
         case Names():
             return f"[{', '.join(value.names)}]"
-        case Host():
+        case Address():
             return value.text
         case Atom():
             return value.name
@@ -83,7 +83,7 @@ def in_json(value: Any) -> Any:
             return [[name, *_typed(each)] for name, each in value.fields.items()]
         case Names():
             return list(value.names)
-        case Host():
+        case Address():
             return _numbers(value.text)
         case Atom():
             return value.name
@@ -112,7 +112,7 @@ def as_erlang(value: Any) -> str:
             return f"[{','.join(triples)}]"
         case Names():
             return f"[{','.join(value.names)}]"
-        case Host():
+        case Address():
             found = _numbers(value.text)
             return "{" + ",".join(map(str, found)) + "}" if isinstance(found, list) else value.text
         case Atom():
