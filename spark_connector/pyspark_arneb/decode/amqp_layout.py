@@ -22,6 +22,8 @@ at+16+s  u8[]    body, 0xCE
 ======== ======= ===========================================================
 """
 
+from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
 from typing import Final
 
@@ -51,33 +53,38 @@ TIMESTAMP: Final = 0x0040
 HEADERS: Final = 0x2000
 OCTETS: Final = 0x1000 | 0x0800
 """delivery-mode and priority."""
+ROUTES_KNOWN_MAX: Final = 65_536
+"""Routes that a process remembers, some hundred bytes each."""
+
 BEFORE_TIMESTAMP: Final = (
     0x8000, 0x4000, HEADERS, 0x1000, 0x0800, 0x0400, 0x0200, 0x0100, 0x0080
 )  # fmt: skip
 """The flags of the properties before the timestamp, in the order of the list."""
 
 
-def is_route(route: bytes) -> bool:
-    """Whether the bytes are two short strings and nothing more."""
+@dataclass(frozen=True, slots=True)
+class Route:
+    """By what a message was routed."""
+
+    exchange: str
+    """Empty for the default exchange."""
+    key: bytes | None
+    """None if it is empty."""
+    kind: tuple[bytes, bool]
+    """What of it the properties depend on: the exchange, and whether there is a key."""
+
+
+@lru_cache(maxsize=ROUTES_KNOWN_MAX)
+def read_route(route: bytes) -> Route | None:
+    """Two short strings, exchange and routing key; None if it is not that and nothing more. Many
+    messages have the same, and in every chunk they are met again."""
     if not route or len(route) < route[0] + 2:
-        return False
+        return None
     key_at = route[0] + 2
-    return len(route) == key_at + route[key_at - 1]
-
-
-def routing_key(route: bytes) -> bytes | None:
-    """The second of the two short strings; None if it is empty."""
-    return route[route[0] + 2 :] or None
-
-
-def exchange_of(route: bytes) -> str:
-    """The first of the two short strings; empty for the default exchange."""
-    return route[1 : 1 + route[0]].decode("utf-8", "replace")
-
-
-def route_kind(route: bytes) -> tuple[bytes, bool]:
-    """What of the route the properties depend on: the exchange, and whether there is a key."""
-    return route[1 : 1 + route[0]], len(route) > route[0] + 2
+    if len(route) != key_at + route[key_at - 1]:
+        return None
+    exchange, key = route[1 : key_at - 1], route[key_at:]
+    return Route(exchange.decode("utf-8", "replace"), key or None, (exchange, bool(key)))
 
 
 def timestamp_path(entry: bytes, at: int) -> list[int]:

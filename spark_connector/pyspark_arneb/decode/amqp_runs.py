@@ -13,8 +13,8 @@ column, their equally long heads one stretch of bytes with ``width`` bytes a row
 fields stand in different places, and does look at each.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Protocol, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,13 +34,11 @@ from pyspark_arneb.decode.amqp_layout import (
     NULL_VALUE,
     TIMESTAMP,
     ZERO,
-    exchange_of,
-    is_route,
-    route_kind,
-    routing_key,
+    Route,
+    read_route,
     timestamp_path,
 )
-from pyspark_arneb.decode.heads import columns_of_numbers
+from pyspark_arneb.decode.heads import columns_of_numbers, is_zero
 from pyspark_arneb.decode.times import TYPE, times_of_column, times_of_ms
 
 FLAGS: Final = 3
@@ -106,7 +104,9 @@ def _are_null(entries: Sequence[bytes]) -> bool:
 class UniformRun:
     """Entries whose fields stand in the same places, as one publisher's mostly do."""
 
-    __slots__ = ("_at", "_column", "_heads", "_routes", "_rows", "_values", "_width")
+    __slots__ = (
+        "_at", "_column", "_heads", "_route_indices", "_routes", "_rows", "_values", "_width"
+    )  # fmt: skip
 
     def __init__(self, column: "pa.Array", heads: bytes, width: int, at: int) -> None:
         self._rows = len(column)
@@ -114,7 +114,9 @@ class UniformRun:
         self._heads = heads
         self._width = width
         self._at = at
-        self._routes = pc.binary_slice(column, HEADER_BYTES, at).dictionary_encode()
+        found = pc.binary_slice(column, HEADER_BYTES, at).dictionary_encode()
+        self._route_indices = found.indices
+        self._routes = list(map(read_route, found.dictionary.to_pylist()))
         self._values = pc.binary_slice(column, width, -1)
 
     @classmethod
@@ -150,17 +152,17 @@ class UniformRun:
             and _bytes_of(pc.binary_slice(self._column, -1)) == bytes([FRAME_END]) * rows
             and self._bytes(at + 2) == self._bytes(close + 2)
             and self._bytes(at + 3) == self._bytes(close + 3)
-            and not any(map(any, map(self._bytes, range(at + 12, at + 16))))
+            and all(map(is_zero, map(self._bytes, range(at + 12, at + 16))))
             and self._numbers(at + 16, 4).equals(self._numbers(close + 4, 4))
             and self._numbers(at + 16, 4).equals(pc.binary_length(self._values).view(pa.uint32()))
-            and all(map(is_route, self._routes.dictionary.to_pylist()))
+            and None not in self._routes
         )
 
     def keys(self) -> "pa.Array":
-        keys = list(map(routing_key, self._routes.dictionary.to_pylist()))
+        keys = [route.key for route in self._known_routes]
         if len(keys) == 1:
             return pa.repeat(pa.scalar(keys[0], pa.binary()), self._rows)
-        return pa.array(keys, pa.binary()).take(self._routes.indices)
+        return pa.array(keys, pa.binary()).take(self._route_indices)
 
     def values(self) -> "pa.Array":
         return self._values
@@ -181,20 +183,25 @@ class UniformRun:
         return self._numbers(FLAGS, 1).cast(pa.int32())
 
     def exchanges(self) -> "pa.Array":
-        names = [exchange_of(route) for route in self._routes.dictionary.to_pylist()]
+        names = [route.exchange for route in self._known_routes]
         if len(set(names)) == 1:
             return pa.repeat(pa.scalar(names[0], pa.string()), self._rows)
-        return pa.array(names, pa.string()).take(self._routes.indices)
+        return pa.array(names, pa.string()).take(self._route_indices)
 
     def kinds(self) -> tuple["pa.Array", list[Kind]]:
         close = self._width - BODY_OFFSET + HEADER_END_OFFSET
         lists = pc.binary_slice(self._column, self._at + FLAGS_OFFSET, close).dictionary_encode()
-        routes = list(map(route_kind, self._routes.dictionary.to_pylist()))
+        routes = [route.kind for route in self._known_routes]
         if len(set(routes)) == 1:
             return lists.indices, [(*routes[0], each) for each in lists.dictionary.to_pylist()]
-        pairs = zip(self._routes.indices.to_pylist(), lists.indices.to_pylist(), strict=True)
+        pairs = zip(self._route_indices.to_pylist(), lists.indices.to_pylist(), strict=True)
         texts = lists.dictionary.to_pylist()
         return _numbered((*routes[route], texts[index]) for route, index in pairs)
+
+    @property
+    def _known_routes(self) -> list[Route]:
+        """The different routes; of a well-formed run there is none that is not one."""
+        return cast("list[Route]", self._routes)
 
     def _bytes(self, place: int) -> bytes:
         """One byte of every row."""
@@ -251,7 +258,7 @@ class MixedRun:
             places.append(at)
             routes.append(entry[HEADER_BYTES:at])
             values.append(entry[start:-1])
-        if not all(map(is_route, set(routes))):
+        if None in map(read_route, set(routes)):
             return None
         empty = [entry for entry, value in zip(entries, values, strict=True) if not value]
         if _are_null(empty):
@@ -259,8 +266,7 @@ class MixedRun:
         return cls(entries, places, routes, values)
 
     def keys(self) -> "pa.Array":
-        key_of = {route: routing_key(route) for route in set(self._routes)}
-        return pa.array([key_of[route] for route in self._routes], pa.binary())
+        return pa.array([route.key for route in self._read], pa.binary())
 
     def values(self) -> "pa.Array":
         return pa.array(self._values, pa.binary())
@@ -275,16 +281,19 @@ class MixedRun:
         return pa.array([entry[FLAGS] for entry in self._entries], pa.int32())
 
     def exchanges(self) -> "pa.Array":
-        name_of = {route: exchange_of(route) for route in set(self._routes)}
-        return pa.array([name_of[route] for route in self._routes], pa.string())
+        return pa.array([route.exchange for route in self._read], pa.string())
 
     def kinds(self) -> tuple["pa.Array", list[Kind]]:
-        kind_of = {route: route_kind(route) for route in set(self._routes)}
         return _numbered(
-            (*kind_of[route], entry[at + FLAGS_OFFSET : at + HEADER_END_OFFSET + size])
-            for entry, at, route in zip(self._entries, self._places, self._routes, strict=True)
+            (*route.kind, entry[at + FLAGS_OFFSET : at + HEADER_END_OFFSET + size])
+            for entry, at, route in zip(self._entries, self._places, self._read, strict=True)
             for size in (FRAME.unpack_from(entry, at)[3],)
         )
+
+    @property
+    def _read(self) -> Iterator[Route]:
+        """The route of each."""
+        return (route for route in map(read_route, self._routes) if route is not None)
 
     def _headers(self) -> Iterable[tuple[int, ...]]:
         return map(HEADER.unpack_from, self._entries)

@@ -49,10 +49,10 @@ class Heads:
         sound = (
             set(heads._bytes(0)) <= _FORMATS
             and set(heads.origins) <= _ORIGINS
-            and not any(heads._bytes(RESERVED_OFFSET))
-            and not any(heads._bytes(RESERVED_OFFSET + 1))
-            and not any(heads._bytes(MESSAGES_OFFSET))
-            and all(heads.messages)
+            and is_zero(heads._bytes(RESERVED_OFFSET))
+            and is_zero(heads._bytes(RESERVED_OFFSET + 1))
+            and is_zero(heads._bytes(MESSAGES_OFFSET))
+            and 0 not in heads.messages
         )
         return heads if sound else None
 
@@ -72,7 +72,7 @@ class Heads:
     def messages(self) -> list[int]:
         """How many messages each entry has; so many rows it becomes."""
         low = self._bytes(MESSAGES_OFFSET + 3)
-        if not any(map(any, map(self._bytes, range(MESSAGES_OFFSET, MESSAGES_OFFSET + 3)))):
+        if all(map(is_zero, map(self._bytes, range(MESSAGES_OFFSET, MESSAGES_OFFSET + 3)))):
             return list(low)
         counts: list[int] = self.numbers(MESSAGES_OFFSET, 4).to_pylist()
         return counts
@@ -110,13 +110,18 @@ class Heads:
         return columns_of_numbers(self._stretch, HEADER_BYTES, place, size, self.count)
 
     def _times(self, place: int) -> pa.Array:
-        if not any(map(any, map(self._bytes, range(place, place + 8)))):
+        if all(map(is_zero, map(self._bytes, range(place, place + 8)))):
             return pa.nulls(self.count, TYPE)
         return times_of_column(self.numbers(place, 8))
 
     def _bytes(self, place: int) -> bytes:
         """One byte of every header."""
         return self._stretch[place::HEADER_BYTES]
+
+
+def is_zero(column: bytes) -> bool:
+    """Whether all bytes are 0. ``any()`` would make a number of each."""
+    return column.count(0) == len(column)
 
 
 def columns_of_numbers(stretch: bytes, width: int, place: int, size: int, rows: int) -> pa.Array:
