@@ -8,6 +8,7 @@ from arneb_pulsar.names import DEFAULT_NAMESPACE, parse_namespace
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rules import PARTITIONS_MAX, AutoTopicCreation, InactiveTopics
 from arneb_pulsar.schemas.compatibility import Strategy
+from arneb_pulsar.wire.frame import MESSAGE_BYTES_MAX
 
 NOT_NEGATIVE: Final = ("max_unacked_messages_per_consumer", "max_unacked_messages_per_subscription")
 POSITIVE: Final = (
@@ -20,6 +21,11 @@ POSITIVE: Final = (
     "backlog_quota_check_s",
 )
 
+
+MESSAGE_BYTES_LEAST: Final = 1024
+"""Below that clients have no room for what stands around a chunk."""
+MESSAGE_BYTES_MOST: Final = 64 * 1024 * 1024
+"""Each connection may bring one at a time, which is held until it is whole."""
 
 METHODS: Final = ("token", "basic", "tls")
 
@@ -123,6 +129,10 @@ class PulsarConfig:
     requests is answered. It is a few round trips' worth on a fast network, and small beside
     thousands of connections."""
 
+    message_bytes_max: int = MESSAGE_BYTES_MAX
+    """The payload of one message, or batch, as it is sent; clients are told when they connect, and
+    cut larger ones in chunks. Pulsar's ``maxMessageSize``."""
+
     max_unacked_messages_per_consumer: int = 50_000
     """The most messages that a consumer of a durable Shared or Key_Shared subscription may have
     unacknowledged; it then gets none until half of them are acknowledged. 0 = no limit."""
@@ -150,6 +160,9 @@ class PulsarConfig:
             known = ", ".join(each.value for each in Strategy)
             got = self.schema_compatibility
             raise ValueError(f"schema_compatibility: expected one of {known}, got {got!r}")
+        if not MESSAGE_BYTES_LEAST <= self.message_bytes_max <= MESSAGE_BYTES_MOST:
+            text = f"expected {MESSAGE_BYTES_LEAST} to {MESSAGE_BYTES_MOST}"
+            raise ValueError(f"message_bytes_max: {text}, got {self.message_bytes_max}")
         for name in NOT_NEGATIVE:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}: expected 0 or more, got {getattr(self, name)}")

@@ -51,6 +51,68 @@ async def version(context: BrokerContext, request: AdminRequest) -> AdminReply:
     return text(context.server_version)
 
 
+async def make_cluster(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Set-up scripts make the one that is there, and ignore that it is."""
+    if request.names["cluster"] == context.config.cluster:
+        raise AdminError(409, "Cluster already exists")
+    raise AdminError(501, "one broker is a cluster of its own, and knows no other")
+
+
+async def changeable(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """The settings that could be changed while the broker runs; all are in its file."""
+    return document([])
+
+
+async def changed(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """The settings that were."""
+    return document({})
+
+
+async def runtime(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """What Pulsar has a setting for too, by its name there."""
+    config = context.config
+    found: dict[str, str | int | bool] = {
+        "clusterName": config.cluster,
+        "maxMessageSize": config.message_bytes_max,
+        "allowAutoTopicCreation": config.allow_auto_topic_creation,
+        "allowAutoTopicCreationType": _topic_type(config.auto_topic_partitions),
+        "defaultNumPartitions": max(1, config.auto_topic_partitions),
+        "allowAutoSubscriptionCreation": config.allow_auto_subscription_creation,
+        "brokerDeduplicationEnabled": config.deduplication,
+        "brokerDeleteInactiveTopicsEnabled": config.delete_inactive_topics,
+        "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": config.inactive_topic_s,
+        "brokerDeleteInactiveTopicsFrequencySeconds": int(config.inactive_check_s),
+        "backlogQuotaCheckIntervalInSeconds": int(config.backlog_quota_check_s),
+        "schemaCompatibilityStrategy": config.schema_compatibility,
+        "keepAliveIntervalSeconds": int(config.keep_alive_s),
+        "maxUnackedMessagesPerConsumer": config.max_unacked_messages_per_consumer,
+        "maxUnackedMessagesPerSubscription": config.max_unacked_messages_per_subscription,
+        "subscriptionKeySharedUseConsistentHashing": config.key_shared_consistent_hashing,
+        "authenticationEnabled": bool(config.authentication.methods),
+    }
+    return document({name: _as_text(value) for name, value in found.items()})
+
+
+def _topic_type(partitions: int) -> str:
+    return "partitioned" if partitions else "non-partitioned"
+
+
+def _as_text(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+async def internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Where a cluster keeps its metadata: nowhere but in this broker's own directory."""
+    names = (
+        "zookeeperServers",
+        "configurationStoreServers",
+        "metadataStoreUrl",
+        "configurationMetadataStoreUrl",
+        "ledgersRootPath",
+    )
+    return document(dict.fromkeys(names, ""))
+
+
 def _check_cluster(context: BrokerContext, request: AdminRequest) -> None:
     if request.names["cluster"] != context.config.cluster:
         raise AdminError(404, "Cluster does not exist")
@@ -117,11 +179,16 @@ def _tenant_info(context: BrokerContext, request: AdminRequest) -> dict[str, Any
 ROUTES: Final[list[Route]] = [
     ("GET", "/admin/v2/clusters", list_clusters),
     ("GET", "/admin/v2/clusters/{cluster}", get_cluster),
+    ("PUT", "/admin/v2/clusters/{cluster}", make_cluster),
     ("GET", "/admin/v2/brokers", list_all_brokers),
     ("GET", "/admin/v2/brokers/health", health),
     ("GET", "/admin/v2/brokers/ready", health),
     ("GET", "/admin/v2/brokers/version", version),
     ("GET", "/admin/v2/brokers/leaderBroker", leader),
+    ("GET", "/admin/v2/brokers/configuration", changeable),
+    ("GET", "/admin/v2/brokers/configuration/values", changed),
+    ("GET", "/admin/v2/brokers/configuration/runtime", runtime),
+    ("GET", "/admin/v2/brokers/internal-configuration", internal),
     ("GET", "/admin/v2/brokers/{cluster}", list_brokers),
     ("GET", "/admin/v2/tenants", list_tenants),
     ("GET", "/admin/v2/tenants/{tenant}", get_tenant),

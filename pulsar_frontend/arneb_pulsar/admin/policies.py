@@ -55,6 +55,8 @@ class Kind:
     """What the field is when nothing is set."""
     invalid: int = INVALID
     """The status for a value that cannot be, as Pulsar has it for each."""
+    joined: Callable[[Any, Any], Any] = lambda _, value: value
+    """What is kept, of what was there and what is set."""
 
 
 def _written_subscription(value: bool) -> Any:
@@ -72,7 +74,16 @@ AUTO_SUBSCRIPTION: Final = Kind(
     read_auto_subscription,
     write=_written_subscription,
 )
-PROPERTIES: Final = Kind("properties", "properties", read_properties, "PUT", dict, unset={})
+PROPERTIES: Final = Kind(
+    "properties",
+    "properties",
+    read_properties,
+    "PUT",
+    dict,
+    unset={},
+    joined=lambda own, more: {**own, **more},
+)
+
 
 OF_NAMESPACES: Final = (
     RETENTION,
@@ -99,7 +110,6 @@ OF_TOPICS: Final = (
     THRESHOLD,
     AUTO_SUBSCRIPTION,
     RATE,
-    PROPERTIES,
     Kind("deduplicationEnabled", "deduplication", read_truth),
     Kind(
         "schemaCompatibilityStrategy",
@@ -175,7 +185,9 @@ def _handlers(kind: Kind) -> list[tuple[str, Handler]]:
             value = kind.read(wanted)
         except ValueError as error:
             raise AdminError(kind.invalid, str(error)) from error
-        await target.change(lambda own: replace(own, **{kind.field: value}))
+        await target.change(
+            lambda own: replace(own, **{kind.field: kind.joined(getattr(own, kind.field), value)})
+        )
         return DONE
 
     async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:

@@ -18,8 +18,12 @@ from arneb_pulsar.services.context import BrokerContext
 
 INCOMPATIBLE: Final = 409
 INVALID: Final = 422
+ACCEPTED: Final = 202
 
 NO_VERSION: Final = -1
+
+BYTES: Final = "BYTES"
+"""What the API calls the schema of messages that have none; it is kept as NONE."""
 
 
 async def find(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -34,8 +38,6 @@ async def find(context: BrokerContext, request: AdminRequest) -> AdminReply:
 async def find_all(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Every version."""
     versions = context.schemas.versions(topic_of(context, request))
-    if not versions:
-        raise AdminError(404, "Schema not found")
     return document({"getSchemaResponses": [_described(each) for each in versions]})
 
 
@@ -50,12 +52,11 @@ async def attach(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def delete(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Have no schema from now on; with ``force`` not even the versions so far are kept."""
+    """Have no schema from now on; with ``force`` numbers begin again, too."""
     topic = topic_of(context, request)
     if request.flag("force"):
-        latest = context.schemas.versions(topic)
         await context.schemas.forget(topic)
-        return document({"version": latest[-1].number if latest else NO_VERSION})
+        return document({"version": NO_VERSION})
     return document({"version": (await context.schemas.delete(topic)).number})
 
 
@@ -68,7 +69,8 @@ async def compare(context: BrokerContext, request: AdminRequest) -> AdminReply:
     except IncompatibleSchema:
         fits = False
     strategy = context.schemas.strategy(topic).value
-    return document({"isCompatibility": fits, "schemaCompatibilityStrategy": strategy})
+    answer = {"schemaCompatibilityStrategy": strategy, "compatibility": fits}
+    return document(answer, ACCEPTED)
 
 
 async def find_version(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -80,8 +82,7 @@ async def find_version(context: BrokerContext, request: AdminRequest) -> AdminRe
 
 def _described(version: Version) -> dict[str, Any]:
     schema = version.schema
-    if schema is None:
-        return {"version": version.number, "timestamp": version.timestamp_ms, "data": ""}
+    assert schema is not None, "deletions are not shown"
     return {
         "version": version.number,
         "type": schema.type.name,
@@ -102,7 +103,8 @@ def _read(request: AdminRequest) -> Schema:
     """The schema in a call's body."""
     body = request.json()
     try:
-        kind, data = SchemaType[body["type"]], body["schema"]
+        name, data = body["type"], body["schema"]
+        kind = SchemaType.NONE if name == BYTES else SchemaType[name]
         properties = body.get("properties") or {}
         assert isinstance(properties, dict), "properties: expected an object"
         texts = {str(key): str(value) for key, value in properties.items()}

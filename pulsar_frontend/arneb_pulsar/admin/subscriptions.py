@@ -23,6 +23,7 @@ from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
 from arneb_pulsar.namespaces.backlog import bytes_from, nth_entry
+from arneb_pulsar.namespaces.fields import read_number, read_table
 from arneb_pulsar.packing.places import ENTRIES, LEDGERS
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.topic_access import subscribe
@@ -68,11 +69,11 @@ def _beginning(request: AdminRequest) -> tuple[InitialPosition, Position | None]
 
 def _place(wanted: Any) -> Position | None:
     """The position of a message id as JSON; None = before everything."""
-    ledger, entry = -1, -1
-    if isinstance(wanted, dict):
-        ledger, entry = wanted.get("ledgerId", -1), wanted.get("entryId", -1)
-    if type(ledger) is not int or type(entry) is not int or not isinstance(wanted, dict):
-        raise AdminError(400, f"expected a message id, got {wanted!r:.60}")
+    try:
+        table = read_table(wanted)
+        ledger, entry = (read_number(table, name, -1) for name in ("ledgerId", "entryId"))
+    except ValueError as error:
+        raise AdminError(400, f"expected a message id, got {wanted!r:.60}") from error
     if ledger < 0:
         return None
     return position(min(ledger, LEDGERS - 1), min(max(entry, 0), ENTRIES - 1))

@@ -1,6 +1,6 @@
 """Topics: made, listed, removed, terminated, partitioned and shown."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from arneb_core.api.position import ENTRY_MASK, Position
@@ -14,6 +14,8 @@ from arneb_pulsar.names import (
     parse_namespace,
     parse_topic,
 )
+from arneb_pulsar.namespaces.coercion import whole_number
+from arneb_pulsar.namespaces.fields import read_properties
 from arneb_pulsar.namespaces.rules import PARTITIONS_MAX
 from arneb_pulsar.services import topic_lifecycle as lifecycle
 from arneb_pulsar.services.context import BrokerContext
@@ -80,7 +82,10 @@ async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
         raise AdminError(412, f"Topic name {name} is that of a partition")
     if context.topics.exists(name):
         raise AdminError(409, "This topic already exists")
+    properties = properties_of(request.json() if request.body.strip() else None)
     await context.topics.make(name)
+    if properties:
+        await context.namespaces.change_properties(name, lambda _: properties)
     return DONE
 
 
@@ -148,16 +153,25 @@ def _only_if(context: BrokerContext, request: AdminRequest) -> Callable[[Topic],
     return None if request.flag("force") else is_unused
 
 
+def properties_of(given: Any) -> Mapping[str, str]:
+    """Text by name, out of a body; none is given by ``null`` too. Raises :class:`AdminError`."""
+    try:
+        return {} if given is None else read_properties(given)
+    except ValueError as error:
+        raise AdminError(400, str(error)) from error
+
+
 # Partitions
 
 
 def _number_of_partitions(request: AdminRequest) -> Partitioned:
     wanted = request.json()
-    properties: dict[str, str] = {}
+    properties: Mapping[str, str] = {}
     if isinstance(wanted, dict):
-        properties = wanted.get("properties") or {}
+        properties = properties_of(wanted.get("properties"))
         wanted = wanted.get("partitions")
-    if type(wanted) is not int or not 0 < wanted <= PARTITIONS_MAX:
+    wanted = whole_number(wanted)
+    if wanted is None or not 0 < wanted <= PARTITIONS_MAX:
         raise AdminError(
             406, f"Number of partitions should be more than 0 and at most {PARTITIONS_MAX}"
         )

@@ -7,6 +7,8 @@ what was expected and what came.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from arneb_pulsar.namespaces.coercion import truth, whole_number
+
 COMPATIBILITY: Final = frozenset(
     {
         "UNDEFINED",
@@ -36,23 +38,24 @@ def read_table(document: Any) -> dict[str, Any]:
 def read_number(table: Mapping[str, Any], name: str, default: int) -> int:
     """A whole number of 64 bits in a field of an object."""
     value = table.get(name, default)
-    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+    if (number := whole_number(value)) is None:
         raise ValueError(f"{name}: expected a whole number, got {value!r:.40}")
-    return value
+    return number
 
 
 def read_truth(value: Any) -> bool:
     """True or false."""
-    if not isinstance(value, bool):
+    if (found := truth(value)) is None:
         raise ValueError(f"expected true or false, got {value!r:.40}")
-    return value
+    return found
 
 
 def read_ttl(document: Any) -> int:
     """Seconds that messages live."""
-    if type(document) is not int or not 0 <= document < 1 << 31:
-        raise ValueError(f"Invalid value for message TTL: expected 0 or more, got {document!r}")
-    return document
+    seconds = whole_number(document)
+    if seconds is None or not 0 <= seconds < 1 << 31:
+        raise ValueError(f"Invalid value for message TTL: expected 0 or more, got {document!r:.40}")
+    return seconds
 
 
 def read_auto_subscription(document: Any) -> bool:
@@ -70,9 +73,10 @@ def read_compatibility(document: Any) -> str:
 
 def read_threshold(document: Any) -> int:
     """Bytes of backlog after which a topic is compacted by itself; 0 = it is not."""
-    if type(document) is not int or document < 0:
-        raise ValueError(f"Invalid compaction threshold: expected 0 or more, got {document!r}")
-    return document
+    size = whole_number(document)
+    if size is None or size < 0:
+        raise ValueError(f"Invalid compaction threshold: expected 0 or more, got {document!r:.40}")
+    return size
 
 
 def read_properties(document: Any) -> dict[str, str]:

@@ -7,6 +7,8 @@ and whoever sent too much is not heard until the rate has made up for it.
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from arneb_pulsar.namespaces.fields import read_number, read_table
+
 UNLIMITED: Final = -1
 RATE_MAX: Final = 1 << 53
 """Of what comes in a second; what is above counts as this."""
@@ -21,14 +23,9 @@ class PublishRate:
 
     @classmethod
     def parse(cls, document: Any) -> Self:
-        if not isinstance(document, dict):
-            raise ValueError(f"expected a JSON object, got {document!r:.40}")
+        table = read_table(document)
         names = "publishThrottlingRateInMsg", "publishThrottlingRateInByte"
-        found = [document.get(name, UNLIMITED) for name in names]
-        for name, value in zip(names, found, strict=True):
-            if type(value) is not int:
-                raise ValueError(f"{name}: expected a whole number, got {value!r:.40}")
-        return cls(*(min(value, RATE_MAX) for value in found))
+        return cls(*(min(read_number(table, name, UNLIMITED), RATE_MAX) for name in names))
 
     @property
     def document(self) -> Any:

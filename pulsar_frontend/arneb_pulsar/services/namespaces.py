@@ -223,6 +223,29 @@ class NamespaceRegistry:
             return self._defaults
         return own.under(namespace).under(self._defaults)
 
+    def properties(self, topic: TopicName) -> Mapping[str, str]:
+        """What operators gave the topic, which is no partition."""
+        found = self.partitioned(topic)
+        return self.record(str(topic)).policies.properties if found is None else found.properties
+
+    async def change_properties(
+        self, topic: TopicName, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> None:
+        """Keep other properties of the topic. Raises :class:`TopicExists` if its partitions
+        changed meanwhile."""
+        found = self.partitioned(topic)
+        if found is None:
+            await self.change_record(
+                str(topic),
+                lambda it: replace(
+                    it,
+                    policies=replace(it.policies, properties=change(it.policies.properties)),
+                ),
+            )
+        else:
+            changed = replace(found, properties=change(found.properties))
+            await self.put_partitioned(topic, changed, found)
+
     async def change_record(self, topic: str, change: Callable[[TopicRecord], TopicRecord]) -> None:
         """Keep something else of a topic."""
         async with self._locks.holding(PARTITIONED + str(topic)):

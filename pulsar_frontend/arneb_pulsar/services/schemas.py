@@ -61,18 +61,22 @@ class SchemaRegistry:
         return f"<SchemaRegistry of {len(self._versions)} topics>"
 
     def versions(self, topic: TopicName) -> Sequence[Version]:
-        """All versions, deletions included, oldest first."""
-        return self._versions.get(_name_of(topic), ())
+        """The versions since the last deletion, oldest first."""
+        living: list[Version] = []
+        for each in self._all(topic):
+            if each.schema is None:
+                living.clear()
+            else:
+                living.append(each)
+        return living
 
     def find(self, topic: TopicName, number: int | None = None) -> Version | None:
-        """That version, or the latest; None if there is none."""
+        """That version, or the latest; None if there is none. What was deleted is not found by
+        its number either, as in Pulsar."""
         versions = self.versions(topic)
-        if not versions:
-            return None
         if number is None:
-            return versions[-1] if versions[-1].schema is not None else None
-        found = (each for each in versions if each.number == number and each.schema is not None)
-        return next(found, None)
+            return versions[-1] if versions else None
+        return next((each for each in versions if each.number == number), None)
 
     def strategy(self, topic: TopicName) -> Strategy:
         """What a new schema of a topic must be to those that are there."""
@@ -82,29 +86,29 @@ class SchemaRegistry:
         """The version of a schema that is attached already, or that it gets now. Raises
         :class:`IncompatibleSchema` and :class:`CommitFailed`."""
         async with self._locks.holding(_name_of(topic)):
-            living = self._living(topic)
+            living = self.versions(topic)
             strategy = self._strategy_of(topic)
             known = await _look(partial(_find_or_check, living, schema, strategy), schema)
             return known or await self._add(topic, schema)
 
     async def check_consumer(self, topic: TopicName, schema: Schema) -> None:
         """May a consumer come with that schema? Raises :class:`IncompatibleSchema`."""
-        present = [each.schema for each in self._living(topic) if each.schema is not None]
+        present = [each.schema for each in self.versions(topic) if each.schema is not None]
         strategy = self._strategy_of(topic)
         await _look(partial(_check_consumer, present, schema, strategy), schema)
 
     async def version_of(self, topic: TopicName, schema: Schema) -> Version | None:
         """The version that says the same; None if it is not attached."""
-        return await _look(partial(_find_same, self._living(topic), schema), schema)
+        return await _look(partial(_find_same, self.versions(topic), schema), schema)
 
     async def check(self, topic: TopicName, schema: Schema) -> None:
         """Could it be attached? Raises :class:`IncompatibleSchema`."""
-        living = self._living(topic)
+        living = self.versions(topic)
         strategy = self._strategy_of(topic)
         await _look(partial(_find_or_check, living, schema, strategy), schema)
 
     async def delete(self, topic: TopicName) -> Version:
-        """Have no schema from now on; the versions so far remain known by their numbers."""
+        """Have no schema from now on; numbers go on behind those so far."""
         async with self._locks.holding(_name_of(topic)):
             return await self._add(topic, None)
 
@@ -126,15 +130,9 @@ class SchemaRegistry:
 
     # Inside
 
-    def _living(self, topic: TopicName) -> list[Version]:
-        """The versions since the last deletion, oldest first."""
-        living: list[Version] = []
-        for each in self.versions(topic):
-            if each.schema is None:
-                living.clear()
-            else:
-                living.append(each)
-        return living
+    def _all(self, topic: TopicName) -> Sequence[Version]:
+        """All versions, deletions included, oldest first."""
+        return self._versions.get(_name_of(topic), ())
 
     async def _add(self, topic: TopicName, schema: Schema | None) -> Version:
         name = _name_of(topic)

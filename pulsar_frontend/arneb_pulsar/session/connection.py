@@ -30,7 +30,7 @@ from arneb_pulsar.session.watchers import TopicWatchers
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.commands import FIELD_OF, parse_command
 from arneb_pulsar.wire.errors import WireError
-from arneb_pulsar.wire.frame import MESSAGE_BYTES_MAX, FrameReader, Frames
+from arneb_pulsar.wire.frame import AROUND_BYTES_MAX, FrameReader, Frames
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
 from arneb_pulsar.wire.sends import count_successors, parse_send
@@ -52,7 +52,8 @@ class ConnectionSession:
         self.state = ConnectionState.HANDSHAKE
         self._server_version = server_version
         self._output = output = Output(now)
-        self._reader = FrameReader()
+        self._message_bytes_max = config.message_bytes_max
+        self._reader = FrameReader(config.message_bytes_max + AROUND_BYTES_MAX)
         self._frames: Frames = [], []
         self._at = 0
         self.request_bytes = 0
@@ -270,7 +271,7 @@ class ConnectionSession:
         """The client may begin."""
         client = self._output.client
         self._output.send(
-            commands.connected(self._server_version, client.version, MESSAGE_BYTES_MAX)
+            commands.connected(self._server_version, client.version, self._message_bytes_max)
         )
         self.state = ConnectionState.OPEN
         self._keep_alive.connected(self._output.now, answered=client.answers_pings)

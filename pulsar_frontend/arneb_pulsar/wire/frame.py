@@ -16,10 +16,14 @@ from arneb_pulsar.wire.errors import FrameError
 
 MESSAGE_BYTES_MAX: Final = 5 * 1024 * 1024
 """The payload of one SEND, without its headers, to which clients keep by themselves; announced
-in CONNECTED, as Pulsar's default. What is enforced is the size of the frame."""
+in CONNECTED. Pulsar's default. What is enforced is the size of the frame."""
 
-FRAME_BYTES_MAX: Final = MESSAGE_BYTES_MAX + 10 * 1024
-"""A whole frame with its ``total`` field; Pulsar leaves the same room for command and headers."""
+AROUND_BYTES_MAX: Final = 10 * 1024
+"""Of a frame beside its payload, the ``total`` field included; Pulsar leaves the same room for
+command and headers."""
+
+FRAME_BYTES_MAX: Final = MESSAGE_BYTES_MAX + AROUND_BYTES_MAX
+"""A whole frame."""
 
 SIZES: Final = Struct(">II")
 SIZES_BYTES: Final = SIZES.size

@@ -72,7 +72,7 @@ async def test_a_partitioned_topic_is_made_grows_and_goes(open_broker: OpenBroke
         assert (await partitions_of(client, "t", create=False)).error == pb.TopicNotFound
 
 
-@pytest.mark.parametrize("count", [0, -1, 10_001, "3", None, True, {"partitions": 0}])
+@pytest.mark.parametrize("count", [0, -1, 10_001, "many", None, True, {"partitions": 0}])
 async def test_impossible_partitions_are_refused(open_broker: OpenBroker, count: Any) -> None:
     async with open_broker() as running:
         status, document = await Admin(running)("PUT", "/t/partitions", count)

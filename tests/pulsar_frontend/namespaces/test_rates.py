@@ -45,7 +45,8 @@ def test_a_second_is_free_and_the_rest_waits() -> None:
     [
         ({}, PublishRate()),
         ({"publishThrottlingRateInMsg": 5}, PublishRate(5)),
-        ({"publishThrottlingRateInByte": 1 << 70}, PublishRate(-1, RATE_MAX)),
+        ({"publishThrottlingRateInByte": 1 << 60}, PublishRate(-1, RATE_MAX)),
+        ({"publishThrottlingRateInMsg": "5"}, PublishRate(5)),
     ],
 )
 def test_documents_are_read_and_written(document: object, rate: PublishRate) -> None:
@@ -56,7 +57,7 @@ def test_documents_are_read_and_written(document: object, rate: PublishRate) -> 
 
 @pytest.mark.parametrize(
     "document",
-    [None, [], 5, {"publishThrottlingRateInMsg": "5"}, {"publishThrottlingRateInByte": 1.5}],
+    [None, [], 5, {"publishThrottlingRateInMsg": "x"}, {"publishThrottlingRateInByte": 1 << 70}],
 )
 def test_what_is_no_rate_is_refused(document: object) -> None:
     with pytest.raises(ValueError, match="expected"):

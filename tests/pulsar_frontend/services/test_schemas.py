@@ -163,16 +163,25 @@ async def test_administrators_see_and_change_schemas(open_broker: OpenBroker) ->
         assert await admin("POST", f"{SCHEMAS}/version", payload("a")) == (200, {"version": 0})
         status, reply = await admin("POST", f"{SCHEMAS}/schema", payload("b"))
         assert status == 409 and "Unable to read schema" in reply["reason"]
-        expected = {"isCompatibility": False, "schemaCompatibilityStrategy": "FULL"}
-        assert await admin("POST", f"{SCHEMAS}/compatibility", payload("b")) == (200, expected)
+        expected = {"compatibility": False, "schemaCompatibilityStrategy": "FULL"}
+        assert await admin("POST", f"{SCHEMAS}/compatibility", payload("b")) == (202, expected)
         assert await admin("DELETE", f"{SCHEMAS}/schema") == (200, {"version": 1})
-        assert (await admin("GET", f"{SCHEMAS}/schema"))[0] == 404
+        for path in ("schema", "schema/0", "schema/1"):
+            assert (await admin("GET", f"{SCHEMAS}/{path}"))[0] == 404
+        assert await admin("GET", f"{SCHEMAS}/schemas") == (200, {"getSchemaResponses": []})
+        assert await admin("POST", f"{SCHEMAS}/version", payload("a")) == (200, {"version": -1})
         made = await admin("POST", f"{SCHEMAS}/schema", payload("b"))
         assert made == (200, {"version": {"version": 2}})
         _, listed = await admin("GET", f"{SCHEMAS}/schemas")
-        assert [each["version"] for each in listed["getSchemaResponses"]] == [0, 1, 2]
-        await admin("DELETE", f"{SCHEMAS}/schema", force="true")
-        assert (await admin("GET", f"{SCHEMAS}/schemas"))[0] == 404
+        assert [each["version"] for each in listed["getSchemaResponses"]] == [2]
+        forced = await admin("DELETE", f"{SCHEMAS}/schema", force="true")
+        assert forced == (200, {"version": -1})
+        assert await admin("GET", f"{SCHEMAS}/schemas") == (200, {"getSchemaResponses": []})
+        made = await admin(
+            "POST", f"{SCHEMAS}/schema", payload("b") | {"type": "BYTES", "schema": ""}
+        )
+        assert made == (200, {"version": {"version": 0}})
+        assert (await admin("GET", f"{SCHEMAS}/schema"))[1]["type"] == "NONE"
 
 
 async def test_pairs_are_given_and_shown_as_documents(open_broker: OpenBroker) -> None:

@@ -1,0 +1,54 @@
+"""Properties of topics: text by name, which operators give a topic.
+
+The rule: what is given is added to what is there, and only what is named is taken back. Those of a
+partitioned topic are of the whole, and its partitions have none.
+"""
+
+from typing import Final
+
+from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
+from arneb_pulsar.admin.router import Route
+from arneb_pulsar.admin.topics import properties_of, routes_of_topics, topic_of
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.services.context import BrokerContext
+
+NOTHING_SET: Final = AdminReply(200)
+"""What Pulsar says of a partitioned topic that was given none."""
+
+
+async def find(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    topic = _there(context, request)
+    found = context.namespaces.properties(topic)
+    if not found and context.namespaces.partitions(topic):
+        return NOTHING_SET
+    return document(dict(found))
+
+
+async def add(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    topic, more = _there(context, request), properties_of(request.json())
+    await context.namespaces.change_properties(topic, lambda own: {**own, **more})
+    return DONE
+
+
+async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Without ``key`` all of them."""
+    topic, key = _there(context, request), request.query.get("key")
+    await context.namespaces.change_properties(
+        topic,
+        lambda own: {} if key is None else {name: it for name, it in own.items() if name != key},
+    )
+    return DONE
+
+
+def _there(context: BrokerContext, request: AdminRequest) -> TopicName:
+    topic = topic_of(context, request)
+    if not context.topics.exists(topic):
+        raise AdminError(404, f"Topic {topic} not found")
+    return topic.base
+
+
+ROUTES: Final[list[Route]] = routes_of_topics(
+    ("GET", "/{topic}/properties", find),
+    ("PUT", "/{topic}/properties", add),
+    ("DELETE", "/{topic}/properties", drop),
+)

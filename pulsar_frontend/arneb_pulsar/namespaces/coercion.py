@@ -1,0 +1,44 @@
+"""Coercion: numbers and truths as Pulsar's JSON reader takes them.
+
+The rule: whatever Jackson, as Pulsar sets it up, makes a number or a truth of is one here, and
+nothing else is. Scripts send ``{"limit": "10240"}``, and have always been understood.
+Source: Jackson ``StdDeserializer._parseIntPrimitive``, ``_parseBooleanPrimitive``.
+"""
+
+import re
+from typing import Any, Final
+
+WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+
+LOWEST: Final = -(1 << 63)
+HIGHEST: Final = (1 << 63) - 1
+
+TRUTHS: Final = {
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
+
+
+def whole_number(value: Any) -> int | None:
+    """A number of 64 bits; None when it is none. Fractions are cut off."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        text = value.strip()
+        value = int(text) if WHOLE.fullmatch(text) else None
+    elif isinstance(value, float):
+        value = int(value) if LOWEST <= value <= HIGHEST else None
+    return value if isinstance(value, int) and LOWEST <= value <= HIGHEST else None
+
+
+def truth(value: Any) -> bool | None:
+    """True or false; None when it is neither. A number is true unless it is 0."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return TRUTHS.get(value.strip())
+    return bool(value) if isinstance(value, int) else None
