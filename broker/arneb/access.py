@@ -34,6 +34,8 @@ def access(config: Config, users: Tables) -> Iterator[str]:
             yield f"http: management API requires the password of a user; all else {everything}"
         else:
             yield f"http: {everything}"
+    if _on(config.metrics.listen):
+        yield f"metrics: {EVERYBODY}"
     if _on(config.http_pulsar.listen):
         opened = _opened(methods, config.http_pulsar.open_metrics)
         yield f"http-pulsar: {_proofs_over_http(methods)}{opened}"

@@ -144,6 +144,17 @@ class HttpPulsarTable(HttpLimits):
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsTable(HttpLimits):
+    """Metrics for Prometheus on a port of their own, without a login."""
+
+    listen: Listen = None
+    """Where to serve them, off until it has an address; RabbitMQ's port is 15692."""
+    per_object: bool = False
+    """``/metrics`` lists queues, channels and connections one by one, here and on the port of
+    ``[http]``; else it sums up, and ``/metrics/per-object`` lists."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionTable:
     """How long messages stay that every subscription has acknowledged.
 
@@ -232,6 +243,7 @@ class Config:
     pulsar: PulsarTable = PulsarTable()
     http: HttpTable = HttpTable()
     http_pulsar: HttpPulsarTable = HttpPulsarTable()
+    metrics: MetricsTable = MetricsTable()
     logins: LoginTable = DEFAULT_LOGINS
     data: DataLimits = DEFAULT_DATA_LIMITS
     retention: RetentionTable = RetentionTable()

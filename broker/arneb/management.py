@@ -14,13 +14,13 @@ from arneb.config import Address, Config
 from arneb.http.management.rates import Rates
 from arneb.http.management.site import ListeningPort, Site
 from arneb.http.management.totals import Totals
+from arneb.observed import ObservedCore
 from arneb.tls import expiring
 from arneb_amqp.server.roster import Roster
 from arneb_amqp.topology.topology import Topology
 from arneb_core.access.authority import Authority
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.core import Core
 
 PROTOCOLS: Final[Mapping[str, str]] = {
     "amqp": "amqp",
@@ -29,6 +29,7 @@ PROTOCOLS: Final[Mapping[str, str]] = {
     "pulsar": "pulsar",
     "pulsar-tls": "pulsar/ssl",
     "http-pulsar": "http/pulsar",
+    "metrics": "http/prometheus",
 }
 """What a listener is called over HTTP, by its own name."""
 
@@ -43,7 +44,7 @@ class ManagedBroker(Protocol):
     def addresses(self) -> Mapping[str, Sequence[Address]]: ...
 
     @property
-    def core(self) -> Core: ...
+    def core(self) -> ObservedCore: ...
 
     @property
     def catalogue(self) -> Catalogue: ...

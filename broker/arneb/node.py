@@ -290,6 +290,7 @@ def listens(config: Config) -> dict[str, Listen]:
         "pulsar-tls": config.pulsar.tls.listen,
         "http": config.http.listen,
         "http-pulsar": config.http_pulsar.listen,
+        "metrics": config.metrics.listen,
     }
 
 

@@ -18,6 +18,7 @@ from arneb.access import access, has_named, shut_out
 from arneb.alarms import Alarms
 from arneb.config import Config
 from arneb.garbage import GarbageSchedule, Living
+from arneb.lateness import Lateness
 from arneb.listeners import Listeners
 from arneb.tls import NO_FILE
 from arneb.turn_watchdog import TurnWatchdog
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from arneb.http.management.site import Site
+    from arneb.http.metrics.app import Metrics
     from arneb.logins.backends import Backends
     from arneb_amqp.server.roster import Roster
     from arneb_amqp.topology.topology import Topology
@@ -98,6 +100,7 @@ class Shared:
 
         self.amqp = Adjustable(config.amqp)
         """What AMQP's next clients get."""
+        self.lateness = Lateness()
         self.topology: Topology | None = None
         """AMQP's, if that is served."""
         self.addresses = {name: listeners.addresses(name) for name in listeners.by_name}
@@ -121,14 +124,15 @@ class Shared:
             self.alarms,
             self.watchdog,
             data.routes,
+            self.metrics,
             is_ready=lambda: self.node.is_ready,
         )
-        if self.topology is None:
+        if (site := self.site) is None:
             return Api(own, None, own, data.bodies)
         from arneb.http.management.app import LARGER, ManagementApp
-        from arneb.management import make_site
+        from arneb.http.management.overview import sample_always
 
-        site = make_site(self, self.topology)
+        sample_always(site)
         self._nursery.start_soon(supervise, "the management API's samples", site.rates.run)
         trusted = ManagementApp(site, own, TRUSTED)
         return Api(own, site, trusted, {**data.bodies, **LARGER})
@@ -153,6 +157,22 @@ class Shared:
         from arneb.logins.backends import Backends
 
         return Backends(self.config.logins, self.catalogue.tables, time.time)
+
+    @cached_property
+    def site(self) -> "Site | None":
+        """What operators see of a broker that serves AMQP."""
+        from arneb.management import make_site
+
+        return None if self.topology is None else make_site(self, self.topology)
+
+    @cached_property
+    def metrics(self) -> "Metrics":
+        """What Prometheus is told."""
+        from arneb.http.metrics.app import Metrics
+
+        per_object = self.config.metrics.per_object
+        late = self.lateness
+        return Metrics(self.core, self.alarms, self.site, late=late, per_object=per_object)
 
     @cached_property
     def proofs(self) -> "Proofs":
@@ -191,6 +211,7 @@ async def serve_all(
         try:
             await shared.alarms.look()
             nursery.start_soon(supervise, "the memory and disk alarms", shared.alarms.watch)
+            nursery.start_soon(supervise, "the loop's lateness", shared.lateness.watch)
             for name in listeners.by_name:
                 addresses = listeners.addresses(name)  # a server may take its sockets over
                 try:
@@ -305,6 +326,15 @@ async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any
     await serve_http(app, listeners, table, task_status=task_status)
 
 
+async def _serve_metrics(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
+    from arneb.http.metrics.app import metrics_app
+    from arneb.http.server import serve_http
+
+    listeners = shared.listeners.by_name["metrics"]
+    app = metrics_app(shared.metrics)
+    await serve_http(app, listeners, shared.config.metrics, task_status=task_status)
+
+
 # Imported only when the listener is on: start-up time and memory are for what is used.
 _SERVERS: Final = {
     "amqp": _serve_amqp,
@@ -313,4 +343,5 @@ _SERVERS: Final = {
     "pulsar-tls": _serve_pulsar_tls,
     "http": _serve_http,
     "http-pulsar": _serve_http_pulsar,
+    "metrics": _serve_metrics,
 }

@@ -48,6 +48,7 @@ def _topic(topic: StoredTopic) -> TopicStatistics:
         ledgers=len(topic.ledgers),
         last=topic.ledgers.last,
         appended_messages_total=0,
+        appended_bytes_total=0,
         subscriptions=tuple(_subscription(cursor) for cursor in topic.cursors),
     )
 

@@ -42,8 +42,9 @@ class RabbitMQ(OwnProcess):
     def __init__(
         self, directory: Path, certificates: Path | None = None, *, management: bool = False
     ) -> None:
-        """With ``management`` its HTTP API is served as well."""
+        """With ``management`` its HTTP API is served as well, and its metrics."""
         self.management_address = Address("127.0.0.1", free_port()) if management else None
+        self.metrics_address = Address("127.0.0.1", free_port()) if management else None
         self.directory = directory
         self._certificates = certificates
         self._amqps_address = Address("127.0.0.1", free_port())
@@ -80,11 +81,13 @@ class RabbitMQ(OwnProcess):
             cookie.write_text(secrets.token_hex(16))
             cookie.chmod(0o400)
             plugins = ["rabbitmq_consistent_hash_exchange"]
-            if self.management_address is not None:
-                plugins.append("rabbitmq_management")
+            if self.management_address is not None and self.metrics_address is not None:
+                plugins += ["rabbitmq_management", "rabbitmq_prometheus"]
                 (home / "tls.conf").write_text(
                     f"management.tcp.ip = 127.0.0.1\n"
                     f"management.tcp.port = {self.management_address.port}\n"
+                    f"prometheus.tcp.ip = 127.0.0.1\n"
+                    f"prometheus.tcp.port = {self.metrics_address.port}\n"
                     "collect_statistics_interval = 500\n"
                 )
             (home / "plugins").write_text(f"[{','.join(plugins)}].\n")

@@ -49,6 +49,7 @@ class FakeCore:
                 ledgers=2,
                 last=position(2, 4),
                 appended_messages_total=30,
+                appended_bytes_total=4000,
                 subscriptions=subscriptions,
             )
         )

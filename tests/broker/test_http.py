@@ -16,12 +16,13 @@ from tests.broker.conftest import a_subscription
 
 from arneb.alarms import Alarms
 from arneb.config import Address
-from arneb.http.app import ObservedCore, http_app, topic_statistics
+from arneb.http.app import http_app
 from arneb.http.documents import topic_document
 from arneb.http.pages import PAGES_MAX, Page, Pages
 from arneb.http.server import serve_http
+from arneb.http.statistics import topic_statistics
 from arneb.listeners import Listeners
-from arneb.metrics import (
+from arneb.metrics.own import (
     ALARM_FIGURES,
     ENGINE_FIGURES,
     SUBSCRIPTION_FIGURES,
@@ -29,6 +30,7 @@ from arneb.metrics import (
     broker_figures,
     topic_figures,
 )
+from arneb.observed import ObservedCore
 from arneb.watermarks import Levels, Watermarks
 
 Answer = tuple[int, str, bytes]
@@ -81,7 +83,7 @@ async def test_topics_are_listed_in_order(core: object) -> None:
 
 @pytest.mark.real_time
 async def test_metrics_parse_and_carry_every_figure(core: object) -> None:
-    [(status, kind, body)] = await answers(core, "/metrics")
+    [(status, kind, body)] = await answers(core, "/metrics/per-object")
     assert status == 200
     assert kind.startswith("text/plain; version=")
     samples = {

@@ -6,7 +6,7 @@ import pytest
 from tests.broker.conftest import FakeCore
 
 from arneb.config import StoreTable
-from arneb.metrics import broker_figures
+from arneb.metrics.own import broker_figures
 from arneb_core.api.statistics import LongReader
 
 

@@ -17,11 +17,11 @@ from arneb.alarms import AlarmStatistics
 from arneb.cli import COMMANDS
 from arneb.config import Config
 from arneb.demo.process import BrokerProcess
-from arneb.metrics import broker_figures, topic_figures
+from arneb.metrics.own import broker_figures, topic_figures
 from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.consumer_arguments import CONSUMER_ARGUMENTS
 from arneb_amqp.topology.queues.options import ARGUMENTS, Argument
-from arneb_core.api.statistics import LongReader
+from arneb_core.api.statistics import NOTHING_MEASURED, LongReader
 
 GUIDE: Final = Path(__file__).resolve().parents[2] / "docs" / "guide"
 BLOCK: Final = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -64,7 +64,8 @@ def metrics() -> dict[str, tuple[str, str]]:
             "long_readers": (LongReader(1, 2, 3.0, 4),),
         }
     )
-    page = broker_figures(with_reader, 1, AlarmStatistics(False, 1, 2, False, 3, 4))
+    alarms = AlarmStatistics(False, 1, 2, False, 3, 4)
+    page = broker_figures(with_reader, 1, alarms, NOTHING_MEASURED)
     page += "".join(topic_figures([each.statistics() for each in core.topics.values()]))
     helps = dict(re.findall(r"^# HELP (\S+) (.*)$", page, re.MULTILINE))
     kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.MULTILINE))
@@ -79,6 +80,7 @@ def labels() -> dict[str, list[str]]:
     return {
         name: re.findall(r'(\w+)="', values)
         for name, values in re.findall(r"^(\w+)\{(.*?)\} ", page, re.MULTILINE)
+        if not name.endswith("_bucket")
     }
 
 

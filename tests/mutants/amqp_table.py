@@ -162,8 +162,8 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "what a stream's consumer did not ask for fills its window",
         "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
-        "            self._context.effects.acknowledge(passed)\n",
-        "            pass\n",
+        "                self._context.effects.acknowledge(passed)\n",
+        "                pass\n",
         ("tests/amqp_frontend/session/consume/test_stream_reader.py",),
     ),
     Mutant(

@@ -29,6 +29,7 @@ from arneb_amqp.routing.exchange import (
 )
 from arneb_amqp.routing.exchange_type import BindingIndex, ExchangeType
 from arneb_amqp.routing.registry import EXCHANGE_TYPES
+from arneb_amqp.traffic import VhostTraffic
 from arneb_amqp.wire.tables import Field
 
 PREDECLARED: Final = (
@@ -112,6 +113,7 @@ class Router:
     ) -> None:
         self.vhost = vhost
         self.generation = 0
+        self.traffic = VhostTraffic()
         self._types = types
         self._exchanges: dict[str, Exchange] = {}
         self._indexes: dict[str, BindingIndex] = {}
@@ -160,6 +162,7 @@ class Router:
         assert exchange.name not in self._exchanges, f"exchange {exchange.name!r} is there already"
         self._exchanges[exchange.name] = exchange
         self._indexes[exchange.name] = kind.index(exchange)
+        self.traffic.begin(exchange.name)
         self.generation += 1
 
     def give_alternate(self, exchange: str, alternate: str | None) -> None:
@@ -321,6 +324,7 @@ class Router:
         if exchange is None:
             return
         removal.exchanges.append(exchange)
+        self.traffic.end(name)
         self.generation += 1
         # With the exchange all that only its own messages need goes in one piece.
         del self._indexes[name]

@@ -13,6 +13,7 @@ from arneb_amqp.errors import access_refused, exchange_in_words
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.search import Search, StillSearching
+from arneb_amqp.traffic import ExchangeTraffic
 from arneb_amqp.wire.route import routing_key_of, split_route
 from arneb_core.api.entry import ENTRY_FORMAT, HEADER, PRIORITY_SHIFT, EntryFlag, Origin
 from arneb_core.api.hashing import key_hash
@@ -42,6 +43,8 @@ class CachedRoute:
     queues: tuple[str, ...]
     depends_on_headers: bool
     key_hash: int
+    traffic: ExchangeTraffic
+    """Where publishes by this route are counted."""
 
     def head(
         self,
@@ -107,7 +110,7 @@ class Routes:
         result = search.result
         route = CachedRoute(
             name, routing_key, raw, result.queues, result.depends_on_headers,
-            key_hash(routing_key_of(raw)),
+            key_hash(routing_key_of(raw)), self.router.traffic.exchanges[name],
         )  # fmt: skip
         if name == DEFAULT_EXCHANGE and not result.queues:
             # A Pulsar client may make a topic of that name at any time, unseen by the router.

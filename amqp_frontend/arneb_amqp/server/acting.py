@@ -17,7 +17,7 @@ from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.routes import CachedRoute
 from arneb_amqp.routing.search import Search
-from arneb_amqp.server.consumers import ConsumerSink
+from arneb_amqp.server.consumers import ConsumerSink, count_got
 from arneb_amqp.server.context import NOBODY
 from arneb_amqp.server.methods import Methods
 from arneb_amqp.session.consume.unbatching import unbatched
@@ -123,7 +123,11 @@ class Actor:
         if not names and exchange == DEFAULT_EXCHANGE and vhost.foreign_topic(routing_key):
             names = (routing_key,)
         raw = join_route(exchange, routing_key)
-        route = CachedRoute(exchange, routing_key, raw, names, False, key_hash(routing_key_of(raw)))
+        traffic = vhost.router.traffic
+        route = CachedRoute(
+            exchange, routing_key, raw, names, False, key_hash(routing_key_of(raw)),
+            traffic.exchanges[exchange],
+        )  # fmt: skip
         now_ms, persistent = wall_clock_ms(), kept.delivery_mode == DELIVERY_MODE_PERSISTENT
         expires_at_ms = 0 if expiration_ms is None else now_ms + max(1, expiration_ms)
         head = route.head(
@@ -156,6 +160,11 @@ class Actor:
             await self._core.committed(unit)
         finally:
             admission.over()
+        route.traffic.published_in += 1
+        route.traffic.published_out += len(names)
+        traffic.to_confirm += 1
+        traffic.confirmed += admitted
+        traffic.returned += not routed
         return None if not admitted else routed
 
     async def take(self, queue: str, count: int, taking: Taking) -> list[Fetched]:
@@ -172,7 +181,11 @@ class Actor:
         places: list[Position] = []
         masks: dict[Position, int] = {}
         try:
-            while len(found) < count and (run := await consumer.pull()) is not None:
+            while len(found) < count:
+                run = await consumer.pull()
+                count_got(attachment.queue.traffic, run, no_ack=taking.no_ack)
+                if run is None:
+                    break
                 places += run.positions
                 for place, mask in (run.masks or {}).items():
                     masks[place] = masks.get(place, 0) | mask

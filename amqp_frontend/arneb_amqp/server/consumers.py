@@ -18,6 +18,7 @@ from arneb_amqp.topology.footprint import of_queue
 from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.attachments import Attachment, give_back
 from arneb_amqp.topology.queues.delivery_counts import counted
+from arneb_amqp.traffic import QueueTraffic
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.deliveries import Deliveries
 
@@ -49,9 +50,14 @@ class Consumers:
         attachment = self.attached.get(settled.consumer)
         if attachment is None:
             return
-        if settled.positions:
+        traffic, count = attachment.queue.traffic, len(settled.positions)
+        traffic.acknowledged += count
+        traffic.whole.acknowledged += count
+        if count:
             attachment.consumer.acknowledge(settled.positions)
         for position, mask in settled.masks.items():
+            traffic.acknowledged += mask.bit_count()
+            traffic.whole.acknowledged += mask.bit_count()
             attachment.consumer.acknowledge_messages(position, mask)
         if settled.consumer in self._leaving:
             self._end_if_answered(settled.consumer, attachment)
@@ -86,6 +92,10 @@ class Consumers:
 
     def answered(self, answers: Iterable[tuple[Consumer, Settled]]) -> None:
         """What :meth:`present` found was acknowledged in a transaction."""
+        for _, each in answers:
+            if (attachment := self.attached.get(each.consumer)) is not None:
+                attachment.queue.traffic.acknowledged += each.messages
+                attachment.queue.traffic.whole.acknowledged += each.messages
         for id_ in {each.consumer for _, each in answers} & self._leaving:
             self._end_if_answered(id_, self.attached[id_])
 
@@ -162,6 +172,7 @@ class Consumers:
         if attachment is None:
             attachment, id_ = await self._attach_getter(request)
         run = await attachment.consumer.pull()
+        count_got(attachment.queue.traffic, run, no_ack=request.no_ack)
         if run is None:
             return None
         if attachment.queue.type is QueueType.QUORUM:
@@ -225,6 +236,18 @@ class Consumers:
             del self.attached[id_]
             attachment.consumer.detach()
             attachment.queue.unseen.discard(attachment.consumer)
+
+
+def count_got(traffic: QueueTraffic, run: Deliveries | None, *, no_ack: bool) -> None:
+    """One ``basic.get`` more, and what it brought."""
+    for each in (traffic, traffic.whole):
+        if run is None:
+            each.got_nothing += 1
+        elif no_ack:
+            each.got_no_ack += 1
+        else:
+            each.got += 1
+        each.redelivered += run is not None and bool(run.redelivered)
 
 
 class ConsumerSink:

@@ -47,6 +47,7 @@ class Link:
         self.waiting_bytes = 0
         self.received_bytes = self.sent_bytes = 0
         """Since it began; of those sent, some may wait still."""
+        self.reads = self.writes = 0
         self._writing = False
         self._finishing = False
         self._broken = False
@@ -67,6 +68,7 @@ class Link:
                 await trio.lowlevel.wait_readable(self._socket)
                 data = self._socket.recv(size)
                 self.received_bytes += len(data)
+                self.reads += 1
                 return data
             except BlockingIOError:
                 continue
@@ -80,6 +82,7 @@ class Link:
         except OSError:
             return b""
         self.received_bytes += len(data)
+        self.reads += 1
         return data
 
     def acknowledge_now(self) -> None:
@@ -91,6 +94,7 @@ class Link:
         if self._broken or self._finishing:
             return
         self.sent_bytes += len(data)
+        self.writes += 1
         sent = 0 if self._waiting else self._try(data)
         if sent < len(data):
             self._waiting.append(memoryview(data)[sent:])

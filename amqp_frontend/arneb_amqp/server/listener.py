@@ -124,6 +124,8 @@ async def serve_amqp(
     if authority is None:
         authority = Authority([InternalBackend(catalogue.tables)], changing.is_loopback_only)
     occupancy = Occupancy(catalogue.tables, settings)
+    roster = Roster() if roster is None else roster
+    roster.occupancy = occupancy
     entrance = Entrance(authority, topology, settings, occupancy)
     flusher, timers, long_turns = Flusher(), Timers(), LongTurns()
     async with trio.open_nursery() as outer:
@@ -137,7 +139,7 @@ async def serve_amqp(
             ServerContext(
                 core, topology, changing, flusher, timers, nursery, short, long_turns, entrance
             ),
-            Roster() if roster is None else roster,
+            roster,
         )
         catalogue.watch(server.access_changed)
         try:

@@ -36,6 +36,8 @@ class Occupancy:
         self._users: Counter[str] = Counter()
         self._vhosts: Counter[str] = Counter()
         self._channels: Counter[str] = Counter()
+        self.channels_opened = self.channels_closed = 0
+        """Since the broker started."""
 
     def __repr__(self) -> str:
         channels = self._channels.total()
@@ -94,9 +96,11 @@ class Occupancy:
                 NO_METHOD,
             )
         self._channels[user] += 1
+        self.channels_opened += 1
 
     def closed(self, user: str, count: int = 1) -> None:
         """So many channels are not open any more."""
+        self.channels_closed += count
         _less(self._channels, user, count)
 
     def _limit(self, kind: type[User] | type[Vhost], name: str, limit: str) -> int:

@@ -1,20 +1,25 @@
 """The roster: who is connected, as frozen statistics, and the end of a connection by an operator.
 
-The rule: values, made when they are asked for. Nothing is counted for them but bytes, by the read
+The rule: values, made when they are asked for. What they count is counted by the run, by the read
 and by the write.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.entrance import Remote
+from arneb_amqp.server.occupancy import Occupancy
 from arneb_amqp.session.channel.channel import Channel
 from arneb_amqp.session.connection.lifecycle import Terms
+from arneb_amqp.session.consume.deliverer import Deliverer
 from arneb_amqp.session.events import Shutdown
-from arneb_amqp.session.transitions import ConnectionState
+from arneb_amqp.session.publish.publisher import Publisher
+from arneb_amqp.session.transitions import ChannelState, ConnectionState
 from arneb_amqp.topology.queues.declaration import ConnectionId
+from arneb_amqp.traffic import Consumed
+from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.tables import Table
 from arneb_core.api.clock import wall_clock_ms
 
@@ -35,16 +40,33 @@ class ConsumerStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelTraffic:
+    """What has gone through a channel since it was opened, in messages."""
+
+    published: int = 0
+    confirmed: int = 0
+    returned: int = 0
+    dropped: int = 0
+    consumed: Consumed = field(default_factory=Consumed)
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelStatistics:
     """A channel at one instant."""
 
     number: int
+    state: str = "running"
     confirm: bool = False
     transactional: bool = False
     unacknowledged: int = 0
     unconfirmed: int = 0
     prefetch: int = 0
     global_prefetch: int = 0
+    uncommitted: int = 0
+    """Messages published in a transaction that is not committed yet."""
+    acks_uncommitted: int = 0
+    """Deliveries answered in one."""
+    traffic: ChannelTraffic = field(default_factory=ChannelTraffic)
     consumers: tuple[ConsumerStatistics, ...] = ()
 
 
@@ -62,6 +84,11 @@ class ConnectionStatistics:
     channels: int
     received_bytes: int
     sent_bytes: int
+    reads: int
+    """How often something came."""
+    writes: int
+    waiting_bytes: int
+    """What the peer has not taken yet."""
 
     @property
     def name(self) -> str:
@@ -82,6 +109,10 @@ class Roster:
     def __init__(self) -> None:
         self._entries: dict[ConnectionId, _Entry] = {}
         self.opened_total = self.closed_total = 0
+        self.occupancy: Occupancy | None = None
+        """That of the server, once it serves."""
+        self._octets: dict[str, list[int]] = {}  # of those that are gone, by vhost
+        self._packets = [0, 0]  # of those that are gone
 
     def __repr__(self) -> str:
         return f"<Roster of {len(self._entries)} connections>"
@@ -104,10 +135,65 @@ class Roster:
 
     def leave(self, id_: ConnectionId) -> None:
         """It has gone."""
-        del self._entries[id_]
+        entry = self._entries.pop(id_)
         self.closed_total += 1
+        session, link = entry.connection.session, entry.connection.link
+        if session.vhost is not None:
+            gone = self._octets.setdefault(session.rights.vhost, [0, 0])
+            gone[0] += link.received_bytes
+            gone[1] += link.sent_bytes
+        self._packets[0] += link.reads
+        self._packets[1] += link.writes
 
     # For operators
+
+    @property
+    def channels_opened_total(self) -> int:
+        """Since the server started."""
+        return 0 if self.occupancy is None else self.occupancy.channels_opened
+
+    @property
+    def channels_closed_total(self) -> int:
+        """Since the server started."""
+        return 0 if self.occupancy is None else self.occupancy.channels_closed
+
+    def consumers(self, id_: ConnectionId) -> int:
+        """How many a connection has."""
+        entry = self._entries.get(id_)
+        if entry is None:
+            return 0
+        channels = entry.connection.session.channels.used.values()
+        halves = [each.halves[1] for each in channels]
+        return sum(len(each.consumers) for each in halves if each is not None)
+
+    def octets(self, vhost: str | None = None) -> dict[str, int]:
+        """What has come and what was sent, by all connections that a vhost has and had; None: by
+        those of all vhosts."""
+        gone = [each for name, each in self._octets.items() if vhost in (None, name)]
+        received, sent = sum(each[0] for each in gone), sum(each[1] for each in gone)
+        for entry in self._entries.values():
+            session, link = entry.connection.session, entry.connection.link
+            if session.vhost is not None and vhost in (None, session.rights.vhost):
+                received += link.received_bytes
+                sent += link.sent_bytes
+        return {"recv_oct": received, "send_oct": sent}
+
+    def packets(self) -> tuple[int, int]:
+        """How often something came and was sent, of all connections that there are and were."""
+        links = [each.connection.link for each in self._entries.values()]
+        came, went = self._packets
+        return came + sum(each.reads for each in links), went + sum(each.writes for each in links)
+
+    def channel(self, id_: ConnectionId, number: int) -> ChannelStatistics | None:
+        """One channel of a connection."""
+        entry = self._entries.get(id_)
+        if entry is None:
+            return None
+        channels = entry.connection.session.channels
+        used = channels.used.get(ChannelId(number))
+        if used is not None:
+            return _channel(entry.connection, used)
+        return ChannelStatistics(number) if number in channels.unused else None
 
     def connections(self) -> Iterator[ConnectionStatistics]:
         """Those that are in a vhost, the first first; some may go while one waits in between."""
@@ -129,6 +215,7 @@ class Roster:
             id_, entry.peer, session.principal.name, session.rights.vhost,
             "blocked" if session.throttle.blocked else state, entry.connected_at_ms,
             session.terms, len(session.channels), link.received_bytes, link.sent_bytes,
+            link.reads, link.writes, link.waiting_bytes,
         )  # fmt: skip
 
     def channels(self, id_: ConnectionId) -> list[ChannelStatistics]:
@@ -160,12 +247,31 @@ def _channel(connection: Connection, channel: Channel) -> ChannelStatistics:
                 wanted.windows[0].limit if wanted else 0, wanted.arguments if wanted else {},
             )
         )  # fmt: skip
+    transaction = None if publisher is None else publisher.transaction
     return ChannelStatistics(
         channel.id,
+        "running" if channel.state is ChannelState.OPEN else "closing",
         confirms is not None,
-        publisher is not None and publisher.transaction is not None,
+        transaction is not None,
         0 if deliverer is None else len(deliverer.unacked),
         0 if confirms is None else confirms.last_expected - confirms.last_answered,
         *channel.limits,
+        0 if transaction is None else transaction.messages,
+        0 if transaction is None else len(transaction.pending),
+        _traffic(publisher, deliverer),
         tuple(consumers),
     )
+
+
+def _traffic(publisher: Publisher | None, deliverer: Deliverer | None) -> ChannelTraffic:
+    consumed, sent = Consumed(), (0, 0, 0, 0)
+    if publisher is not None:
+        confirmed = 0 if publisher.confirms is None else publisher.confirms.confirmed
+        sent = publisher.published, confirmed, publisher.returned, publisher.dropped
+    if deliverer is not None:
+        transaction = None if publisher is None else publisher.transaction
+        consumed = Consumed(
+            deliverer.delivered, deliverer.delivered_no_ack, deliverer.got, deliverer.got_no_ack,
+            deliverer.got_nothing, deliverer.redelivered, deliverer.acknowledged(transaction),
+        )  # fmt: skip
+    return ChannelTraffic(*sent, consumed)

@@ -20,6 +20,7 @@ from arneb_amqp.session.effects import Request
 from arneb_amqp.session.output import Output
 from arneb_amqp.session.rights import Rights
 from arneb_amqp.session.transaction import TransactionBytes
+from arneb_amqp.traffic import QueueTraffic
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.items import Item
 from arneb_core.api.deliveries import Deliveries
@@ -44,6 +45,10 @@ class VhostContext(Protocol):
 
     def foreign_topic(self, queue: str) -> bool:
         """There is a topic of that queue's name, though nobody may have declared the queue."""
+        ...
+
+    def queue_traffic(self, queue: str) -> QueueTraffic:
+        """Where what is delivered from that queue is counted."""
         ...
 
     def refuses(self, queues: Sequence[str]) -> bool:

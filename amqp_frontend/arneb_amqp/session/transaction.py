@@ -88,6 +88,11 @@ class Transaction:
     def __repr__(self) -> str:
         return f"<Transaction of {self._size} bytes, {len(self.pending)} answers>"
 
+    @property
+    def messages(self) -> int:
+        """How many were published in it."""
+        return sum(len(entries) for _, entries in (*self._appends, *self._delayed))
+
     def publish(self, queues: tuple[str, ...], entries: list[bytes]) -> None:
         """Add messages for ``queues``. Raises 506, as all that adds something."""
         if not queues:

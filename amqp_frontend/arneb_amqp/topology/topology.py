@@ -40,6 +40,7 @@ from arneb_amqp.topology.records import (
     decode_queue,
     keys_of,
 )
+from arneb_amqp.traffic import QueueTraffic, VhostTraffic
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.records import Policy
 from arneb_core.access.records import Vhost as VhostRecord
@@ -121,6 +122,11 @@ class Vhost:
         queue = self.queues.get(name)
         return queue is not None and not queue.adopted
 
+    def queue_traffic(self, queue: str) -> QueueTraffic:
+        """Where what is delivered from that queue is counted."""
+        found = self.queues.get(queue)
+        return QueueTraffic() if found is None else found.traffic
+
     def refuses(self, queues: Sequence[str]) -> bool:
         """One of ``queues`` may refuse a publish, so each message must be asked for alone."""
         refusing = self.queues.refusing
@@ -150,6 +156,7 @@ class Topology:
         self._name_maker = name_maker
         self._locks = NameLocks()
         self._vhosts: dict[str, Vhost] = {}
+        self._gone = VhostTraffic()  # of those that are deleted
         for record in catalogue.tables.rows(VhostRecord):
             self._add(record)
         core.accompany_deletions(self._going_with)
@@ -171,6 +178,13 @@ class Topology:
     def vhosts(self) -> Collection[Vhost]:
         """All of them, as a live view."""
         return self._vhosts.values()
+
+    def traffic(self) -> VhostTraffic:
+        """Of all vhosts that there are and were, together."""
+        total = VhostTraffic()
+        for each in (self._gone, *(vhost.router.traffic for vhost in self._vhosts.values())):
+            total.add(each)
+        return total
 
     def vhost(self, name: str) -> Vhost | None:
         """The vhost of that name, unless it is being removed."""
@@ -205,7 +219,8 @@ class Topology:
             if before is None and isinstance(after, VhostRecord):
                 self._add(after)
             elif after is None and isinstance(before, VhostRecord):
-                self._vhosts.pop(before.name, None)
+                gone = self._vhosts.pop(before.name, None)
+                self._gone.add(VhostTraffic() if gone is None else gone.router.traffic)
         for vhost in self._governed_by(changed):
             vhost.governing.replace(Policies.of(self.catalogue.tables, vhost.name))
 

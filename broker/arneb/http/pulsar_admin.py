@@ -3,8 +3,11 @@
 The rule: nothing is decided here but how large a call may be.
 """
 
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Final
 
+import trio
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,9 +15,13 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.alarms import Alarms
-from arneb.http.app import ObservedCore, metrics_of
 from arneb.http.connection import HOLD
 from arneb.http.guarded import METRICS, Guarded
+from arneb.http.pages import Pages
+from arneb.metrics.own import broker_figures
+from arneb.metrics.pulsar import PulsarMetrics
+from arneb.metrics.text import CONTENT_TYPE
+from arneb.observed import ObservedCore
 from arneb_pulsar.admin.api import answer
 from arneb_pulsar.admin.exchange import AdminError, no_need, refusal
 from arneb_pulsar.services.context import BrokerContext
@@ -41,10 +48,22 @@ def pulsar_admin_app(
         await response(scope, receive, send)
 
     # Everything goes to the API's own router; Starlette sees to the life of the application.
-    routes = [Route(METRICS, metrics_of(core, alarms)), Mount("/", app=app)]
+    pages = Pages(partial(_metrics, PulsarMetrics(context, core), core, alarms), CONTENT_TYPE)
+    routes = [Route(METRICS, pages.answer), Mount("/", app=app)]
     return Guarded(
         Starlette(routes=routes), context.authenticator, (METRICS,) if open_metrics else ()
     )
+
+
+async def _metrics(
+    pulsar: PulsarMetrics, core: ObservedCore, alarms: Alarms | None
+) -> AsyncIterator[str]:
+    """Pulsar's metrics, and those of the engine."""
+    short = None if alarms is None else alarms.statistics
+    own = partial(broker_figures, core.statistics(), len(core.topics), short)
+    yield await trio.to_thread.run_sync(own)
+    async for part in pulsar.parts():
+        yield part
 
 
 async def _respond(context: BrokerContext, request: Request) -> Response:

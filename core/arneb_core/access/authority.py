@@ -8,6 +8,7 @@ not gone through in a day; who gives the right password at once is not held up.
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import trio
@@ -29,6 +30,9 @@ AT_ONCE: Final = 8
 FORGIVEN_S: Final = 60.0
 """After so long without a mistake an address is as good as any."""
 
+OVER_HTTP: Final = "HTTP"
+"""The mechanism of whoever logs in over HTTP."""
+
 ADDRESSES_MAX: Final = 10_000
 """Remembered at a time: those that went wrong longest ago are forgotten first."""
 
@@ -44,6 +48,31 @@ class _Address:
         self.last_s = 0.0
 
 
+@dataclass(slots=True)
+class Outcomes:
+    """How many came, and what became of them, since the broker started."""
+
+    succeeded: int = 0
+    failed: int = 0
+
+    @property
+    def total(self) -> int:
+        """All who came."""
+        return self.succeeded + self.failed
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Logins by the door: each request over HTTP is one, and each connection."""
+
+    http: Outcomes = field(default_factory=Outcomes)
+    others: Outcomes = field(default_factory=Outcomes)
+
+    def by(self, mechanism: str) -> Outcomes:
+        """Those of a mechanism's door."""
+        return self.http if mechanism == OVER_HTTP else self.others
+
+
 class Authority:
     """The logins of one node."""
 
@@ -53,10 +82,12 @@ class Authority:
         self._backends = tuple(backends)
         self._is_loopback_only = is_loopback_only
         self._addresses: dict[str, _Address] = {}
-        self.refusals_total = 0
+        self.attempts = Attempts()
 
     def __repr__(self) -> str:
-        return f"<Authority of {len(self._backends)} backends, {self.refusals_total} refused>"
+        return (
+            f"<Authority of {len(self._backends)} backends, {self.attempts.others.failed} refused>"
+        )
 
     async def log_in(self, credentials: Credentials) -> Principal:
         """Who that is. Raises :class:`.LoginRefused`, late if there is guessing."""
@@ -69,11 +100,12 @@ class Authority:
                 await trio.sleep(_late_s(address))
                 raise
         address.refusals = 0
+        self.attempts.by(credentials.mechanism).succeeded += 1
         return principal
 
     def refused(self, mechanism: str, address: str, reason: str) -> None:
         """Somebody is not let in: the log says why."""
-        self.refusals_total += 1
+        self.attempts.by(mechanism).failed += 1
         LOGGER.warning(
             "%s login refused: %s (from %s)", mechanism, reason, address or "this process"
         )

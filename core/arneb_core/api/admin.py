@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from arneb_core.api.limits import Departure
 from arneb_core.api.position import LedgerId, Position
 
 
@@ -82,6 +83,12 @@ class InspectedSubscription(Protocol):
     @property
     def active_name(self) -> str | None:
         """Of failover and exclusive consumers, the name of the one that gets everything."""
+        ...
+
+    @property
+    def departed(self) -> Mapping[tuple[Departure, bool], int]:
+        """How many messages left without an acknowledgement since the broker started, by the
+        reason and by whether somebody took the dead letters."""
         ...
 
     @property

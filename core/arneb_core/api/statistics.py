@@ -50,8 +50,21 @@ class TopicStatistics:
     ledgers: int
     last: Position | None
     appended_messages_total: int
+    appended_bytes_total: int
     subscriptions: tuple[SubscriptionStatistics, ...]
 
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How often something was how large. The last count is of what was above all bounds."""
+
+    bounds: tuple[float, ...]
+    """Upper ones, ascending; each belongs to its count."""
+    counts: tuple[int, ...]
+    sum: float
+
+
+NOTHING_MEASURED: Final = Histogram((), (0,), 0.0)
 
 READER_LIMIT_S: Final = 300.0
 """Who reads the store for longer at a time is told to begin anew, unless the configuration says
@@ -88,3 +101,14 @@ class EngineStatistics:
     """Reads for subscriptions that failed; each stands still until one succeeds."""
     long_readers: tuple[LongReader, ...] = ()
     """Who keeps pages of the store from being used again, the oldest first."""
+    cache_reads_total: int = 0
+    """Runs of entries that were in memory when they were wanted."""
+    reads_total: int = 0
+    """Reads of the store for entries that were not."""
+    read_entries_total: int = 0
+    """Entries that those reads brought."""
+    commit_s: Histogram = NOTHING_MEASURED
+    """How long commits took, from when they were put together until they were on disk: of one
+    commit in eight."""
+    commit_entries: Histogram = NOTHING_MEASURED
+    """How many entries those had."""

@@ -26,6 +26,11 @@ class Topic(InspectedTopic, Protocol):
     def name(self) -> str: ...
 
     @property
+    def appended_messages_total(self) -> int:
+        """Messages that came into it since the broker started."""
+        ...
+
+    @property
     def durable(self) -> bool:
         """It outlives the process."""
         ...

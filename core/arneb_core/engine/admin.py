@@ -10,6 +10,7 @@ from typing import Protocol
 import trio
 
 from arneb_core.api.admin import InspectedSubscription, LedgerStatistics
+from arneb_core.api.limits import Departure
 from arneb_core.api.position import Position, before, position
 from arneb_core.api.settings import TopicSettings
 from arneb_core.api.waiting import durable
@@ -91,6 +92,11 @@ class SubscriptionAdmin:
     @property
     def mark_delete(self) -> Position:
         return self.machine.state.acks.mark_delete
+
+    @property
+    def departed(self) -> Mapping[tuple[Departure, bool], int]:
+        """See :attr:`InspectedSubscription.departed`."""
+        return self.machine.state.departed or {}
 
     @property
     def backlog_bytes(self) -> int:

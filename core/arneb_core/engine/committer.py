@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
+from time import monotonic_ns
 from typing import Final
 
 import trio
@@ -18,6 +19,7 @@ import trio
 from arneb_core.api.callbacks import Done, call
 from arneb_core.api.errors import CommitFailed, LeadershipLost, StoreFailed, StoreFull, TopicFenced
 from arneb_core.engine.breakage import Breakage
+from arneb_core.engine.figures import MEASURED, CommitFigures
 from arneb_core.engine.planned_commit import PlannedCommit
 from arneb_core.engine.recording import Recorder
 from arneb_core.engine.request import Request
@@ -74,14 +76,14 @@ class Committer:
         """More cursors are due than the last commit took."""
         self._cursors_first = False
         """The last commit failed: cursors go first and alone."""
-        self._one_by_one = False
-        """No commit was stored since one failed: only the next is tried."""
+        self._one_by_one = False  # no commit was stored since one failed: only the next is tried
         self.breakage = Breakage()
         self._room = trio.lowlevel.ParkingLot()
         self._idle = trio.lowlevel.ParkingLot()
         self.commits_total = 0
         self.entries_total = 0
         self.failures_total = 0
+        self.figures = CommitFigures()
         self.full = False
         """The last commit failed for want of room."""
 
@@ -163,9 +165,8 @@ class Committer:
         """Nothing waits and nothing is under way, or nothing ever comes of it."""
         if self.breakage.error is not None:
             return True
-        if self._under_way or self._waiting or self._cursors_left:
-            return False
-        return not (self._must_trim or self._settle_due)
+        left = self._under_way or self._waiting or self._cursors_left
+        return not (left or self._must_trim or self._settle_due)
 
     def stop(self) -> None:
         """Begin nothing that can wait for the next start."""
@@ -196,6 +197,8 @@ class Committer:
         self._cursors_first = False
         before = self._under_way[-1] if self._under_way else None
         commit = PlannedCommit(before)
+        if self.commits_total % MEASURED == 0:
+            commit.begun_ns = monotonic_ns()
         if self._histories and take_cursors and not alone:
             self._add_histories()
         if not alone:
@@ -324,7 +327,10 @@ class Committer:
         self.unsettled = report.unsettled
         self.commits_total += 1
         self.full = self._one_by_one = False
-        self.entries_total += commit.stored()
+        entries = commit.stored()
+        self.entries_total += entries
+        if commit.begun_ns:
+            self.figures.stored(entries, commit.begun_ns)
         if self._room or self._idle:
             self._let_go_on()
 

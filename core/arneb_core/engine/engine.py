@@ -42,6 +42,7 @@ from arneb_core.api.waiting import durable
 from arneb_core.engine.catalog import Catalog
 from arneb_core.engine.committer import Committer
 from arneb_core.engine.loop_calls import LoopCalls
+from arneb_core.engine.observing import statistics_of
 from arneb_core.engine.reader import Reader
 from arneb_core.engine.recording import keep_history
 from arneb_core.engine.request import Finish, Request
@@ -222,18 +223,10 @@ class Engine(Steps):
 
     def statistics(self) -> EngineStatistics:
         """The engine at this instant."""
-        return EngineStatistics(
-            topics=len(self.catalog.topics),
-            commits_total=self._committer.commits_total,
-            entries_total=self._committer.entries_total,
-            commit_failures_total=self._committer.failures_total,
-            waiting_bytes=self._committer.waiting_bytes,
-            cache_bytes=self.budget.bytes,
-            store_bytes=self._store.size_bytes,
-            full=self._committer.full,
-            read_failures_total=self._maintenance.read_failures_total,
-            long_readers=self._maintenance.readers.long if self._maintenance.readers else (),
-        )
+        return statistics_of(
+            len(self.catalog.topics), self._committer, self._store, self._maintenance, self.reader,
+            self.budget,
+        )  # fmt: skip
 
     def room_inside(self) -> int:
         """Bytes of the data file that hold nothing and are used again before it grows. Costs a

@@ -33,6 +33,7 @@ class PlannedCommit:
     __slots__ = (
         "_now_ms",
         "ahead",
+        "begun_ns",
         "changes",
         "counted",
         "cursors",
@@ -51,6 +52,7 @@ class PlannedCommit:
 
     def __init__(self, before: "PlannedCommit | None") -> None:
         """``before``: the last one that is under way."""
+        self.begun_ns = 0  # if it is measured
         self.requests: list[Request] = []
         self.size = 0
         self.going: Collection[LogTopic] = ()

@@ -37,6 +37,7 @@ class Reader:
         self._queue = SimpleQueue()
         self.requests_open = 0
         """Reads asked for and not answered yet."""
+        self.reads_total = self.entries_total = 0
         self._thread = Thread(target=self._run, name="arneb-reader", daemon=True)
         self._thread.start()
 
@@ -46,7 +47,11 @@ class Reader:
         """Read from ``place`` to ``last``, about ``bytes_max`` bytes at most, at least one
         block; ``then`` gets the runs in the event loop, or :class:`.StoreFailed`."""
         where = f"topic {topic_id} from {render(place)} on"
-        self.ask(where, lambda snapshot: _blocks(snapshot, topic_id, place, last, bytes_max), then)
+
+        def job(snapshot: Snapshot) -> Runs:
+            return self._counted(_blocks(snapshot, topic_id, place, last, bytes_max))
+
+        self.ask(where, job, then)
 
     def read_places(
         self, topic_id: TopicId, places: Sequence[Position], bytes_max: int, then: Read
@@ -54,7 +59,11 @@ class Reader:
         """Read single entries at ``places``, which ascend, about ``bytes_max`` bytes at most, at
         least the first; ``then`` is called as in :meth:`read`."""
         where = f"topic {topic_id} at {render(places[0])}"
-        self.ask(where, lambda snapshot: snapshot.read_places(topic_id, places, bytes_max), then)
+
+        def job(snapshot: Snapshot) -> Runs:
+            return self._counted(snapshot.read_places(topic_id, places, bytes_max))
+
+        self.ask(where, job, then)
 
     def ask(self, what: str, job: Job[T], then: Callable[[T | StoreFailed], None]) -> None:
         """Do ``job`` with a snapshot; ``then`` gets what it returns in the event loop, or
@@ -66,6 +75,11 @@ class Reader:
         """Finish what was asked for and end the thread; blocks meanwhile."""
         self._queue.put(None)
         self._thread.join()
+
+    def _counted(self, runs: Runs) -> Runs:
+        self.reads_total += 1
+        self.entries_total += sum(len(entries) for _, entries in runs)
+        return runs
 
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:

@@ -31,6 +31,8 @@ class CacheBudget:
     def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
         self.bytes = 0
+        self.cache_reads_total = 0
+        """Runs that were read out of the caches."""
         # Oldest first. A run leaves it wherever it stands: behind one topic whose consumer is
         # stuck, those of all other topics come and go.
         self._runs: OrderedDict[tuple[Cache, int], int] = OrderedDict()
@@ -106,6 +108,7 @@ class TailCache:
         offset = place - self._firsts[index]
         if offset >= len(entries):
             return None
+        self._budget.cache_reads_total += 1
         if offset == 0 and len(entries) <= limit:
             return place, entries
         return place, entries[offset : offset + limit]

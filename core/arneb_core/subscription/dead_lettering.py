@@ -86,6 +86,12 @@ class DeadLettering:
 
     # What departs
 
+    def _count(self, reason: Departure, messages: int) -> None:
+        if self._state.departed is None:
+            self._state.departed = {}
+        key = reason, self.has_target
+        self._state.departed[key] = self._state.departed.get(key, 0) + messages
+
     def reject(
         self,
         reason: Departure,
@@ -94,6 +100,7 @@ class DeadLettering:
     ) -> None:
         """Entries that were in flight and are not ready: read them, then hand them over.
         ``sizes``: of the batches among them, how many messages were in flight."""
+        self._count(reason, len(positions))
         if not self.has_target:
             self._acknowledgements.acknowledge(positions, None, elsewhere=False)
             return
@@ -112,6 +119,7 @@ class DeadLettering:
 
     def reject_messages(self, reason: Departure, place: Position, mask: int) -> None:
         """As :meth:`reject`, for messages of a batch that was divided."""
+        self._count(reason, mask.bit_count())
         if not self.has_target:
             self._acknowledgements.acknowledge_messages(place, mask, None, None, elsewhere=False)
             return
@@ -121,6 +129,7 @@ class DeadLettering:
 
     def depart(self, reason: Departure, positions: list[Position], entries: list[bytes]) -> None:
         """Entries taken from the front of what was ready."""
+        self._count(reason, len(positions))
         self._state.departing(reason, positions, is_dead_lettered=self.has_target)
         if self._state.byte_counter is not None:
             self._state.byte_counter.left(positions, entries)

@@ -69,6 +69,9 @@ class SubscriptionState:
         """How many messages each of :attr:`divided` holds."""
         self.history: History | None = None
         """Where what happens is written down, if anybody wants that."""
+        self.departed: dict[tuple[Departure, bool], int] | None = None
+        """How many messages left without an acknowledgement, and whether for a target of dead
+        letters; None while there was none."""
         self.byte_counter: ByteCounter | None = None
         """For those who have to know how many bytes are ready."""
         self._reading = outbox.read, self.wake, self.read_failed

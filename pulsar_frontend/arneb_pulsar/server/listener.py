@@ -120,11 +120,14 @@ async def serve_connection(
     advertised = config.advertised_tls_url if secured else config.advertised_url
     endpoint = Endpoint(advertised or service_url, address, certificate or {})
     connection = Connection(context, stream, endpoint)
+    context.connections.opened_total += 1
     try:
         await connection.run()
     except* Exception:
         # A defect of ours. It costs this client its connection, and nobody else anything.
         logger.exception("unexpected error in the connection of %s", address)
+    finally:
+        context.connections.closed_total += 1
 
 
 def _render(address: tuple[str, int] | tuple[str, int, int, int]) -> str:

@@ -5,6 +5,7 @@ The rule: whatever holds connections here holds them by this protocol; the class
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from arneb_pulsar.session.events import Event
@@ -43,6 +44,14 @@ class ClientConnection(Protocol):
     def kill(self) -> None:
         """End the connection: its client is dead."""
         ...
+
+
+@dataclass(slots=True)
+class ConnectionCounts:
+    """How many connections there were since the broker started."""
+
+    opened_total: int = 0
+    closed_total: int = 0
 
 
 async def close_dead(connections: Iterable[ClientConnection], asking: ClientConnection) -> bool:

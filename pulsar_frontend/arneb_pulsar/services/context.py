@@ -21,6 +21,7 @@ from arneb_pulsar.schemas.compatibility import Strategy
 from arneb_pulsar.services.authenticator import Authenticator
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.compactor import Compactor
+from arneb_pulsar.services.connections import ConnectionCounts
 from arneb_pulsar.services.consumers import ConsumerRegistry
 from arneb_pulsar.services.deduplication import Deduplications
 from arneb_pulsar.services.namespaces import NamespaceRegistry
@@ -67,6 +68,7 @@ class BrokerContext:
     compactor: Compactor
     watchers: Watchers
     urls: ServiceUrls
+    connections: ConnectionCounts = field(default_factory=ConnectionCounts)
     long_turns: LongTurns = field(default_factory=LongTurns)
     message_shown: trio.Lock = field(default_factory=trio.Lock)
     """Held while a message is shown to an administrator: one is in memory at a time."""

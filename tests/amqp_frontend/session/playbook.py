@@ -26,6 +26,7 @@ from arneb_amqp.session.context import BrokerContext, Entered
 from arneb_amqp.session.effects import Append, Effect, Enter, LogIn, Renew
 from arneb_amqp.session.events import Event, RequestDone, RequestFailed
 from arneb_amqp.session.rights import Rights
+from arneb_amqp.traffic import QueueTraffic
 from arneb_amqp.wire.constants import FRAME_METHOD, PROTOCOL_HEADER, ChannelId
 from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.frames import cut_frame
@@ -119,12 +120,16 @@ class FakeVhost:
         self.routes = Routes(self.router)
         self.foreign: set[str] = set()
         self.timeouts_s: dict[str, float] = {}
+        self.traffic: dict[str, QueueTraffic] = {}
 
     def foreign_topic(self, queue: str) -> bool:
         return queue in self.foreign
 
     def has_queue(self, name: str) -> bool:
         return name == "q"
+
+    def queue_traffic(self, queue: str) -> QueueTraffic:
+        return self.traffic.setdefault(queue, QueueTraffic())
 
     def refuses(self, queues: object) -> bool:
         return False

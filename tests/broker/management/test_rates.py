@@ -1,9 +1,8 @@
 """Rates: by two samples, within a budget."""
 
 from arneb.http.management.rates import (
-    COARSE_SAMPLES,
-    FINE_SAMPLES,
     LOOKED_AT_S,
+    NUMBER_BYTES,
     SAMPLE_BYTES,
     Range,
     Rates,
@@ -41,17 +40,83 @@ async def test_what_nobody_looks_at_any_more_and_what_is_gone_is_forgotten() -> 
     assert len(rates) == 0
 
 
-def test_the_budget_holds_and_what_was_looked_at_last_stays() -> None:
+def test_of_what_was_not_looked_at_for_longest_the_oldest_samples_go_first() -> None:
     clock = Clock()
-    per_object = (FINE_SAMPLES + COARSE_SAMPLES) * SAMPLE_BYTES
-    rates = Rates(clock, bytes_max=3 * per_object)
-    for name in "abcab":
-        rates.details(name, {"n": 1}, lambda: {"n": 1})
-    rates.details("d", {"n": 1}, lambda: {"n": 1})
-    assert len(rates) == 3
-    clock.now += 2
-    assert rates.details("b", {"n": 5}, lambda: {"n": 5})["n"]["rate"] == 2.0
-    assert rates.details("c", {"n": 5}, lambda: {"n": 5})["n"]["rate"] == 0.0
+    rates = Rates(clock, bytes_max=40 * (SAMPLE_BYTES + NUMBER_BYTES))
+    for now in range(1, 13):
+        for name in "ab":
+            rates.details(name, {"n": now}, lambda: None)
+        clock.now += 1
+    for now in range(13, 33):
+        rates.details("b", {"n": now}, lambda: None)
+        clock.now += 1
+    assert rates.bytes <= 40 * (SAMPLE_BYTES + NUMBER_BYTES)
+    wanted = Range(40, 1)
+    kept = {name: rates.details(name, {"n": 33}, lambda: None, wanted)["n"] for name in "ba"}
+    counts = {name: {each["sample"] for each in kept[name]["samples"]} for name in "ab"}
+    assert len(counts["a"]) < 12 < len(counts["b"])
+    assert {11, 12} <= counts["a"], "a rate needs two"
+    assert kept["b"]["rate"] == 1.0
+
+
+def test_there_may_be_more_objects_than_the_budget_has_room_for() -> None:
+    clock = Clock()
+    rates = Rates(clock, bytes_max=100 * (SAMPLE_BYTES + NUMBER_BYTES))
+    for now in range(3):
+        for number in range(200):
+            rates.details(number, {"n": now}, lambda: None)
+        clock.now += 1
+    assert rates.bytes <= 100 * (SAMPLE_BYTES + NUMBER_BYTES)
+    assert 0 < len(rates) < 200
+    assert rates.details(199, {"n": 3}, lambda: None)["n"]["rate"] == 1.0
+
+
+async def test_what_does_not_change_is_one_sample() -> None:
+    clock = Clock()
+    rates = Rates(clock)
+    rates.details("a", {"n": 7}, lambda: {"n": 7})
+    one = rates.bytes
+    for _ in range(50):
+        clock.now += 1
+        await rates.sample()
+    assert rates.bytes == one
+    clock.now += 1
+    assert rates.details("a", {"n": 9}, lambda: {"n": 9})["n"]["rate"] == 2.0
+
+
+async def test_what_is_sampled_always_is_kept_for_a_day() -> None:
+    clock = Clock()
+    rates = Rates(clock, now_ms=lambda: int(clock.now * 1000))
+    count = 0
+
+    async def read() -> dict[str, int]:
+        return {"n": count}
+
+    rates.always("all", read)
+    for _ in range(50):
+        clock.now += 1800
+        count += 10
+        await rates.sample()
+    detail = rates.details("all", {"n": count}, lambda: None, Range(86_400, 1800))["n"]
+    assert [each["sample"] for each in detail["samples"]] == list(range(490, 0, -10))
+    assert detail["rate"] == round(10 / 1800, 3)
+
+
+async def test_something_is_idle_since_its_counters_changed_last() -> None:
+    clock, counters = Clock(), {"n": 0}
+    rates = Rates(clock, now_ms=lambda: int(clock.now * 1000))
+    rates.details("a", dict(counters), lambda: dict(counters))
+    clock.now += 10
+    await rates.sample()
+    assert rates.idle_since_ms("a") is None, "nobody saw when it changed"
+    counters["n"] += 1
+    clock.now += 1
+    await rates.sample()
+    assert rates.idle_since_ms("a") is None, "it is busy"
+    clock.now += 9
+    await rates.sample()
+    assert rates.idle_since_ms("a") == 1011_000
+    assert rates.idle_since_ms("b") is None
 
 
 async def test_samples_of_a_range_are_newest_first_at_multiples_of_the_step() -> None:

@@ -274,6 +274,7 @@ class Channel:
 
         def pulled(value: object) -> None:
             if value is None:
+                self.deliverer.got_nothing += 1
                 self._send(Basic.GetEmpty, cluster_id="")
                 return
             assert isinstance(value, Pulled)

@@ -10,6 +10,7 @@ from enum import Enum
 
 from arneb_amqp.session.consume.stream_reader import StreamReader
 from arneb_amqp.session.deliveries import ConsumerId
+from arneb_amqp.traffic import QueueTraffic
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.deliver import DeliverEncoder
 from arneb_core.api.deliveries import Deliveries
@@ -41,6 +42,8 @@ class ChannelConsumer:
     state: ConsumerState
     early: list[tuple[ConsumerId, Deliveries]]
     """Came before the answer to ``basic.consume``."""
+    traffic: QueueTraffic
+    """Where its deliveries are counted; its queue's from when it is attached."""
     stream: StreamReader | None = None
     """Its queue is a stream."""
 

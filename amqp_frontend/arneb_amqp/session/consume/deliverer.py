@@ -14,7 +14,7 @@ from arneb_amqp.errors import not_allowed, not_implemented, precondition_failed
 from arneb_amqp.routing.reply_to import REPLY_TO, ReplyTo
 from arneb_amqp.session.consume.ack_timeouts import AckTimeouts, timed_out
 from arneb_amqp.session.consume.consumer import ChannelConsumer, ConsumerState
-from arneb_amqp.session.consume.stream_reader import StreamReader
+from arneb_amqp.session.consume.stream_reader import of_stream
 from arneb_amqp.session.consume.unacked import Unacked
 from arneb_amqp.session.consume.unbatching import unbatched
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
@@ -22,6 +22,7 @@ from arneb_amqp.session.deliveries import ConsumerId, Settled, consumer_of
 from arneb_amqp.session.effects import Consume, Leave, Reject, Release, Wake
 from arneb_amqp.session.events import Pulled
 from arneb_amqp.session.transaction import Answer, Transaction
+from arneb_amqp.traffic import QueueTraffic
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
 from arneb_amqp.wire.tables import Table
@@ -48,12 +49,18 @@ class Deliverer:
         "_ack_timeouts",
         "_context",
         "_getters",
+        "_given_back",
+        "_no_ack",
         "_orphans",
         "_streams",
         "_vhost",
         "channel",
         "consumers",
+        "got",
+        "got_no_ack",
+        "got_nothing",
         "prefetch",
+        "redelivered",
         "reply_to",
         "unacked",
         "window",
@@ -74,10 +81,30 @@ class Deliverer:
         self.unacked = Unacked()
         self._ack_timeouts = AckTimeouts()
         self.window = Window()
+        self.got = self.got_no_ack = self.got_nothing = self.redelivered = 0
+        self._no_ack = 0
+        self._given_back = 0
 
     def __repr__(self) -> str:
         count = len(self.consumers)
         return f"<Deliverer of channel {self.channel}, {count} consumers, {self.unacked!r}>"
+
+    @property
+    def delivered_no_ack(self) -> int:
+        """Messages delivered to consumers that do not acknowledge."""
+        return self._no_ack - self.got_no_ack
+
+    @property
+    def delivered(self) -> int:
+        """Messages delivered to consumers that acknowledge."""
+        return self.unacked.next_tag - 1 - self._no_ack - self.got
+
+    def acknowledged(self, transaction: Transaction | None) -> int:
+        """Messages that the client has acknowledged, but for those in ``transaction``: what was
+        to be answered, is answered and was not given back."""
+        pending = 0 if transaction is None else len(transaction.pending)
+        answered = self.unacked.next_tag - 1 - self._no_ack - len(self.unacked)
+        return answered - self._given_back - pending
 
     def limit_to(self, prefetch: int, limit: int) -> None:
         """What later consumers get for themselves, and what all share; 0 = no limit."""
@@ -103,7 +130,7 @@ class Deliverer:
         consumer = ChannelConsumer(
             self._context.next_consumer(), self.channel, tag, queue, no_ack,
             DeliverEncoder(self.channel, tag, self._context.frame_bytes_max), self.deliver,
-            ConsumerState.ATTACHING, [],
+            ConsumerState.ATTACHING, [], QueueTraffic(),
         )  # fmt: skip
         windows = (Window(self.prefetch), self.window)
         wanted = Consumption(queue, tag, no_ack, exclusive, arguments, windows)
@@ -117,6 +144,7 @@ class Deliverer:
         if consumer.state is not ConsumerState.ATTACHING:
             return
         consumer.state = ConsumerState.ACTIVE
+        consumer.traffic = self._vhost.queue_traffic(consumer.queue)
         if consumer.stream is not None:
             self._streams[consumer.id] = consumer.stream.filter.queue
         self._time(consumer.id, consumer.queue)
@@ -166,49 +194,30 @@ class Deliverer:
         if bytes(map(_ORIGIN, entries)).strip(_AMQP):
             positions, entries, parts = unbatched(run, consumer.queue)
         if consumer.stream is not None:
-            positions, entries, parts = self._of_stream(
-                owner, consumer.stream, run, positions, entries, parts
+            positions, entries, parts, passed = of_stream(
+                consumer.stream, owner, run, (positions, entries, parts)
             )
+            if passed is not None:
+                self._context.effects.acknowledge(passed)
             if not entries:
                 return
         redelivered: bool | list[bool] = False
+        traffic, count = consumer.traffic, len(positions)
+        if consumer.no_ack:
+            traffic.delivered_no_ack += count
+            traffic.whole.delivered_no_ack += count
+        else:
+            traffic.delivered += count
+            traffic.whole.delivered += count
         if run.redelivered:
             redelivered = [position in run.redelivered for position in positions]
+            again = sum(redelivered)
+            self.redelivered += again
+            traffic.redelivered += again
+            traffic.whole.redelivered += again
         first = self._tags(owner, positions, parts, no_ack=consumer.no_ack)
         chunks = consumer.encoder.encode_run(DeliveryTag(first), entries, redelivered)
         self._context.output.send_chunks(chunks)
-
-    def _of_stream(
-        self,
-        owner: ConsumerId,
-        stream: StreamReader,
-        run: Deliveries,
-        positions: list[Position],
-        entries: list[bytes],
-        parts: dict[int, int],
-    ) -> tuple[list[Position], list[bytes], dict[int, int]]:
-        """Of the run's messages those that the consumer wants, with their offsets; the others are
-        answered."""
-        assert run.offsets is not None, "a stream's sink numbers what it passes on"
-        first = dict(zip(run.positions, run.offsets, strict=True))
-        offsets = [first[position] for position in positions]
-        for index, part in parts.items():
-            offsets[index] += part
-        chosen = stream.chosen(entries, offsets)
-        if chosen is None:
-            return positions, stream.stamp(entries, offsets), parts
-        passed = Settled(owner, [])
-        for index in set(range(len(positions))).difference(chosen):
-            position = positions[index]
-            if index in parts:
-                passed.masks[position] = passed.masks.get(position, 0) | 1 << parts[index]
-            else:
-                passed.positions.append(position)
-        if passed.messages:
-            self._context.effects.acknowledge(passed)
-        wanted = stream.stamp([entries[i] for i in chosen], [offsets[i] for i in chosen])
-        left = {new: parts[old] for new, old in enumerate(chosen) if old in parts}
-        return [positions[i] for i in chosen], wanted, left
 
     def acknowledge(self, tags: Sequence[int], transaction: Transaction | None) -> None:
         """The client is done with these deliveries. Raises 406 for an unknown tag, and then
@@ -257,6 +266,7 @@ class Deliverer:
             raise unknown_tag(unknown)
         self._check_no_stream(groups)
         for settled in groups:
+            self._given_back += settled.messages
             if requeue:
                 self._context.effects.emit(Release(settled))
             else:
@@ -298,6 +308,7 @@ class Deliverer:
         groups = self.unacked.pop_all()
         self._check_no_stream(groups)
         for settled in groups:
+            self._given_back += settled.messages
             self._context.effects.emit(Release(settled))
         self._answered(groups)
 
@@ -318,6 +329,11 @@ class Deliverer:
             positions, entries, parts = unbatched(run, queue)
         assert len(entries) == 1, "basic.get pulls one message"
         redelivered = run.redelivered is not None and positions[0] in run.redelivered
+        self.redelivered += redelivered
+        if no_ack:
+            self.got_no_ack += 1
+        else:
+            self.got += 1
         first = self._tags(pulled.owner, positions, parts, no_ack=no_ack)
         chunks = encode_get_ok(
             self.channel, DeliveryTag(first), redelivered, entries[0], pulled.message_count,
@@ -329,6 +345,7 @@ class Deliverer:
         self, owner: ConsumerId, positions: list[Position], parts: dict[int, int], *, no_ack: bool
     ) -> int:
         if no_ack:
+            self._no_ack += len(positions)
             return self.unacked.skip(len(positions))
         if parts:
             return self.unacked.add_parts(owner, positions, parts)
@@ -365,8 +382,10 @@ class Deliverer:
     def settle(self, transaction: Transaction) -> None:
         """The transaction is committed: what it gave back or rejected goes its way."""
         for each in transaction.released:
+            self._given_back += each.messages
             self._context.effects.emit(Release(each))
         for each in transaction.rejected:
+            self._given_back += each.messages
             self._context.effects.emit(Reject(each))
         for groups in (transaction.acknowledged, transaction.released, transaction.rejected):
             self._answered(groups)

@@ -8,17 +8,23 @@ Source: RabbitMQ's documentation of streams, offset tracking and filtering (3.13
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from arneb_amqp.routing.stream_filter import StreamFilter
+from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.wire.content import properties_of
 from arneb_amqp.wire.properties import decode_properties
 from arneb_amqp.wire.stamp import OffsetStamp
 from arneb_amqp.wire.tables import lookup_text
+from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import HEADER_BYTES, read_header
+from arneb_core.api.position import Position
 
 FILTER_VALUE: Final = "x-stream-filter-value"
 """The header by which a publisher says what its message is for."""
+
+Messages: TypeAlias = tuple[list[Position], list[bytes], dict[int, int]]
+"""Their positions, the messages, and by index which of their batch they are."""
 
 
 class StreamReader:
@@ -57,3 +63,29 @@ class StreamReader:
         if value is None:
             return self.filter.match_unfiltered
         return value in self.filter.values
+
+
+def of_stream(
+    stream: StreamReader, owner: ConsumerId, run: Deliveries, messages: Messages
+) -> tuple[list[Position], list[bytes], dict[int, int], Settled | None]:
+    """Of the ``messages`` of a run those that the consumer wants, with their offsets; and what is
+    to be answered on its behalf."""
+    positions, entries, parts = messages
+    assert run.offsets is not None, "a stream's sink numbers what it passes on"
+    first = dict(zip(run.positions, run.offsets, strict=True))
+    offsets = [first[position] for position in positions]
+    for index, part in parts.items():
+        offsets[index] += part
+    chosen = stream.chosen(entries, offsets)
+    if chosen is None:
+        return positions, stream.stamp(entries, offsets), parts, None
+    passed = Settled(owner, [])
+    for index in set(range(len(positions))).difference(chosen):
+        position = positions[index]
+        if index in parts:
+            passed.masks[position] = passed.masks.get(position, 0) | 1 << parts[index]
+        else:
+            passed.positions.append(position)
+    wanted = stream.stamp([entries[i] for i in chosen], [offsets[i] for i in chosen])
+    left = {new: parts[old] for new, old in enumerate(chosen) if old in parts}
+    return [positions[i] for i in chosen], wanted, left, passed if passed.messages else None

@@ -35,11 +35,13 @@ class Confirms:
     exactly one run of ``_runs``, which are in tag order and keyed by their last tag.
     """
 
-    __slots__ = ("_runs", "last_answered", "last_expected")
+    __slots__ = ("_runs", "confirmed", "last_answered", "last_expected")
 
     def __init__(self) -> None:
         self.last_expected = 0
         self.last_answered = 0
+        self.confirmed = 0
+        """Of those that were answered, the ones that are stored."""
         self._runs: dict[int, RunState] = {}
 
     def expect(self, count: int) -> int:
@@ -81,9 +83,11 @@ class Confirms:
 
     def _confirm(self, last_tag: int, state: RunState) -> Confirm:
         """The answer for all tags up to this one that have none; it counts as sent."""
-        multiple = last_tag - self.last_answered > 1
+        count, stored = last_tag - self.last_answered, state is RunState.STORED
+        if stored:
+            self.confirmed += count
         self.last_answered = last_tag
-        return Confirm(last_tag, multiple, state is RunState.STORED)
+        return Confirm(last_tag, count > 1, stored)
 
     def __repr__(self) -> str:
         return f"<Confirms {self.last_answered}/{self.last_expected}, {len(self._runs)} runs>"

@@ -6,7 +6,7 @@ done once per run, and consecutive runs to the same queues are merged into one a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import repeat
 from operator import add
 from typing import Final
@@ -17,7 +17,6 @@ from arneb_amqp.errors import (
     amqp_error,
     not_implemented,
 )
-from arneb_amqp.routing.checks import carbon_copies, check_expiration, is_plain
 from arneb_amqp.routing.consistent_hash import seen_by_exchanges
 from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
@@ -27,6 +26,7 @@ from arneb_amqp.routing.routes import CachedRoute
 from arneb_amqp.routing.search import Search, StillSearching
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
 from arneb_amqp.session.publish.confirms import Confirms
+from arneb_amqp.session.publish.findings import NOTHING, look
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
 from arneb_amqp.wire.content import properties_of, with_properties
@@ -37,7 +37,6 @@ from arneb_amqp.wire.properties import (
     Properties,
     decode_properties,
     encode_properties,
-    priority_of,
 )
 from arneb_amqp.wire.route import split_route
 from arneb_amqp.wire.tables import Field
@@ -47,23 +46,6 @@ ROUTE_WORK: Final = 20
 
 PROPERTY_BYTES_PER_WORK: Final = 4
 """How many bytes of properties are read in a microsecond."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Findings:
-    """What a property list holds that matters when a message is published."""
-
-    headers: Mapping[str, Field] | None = None
-    copies: tuple[str, ...] = ()
-    replacement: bytes | None = None
-    """The list that receivers see, if it is another one."""
-    expiration_ms: int | None = None
-    is_fleeting: bool = False
-    """Not to be relied on for the next message."""
-    priority: int = 0
-
-
-_NOTHING: Final = _Findings()
 
 
 class Publisher:
@@ -88,8 +70,12 @@ class Publisher:
         "_queues",
         "_reply_to",
         "_search",
+        "_traffic",
         "_vhost",
         "confirms",
+        "dropped",
+        "published",
+        "returned",
         "transaction",
     )
 
@@ -106,9 +92,11 @@ class Publisher:
         self._delayed: list[bytes] = []
         self._expiring = False
         self._looked_at = b""
-        self._findings = _NOTHING
+        self._findings = NOTHING
         self._closed = False
         self._search: Search | None = None
+        self._traffic = vhost.router.traffic
+        self.published = self.returned = self.dropped = 0
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
 
@@ -128,8 +116,15 @@ class Publisher:
         if route.depends_on_headers:
             self._publish_by_headers(route, run)
             return
+        queues, count = self._queues_of(route), len(run.bodies)
+        traffic = route.traffic
+        traffic.published_in += count
+        traffic.published_out += count * len(queues)
+        self.published += count
+        if not queues:
+            self._drop(count)
         head = route.head(self._context.now_ms, persistent=run.persistent)
-        self._put(self._queues_of(route), list(map(add, repeat(head), run.bodies)))
+        self._put(queues, list(map(add, repeat(head), run.bodies)))
 
     def publish(self, item: Publish) -> None:
         """One message with something about it. Raises RabbitMQ's errors."""
@@ -144,7 +139,7 @@ class Publisher:
         if route.exchange not in rights.writable:
             rights.require_publish(route, self._vhost)
         if item.properties != self._looked_at:
-            self._findings = self._look(item.properties)
+            self._findings = look(item.properties, self._context.rights, self._reply_to)
             # The name in the pseudo-queue's place may change from one message to the next.
             self._looked_at = b"" if self._findings.is_fleeting else item.properties
         found = self._findings
@@ -168,12 +163,18 @@ class Publisher:
                     priority=found.priority,
                 )
                 self._put_delayed(result.delayed_by, entry, alone=bool(queues))
+        traffic = route.traffic
+        traffic.published_in += 1
+        traffic.published_out += len(queues)
+        self.published += 1
         if item.mandatory and all(map(is_reply_queue, queues)):
             # To RabbitMQ an answer is routed nowhere, though it delivers it; and so is what is
             # delayed, though it keeps it.
             self._return(item.route, body)
         if is_delayed and not queues:
             return
+        if not queues and not item.mandatory:
+            self._drop(1)
         if queues or not item.mandatory:
             now_ms, expires_at_ms = self._context.now_ms, 0
             if found.expiration_ms is not None:
@@ -195,7 +196,10 @@ class Publisher:
             return
         # A message that is delayed and not delayed is the only one of its run.
         count = len(entries) or len(kept)
-        last_tag = 0 if self.confirms is None else self.confirms.expect(count)
+        last_tag = 0
+        if self.confirms is not None:
+            last_tag = self.confirms.expect(count)
+            self._traffic.to_confirm += count
         if kept:
             self._context.effects.append(
                 self._queues if entries else (), entries, self, last_tag,
@@ -234,10 +238,12 @@ class Publisher:
         """Queue the confirms that are due."""
         if self.confirms is None or self._closed:
             return
+        confirmed = self.confirms.confirmed
         for confirm in self.confirms.due():
             encode = encode_ack if confirm.stored else encode_nack
             tag = DeliveryTag(confirm.tag)
             self._context.output.send_chunks((encode(self._channel, tag, confirm.multiple),))
+        self._traffic.confirmed += self.confirms.confirmed - confirmed
 
     def send_returns(self, transaction: Transaction) -> None:
         """Queue the returns of a transaction that is being committed."""
@@ -270,6 +276,7 @@ class Publisher:
             self._expiring = expiring
         elif self.confirms is not None:
             self.end_run()
+            self._traffic.to_confirm += len(entries)
             self.confirms.complete(self.confirms.expect(len(entries)), stored=True)
             self._context.confirming(self)
 
@@ -331,6 +338,12 @@ class Publisher:
                 result = self._routed(route, seen_by_exchanges(properties), (), len(raw))
             except StillSearching as found:
                 raise Pause(replace(run, bodies=run.bodies[at:]), found.search) from None
+            traffic = route.traffic
+            traffic.published_in += 1
+            traffic.published_out += len(result.queues)
+            self.published += 1
+            if not result.queues and not result.delayed_by:
+                self._drop(1)
             if result.delayed_by:
                 entry = self._delay(route, properties, body, persistent=run.persistent, priority=0)
                 self._put_delayed(result.delayed_by, entry, alone=bool(result.queues))
@@ -355,32 +368,14 @@ class Publisher:
         self._context.work_left -= len(search.result.queues)
         return search.result
 
-    def _look(self, raw: bytes) -> _Findings:
-        """What matters in a property list. Raises RabbitMQ's errors for what is wrong there, in
-        the order in which it looks."""
-        if is_plain(raw):
-            priority = priority_of(raw)
-            return _Findings(priority=priority) if priority else _NOTHING
-        properties = decode_properties(raw)
-        asks = properties.reply_to == REPLY_TO
-        answers_to = self._reply_to.current if asks else properties.reply_to
-        if properties.user_id is not None:
-            self._context.rights.check_user_id(properties.user_id)
-        expiration_ms = check_expiration(properties.expiration)
-        copies, kept = carbon_copies(properties)
-        if asks:
-            kept = replace(kept, reply_to=answers_to)
-        replacement = None if kept is properties else encode_properties(kept)
-        return _Findings(
-            properties.headers,
-            copies,
-            replacement,
-            expiration_ms,
-            is_fleeting=asks,
-            priority=properties.priority or 0,
-        )
+    def _drop(self, count: int) -> None:
+        """So many messages went to no queue, and nobody minds."""
+        self.dropped += count
+        self._traffic.dropped += count
 
     def _return(self, route: bytes, body: bytes) -> None:
+        self.returned += 1
+        self._traffic.returned += 1
         error = amqp_error(ReplyCode.NO_ROUTE)
         chunks = encode_return(
             self._channel, error.reply_code, error.reply_text, route, body,

@@ -4,10 +4,12 @@ The rule: it tells, and checks what it is compared with; which queues there are 
 :mod:`arneb_amqp.topology.queues.queues` to say.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from arneb_amqp.errors import ChannelException, not_implemented, queue_in_words, resource_locked
+from arneb_amqp.routing.reply_to import is_reply_queue
 from arneb_amqp.topology.arguments import inequivalent
 from arneb_amqp.topology.dead_letters import DeadLettering
 from arneb_amqp.topology.names import SUBSCRIPTION
@@ -19,11 +21,12 @@ from arneb_amqp.topology.queues.effective import effective_options
 from arneb_amqp.topology.queues.options import QueueOptions, assert_same_arguments
 from arneb_amqp.topology.queues.time_to_live import as_stored, changed
 from arneb_amqp.topology.records import QueueRecord
+from arneb_amqp.traffic import QueueTraffic, VhostTraffic
 from arneb_amqp.wire.tables import Table
 from arneb_core.api.clock import monotonic_ms
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.expiry import Ttl
-from arneb_core.api.limits import Limits
+from arneb_core.api.limits import Departure, Limits
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 
@@ -63,6 +66,7 @@ class Queue:
     used_at_ms: int = 0
     """When it was last used, other than by consumers that are there."""
     unseen: set[Consumer] = field(default_factory=set)
+    traffic: QueueTraffic = field(default_factory=QueueTraffic)
 
     def __post_init__(self) -> None:
         self.options = effective_options(self.arguments, self.applied.definition)
@@ -105,6 +109,21 @@ class Queue:
         if self.type is QueueType.STREAM:
             return 0
         return sum(consumer not in self.unseen for consumer in self.subscription.consumers)
+
+    @property
+    def departed(self) -> Mapping[tuple[Departure, bool], int]:
+        """Messages that left it without an acknowledgement, by the reason, and by whether they
+        were dead letters for somebody."""
+        subscription = self.topic.subscriptions.get(SUBSCRIPTION)
+        return {} if subscription is None else subscription.departed
+
+    def count_out(
+        self, traffic: VhostTraffic, departed: Mapping[tuple[Departure, bool], int]
+    ) -> None:
+        """It is deleted, and ``departed`` is what had left it."""
+        traffic.queues_deleted += not is_reply_queue(self.name)
+        for (reason, is_dead_letter), count in departed.items():
+            traffic.departed[self.type.value, reason, is_dead_letter] += count
 
     @property
     def record(self) -> QueueRecord:

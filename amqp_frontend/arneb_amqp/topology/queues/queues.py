@@ -164,6 +164,7 @@ class Queues:
             self._check_count(wanted.name)
             return await self._make(wanted, name)
         queue.check_equivalent(wanted)
+        self._router.traffic.queues_declared += 1
         queue.used_at_ms = monotonic_ms()
         if queue.adopted:
             wanted.check(queue_in_words(name, self.vhost))
@@ -174,6 +175,7 @@ class Queues:
                 record = QueueRecord(self.vhost, name, wanted.auto_delete, wanted.arguments)
                 await self._core.committed(Unit(metadata=[(record.key, record.encode())]))
             queue.redeclare(wanted)
+            queue.traffic.whole = self._router.traffic.of_type(queue.type.value)
             await self.govern([queue])
         await self._keep_history(queue)
         return queue
@@ -243,6 +245,7 @@ class Queues:
 
     def _put_in(self, queue: Queue) -> None:
         self._queues[queue.name] = queue
+        queue.traffic.whole = self._router.traffic.of_type(queue.type.value)
         if queue.owner is not None:
             self._exclusive[queue.owner][queue.name] = queue
 
@@ -259,8 +262,10 @@ class Queues:
         """Take the queue out when what the block commits is durable."""
         async with self._removal(queue.name) as unit:
             unit.metadata.append((queue.record.key, None))
+            departed = queue.departed  # which its subscription does not tell any more afterwards
             yield unit
             self._take_out(queue)
+            queue.count_out(self._router.traffic, departed)
             self.refusing.pop(queue.name, None)
 
     def _removal(self, name: str) -> AbstractAsyncContextManager[Unit]:
@@ -346,6 +351,8 @@ class Queues:
             name, self.vhost, topic, wanted.auto_delete, wanted.arguments, owner, applied=applied
         )
         await self._enter(queue)
+        self._router.traffic.queues_declared += 1
+        self._router.traffic.queues_created += 1
         if self.policies is not policies:  # others have taken their place meanwhile
             await self.govern([queue])
         await self._keep_history(queue)

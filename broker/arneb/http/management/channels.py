@@ -4,19 +4,33 @@ The rule: a channel is seen by whoever may see its connection; a consumer by who
 its vhost.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from arneb.http.management.calls import Call, Document, Reply, bad_request, not_found
 from arneb.http.management.connections import connection_in, visible_connections
-from arneb.http.management.lists import Source, listed, listing_of, narrowed
+from arneb.http.management.counters import (
+    CONSUMED,
+    OF_CHANNELS,
+    SENT,
+    Counters,
+    message_stats,
+    of_channel,
+)
+from arneb.http.management.lists import Source, listed, listing_of, narrowed, ranges_of
+from arneb.http.management.presence import NO_REDUCTIONS, UNKNOWN_COLLECTIONS, time_to_json
+from arneb.http.management.rates import Range
 from arneb.http.management.router import Route
 from arneb.http.management.rules import USERS, VHOST
 from arneb.http.management.site import Site
 from arneb_amqp.server.roster import ChannelStatistics, ConnectionStatistics, ConsumerStatistics
+from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.wire.json_fields import table_to_json, text_to_json
 
 CHANNELS_PER_TURN: Final = 200
+
+_RANGES: Final = {"msg_rates": (*SENT, *CONSUMED)}
 
 _Row = tuple[ConnectionStatistics, ChannelStatistics]
 
@@ -34,28 +48,43 @@ def _name(row: _Row) -> str:
     return f"{row[0].name} ({row[1].number})"
 
 
-def _document(site: Site, row: _Row) -> Document:
+def _read(site: Site, id_: ConnectionId, number: int) -> Counters | None:
+    found = site.roster.channel(id_, number)
+    return None if found is None else of_channel(found.traffic)
+
+
+def _document(site: Site, row: _Row, ranges: Mapping[str, Range]) -> Document:
     connection, channel = row
-    return {
+    counters = of_channel(channel.traffic)
+    key = ("channel", connection.id, channel.number)
+    read = partial(_read, site, connection.id, channel.number)
+    rates = site.rates.details(key, counters, read, ranges)
+    document: Document = {
         "name": _name(row),
         "number": channel.number,
         "node": site.node,
         "user": connection.user,
         "user_who_performed_action": connection.user,
         "vhost": connection.vhost,
-        "state": "running",
+        "state": channel.state,
         "connection_details": peer_details(connection),
         "transactional": channel.transactional,
         "confirm": channel.confirm,
         "consumer_count": len(channel.consumers),
         "messages_unacknowledged": channel.unacknowledged,
         "messages_unconfirmed": channel.unconfirmed,
-        "messages_uncommitted": 0,
-        "acks_uncommitted": 0,
+        "messages_uncommitted": channel.uncommitted,
+        "acks_uncommitted": channel.acks_uncommitted,
         "prefetch_count": channel.prefetch,
         "global_prefetch_count": channel.global_prefetch,
         "pending_raft_commands": 0,
+        "garbage_collection": UNKNOWN_COLLECTIONS,
+        **NO_REDUCTIONS,
+        **message_stats(counters, rates, OF_CHANNELS),
     }
+    if (idle_since := site.rates.idle_since_ms(key)) is not None:
+        document["idle_since"] = time_to_json(idle_since)
+    return document
 
 
 def _consumer(site: Site, row: _Row, consumer: ConsumerStatistics) -> Document:
@@ -110,9 +139,10 @@ async def _rows(site: Site, connections: list[ConnectionStatistics]) -> list[_Ro
 async def _answer(site: Site, call: Call, connections: list[ConnectionStatistics]) -> Reply:
     if call.flag("disable_stats"):
         raise bad_request("Stats in management UI are disabled on this node")
+    ranges = ranges_of(call.query, _RANGES)
     source = Source(
         await _rows(site, connections),
-        lambda row: _document(site, row),
+        lambda row: _document(site, row, ranges),
         lambda row: (row[0].vhost, _name(row)),
     )
     return Reply(await listed(source, listing_of(call.query), site.pause))
@@ -131,7 +161,7 @@ async def _of_connection(site: Site, call: Call) -> Reply:
 async def _show(site: Site, call: Call) -> Reply:
     for row in await _rows(site, visible_connections(site, call)):
         if _name(row) == call.params["channel"]:
-            document = _document(site, row)
+            document = _document(site, row, ranges_of(call.query, _RANGES))
             consumers = [_consumer(site, row, each) for each in row[1].consumers]
             document |= {"consumer_details": consumers, "publishes": [], "deliveries": []}
             return Reply(narrowed(document, listing_of(call.query).columns))

@@ -3,12 +3,15 @@
 The rule: who does not monitor sees what is its own, and ends what is its own.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
 from arneb.http.management.calls import DONE, Call, Document, Reply, not_authorised, not_found
-from arneb.http.management.lists import Source, listed, listing_of, narrowed
-from arneb.http.management.rates import Counters
+from arneb.http.management.counters import OCTETS, Counters, with_details
+from arneb.http.management.lists import Source, listed, listing_of, narrowed, ranges_of
+from arneb.http.management.presence import NO_REDUCTIONS, UNKNOWN_COLLECTIONS
+from arneb.http.management.rates import Range
 from arneb.http.management.router import Route
 from arneb.http.management.rules import USERS, VHOST, is_administrator, is_monitor
 from arneb.http.management.site import Site
@@ -17,6 +20,8 @@ from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.wire.json_fields import table_to_json
 
 CLOSED: Final = "Closed via management plugin"
+
+_RANGES: Final = {"data_rates": OCTETS}
 
 
 def visible_connections(site: Site, call: Call) -> list[ConnectionStatistics]:
@@ -38,13 +43,15 @@ def _read(site: Site, id_: ConnectionId) -> Counters | None:
     return {"recv_oct": found.received_bytes, "send_oct": found.sent_bytes}
 
 
-def connection_document(site: Site, connection: ConnectionStatistics) -> Document:
+def connection_document(
+    site: Site, connection: ConnectionStatistics, ranges: Mapping[str, Range]
+) -> Document:
     """One connection."""
     terms, peer = connection.terms, connection.peer
     client = table_to_json(terms.client_properties)
     counters = {"recv_oct": connection.received_bytes, "send_oct": connection.sent_bytes}
     read = partial(_read, site, connection.id)
-    rates = site.rates.details(("connection", connection.id), counters, read)
+    rates = site.rates.details(("connection", connection.id), counters, read, ranges)
     document: Document = {
         "name": connection.name,
         "node": site.node,
@@ -74,12 +81,15 @@ def connection_document(site: Site, connection: ConnectionStatistics) -> Documen
         "channels": connection.channels,
         "client_properties": client,
         "connected_at": connection.connected_at_ms,
+        "recv_cnt": connection.reads,
+        "send_cnt": connection.writes,
+        "send_pend": connection.waiting_bytes,
+        "garbage_collection": UNKNOWN_COLLECTIONS,
+        **NO_REDUCTIONS,
+        **with_details(counters, rates, OCTETS),
     }
     if isinstance(client.get("connection_name"), str):
         document["user_provided_name"] = client["connection_name"]
-    for name, value in counters.items():
-        document[name] = value
-        document[f"{name}_details"] = rates[name]
     return document
 
 
@@ -105,7 +115,7 @@ def connection_in(site: Site, call: Call) -> ConnectionStatistics:
 async def _list(site: Site, call: Call) -> Reply:
     if "vhost" in call.params:
         site.vhost_of(call)
-    document: Any = partial(connection_document, site)
+    document: Any = partial(connection_document, site, ranges=ranges_of(call.query, _RANGES))
     if call.flag("disable_stats"):
         document = partial(_short, node=site.node)
     source = Source(visible_connections(site, call), document, lambda each: (each.vhost, each.name))
@@ -113,7 +123,8 @@ async def _list(site: Site, call: Call) -> Reply:
 
 
 async def _show(site: Site, call: Call) -> Reply:
-    document = connection_document(site, connection_in(site, call))
+    ranges = ranges_of(call.query, _RANGES)
+    document = connection_document(site, connection_in(site, call), ranges)
     return Reply(narrowed(document, listing_of(call.query).columns))
 
 

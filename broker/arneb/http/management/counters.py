@@ -1,17 +1,45 @@
-"""Counters of a queue: what has gone through it, and what is in it.
+"""Counters: what has gone through the objects of the broker, in RabbitMQ's words.
 
-The rule: read from the core when they are asked for.
+The rule: read from the frontend and the core when they are asked for; nothing is counted here. A
+group of ``message_stats`` is shown from when one of its counters is not 0 any more, and then with
+all of them.
 """
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from arneb_amqp.topology.names import SUBSCRIPTION
+from arneb.http.management.calls import Document
+from arneb_amqp.server.roster import ChannelTraffic
 from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.queue import Queue
+from arneb_amqp.traffic import Consumed, ExchangeTraffic, VhostTraffic
 
-MESSAGE_COUNTS: Final = ("messages", "messages_ready", "messages_unacknowledged")
-STATISTICS: Final = ("publish", "deliver_get", "ack", "redeliver")
-"""Of ``message_stats``."""
+Counters = Mapping[str, int]
+Group = tuple[str, ...]
+
+LENGTHS: Final = ("messages", "messages_ready", "messages_unacknowledged")
+
+PUBLISHED: Final = ("publish",)
+SENT: Final = ("publish", "confirm", "return_unroutable", "drop_unroutable")
+CONSUMED: Final = (
+    "ack", "deliver", "deliver_get", "deliver_no_ack", "get", "get_empty", "get_no_ack",
+    "redeliver",
+)  # fmt: skip
+PASSED: Final = ("publish_in", "publish_out")
+STORED: Final = ("disk_reads", "disk_writes")
+
+OF_QUEUES: Final = (PUBLISHED, CONSUMED)
+OF_CHANNELS: Final = (SENT, CONSUMED)
+OF_VHOSTS: Final = (SENT, CONSUMED)
+OF_NODES: Final = (SENT, CONSUMED, STORED)
+OF_EXCHANGES: Final = (PASSED,)
+
+CHURN: Final = (
+    "connection_created", "connection_closed", "channel_created", "channel_closed",
+    "queue_declared", "queue_created", "queue_deleted",
+)  # fmt: skip
+
+OCTETS: Final = ("recv_oct", "send_oct")
 
 
 def unacknowledged(queue: Queue) -> int:
@@ -26,22 +54,86 @@ def ready(queue: Queue) -> int:
     return queue.message_count if queue.is_complete else 0
 
 
-def counters_of(queue: Queue) -> dict[str, int]:
-    """All counters of a queue."""
-    found = queue.topic.statistics()
+def consumed(traffic: Consumed) -> dict[str, int]:
+    """What consumers have had."""
+    return {
+        "ack": traffic.acknowledged,
+        "deliver": traffic.delivered,
+        "deliver_get": traffic.handed_out,
+        "deliver_no_ack": traffic.delivered_no_ack,
+        "get": traffic.got,
+        "get_empty": traffic.got_nothing,
+        "get_no_ack": traffic.got_no_ack,
+        "redeliver": traffic.redelivered,
+    }
+
+
+def lengths_of(queue: Queue) -> dict[str, int]:
+    """How many messages a queue has."""
     waiting, away = ready(queue), unacknowledged(queue)
-    counters = {
-        "publish": found.appended_messages_total,
-        "deliver_get": 0,
-        "ack": 0,
-        "redeliver": 0,
+    return {
         "messages": waiting + away,
         "messages_ready": waiting,
         "messages_unacknowledged": away,
     }
-    for each in found.subscriptions:
-        if each.name == SUBSCRIPTION:
-            counters["deliver_get"] = each.delivered_messages_total
-            counters["ack"] = each.acknowledged_entries_total
-            counters["redeliver"] = each.redelivered_entries_total
-    return counters
+
+
+def of_queue(queue: Queue) -> dict[str, int]:
+    """All counters of a queue. Whatever is put into it is published, dead letters included."""
+    return {
+        "publish": queue.topic.appended_messages_total,
+        **consumed(queue.traffic),
+        **lengths_of(queue),
+    }
+
+
+def of_channel(traffic: ChannelTraffic) -> dict[str, int]:
+    """All counters of a channel."""
+    return {
+        "publish": traffic.published,
+        "confirm": traffic.confirmed,
+        "return_unroutable": traffic.returned,
+        "drop_unroutable": traffic.dropped,
+        **consumed(traffic.consumed),
+    }
+
+
+def of_exchange(traffic: ExchangeTraffic) -> dict[str, int]:
+    """All counters of an exchange."""
+    return {"publish_in": traffic.published_in, "publish_out": traffic.published_out}
+
+
+def of_vhost(traffic: VhostTraffic) -> dict[str, int]:
+    """What has gone through a vhost, whatever is deleted since."""
+    everything = Consumed()
+    for each in traffic.by_type.values():
+        everything.add(each)
+    return {
+        "publish": traffic.published().published_in,
+        "confirm": traffic.confirmed,
+        "return_unroutable": traffic.returned,
+        "drop_unroutable": traffic.dropped,
+        **consumed(everything),
+    }
+
+
+def with_details(
+    counters: Counters, rates: Mapping[str, dict[str, Any]], names: Sequence[str]
+) -> Document:
+    """Counters of these names, each with its rate."""
+    shown: Document = {}
+    for name in names:
+        shown[name] = counters[name]
+        shown[f"{name}_details"] = rates[name]
+    return shown
+
+
+def message_stats(
+    counters: Counters, rates: Mapping[str, dict[str, Any]], groups: Sequence[Group]
+) -> Document:
+    """``message_stats`` of an object, by its name; nothing while nothing has happened."""
+    shown: Document = {}
+    for group in groups:
+        if any(counters[name] for name in group):
+            shown |= with_details(counters, rates, group)
+    return {"message_stats": shown} if shown else {}

@@ -3,6 +3,7 @@
 The rule: what AMQP refuses is refused here, in the same words.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -10,7 +11,15 @@ from pamqp.commands import Exchange as Methods
 
 from arneb.http.management.arguments import arguments_in
 from arneb.http.management.calls import CREATED, DONE, Call, Document, Reply, bad_request, not_found
-from arneb.http.management.lists import Source, listed, listing_of, narrowed
+from arneb.http.management.counters import (
+    OF_EXCHANGES,
+    PASSED,
+    Counters,
+    message_stats,
+    of_exchange,
+)
+from arneb.http.management.lists import Source, listed, listing_of, narrowed, ranges_of
+from arneb.http.management.rates import Range
 from arneb.http.management.router import Route
 from arneb.http.management.rules import USERS, VHOST
 from arneb.http.management.site import Site
@@ -25,8 +34,15 @@ INTERNAL_USER: Final = "rmq-internal"
 
 _Row = tuple[Vhost, Exchange]
 
+_RANGES: Final = {"msg_rates": PASSED}
 
-def exchange_document(row: _Row) -> Document:
+
+def _read(vhost: Vhost, exchange: str) -> Counters | None:
+    traffic = vhost.router.traffic.exchanges.get(exchange)
+    return None if traffic is None else of_exchange(traffic)
+
+
+def exchange_document(site: Site, row: _Row, ranges: Mapping[str, Range]) -> Document:
     """One exchange."""
     vhost, exchange = row
     predeclared = not exchange.name or exchange.name.startswith(RESERVED_PREFIX)
@@ -44,6 +60,12 @@ def exchange_document(row: _Row) -> Document:
         document["policy"] = policy
     if predeclared:
         document["user_who_performed_action"] = INTERNAL_USER
+    counters = _read(vhost, exchange.name)
+    if counters is not None and any(counters.values()):
+        key = ("exchange", vhost.name, exchange.name)
+        read = partial(_read, vhost, exchange.name)
+        rates = site.rates.details(key, counters, read, ranges)
+        document |= message_stats(counters, rates, OF_EXCHANGES)
     return document
 
 
@@ -63,7 +85,7 @@ async def _list(site: Site, call: Call) -> Reply:
     ]
     source = Source(
         rows,
-        exchange_document,
+        partial(exchange_document, site, ranges=ranges_of(call.query, _RANGES)),
         lambda row: (row[0].name, row[1].name),
         {
             "name": lambda row: row[1].name,
@@ -77,7 +99,8 @@ async def _list(site: Site, call: Call) -> Reply:
 
 async def _show(site: Site, call: Call) -> Reply:
     exchange = exchange_in(site, call)
-    document = exchange_document((site.vhost_of(call), exchange))
+    row = site.vhost_of(call), exchange
+    document = exchange_document(site, row, ranges_of(call.query, _RANGES))
     document |= {"incoming": [], "outgoing": []}
     return Reply(narrowed(document, listing_of(call.query).columns))
 

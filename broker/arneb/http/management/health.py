@@ -9,7 +9,7 @@ from typing import Any, Final
 from pamqp.commands import Queue as Methods
 
 from arneb.http.management.calls import Call, Document, Refused, Reply, bad_request, not_found
-from arneb.http.management.overview import listeners_of
+from arneb.http.management.nodes import listeners_of
 from arneb.http.management.router import Route
 from arneb.http.management.rules import USERS, VHOST
 from arneb.http.management.site import Site

@@ -5,7 +5,7 @@ nothing is done for more than a few hundred between two turns of others.
 """
 
 import heapq
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
@@ -97,6 +97,16 @@ def range_of(query: Mapping[str, str], kind: str) -> Range | None:
         reason = f"Invalid range parameters: age {age or 'undefined'}, incr {step or 'undefined'}"
         raise bad_request(reason[:200])
     return Range(age_s, step_s)
+
+
+def ranges_of(query: Mapping[str, str], kinds: Mapping[str, Iterable[str]]) -> Mapping[str, Range]:
+    """The ranges that a query asks for, by counter; ``kinds`` has the counters that each kind of
+    range is of. Raises 400."""
+    found: dict[str, Range] = {}
+    for kind, names in kinds.items():
+        if (wanted := range_of(query, kind)) is not None:
+            found |= dict.fromkeys(names, wanted)
+    return found
 
 
 async def listed(source: Source[Item], listing: Listing, pause: Pause) -> Any:

@@ -1,28 +1,42 @@
-"""The overview and the node: what an operator, and every tool, looks at first.
+"""The overview: what an operator, and every tool, looks at first.
 
-The rule: what is not measured here is left out, or is 0 where tools demand a number.
+The rule: who monitors sees the whole node, all others the vhosts that they have access to.
 """
 
-import os
 import platform
-import resource
-from functools import partial
+from collections.abc import Hashable, Iterable
 from typing import Final
 
-import trio
-
 from arneb.http.management.calls import Call, Document, Reply, not_found
+from arneb.http.management.churn import CHURNED, churn_counters
 from arneb.http.management.connections import visible_connections
-from arneb.http.management.counters import MESSAGE_COUNTS, STATISTICS
+from arneb.http.management.counters import (
+    CHURN,
+    CONSUMED,
+    LENGTHS,
+    OF_NODES,
+    SENT,
+    STORED,
+    Counters,
+    message_stats,
+    of_vhost,
+    with_details,
+)
 from arneb.http.management.definitions import PRODUCT
-from arneb.http.management.lists import listing_of, narrowed, range_of
-from arneb.http.management.queues import with_details
+from arneb.http.management.lists import listing_of, narrowed, ranges_of
+from arneb.http.management.nodes import contexts_of, exchange_types, expect_node, listeners_of
 from arneb.http.management.router import Route
 from arneb.http.management.rules import ADMINISTRATOR, MONITORING, USERS, is_monitor
 from arneb.http.management.site import RABBITMQ_VERSION, Site
-from arneb_amqp.routing.registry import EXCHANGE_TYPES
+from arneb_amqp.topology.topology import Vhost
 from arneb_core.access.records import User
-from arneb_core.api.clock import wall_clock_ms
+
+EVERYTHING: Final = ("overview",)
+"""Under what the rates of the whole node are kept."""
+
+SUMMED: Final = (*LENGTHS, *SENT, *CONSUMED, *STORED)
+
+_RANGES: Final = {"lengths": LENGTHS, "msg_rates": (*SENT, *CONSUMED, *STORED)}
 
 FEATURES: Final = (
     "classic_mirrored_queue_version", "classic_queue_type_delivery_support",
@@ -38,27 +52,30 @@ FEATURES: Final = (
 
 async def _overview(site: Site, call: Call) -> Reply:
     vhosts = await site.vhosts_for(call)
-    counters: dict[str, int] = dict.fromkeys((*MESSAGE_COUNTS, *STATISTICS), 0)
-    disabled = call.flag("disable_stats")
-    if not disabled:
-        for vhost in vhosts:
-            for name, value in (await site.totals.of(vhost)).items():
-                counters[name] += value
-    connections = visible_connections(site, call)
     names = {each.name for each in vhosts}
-    consumers = channels = 0
-    for each in connections:
-        channels += each.channels
-        if each.vhost in names:
-            consumers += sum(len(c.consumers) for c in site.roster.channels(each.id))
-    wanted = range_of(call.query, "lengths") or range_of(call.query, "msg_rates")
-    key = ("overview", tuple(sorted(names)))
-    rates = site.rates.details(key, counters, lambda: None, wanted)
+    disabled = call.flag("disable_stats")
+    is_whole = is_monitor(call.caller) and len(names) == len(site.topology.vhosts)
+    counters: Counters = dict.fromkeys(SUMMED, 0)
+    if is_whole and not disabled:
+        counters = await node_counters(site)
+    elif not disabled:
+        counters = await _sum(site, vhosts)
+    connections = visible_connections(site, call)
+    consumers = sum(site.roster.consumers(each.id) for each in connections if each.vhost in names)
+    key: Hashable = EVERYTHING if is_whole else ("overview", tuple(sorted(names)))
+    if disabled:
+        key = "nothing"
+    ranges = ranges_of(call.query, _RANGES)
+    rates = site.rates.details(key, counters, lambda: None, ranges)
+    churn = churn_counters(site)
+    churned = site.rates.details(CHURNED, churn, lambda: None)
     document: Document = {
         "management_version": RABBITMQ_VERSION,
         "rates_mode": "basic",
-        "sample_retention_policies": {"global": [600], "basic": [600], "detailed": [600]},
-        "exchange_types": _exchange_types(),
+        "sample_retention_policies": {
+            "global": [600, 3600, 28800, 86400], "basic": [600], "detailed": [600],
+        },
+        "exchange_types": exchange_types(),
         "product_version": site.version,
         "product_name": PRODUCT,
         "rabbitmq_version": RABBITMQ_VERSION,
@@ -69,164 +86,61 @@ async def _overview(site: Site, call: Call) -> Reply:
         "disable_stats": disabled,
         "is_op_policy_updating_enabled": True,
         "enable_queue_totals": call.flag("enable_queue_totals"),
-        "churn_rates": _churn(site),
-        "queue_totals": with_details(counters, rates, MESSAGE_COUNTS),
+        "churn_rates": with_details(churn, churned, CHURN),
+        "queue_totals": with_details(counters, rates, LENGTHS),
         "object_totals": {
-            "channels": channels,
+            "channels": sum(each.channels for each in connections),
             "connections": len(connections),
             "consumers": consumers,
             "exchanges": sum(len(each.router.exchanges) for each in vhosts),
             "queues": sum(len(each.queues) for each in vhosts),
         },
         "statistics_db_event_queue": 0,
-        "message_stats": with_details(counters, rates, STATISTICS)
-        if any(counters[name] for name in STATISTICS)
-        else {},
-    }
+        # RabbitMQ has it here even when nothing has happened.
+        **({"message_stats": {}} | message_stats(counters, rates, OF_NODES)),
+    }  # fmt: skip
     if is_monitor(call.caller):
         document |= {
             "node": site.node,
             "listeners": listeners_of(site),
-            "contexts": [
-                {
-                    "node": site.node,
-                    "description": "Management API",
-                    "path": "/",
-                    "port": str(each.port),
-                    "ip": each.address,
-                    "cowboy_opts": "[]",
-                }
-                for each in site.ports()
-                if each.protocol == "http"
-            ],
+            "contexts": contexts_of(site),
         }
     return Reply(narrowed(document, listing_of(call.query).columns))
 
 
-def _churn(site: Site) -> Document:
-    counters = {
-        "connection_created": site.roster.opened_total,
-        "connection_closed": site.roster.closed_total,
-        "channel_created": 0,
-        "channel_closed": 0,
-        "queue_declared": 0,
-        "queue_created": 0,
-        "queue_deleted": 0,
-    }
-    rates = site.rates.details(("churn",), counters, partial(_read_churn, site))
-    return with_details(counters, rates, tuple(counters))
+async def _sum(site: Site, vhosts: Iterable[Vhost]) -> Counters:
+    """What some vhosts hold, and what has gone through them."""
+    counters = dict.fromkeys(SUMMED, 0)
+    for vhost in vhosts:
+        for name, value in (await site.totals.of(vhost)).items():
+            counters[name] += value
+    return counters
 
 
-def _read_churn(site: Site) -> dict[str, int]:
-    opened, closed = site.roster.opened_total, site.roster.closed_total
-    return {"connection_created": opened, "connection_closed": closed}
-
-
-def _exchange_types() -> list[Document]:
-    return [
-        {"name": name, "description": f"exchange type {name}", "enabled": True}
-        for name in sorted(EXCHANGE_TYPES)
-    ]
-
-
-def listeners_of(site: Site) -> list[Document]:
-    """The open ports."""
-    return [
-        {
-            "node": site.node,
-            "protocol": each.protocol,
-            "ip_address": each.address,
-            "port": each.port,
-            "socket_opts": {},
-        }
-        for each in site.ports()
-    ]
-
-
-def _open_files() -> tuple[int, int]:
-    """How many, and how many there may be."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return len(os.listdir("/proc/self/fd")), limit
-
-
-async def node_document(site: Site) -> Document:
-    """This node."""
-    alarms = site.alarms.statistics
-    used, most = await trio.to_thread.run_sync(_open_files)
-    sockets = len(site.roster)
-    figures: dict[str, int] = {
-        "mem_used": alarms.memory_used_bytes,
-        "disk_free": alarms.disk_free_bytes,
-        "fd_used": used,
-        "sockets_used": sockets,
-        "proc_used": trio.lowlevel.current_statistics().tasks_living,
-    }
-    rates = site.rates.details(("node",), figures, lambda: None)
+async def node_counters(site: Site) -> Counters:
+    """What all vhosts hold, what has gone through them and those that are gone, and what was read
+    from disk and written for it."""
+    held = await _sum(site, site.topology.vhosts)
+    stored = site.core.statistics()
     return {
-        "name": site.node,
-        "type": "disc",
-        "running": True,
-        "being_drained": False,
-        "os_pid": str(os.getpid()),
-        "uptime": wall_clock_ms() - site.started_ms,
-        "run_queue": 0,
-        "processors": os.cpu_count() or 1,
-        "rates_mode": "basic",
-        **with_details(figures, rates, tuple(figures)),
-        "mem_limit": alarms.memory_high_watermark_bytes,
-        "mem_alarm": alarms.memory_alarm,
-        "mem_calculation_strategy": "rss",
-        "disk_free_limit": alarms.disk_free_min_bytes,
-        "disk_free_alarm": alarms.disk_alarm,
-        "fd_total": most,
-        "sockets_total": most,
-        "proc_total": 1_048_576,
-        "context_switches": 0,
-        "gc_num": 0,
-        "gc_bytes_reclaimed": 0,
-        "exchange_types": _exchange_types(),
-        "auth_mechanisms": [
-            {"name": each, "description": each, "enabled": True} for each in ("PLAIN", "AMQPLAIN")
-        ],
-        "applications": [
-            {"name": "arneb", "description": "Arneb", "version": site.version},
-            {"name": "rabbit", "description": "RabbitMQ's behaviour", "version": RABBITMQ_VERSION},
-        ],
-        "contexts": [],
-        "enabled_plugins": ["rabbitmq_management"],
-        "config_files": [],
-        "log_files": [],
-        "db_dir": site.data_dir,
-        "partitions": [],
-        "cluster_links": [],
-        "net_ticktime": 60,
-        "metrics_gc_queue_length": {},
-        "ra_open_file_metrics": {},
+        **held,
+        **of_vhost(site.topology.traffic()),
+        "disk_reads": stored.read_entries_total,
+        "disk_writes": stored.entries_total,
     }
 
 
-async def _nodes(site: Site, call: Call) -> Reply:
-    return Reply([narrowed(await node_document(site), listing_of(call.query).columns)])
+def sample_always(site: Site) -> None:
+    """Have the figures of the whole node sampled whether anybody looks or not."""
 
+    async def everything() -> Counters:
+        return await node_counters(site)
 
-async def _node(site: Site, call: Call) -> Reply:
-    _expect_node(site, call)
-    document = await node_document(site)
-    if call.flag("memory"):
-        document["memory"] = "not_available"
-    if call.flag("binary"):
-        document["binary"] = "not_available"
-    return Reply(narrowed(document, listing_of(call.query).columns))
+    async def churned() -> Counters:
+        return churn_counters(site)
 
-
-async def _memory(site: Site, call: Call) -> Reply:
-    _expect_node(site, call)
-    return Reply({"memory": "not_available"})
-
-
-def _expect_node(site: Site, call: Call) -> None:
-    if call.params["node"] != site.node:
-        raise not_found()
+    site.rates.always(EVERYTHING, everything)
+    site.rates.always(CHURNED, churned)
 
 
 async def _nothing(site: Site, call: Call) -> Reply:
@@ -267,7 +181,7 @@ async def _enable(site: Site, call: Call) -> Reply:
 
 
 async def _attempts(site: Site, call: Call) -> Reply:
-    _expect_node(site, call)
+    expect_node(site, call)
     return Reply([])
 
 
@@ -277,9 +191,6 @@ async def _rebalance(site: Site, call: Call) -> Reply:
 
 ROUTES: Final = (
     Route("GET", "overview", USERS, _overview),
-    Route("GET", "nodes", MONITORING, _nodes),
-    Route("GET", "nodes/:node", MONITORING, _node),
-    Route("GET", "nodes/:node/memory", MONITORING, _memory),
     Route("GET", "extensions", USERS, _nothing),
     Route("GET", "whoami", USERS, _whoami),
     Route("GET", "feature-flags", USERS, _features),

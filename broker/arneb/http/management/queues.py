@@ -1,12 +1,12 @@
 """Queues over HTTP: listed, looked at, made, emptied and deleted.
 
-The rule: figures are those of this instant. Of the counters of all consumers together only those
-are shown that are counted: how many were delivered, and not by which method.
+The rule: figures are those of this instant.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Final
 
 from pamqp.commands import Queue as Methods
 
@@ -14,14 +14,21 @@ from arneb.http.management.arguments import arguments_in
 from arneb.http.management.calls import CREATED, DONE, Call, Document, Reply, bad_request, not_found
 from arneb.http.management.channels import consumer_documents, peer_details
 from arneb.http.management.counters import (
-    MESSAGE_COUNTS,
-    STATISTICS,
-    counters_of,
+    CONSUMED,
+    LENGTHS,
+    OF_QUEUES,
+    PUBLISHED,
+    Counters,
+    lengths_of,
+    message_stats,
+    of_queue,
     ready,
     unacknowledged,
+    with_details,
 )
-from arneb.http.management.lists import Source, listed, listing_of, narrowed, range_of
-from arneb.http.management.rates import Counters, Range
+from arneb.http.management.lists import Source, listed, listing_of, narrowed, ranges_of
+from arneb.http.management.presence import NO_REDUCTIONS, UNKNOWN_COLLECTIONS, time_to_json
+from arneb.http.management.rates import Range
 from arneb.http.management.router import Route
 from arneb.http.management.rules import ADMINISTRATOR, USERS, VHOST
 from arneb.http.management.site import Site
@@ -33,36 +40,34 @@ from arneb_core.api.errors import CoreError
 
 VHOSTS_PER_TURN: Final = 5
 
+NO_RANGES: Final[Mapping[str, Range]] = MappingProxyType({})
+
+_RANGES: Final = {"lengths": LENGTHS, "msg_rates": (*PUBLISHED, *CONSUMED)}
+
 
 def _read(site: Site, queue: Queue) -> Counters | None:
     vhost = site.topology.vhost(queue.vhost)
     there = vhost is not None and vhost.queues.has(queue) and not queue.topic.fenced
-    return counters_of(queue) if there else None
-
-
-def with_details(
-    counters: Counters, rates: dict[str, dict[str, Any]], names: tuple[str, ...]
-) -> Document:
-    """Counters of these names, each with its rate."""
-    shown: Document = {}
-    for name in names:
-        shown[name] = counters[name]
-        shown[f"{name}_details"] = rates[name]
-    return shown
+    return of_queue(queue) if there else None
 
 
 def queue_document(
-    site: Site, queue: Queue, lengths: Range | None = None, messages: Range | None = None
+    site: Site,
+    queue: Queue,
+    ranges: Mapping[str, Range] = NO_RANGES,
+    *,
+    detailed: bool = True,
 ) -> Document:
-    """One queue."""
-    counters = counters_of(queue)
-    read = partial(_read, site, queue)
-    key = ("queue", queue.topic.name)
-    rates = site.rates.details(key, counters, read, lengths or messages)
-    stored = queue.topic.statistics().bytes
-    single = queue.options.single_active_consumer
-    active = queue.subscription.active_name if single and queue.is_complete else None
+    """One queue; ``detailed``: with what RabbitMQ leaves out of lists, for it is empty or costs
+    something."""
+    counters = of_queue(queue)
+    key = ("queue", queue.topic.id)
+    rates = site.rates.details(key, counters, partial(_read, site, queue), ranges)
     consumers = queue.consumer_count if queue.is_complete else 0
+    capacity = 1.0 if consumers and _is_served(queue, counters) else 0
+    in_memory = 0 if queue.durable else counters["messages"]
+    sizes = _sizes(queue)
+    in_memory_bytes = 0 if queue.durable else sizes["message_bytes"]
     document: Document = {
         "name": text_to_json(queue.name),
         "vhost": queue.vhost,
@@ -77,25 +82,86 @@ def queue_document(
         "operator_policy": queue.applied.operator_policy,
         "effective_policy_definition": dict(queue.applied.definition),
         "consumers": consumers,
-        "consumer_capacity": 1.0 if consumers and not counters["messages_ready"] else 0,
-        "consumer_utilisation": 1.0 if consumers and not counters["messages_ready"] else 0,
-        "exclusive_consumer_tag": None,
-        "single_active_consumer_tag": active,
+        "consumer_capacity": capacity,
+        "consumer_utilisation": capacity,
         "messages_persistent": counters["messages"] if queue.durable else 0,
-        "messages_ram": 0 if queue.durable else counters["messages"],
-        "message_bytes": stored,
-        "memory": stored if not queue.durable else 0,
-        **with_details(counters, rates, MESSAGE_COUNTS),
+        "messages_ram": in_memory,
+        "message_bytes_persistent": sizes["message_bytes"] if queue.durable else 0,
+        "message_bytes_ram": in_memory_bytes,
+        "memory": in_memory_bytes,
+        **sizes,
+        **with_details(counters, rates, LENGTHS),
+        **message_stats(counters, rates, OF_QUEUES),
+        **NO_REDUCTIONS,
+        **_by_type(site, queue, counters),
     }
-    if any(counters[name] for name in STATISTICS):
-        document["message_stats"] = with_details(counters, rates, STATISTICS)
+    if detailed:
+        document |= {
+            "exclusive_consumer_tag": _exclusive_consumer(queue),
+            "single_active_consumer_tag": _active_consumer(queue),
+            "garbage_collection": UNKNOWN_COLLECTIONS,
+        }
+        if (idle_since := site.rates.idle_since_ms(key)) is not None:
+            document["idle_since"] = time_to_json(idle_since)
     if queue.owner is not None:
         owner = site.roster.connection(queue.owner)
         if owner is not None:
             document["owner_pid_details"] = peer_details(owner)
-    if queue.type is not QueueType.CLASSIC:
-        document |= {"leader": site.node, "members": [site.node], "online": [site.node]}
     return document
+
+
+def _is_served(queue: Queue, counters: Counters) -> bool:
+    """A message that comes now goes to a consumer at once."""
+    return not counters["messages_ready"] or (
+        queue.type is not QueueType.STREAM and queue.subscription.room > 0
+    )
+
+
+def _sizes(queue: Queue) -> dict[str, int]:
+    """Of the messages, with what the log keeps beside their bodies."""
+    if queue.type is QueueType.STREAM or not queue.is_complete:
+        everything = ready_bytes = queue.topic.statistics().bytes
+    else:
+        everything = queue.subscription.backlog_bytes
+        ready_bytes = min(queue.subscription.ready_bytes, everything)
+    return {
+        "message_bytes": everything,
+        "message_bytes_ready": ready_bytes,
+        "message_bytes_unacknowledged": everything - ready_bytes,
+    }
+
+
+def _by_type(site: Site, queue: Queue, counters: Counters) -> Document:
+    """What queues of one type have and others have not."""
+    if queue.type is QueueType.CLASSIC:
+        in_memory = not queue.durable
+        return {
+            "messages_ready_ram": counters["messages_ready"] * in_memory,
+            "messages_unacknowledged_ram": counters["messages_unacknowledged"] * in_memory,
+            "messages_paged_out": counters["messages"] * (not in_memory),
+            "message_bytes_paged_out": queue.topic.statistics().bytes * (not in_memory),
+            "head_message_timestamp": None,
+            "recoverable_slaves": None,
+            "backing_queue_status": {
+                "len": counters["messages_ready"], "mode": "default", "version": 2,
+            },
+        }  # fmt: skip
+    members: Document = {"leader": site.node, "members": [site.node], "online": [site.node]}
+    if queue.type is QueueType.QUORUM:
+        members |= {"messages_dlx": 0, "message_bytes_dlx": 0, "open_files": {site.node: 0}}
+    return members
+
+
+def _exclusive_consumer(queue: Queue) -> str | None:
+    if not queue.exclusively_consumed or not queue.is_complete:
+        return None
+    names = [each.name for each in queue.subscription.consumers if each not in queue.unseen]
+    return text_to_json(names[0]) if names else None
+
+
+def _active_consumer(queue: Queue) -> str | None:
+    single = queue.options.single_active_consumer and queue.is_complete
+    return queue.subscription.active_name if single else None
 
 
 def short_document(site: Site, queue: Queue, *, totals: bool) -> Document:
@@ -113,12 +179,7 @@ def short_document(site: Site, queue: Queue, *, totals: bool) -> Document:
         "policy": queue.applied.policy,
     }
     if totals:
-        waiting, away = ready(queue), unacknowledged(queue)
-        document |= {
-            "messages": waiting + away,
-            "messages_ready": waiting,
-            "messages_unacknowledged": away,
-        }
+        document |= lengths_of(queue)
     return document
 
 
@@ -130,7 +191,7 @@ def queue_in(site: Site, call: Call) -> Queue:
     return queue
 
 
-async def _list(site: Site, call: Call) -> Reply:
+async def _list(site: Site, call: Call, *, detailed: bool = False) -> Reply:
     queues: list[Queue] = []
     for number, vhost in enumerate(await site.vhosts_for(call), 1):
         queues += vhost.queues
@@ -140,8 +201,9 @@ async def _list(site: Site, call: Call) -> Reply:
         totals = call.flag("enable_queue_totals")
         document: Callable[[Queue], Document] = partial(short_document, site, totals=totals)
     else:
-        lengths, messages = range_of(call.query, "lengths"), range_of(call.query, "msg_rates")
-        document = lambda queue: queue_document(site, queue, lengths, messages)  # noqa: E731
+        ranges = ranges_of(call.query, _RANGES)
+        detailed = detailed or "columns" in call.query
+        document = lambda queue: _shown(site, queue, ranges, detailed=detailed)  # noqa: E731
     source = Source(
         queues,
         document,
@@ -160,10 +222,16 @@ async def _list(site: Site, call: Call) -> Reply:
     return Reply(await listed(source, listing_of(call.query), site.pause))
 
 
+def _shown(site: Site, queue: Queue, ranges: Mapping[str, Range], *, detailed: bool) -> Document:
+    document = queue_document(site, queue, ranges, detailed=detailed)
+    if detailed:
+        return document
+    return {name: value for name, value in document.items() if value is not None}
+
+
 async def _show(site: Site, call: Call) -> Reply:
     queue = queue_in(site, call)
-    lengths, messages = range_of(call.query, "lengths"), range_of(call.query, "msg_rates")
-    document = queue_document(site, queue, lengths, messages)
+    document = queue_document(site, queue, ranges_of(call.query, _RANGES))
     document |= {"consumer_details": _consumers(site, queue), "deliveries": [], "incoming": []}
     return Reply(narrowed(document, listing_of(call.query).columns))
 
@@ -228,7 +296,7 @@ async def _act(site: Site, call: Call) -> Reply:
 
 ROUTES: Final = (
     Route("GET", "queues", USERS, _list),
-    Route("GET", "queues/detailed", USERS, _list),
+    Route("GET", "queues/detailed", USERS, partial(_list, detailed=True)),
     Route("GET", "queues/:vhost", VHOST, _list),
     Route("GET", "queues/:vhost/:queue", VHOST, _show),
     Route("PUT", "queues/:vhost/:queue", VHOST, declare),

@@ -16,6 +16,7 @@ from arneb.http.management.calls import Call, not_authorised, not_found
 from arneb.http.management.rates import Rates
 from arneb.http.management.rules import has_access
 from arneb.http.management.totals import Totals
+from arneb.observed import ObservedCore
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server.acting import Actor
 from arneb_amqp.server.roster import Roster
@@ -24,7 +25,6 @@ from arneb_core.access.authority import Authority
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.principals import Principal
 from arneb_core.access.records import GlobalParameter
-from arneb_core.api.core import Core
 
 RABBITMQ_VERSION: Final = "3.13.7"
 """Whose behaviour is ours; tools compare it."""
@@ -45,7 +45,7 @@ class ListeningPort:
 class Site:
     """One broker, as operators see it."""
 
-    core: Core
+    core: ObservedCore
     catalogue: Catalogue
     topology: Topology
     roster: Roster

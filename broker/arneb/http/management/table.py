@@ -15,6 +15,7 @@ from arneb.http.management import (
     limits,
     login,
     messages,
+    nodes,
     overview,
     parameters,
     permissions,
@@ -28,6 +29,7 @@ from arneb.http.management.router import Router
 ROUTER: Final = Router(
     (
         *overview.ROUTES,
+        *nodes.ROUTES,
         *definitions.ROUTES,
         *connections.ROUTES,
         *channels.ROUTES,

@@ -1,20 +1,20 @@
-"""Totals: the counters of all queues of a vhost together.
+"""Totals: what all queues of a vhost hold together, and what has gone through it.
 
-The rule: worked out when they are asked for, in turns; where that takes long they are kept for
-some times as long, so that whoever polls cannot keep the broker busy with adding up.
+The rule: what has gone through is counted, and read. How much there is now is added up when it is
+asked for, in turns; where that takes long the sum is kept for some times as long, so that whoever
+polls cannot keep the broker busy with adding up.
 """
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import trio
 
-from arneb.http.management.counters import counters_of
+from arneb.http.management.counters import of_vhost, ready, unacknowledged
 from arneb_amqp.topology.topology import Vhost
 
-QUEUES_PER_TURN: Final = 50
+QUEUES_PER_TURN: Final = 200
 REST: Final = 10
 """Totals that took a second are kept for ten: a tenth of the time at the most goes into them."""
 SHORT_S: Final = 0.02
@@ -23,7 +23,7 @@ SHORT_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    counters: Mapping[str, int]
+    lengths: Mapping[str, int]
     until_s: float
 
 
@@ -39,18 +39,27 @@ class Totals:
 
     async def of(self, vhost: Vhost) -> Mapping[str, int]:
         """Of one vhost."""
+        return {**await self._lengths(vhost), **of_vhost(vhost.router.traffic)}
+
+    async def _lengths(self, vhost: Vhost) -> Mapping[str, int]:
         kept = self._kept.get(vhost.name)
         began = trio.current_time()
         if kept is not None and began < kept.until_s:
-            return kept.counters
-        counters: Counter[str] = Counter()
+            return kept.lengths
+        waiting = away = 0
         for number, queue in enumerate(vhost.queues, 1):
             if not queue.topic.fenced:
-                counters.update(counters_of(queue))
+                waiting += ready(queue)
+                away += unacknowledged(queue)
             if number % QUEUES_PER_TURN == 0:
                 await self._pause()
+        lengths = {
+            "messages": waiting + away,
+            "messages_ready": waiting,
+            "messages_unacknowledged": away,
+        }
         took_s = trio.current_time() - began
         self._kept.pop(vhost.name, None)
         if took_s > SHORT_S:
-            self._kept[vhost.name] = _Kept(counters, trio.current_time() + REST * took_s)
-        return counters
+            self._kept[vhost.name] = _Kept(lengths, trio.current_time() + REST * took_s)
+        return lengths

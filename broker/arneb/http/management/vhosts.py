@@ -3,12 +3,21 @@
 The rule: PUT says all of a vhost anew, but its namespace and its limits.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from arneb.http.management.calls import CREATED, DONE, Call, Document, Reply, bad_request, not_found
-from arneb.http.management.counters import MESSAGE_COUNTS, STATISTICS
-from arneb.http.management.lists import Source, listed, listing_of, narrowed
-from arneb.http.management.queues import with_details
+from arneb.http.management.counters import (
+    CONSUMED,
+    LENGTHS,
+    OCTETS,
+    OF_VHOSTS,
+    SENT,
+    message_stats,
+    with_details,
+)
+from arneb.http.management.lists import Source, listed, listing_of, narrowed, ranges_of
+from arneb.http.management.rates import Range
 from arneb.http.management.router import Route
 from arneb.http.management.rules import ADMINISTRATOR, USERS, is_monitor
 from arneb.http.management.site import Site
@@ -18,6 +27,12 @@ from arneb_core.access.records import User, Vhost
 
 UNDEFINED: Final = "undefined"
 """The default type of queues that was not set; definitions of RabbitMQ say so too."""
+
+_RANGES: Final = {
+    "lengths": LENGTHS,
+    "msg_rates": (*SENT, *CONSUMED),
+    "data_rates": OCTETS,
+}
 
 _TYPES: Final = frozenset(each.value for each in QueueType)
 
@@ -31,7 +46,9 @@ def queue_type_in(value: Any) -> str:
     return value
 
 
-async def vhost_document(site: Site, vhost: Vhost, *, stats: bool = True) -> Document:
+async def vhost_document(
+    site: Site, vhost: Vhost, ranges: Mapping[str, Range], *, stats: bool = True
+) -> Document:
     """One vhost."""
     document: Document = {
         "name": vhost.name,
@@ -47,13 +64,13 @@ async def vhost_document(site: Site, vhost: Vhost, *, stats: bool = True) -> Doc
         "cluster_state": {site.node: "running"},
     }
     there = site.topology.vhost(vhost.name) if stats else None
-    if there is not None and len(there.queues):
-        totals = await site.totals.of(there)
-        counters = {name: totals[name] for name in (*MESSAGE_COUNTS, *STATISTICS)}
-        rates = site.rates.details(("vhost", vhost.name), counters, lambda: None)
-        document |= with_details(counters, rates, MESSAGE_COUNTS)
-        if any(counters[name] for name in STATISTICS):
-            document["message_stats"] = with_details(counters, rates, STATISTICS)
+    if there is not None:
+        counters = {**await site.totals.of(there), **site.roster.octets(vhost.name)}
+        rates = site.rates.details(("vhost", vhost.name), counters, lambda: None, ranges)
+        if len(there.queues):
+            document |= with_details(counters, rates, LENGTHS)
+        document |= with_details(counters, rates, OCTETS)
+        document |= message_stats(counters, rates, OF_VHOSTS)
     return document
 
 
@@ -65,7 +82,8 @@ async def _list(site: Site, call: Call) -> Reply:
     records = [each for name in names if (each := site.catalogue.vhost(name)) is not None]
     listing = listing_of(call.query)
     stats = not call.flag("disable_stats")
-    documents = [await vhost_document(site, each, stats=stats) for each in records]
+    ranges = ranges_of(call.query, _RANGES)
+    documents = [await vhost_document(site, each, ranges, stats=stats) for each in records]
     source = Source(documents, lambda each: each, lambda each: (each["name"],))
     return Reply(await listed(source, listing, site.pause))
 
@@ -79,7 +97,8 @@ def record_in(site: Site, call: Call) -> Vhost:
 
 
 async def _show(site: Site, call: Call) -> Reply:
-    document = await vhost_document(site, record_in(site, call))
+    ranges = ranges_of(call.query, _RANGES)
+    document = await vhost_document(site, record_in(site, call), ranges)
     return Reply(narrowed(document, listing_of(call.query).columns))
 
 

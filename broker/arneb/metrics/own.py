@@ -1,33 +1,33 @@
-"""Metrics: statistics as a Prometheus page.
+"""Arneb's own metrics: the engine, its topics and subscriptions.
 
-The rule: no counter is kept here. A page is made from frozen statistics when it is asked
-for, so nothing on a hot path pays for being observed, and two sources cannot disagree.
+The rule: a figure has the name of the statistics' field, so it has one name in the code, in
+``/api/topics`` and on the screen.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import accumulate
 from typing import Final
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector
-from prometheus_client import generate_latest as _generate_latest
+from prometheus_client import ProcessCollector
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
+    HistogramMetricFamily,
     InfoMetricFamily,
-    Metric,
 )
+from prometheus_client.core import Metric as LibraryMetric
 from prometheus_client.registry import Collector
 
 from arneb.alarms import AlarmStatistics
-from arneb_core.api.statistics import EngineStatistics, SubscriptionStatistics, TopicStatistics
-
-CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
-
-LINES_PER_PART: Final = 1000
-
-ESCAPED: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-"""What stands between quotes in the text format."""
+from arneb.metrics.text import LINES_PER_PART, Metric, labelled, page_of, samples
+from arneb_core.api.statistics import (
+    EngineStatistics,
+    Histogram,
+    SubscriptionStatistics,
+    TopicStatistics,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,10 @@ ENGINE_FIGURES: Final = (
     Figure("waiting_bytes", "Bytes of entries waiting to be committed"),
     Figure("cache_bytes", "Bytes of recent entries cached in memory"),
     Figure("store_bytes", "Size of the data file in bytes"),
+    Figure("cache_reads_total", "Runs of entries that were in memory when they were wanted"),
+    Figure("reads_total", "Reads of the data file for entries that were not in memory"),
+    Figure("read_entries_total", "Entries that were read from the data file"),
+    Figure("read_failures_total", "Reads of the data file that failed; they are tried again"),
     Figure("full", "1 while the disk is full: publishing is refused, consuming continues"),
 )
 
@@ -68,6 +72,7 @@ TOPIC_FIGURES: Final = (
     Figure("bytes", "Bytes of entries in the log"),
     Figure("ledgers", "Ledgers in the log"),
     Figure("appended_messages_total", "Messages appended since the broker started"),
+    Figure("appended_bytes_total", "Bytes appended since the broker started"),
 )
 
 ALARM_FIGURES: Final = (
@@ -101,17 +106,32 @@ class BrokerCollector(Collector):
     """What there is one of, as Prometheus families."""
 
     def __init__(
-        self, engine: EngineStatistics, topics: int, alarms: AlarmStatistics | None
+        self,
+        engine: EngineStatistics,
+        topics: int,
+        alarms: AlarmStatistics | None,
+        late: Histogram | None,
     ) -> None:
         self._engine = engine
         self._topics = topics
         self._alarms = alarms
+        self._late = late
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[LibraryMetric]:
         """Every family, each with one sample."""
         yield InfoMetricFamily("arneb_build", "The running broker", {"version": version("arneb")})
         yield GaugeMetricFamily("arneb_topics", "Topics", value=self._topics)
         yield from _families("arneb_engine", ENGINE_FIGURES, self._engine)
+        yield _histogram(
+            "arneb_commit_seconds",
+            "How long a commit took until it was on disk; one in eight is measured",
+            self._engine.commit_s,
+        )
+        yield _histogram(
+            "arneb_commit_entries",
+            "How many entries those commits had that are measured",
+            self._engine.commit_entries,
+        )
         for figure in READER_FIGURES:
             family = figure.family("arneb_store_reader", ("pid", "transaction"))
             for reader in self._engine.long_readers:
@@ -120,18 +140,23 @@ class BrokerCollector(Collector):
             yield family
         if self._alarms is not None:
             yield from _families("arneb", ALARM_FIGURES, self._alarms)
+        if self._late is not None:
+            yield _histogram(
+                "arneb_loop_late_seconds",
+                "How late the event loop was with what it was asked to do; looked at four times "
+                "a second",
+                self._late,
+            )
 
 
 def broker_figures(
-    engine: EngineStatistics, topics: int, alarms: AlarmStatistics | None = None
+    engine: EngineStatistics,
+    topics: int,
+    alarms: AlarmStatistics | None = None,
+    late: Histogram | None = None,
 ) -> str:
-    """The first part of the page, in the text format of :data:`CONTENT_TYPE`. Safe in any
-    thread; it looks into ``/proc``."""
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    registry.register(BrokerCollector(engine, topics, alarms))
-    page: bytes = _generate_latest(registry)
-    return page.decode()
+    """What there is one of, in the text format. Safe in any thread; it looks into ``/proc``."""
+    return page_of([ProcessCollector(registry=None), BrokerCollector(engine, topics, alarms, late)])
 
 
 def topic_figures(topics: Sequence[TopicStatistics]) -> Iterator[str]:
@@ -140,9 +165,9 @@ def topic_figures(topics: Sequence[TopicStatistics]) -> Iterator[str]:
     of_topics: list[tuple[str, TopicStatistics]] = []
     of_subscriptions: list[tuple[str, SubscriptionStatistics]] = []
     for topic in topics:
-        of_topics.append((_labels(topic=topic.name), topic))
+        of_topics.append((labelled(topic=topic.name), topic))
         of_subscriptions += [
-            (_labels(topic=topic.name, subscription=each.name), each)
+            (labelled(topic=topic.name, subscription=each.name), each)
             for each in topic.subscriptions
         ]
         if len(of_topics) % LINES_PER_PART == 0:
@@ -151,9 +176,16 @@ def topic_figures(topics: Sequence[TopicStatistics]) -> Iterator[str]:
     yield from _lines("arneb_subscription", SUBSCRIPTION_FIGURES, of_subscriptions)
 
 
+def _histogram(name: str, help_: str, found: Histogram) -> HistogramMetricFamily:
+    """The library wants counts that add up."""
+    above = [*map(str, map(float, found.bounds)), "+Inf"]
+    buckets = list(zip(above, accumulate(found.counts), strict=True))
+    return HistogramMetricFamily(name, help_, buckets=buckets, sum_value=found.sum)
+
+
 def _families(
     prefix: str, figures: Sequence[Figure], statistics: EngineStatistics | AlarmStatistics
-) -> Iterator[Metric]:
+) -> Iterator[LibraryMetric]:
     for figure in figures:
         family = figure.family(prefix, ())
         family.add_metric((), getattr(statistics, figure.field))
@@ -165,19 +197,7 @@ def _lines(
     figures: Sequence[Figure],
     rows: Sequence[tuple[str, TopicStatistics]] | Sequence[tuple[str, SubscriptionStatistics]],
 ) -> Iterator[str]:
-    """The families of what there are many of. Written here, for the library makes an object of
-    each sample, which costs ten times as much of memory and of time."""
+    labels = [each for each, _ in rows]
     for figure in figures:
-        name = f"{prefix}_{figure.field}"
-        kind = "counter" if figure.field.endswith("_total") else "gauge"
-        yield f"# HELP {name} {figure.help}\n# TYPE {name} {kind}\n"
-        for start in range(0, len(rows), LINES_PER_PART):
-            yield "".join(
-                f"{name}{labels} {float(getattr(statistics, figure.field))}\n"
-                for labels, statistics in rows[start : start + LINES_PER_PART]
-            )
-
-
-def _labels(**values: str) -> str:
-    texts = [f'{name}="{value.translate(ESCAPED)}"' for name, value in values.items()]
-    return f"{{{','.join(texts)}}}"
+        values = [float(getattr(statistics, figure.field)) for _, statistics in rows]
+        yield from samples(Metric(figure.field, figure.help), f"{prefix}_", labels, values)

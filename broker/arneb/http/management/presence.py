@@ -1,0 +1,24 @@
+"""Presence: what RabbitMQ's documents always have and nothing here corresponds to.
+
+The rule: RabbitMQ's types, and values with which it says itself that it does not know.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+NO_REDUCTIONS: Final[Mapping[str, Any]] = {
+    "reductions": 0,
+    "reductions_details": {"rate": 0.0},
+}
+"""Steps of an Erlang process."""
+
+UNKNOWN_COLLECTIONS: Final[Mapping[str, int]] = dict.fromkeys(
+    ("fullsweep_after", "max_heap_size", "min_bin_vheap_size", "min_heap_size", "minor_gcs"), -1
+)
+"""``garbage_collection`` of an Erlang process."""
+
+
+def time_to_json(ms: int) -> str:
+    """An instant as RabbitMQ writes it, such as ``2026-01-31T23:59:59.123+00:00``."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,168 @@
+"""The routes of the metrics: ``/metrics``, ``/metrics/per-object`` and ``/metrics/detailed``.
+
+The rule: what many ask for at once is made once; what lists objects is sent as it is made, for few
+at a time.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from contextlib import aclosing
+from functools import partial
+from typing import Final
+
+import trio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from arneb.alarms import Alarms
+from arneb.http.management.site import Site
+from arneb.http.metrics.families import BY_NAME, DETAILED_PREFIX, FAMILIES, PREFIX, Family, Of
+from arneb.http.metrics.pages import EVERYTHING, Chosen, RabbitPages
+from arneb.http.pages import Pages
+from arneb.http.statistics import topic_statistics
+from arneb.lateness import Lateness
+from arneb.metrics.own import broker_figures, topic_figures
+from arneb.metrics.text import CONTENT_TYPE
+from arneb.observed import ObservedCore
+from arneb_core.access.errors import InvalidAccess
+from arneb_core.access.patterns import compiled
+
+AT_ONCE: Final = 2
+"""Answers that list objects are made for so many at a time; others wait. Each holds the numbers of
+one family: 9 MiB of 50,000 queues."""
+
+PIECE_BYTES: Final = 64 * 1024
+"""Sent at once."""
+
+Make = Callable[[], AsyncGenerator[str, None]]
+
+
+class Metrics:
+    """The metrics of one broker; ``site``: RabbitMQ's too, where AMQP is served. ``per_object``:
+    ``/metrics`` lists objects."""
+
+    def __init__(
+        self,
+        core: ObservedCore,
+        alarms: Alarms | None,
+        site: Site | None = None,
+        *,
+        late: Lateness | None = None,
+        per_object: bool = False,
+    ) -> None:
+        self._core = core
+        self._alarms = alarms
+        self._late = late
+        self._rabbit = None if site is None else RabbitPages(site)
+        self._per_object = per_object
+        self._sums = Pages(self._summed, CONTENT_TYPE)
+        self._limiter = trio.CapacityLimiter(AT_ONCE)
+
+    def __repr__(self) -> str:
+        return f"<Metrics of {self._core!r}>"
+
+    @property
+    def routes(self) -> list[Route]:
+        """What is served."""
+        return [
+            Route("/metrics", self._objects if self._per_object else self._sums.answer),
+            Route("/metrics/per-object", self._objects),
+            Route("/metrics/aggregated", self._sums.answer),
+            Route("/metrics/detailed", self._detailed),
+        ]
+
+    async def _summed(self, without: Collection[Family] = ()) -> AsyncIterator[str]:
+        """What there is one of, and sums but those of some families."""
+        topics = len(self._core.topics)
+        short = None if self._alarms is None else self._alarms.statistics
+        late = None if self._late is None else self._late.statistics
+        own = partial(broker_figures, self._core.statistics(), topics, short, late)
+        yield await trio.to_thread.run_sync(own)
+        if self._rabbit is not None:
+            yield await self._rabbit.sums(without)
+
+    async def _objects(self, request: Request) -> Response:
+        wanted = [each for each in FAMILIES if not each.in_detail_only and each.of is not Of.NODE]
+
+        async def make() -> AsyncGenerator[str, None]:
+            async for part in self._summed(wanted):
+                yield part
+            if self._rabbit is not None:
+                async for part in self._rabbit.objects(EVERYTHING, wanted, PREFIX):
+                    yield part
+            topics = [each async for each in topic_statistics(self._core)]
+            for part in topic_figures(topics):
+                yield part
+                await trio.lowlevel.checkpoint()
+
+        return self._streamed(make)
+
+    async def _detailed(self, request: Request) -> Response:
+        families, chosen = _families(request), _chosen(request)
+
+        async def make() -> AsyncGenerator[str, None]:
+            if self._rabbit is not None:
+                async for part in self._rabbit.objects(chosen, families, DETAILED_PREFIX):
+                    yield part
+
+        return self._streamed(make)
+
+    def _streamed(self, make: Make) -> Response:
+        return Streamed(make, self._limiter)
+
+
+class Streamed(Response):
+    """An answer that is made while it is sent, for few clients at a time."""
+
+    def __init__(self, make: Make, limiter: trio.CapacityLimiter) -> None:
+        super().__init__(media_type=CONTENT_TYPE)
+        del self.headers["content-length"]  # nobody knows
+        self._make = make
+        self._limiter = limiter
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it piece by piece, as fast as the client reads."""
+        async with self._limiter, aclosing(self._make()) as parts:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            gathered, size = list[str](), 0
+            async for part in parts:
+                gathered.append(part)
+                size += len(part)
+                if size >= PIECE_BYTES:
+                    body = "".join(gathered).encode()
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+                    gathered, size = [], 0
+            body = "".join(gathered).encode()
+            await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _families(request: Request) -> list[Family]:
+    """Those that the query names, each once; one that is not known here has nothing to say. As in
+    RabbitMQ, who asks for nothing gets nothing."""
+    named = dict.fromkeys(request.query_params.getlist("family"))
+    return [BY_NAME[name] for name in named if name in BY_NAME]
+
+
+def _chosen(request: Request) -> Chosen:
+    vhosts, names = request.query_params.getlist("vhost"), request.query_params.getlist("name")
+    if not names:
+        return Chosen(frozenset(vhosts) or None)
+    try:
+        patterns = [compiled(each) for each in names]
+    except InvalidAccess as error:
+        raise HTTPException(400, str(error)) from error
+    return Chosen(frozenset(vhosts) or None, lambda name: any(each(name) for each in patterns))
+
+
+def metrics_app(metrics: Metrics) -> Starlette:
+    """The application of a port that serves metrics and nothing else."""
+    return Starlette(routes=metrics.routes, exception_handlers={HTTPException: _refuse})
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    headers: Mapping[str, str] = error.headers or {}
+    return Response(f"{error.detail}\n", error.status_code, dict(headers), "text/plain")

@@ -1,0 +1,41 @@
+"""Lateness: how late the event loop wakes who asked to be woken.
+
+The rule: it is asked a few times a second, which costs nothing that could be measured. What a turn
+took, and whose it was, the :mod:`.turn_watchdog` says, at a price.
+"""
+
+from time import monotonic_ns
+from typing import Final, NoReturn
+
+import trio
+
+from arneb_core.api.statistics import Histogram
+from arneb_core.engine.figures import NS_PER_S, Distribution
+
+LOOK_S: Final = 0.25
+
+BOUNDS_NS: Final = tuple(
+    int(each * 1_000_000) for each in (0.5, 1, 2, 5, 10, 20, 50, 100, 250, 500, 1000, 5000)
+)
+
+
+class Lateness:
+    """How late it was, each time."""
+
+    def __init__(self) -> None:
+        self._distribution = Distribution(BOUNDS_NS)
+
+    def __repr__(self) -> str:
+        return f"<Lateness {self._distribution!r}>"
+
+    @property
+    def statistics(self) -> Histogram:
+        """In seconds."""
+        return self._distribution.frozen(NS_PER_S)
+
+    async def watch(self) -> NoReturn:
+        """Look, for ever."""
+        while True:
+            due_ns = monotonic_ns() + int(LOOK_S * NS_PER_S)
+            await trio.sleep(LOOK_S)
+            self._distribution.add(max(0, monotonic_ns() - due_ns))

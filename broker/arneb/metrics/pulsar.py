@@ -1,0 +1,209 @@
+"""Pulsar's metrics: its names for what its dashboards show.
+
+The rule: names and labels are those of Pulsar 4.0. Its rates are of the last minute; ours are of
+the time since somebody looked last. What it says of the broker are the sums over all topics.
+
+Source: Pulsar's documentation of its metrics, and ``TopicStats`` and ``NamespaceStatsAggregator``.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from arneb.metrics.text import Columns, Metric, labelled, samples
+from arneb.observed import ObservedCore
+from arneb_core.api.statistics import SubscriptionStatistics
+from arneb_core.api.topics import Topic
+from arneb_pulsar.services.context import BrokerContext
+
+PREFIX: Final = "pulsar_"
+
+CLUSTER: Final = "standalone"
+
+REMEMBERED_S: Final = 300.0
+"""Who looks less often sees rates since then at the most: what was counted longer ago is
+forgotten."""
+
+RATE_S_MIN: Final = 1.0
+
+TOPICS_PER_TURN: Final = 30
+"""About a millisecond."""
+
+TOPIC: Final = (
+    Metric("subscriptions_count", "Subscriptions of the topic"),
+    Metric("producers_count", "Producers that are connected"),
+    Metric("consumers_count", "Consumers that are connected"),
+    Metric("rate_in", "Messages that come in, per second"),
+    Metric("rate_out", "Messages that are delivered, per second"),
+    Metric("throughput_in", "Bytes that come in, per second"),
+    Metric("throughput_out", "Bytes that are delivered, per second, by their average"),
+    Metric("storage_size", "Bytes of the log"),
+    Metric("storage_logical_size", "Bytes of the log without copies: there are none"),
+    Metric("storage_backlog_size", "Bytes that some subscription has not acknowledged"),
+    Metric("msg_backlog", "Entries that subscriptions have not acknowledged, all together"),
+)
+
+ONLY_TOPIC: Final = (
+    Metric("average_msg_size", "Bytes of an entry, on average"),
+    Metric("in_messages_total", "Messages that came in since the broker started"),
+    Metric("in_bytes_total", "Bytes that came in since the broker started"),
+    Metric("out_messages_total", "Messages that were delivered since the broker started"),
+)
+
+SUBSCRIPTION: Final = (
+    Metric("subscription_back_log", "Entries that are not acknowledged"),
+    Metric("subscription_back_log_no_delayed", "The same without those that are not due yet"),
+    Metric("subscription_delayed", "Entries that are not due yet"),
+    Metric("subscription_unacked_messages", "Messages at consumers"),
+    Metric("subscription_blocked_on_unacked_messages", "1 while a consumer gets nothing more"),
+    Metric("subscription_msg_rate_out", "Messages that are delivered, per second"),
+    Metric("subscription_msg_throughput_out", "Bytes that are delivered, by their average"),
+    Metric("subscription_msg_rate_redeliver", "Entries that are delivered again, per second"),
+    Metric("subscription_msg_ack_rate", "Entries that are acknowledged, per second"),
+    Metric("subscription_consumers_count", "Consumers that are connected"),
+)
+
+BROKER: Final = tuple(Metric(f"broker_{each.name}", each.help) for each in TOPIC)
+
+TOPICS: Final = Metric("topics_count", "Topics of the namespace")
+BROKER_TOPICS: Final = Metric("broker_topics_count", "Topics of the broker")
+VERSION: Final = Metric("version_info", "The running broker")
+CONNECTIONS: Final = Metric("active_connections", "Connections that are open")
+CREATED: Final = Metric("connection_created_total_count", "Connections opened")
+CLOSED: Final = Metric("connection_closed_total_count", "Connections closed")
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Counters when somebody looked last."""
+
+    at_s: float
+    counters: tuple[int, ...]
+    rates: tuple[float, ...]
+
+
+class PulsarMetrics:
+    """The metrics of one broker in Pulsar's words.
+
+    Invariant: ``_seen`` has what was looked at within :data:`REMEMBERED_S`.
+    """
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        core: ObservedCore,
+        pause: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+        clock: Callable[[], float] = trio.current_time,
+    ) -> None:
+        self._context = context
+        self._core = core
+        self._pause = pause
+        self._clock = clock
+        self._seen: dict[tuple[int, str], _Seen] = {}
+        self._next: dict[tuple[int, str], _Seen] = {}
+
+    def __repr__(self) -> str:
+        return f"<PulsarMetrics, {len(self._seen)} topics and subscriptions seen>"
+
+    async def parts(self) -> AsyncIterator[str]:
+        """The page, in parts."""
+        of_topics = Columns((*TOPIC, *ONLY_TOPIC))
+        of_subscriptions = Columns(SUBSCRIPTION)
+        sums, namespaces = [0.0] * len(TOPIC), dict[str, int]()
+        self._next = {}
+        for number, name in enumerate(sorted(self._core.topics), 1):
+            topic = self._core.topics.get(name)
+            if topic is not None and not topic.fenced:
+                values = self._add(topic, of_topics, of_subscriptions)
+                namespace = namespace_of(name)
+                namespaces[namespace] = namespaces.get(namespace, 0) + 1
+                sums = [a + b for a, b in zip(sums, values, strict=False)]
+            if number % TOPICS_PER_TURN == 0:
+                await self._pause()
+        self._seen = self._next
+        for part in self._broker(sums, namespaces):
+            yield part
+        for columns in (of_topics, of_subscriptions):
+            for part in columns.lines(PREFIX):
+                yield part
+                await self._pause()
+
+    def _broker(self, sums: list[float], namespaces: Mapping[str, int]) -> Iterator[str]:
+        here = [labelled(cluster=CLUSTER)]
+        for metric, value in zip(BROKER, sums, strict=True):
+            yield from samples(metric, PREFIX, here, [value])
+        yield from samples(BROKER_TOPICS, PREFIX, here, [sum(namespaces.values())])
+        labels = [labelled(cluster=CLUSTER, namespace=each) for each in namespaces]
+        yield from samples(TOPICS, PREFIX, labels, list(namespaces.values()))
+        version = labelled(cluster=CLUSTER, version=self._context.server_version)
+        yield from samples(VERSION, PREFIX, [version], [1])
+        served = self._context.connections
+        for metric, value in (
+            (CONNECTIONS, served.opened_total - served.closed_total),
+            (CREATED, served.opened_total),
+            (CLOSED, served.closed_total),
+        ):
+            yield from samples(metric, PREFIX, here, [value])
+
+    def _add(
+        self, topic: Topic, of_topics: Columns, of_subscriptions: Columns
+    ) -> tuple[float, ...]:
+        """One topic and its subscriptions."""
+        found = topic.statistics()
+        average = found.bytes / found.entries if found.entries else 0.0
+        delivered = sum(each.delivered_messages_total for each in found.subscriptions)
+        counters = found.appended_messages_total, delivered, found.appended_bytes_total
+        in_, out, bytes_in = self._rates((topic.id, ""), counters)
+        subscriptions = topic.subscriptions.values()
+        backlog_bytes = max((each.backlog_bytes for each in subscriptions), default=0)
+        values = (
+            len(found.subscriptions), len(self._context.producers.of(topic)),
+            sum(each.consumers for each in found.subscriptions), in_, out, bytes_in,
+            out * average, found.bytes, found.bytes, backlog_bytes,
+            sum(each.backlog_entries for each in found.subscriptions),
+        )  # fmt: skip
+        name = topic.name
+        labels = {"cluster": CLUSTER, "namespace": namespace_of(name), "topic": name}
+        more = average, found.appended_messages_total, found.appended_bytes_total, delivered
+        of_topics.add(labelled(**labels), (*values, *more))
+        for each in found.subscriptions:
+            row = self._subscription(topic, each, average)
+            of_subscriptions.add(labelled(**labels, subscription=each.name), row)
+        return values
+
+    def _subscription(
+        self, topic: Topic, found: SubscriptionStatistics, average: float
+    ) -> tuple[float, ...]:
+        counters = (
+            found.delivered_messages_total, found.redelivered_entries_total,
+            found.acknowledged_entries_total,
+        )  # fmt: skip
+        out, again, acknowledged = self._rates((topic.id, found.name), counters)
+        subscription = topic.subscriptions.get(found.name)
+        consumers = () if subscription is None else subscription.consumers
+        return (
+            found.backlog_entries, found.backlog_entries - found.delayed_entries,
+            found.delayed_entries, found.in_flight_messages,
+            any(each.is_shut_off for each in consumers), out, out * average, again, acknowledged,
+            found.consumers,
+        )  # fmt: skip
+
+    def _rates(self, key: tuple[int, str], counters: tuple[int, ...]) -> tuple[float, ...]:
+        """How fast each grows; what was worked out within the second holds on."""
+        now, before = self._clock(), self._seen.get(key)
+        if before is not None and now - before.at_s < RATE_S_MIN:
+            self._next[key] = before
+            return before.rates
+        rates = (0.0,) * len(counters)
+        if before is not None and now - before.at_s <= REMEMBERED_S:
+            over_s = now - before.at_s
+            rates = tuple((a - b) / over_s for a, b in zip(counters, before.counters, strict=True))
+        self._next[key] = _Seen(now, counters, rates)
+        return rates
+
+
+def namespace_of(topic: str) -> str:
+    """The namespace of a topic, which has its whole name."""
+    return topic.partition("://")[2].rpartition("/")[0]

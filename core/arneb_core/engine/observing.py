@@ -1,0 +1,41 @@
+"""Observing: the engine as a value, for whoever shows it.
+
+The rule: read from the parts at this instant; nothing is counted here.
+"""
+
+from arneb_core.api.statistics import EngineStatistics
+from arneb_core.engine.committer import Committer
+from arneb_core.engine.figures import NS_PER_S
+from arneb_core.engine.maintenance import Maintenance
+from arneb_core.engine.reader import Reader
+from arneb_core.log.tail_cache import CacheBudget
+from arneb_core.store.environment import Store
+
+
+def statistics_of(
+    topics: int,
+    committer: Committer,
+    store: Store,
+    maintenance: Maintenance,
+    reader: Reader,
+    budget: CacheBudget,
+) -> EngineStatistics:
+    """The engine that these are parts of."""
+    figures = committer.figures
+    return EngineStatistics(
+        topics=topics,
+        commits_total=committer.commits_total,
+        entries_total=committer.entries_total,
+        commit_failures_total=committer.failures_total,
+        waiting_bytes=committer.waiting_bytes,
+        cache_bytes=budget.bytes,
+        store_bytes=store.size_bytes,
+        full=committer.full,
+        read_failures_total=maintenance.read_failures_total,
+        long_readers=maintenance.readers.long if maintenance.readers else (),
+        cache_reads_total=budget.cache_reads_total,
+        reads_total=reader.reads_total,
+        read_entries_total=reader.entries_total,
+        commit_s=figures.latencies.frozen(NS_PER_S),
+        commit_entries=figures.entries.frozen(),
+    )
