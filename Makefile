@@ -12,7 +12,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-lake bench-delayed conformance mutants \
-	soak-attack soak-crash soak-damage soak-journal soak-lake soak-room soak-spark soak-staged spark-cluster clean java compiler broker-tools client-tools
+	soak-attack soak-crash soak-damage soak-journal soak-lake soak-replay soak-room soak-spark soak-staged spark-cluster clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -38,6 +38,7 @@ help:
 	@echo "make soak-room      fill, drain and fill again a broker on 64 MiB of tmpfs and of ext4 (as root)"
 	@echo "make spark-cluster  a job on a Spark master and two workers that get arneb by --py-files"
 	@echo "make soak-attack    hostile clients at every port: memory, turns, answers to others"
+	@echo "make soak-replay    SIGKILLs of a replay, its JVM and its broker: each message once, in order"
 	@echo "make soak-spark     SIGKILLs of a streaming query and its broker: nothing lost, nothing doubled"
 
 run: $(VENV)/.base
@@ -143,6 +144,9 @@ soak-attack: $(VENV)/.dev
 # ARGS="--seed 7": the same dice again.
 soak-spark: $(VENV)/.dev java
 	$(BIN)/python -m tests.spark_connector.stream.soak --kills $(or $(KILLS),20) $(ARGS)
+
+soak-replay: $(VENV)/.dev java
+	$(BIN)/python -m tests.spark_connector.pipeline.replay_crash --kills $(or $(KILLS),20) $(ARGS)
 
 clean:
 	rm -rf $(VENV) .clients .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

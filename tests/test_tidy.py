@@ -69,6 +69,7 @@ SLEEPING_TESTS: Final[dict[str, str]] = {
     "tests/crash/sigkill.py": "real processes work for a random while before one is killed",
     "tests/crash/staged.py": "real processes work for a random while before one is killed",
     "tests/crash/test_faulty_store.py": "a real broker is asked until its disk is seen to fail",
+    "tests/spark_connector/pipeline/replay_crash.py": "real processes are killed after a while",
     "tests/spark_connector/stream/soak.py": "real processes work for a random while and are killed",
     "tests/spark_connector/stream/soak_query.py": "watches a query that runs by itself",
     "tests/spark_cluster/__main__.py": "a real cluster is asked until its workers are there",

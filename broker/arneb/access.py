@@ -26,7 +26,7 @@ def access(config: Config, users: Tables) -> Iterator[str]:
         yield f"amqp: open to {_named(config, users.rows(User))}"
     if _on(config.pulsar.listen, config.pulsar.tls.listen):
         yield f"pulsar: {_proofs(methods)}"
-    if _on(config.http.listen):
+    if _on(config.http.listen, config.http.tls.listen):
         proofs = [*methods, *(["password of a user"] if has_named(users) else [])]
         opened = _opened(proofs, config.http.open_metrics, "/healthz", "/readyz")
         everything = f"{_proofs_over_http(proofs)}{opened}"

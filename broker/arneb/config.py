@@ -89,7 +89,8 @@ class TlsTable(TlsConfig):
     """A listener for TLS, off until it has an address; its files are in PEM."""
 
     listen: Listen = None
-    """Where to listen for TLS; ports 5671 for AMQP and 6651 for Pulsar are usual."""
+    """Where to listen for TLS; ports 5671 for AMQP, 6651 for Pulsar and 15671 for HTTP are
+    usual."""
 
     def __post_init__(self) -> None:
         TlsConfig.__post_init__(self)
@@ -129,6 +130,8 @@ class HttpTable(HttpLimits):
 
     listen: Listen = Address("127.0.0.1", 15672)
     """Where to listen for HTTP."""
+    tls: TlsTable = TlsTable()
+    """The same over TLS."""
     open_metrics: bool = False
     """Serve ``/metrics`` to everybody, even where authentication is configured."""
 
@@ -295,7 +298,11 @@ def load_config(
 
 def _check_files(config: Config) -> None:
     """Read the files that settings name, to refuse them now and not when a client comes."""
-    tables = {"amqp.tls": config.amqp.tls, "pulsar.tls": config.pulsar.tls}
+    tables = {
+        "amqp.tls": config.amqp.tls,
+        "pulsar.tls": config.pulsar.tls,
+        "http.tls": config.http.tls,
+    }
     wanted = {where: tls for where, tls in tables.items() if tls.listen is not None}
     if OAUTH in config.logins.backends:
         from arneb.logins.keys import Keys

@@ -26,6 +26,7 @@ PROTOCOLS: Final[Mapping[str, str]] = {
     "amqp": "amqp",
     "amqp-tls": "amqp/ssl",
     "http": "http",
+    "http-tls": "https",
     "pulsar": "pulsar",
     "pulsar-tls": "pulsar/ssl",
     "http-pulsar": "http/pulsar",
@@ -65,7 +66,9 @@ def make_site(broker: ManagedBroker, topology: Topology) -> Site:
         for address in addresses
     ]
     certificates = [
-        each.certificate for each in (config.amqp.tls, config.pulsar.tls) if each.listen is not None
+        each.certificate
+        for each in (config.amqp.tls, config.pulsar.tls, config.http.tls)
+        if each.listen is not None
     ]
     return Site(
         broker.core,

@@ -289,6 +289,7 @@ def listens(config: Config) -> dict[str, Listen]:
         "pulsar": config.pulsar.listen,
         "pulsar-tls": config.pulsar.tls.listen,
         "http": config.http.listen,
+        "http-tls": config.http.tls.listen,
         "http-pulsar": config.http_pulsar.listen,
         "metrics": config.metrics.listen,
     }

@@ -295,7 +295,7 @@ async def _serve_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]
 
 
 async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
-    from arneb.http.server import serve_http
+    from arneb.http.server import ByTls, serve_http
 
     table, api = shared.config.http, shared.api
     app: ASGIApp = api.own
@@ -310,8 +310,22 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         from arneb.http.management.app import ManagementApp
 
         app = ManagementApp(api.site, app)
-    listeners = shared.listeners.by_name["http"]
-    await serve_http(app, listeners, table, api.bodies, task_status=task_status)
+    by_name, by_tls = shared.listeners.by_name, None
+    if secured := by_name.get("http-tls"):
+        from arneb.handshakes import Handshakes
+        from arneb.tls import read_tls
+
+        by_tls = ByTls(secured, Handshakes(read_tls(table.tls)).secure)
+    listeners = by_name.get("http", ())
+    await serve_http(app, listeners, table, api.bodies, by_tls, task_status=task_status)
+
+
+async def _serve_http_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
+    """One server has the clients of both listeners."""
+    if "http" in shared.listeners.by_name:
+        task_status.started()
+    else:
+        await _serve_http(shared, task_status=task_status)
 
 
 async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
@@ -342,6 +356,7 @@ _SERVERS: Final = {
     "pulsar": _serve_pulsar,
     "pulsar-tls": _serve_pulsar_tls,
     "http": _serve_http,
+    "http-tls": _serve_http_tls,
     "http-pulsar": _serve_http_pulsar,
     "metrics": _serve_metrics,
 }

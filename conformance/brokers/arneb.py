@@ -25,7 +25,7 @@ PROTOCOLS: Final = ("amqp", "pulsar", "http")
 """What a broker is started with unless told otherwise."""
 ALL_PROTOCOLS: Final = (*PROTOCOLS, "http-pulsar")
 READY_LINE: Final = re.compile(
-    r"\b(?P<protocol>amqp-tls|amqp|http-pulsar|pulsar-tls|pulsar|http|metrics)\b.*?(?P<host>127\.0\.0\.1|localhost|\[::1\]):(?P<port>\d+)",
+    r"\b(?P<protocol>amqp-tls|amqp|http-pulsar|http-tls|pulsar-tls|pulsar|http|metrics)\b.*?(?P<host>127\.0\.0\.1|localhost|\[::1\]):(?P<port>\d+)",
     re.IGNORECASE,
 )
 """The line that ``arneb serve`` prints when a listener is ready."""
@@ -130,6 +130,10 @@ class Arneb(OwnProcess):
     @property
     def amqps_address(self) -> Address:
         return self._addresses["amqp-tls"]
+
+    @property
+    def https_address(self) -> Address:
+        return self._addresses["http-tls"]
 
     @property
     def pulsar_tls_url(self) -> str:

@@ -6,6 +6,7 @@ and what it got; whoever calls it adds the option's name.
 
 import os
 import re
+import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 from enum import Enum
@@ -37,6 +38,18 @@ def _at_home(text: str) -> str:
     if text == home or text.startswith(home + os.sep):
         text = text[len(os.getcwd()) + 1 :]
     return os.path.expanduser(text)
+
+
+def certificates(text: str) -> str:
+    """What stands in a file of certificates, which are in PEM."""
+    try:
+        with open(os.path.expanduser(text), encoding="ascii") as file:
+            found = file.read()
+        ssl.create_default_context(cadata=found)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it holds none"
+        raise ValueError(f"expected a file of certificates in PEM, got {text!r}: {why}") from None
+    return found
 
 
 def time_zone(text: str) -> tzinfo:

@@ -22,6 +22,7 @@ from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets, offsets
 from pyspark_arneb.option_table import GivenOptions, Option, OptionError, aliases_of
 from pyspark_arneb.option_values import (
     boolean,
+    certificates,
     choice,
     count,
     directory,
@@ -129,7 +130,9 @@ READ_OPTIONS: Final = (
     Option("service.user", "none", "who asks, where the broker wants to know"),
     Option("service.password", "none", "the user's"),
     Option("service.token", "none", "the same, by a token"),
-    Option("service.caFile", "the system's", "who vouches for a broker at `https://`"),
+    Option("service.caFile", "the system's",
+           "a file of certificates in PEM: who vouches for a broker at `https://`. Only the driver "
+           "reads it"),
     Option("topic", "one of these four",
            "one topic: `orders` (of `public/default`), `tenant/namespace/topic` or the full name; "
            "a partitioned topic's name means its partitions"),
@@ -254,7 +257,7 @@ def location_of(options: GivenOptions) -> Location:
             options.parse("service.user", str, ""),
             options.parse("service.password", str, ""),
             options.parse("service.token", str, ""),
-            options.parse("service.caFile", str, ""),
+            options.parse("service.caFile", certificates, ""),
         )
     except ValueError as problem:
         if isinstance(problem, OptionError):

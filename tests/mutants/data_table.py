@@ -74,7 +74,7 @@ DATA_MUTANTS: Final = (
     Mutant(
         "the mark of a batch is not in the commit of its rows",
         DATA + "commits.py",
-        "            unit = Unit(metadata=[(PREFIX + query, said)])\n",
+        "            unit = Unit(metadata=[(PREFIX + query, mark.pack())])\n",
         "            unit = Unit()\n",
         WRITING,
     ),
@@ -149,5 +149,12 @@ DATA_MUTANTS: Final = (
         "        through = droppable_through(ledgers, slowest, retention=NOTHING_KEPT",
         "        through = droppable_through(ledgers, None, retention=NOTHING_KEPT",
         ROLLING,
+    ),
+    Mutant(
+        "a query that has ended keeps its place for months",
+        DATA + "commits.py",
+        "        kept_s = ENDED_MARK_S if mark.is_last else self._limits.mark_expiry_s\n",
+        "        kept_s = self._limits.mark_expiry_s\n",
+        WRITING,
     ),
 )

@@ -7,10 +7,13 @@ from typing import Final
 
 from tests.mutants.table import CORE, Mutant
 
-CHECKS: Final = "spark_connector/pyspark_arneb/pipeline/checks/"
 BROKER_HISTORY_TESTS: Final = ("tests/spark_connector/pipeline/test_broker_history.py",)
 CLIENT_HISTORY_TESTS: Final = ("tests/spark_connector/pipeline/test_client_history.py",)
-REPLAY_TESTS: Final = ("tests/spark_connector/pipeline/test_replay_plan.py",)
+PIPELINE: Final = "spark_connector/pyspark_arneb/pipeline/"
+CHECKS: Final = PIPELINE + "checks/"
+REPLAY_PLAN_TESTS: Final = ("tests/spark_connector/pipeline/test_replay_plan.py",)
+REPLAY_SOURCE_TESTS: Final = ("tests/spark_connector/pipeline/test_replay_source.py",)
+REPLAY_TESTS: Final = ("tests/spark_connector/pipeline/test_replay.py",)
 RECORDING_TESTS: Final = ("tests/core/engine/test_recording.py",)
 
 PIPELINE_MUTANTS: Final = (
@@ -86,9 +89,51 @@ PIPELINE_MUTANTS: Final = (
     ),
     Mutant(
         "pieces of a replay overlap",
-        "spark_connector/pyspark_arneb/pipeline/replay.py",
-        "min(start + step - 1, last))",
-        "min(start + step, last))",
+        PIPELINE + "replay_plan.py",
+        "        start = piece.last + 1\n",
+        "        start = piece.last\n",
+        REPLAY_PLAN_TESTS,
+    ),
+    Mutant(
+        "a piece that was too large is halved, and the other half forgotten",
+        PIPELINE + "replay_plan.py",
+        "piece.ledger, piece.first, middle, piece.is_sealed)",
+        "piece.ledger, middle + 1, piece.last, piece.is_sealed)",
+        REPLAY_PLAN_TESTS,
+    ),
+    Mutant(
+        "a replay that begins twice at once has two plans",
+        PIPELINE + "replay_plan.py",
+        "            _wrote(file, lambda: os.link(draft, file))\n",
+        "            draft.replace(file)\n",
+        REPLAY_PLAN_TESTS,
+    ),
+    Mutant(
+        "a piece of a replay has no number by which the broker knows it",
+        PIPELINE + "replay.py",
+        "idempotenceVersion=str(plan.number)",
+        "idempotenceVersion=str(time.time_ns())",
         REPLAY_TESTS,
+    ),
+    Mutant(
+        "what is sealed and still in the log is replayed from both",
+        PIPELINE + "replay_source.py",
+        "        extents = [extent for view in views for extent in view.extents]\n",
+        "        extents = source.extents([e.topic for view in views for e in view.extents])\n",
+        REPLAY_SOURCE_TESTS,
+    ),
+    Mutant(
+        "what is sealed is replayed as its files are divided",
+        PIPELINE + "replay_source.py",
+        '.coalesce(1).sortWithinPartitions("entry_id", "batch_index")',
+        '.coalesce(1).sortWithinPartitions("key", "batch_index")',
+        REPLAY_SOURCE_TESTS,
+    ),
+    Mutant(
+        "erased messages are replayed from the log",
+        PIPELINE + "replay_source.py",
+        "        return rows.where(~is_erased(erased)) if erased else rows\n",
+        "        return rows\n",
+        REPLAY_SOURCE_TESTS,
     ),
 )

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -29,11 +29,22 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 
 
+NOT_OURS: Final = (
+    # Spark's own sockets are closed by the garbage collector, in whatever test is running then.
+    "ignore::ResourceWarning",
+    "ignore::DeprecationWarning",
+    "ignore::FutureWarning",
+    "ignore::UserWarning:pyspark",
+)
+"""What libraries warn of that nobody here can mend."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spark's own sockets are closed by the garbage collector, in whatever test is running then."""
+    """Warnings of Spark are no errors of the tests that use it."""
     for item in items:
         if HERE in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+            for each in NOT_OURS:
+                item.add_marker(pytest.mark.filterwarnings(each))
 
 
 def pytest_report_collectionfinish() -> list[str]:

@@ -10,7 +10,6 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import pika
-import pytest
 from lake_kit import ORDERS
 
 from arneb.demo.process import BrokerProcess
@@ -24,12 +23,6 @@ from pyspark_arneb.target import Target
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning:pyspark"),
-]
 
 QUERIES = 2
 BURST = 25

@@ -25,10 +25,6 @@ from pyspark_arneb.target import LakeError, Target, tables_in
 if not all(map(find_spec, ("moto", "boto3"))):
     pytest.skip("moto is not installed", allow_module_level=True)
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
 
 EVERYTHING = TopicSelection(pattern=".*")
 

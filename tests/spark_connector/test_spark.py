@@ -17,13 +17,6 @@ from arneb_pulsar.codec import encode_messages
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-pytestmark = [
-    # Spark's own sockets are closed by its garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning:pyspark"),
-]
 
 AMQP = [
     amqp_entry(

@@ -15,14 +15,6 @@ from arneb_pulsar.codec import encode_messages
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    # Spark's own sockets are closed by its garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning:pyspark"),
-]
-
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

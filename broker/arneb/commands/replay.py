@@ -1,33 +1,44 @@
 """``arneb replay``: messages of the log once more into a topic, queue or exchange."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from arneb.cli import Refused
-from arneb.commands.submitting import location, reads_the_log, runs_on_spark, submitted
+from arneb.commands.submitting import (
+    chooses_times,
+    expect_times,
+    location,
+    pairs,
+    reads_the_log,
+    runs_on_spark,
+    submitted,
+)
 from arneb.visible import visible
 
 if TYPE_CHECKING:
-    from pyspark_arneb.pipeline.replay import Plan
+    from pyspark_arneb.pipeline.progress import Count
+    from pyspark_arneb.pipeline.replay_plan import Plan
 
 
 @click.command(short_help="Bring messages of the log into a topic, queue or exchange once more.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @reads_the_log
-@click.option(
-    "--from", "starting_time", metavar="TIME", help="Published at or after TIME (ISO 8601)."
-)
-@click.option("--until", "ending_time", metavar="TIME", help="Published before TIME.")
+@chooses_times
 @click.option("--where", metavar="SQL",
               help="Of which this holds: the columns of the source, and body.")  # fmt: skip
-@click.option("--sealed", metavar="DIR", help="Also what is only in this sealed tier.")
+@click.option(
+    "--sealed", metavar="DIR", help="What is in this sealed tier, too, or without a log that alone."
+)
 @click.option("--to-topic", metavar="NAME", help="Into this topic.")
 @click.option("--to-queue", metavar="NAME", help="Into this queue.")
 @click.option("--to-exchange", metavar="NAME", help="To this exchange, with their routing keys.")
 @click.option("--vhost", metavar="NAME", help="Of the queue or exchange.  [default: /]")
 @click.option("--to-url", metavar="URL", help="Of another broker than --url.")
+@click.option("--to-option", "to_options", multiple=True, metavar="NAME=VALUE",
+              help="An option of the sink, such as a token; may be repeated.")  # fmt: skip
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N",
               help="At most so many messages a second.")  # fmt: skip
 @click.option("--state", type=click.Path(path_type=Path), required=True, metavar="FILE",
@@ -47,6 +58,7 @@ def replay(
     to_exchange: str | None,
     vhost: str | None,
     to_url: str | None,
+    to_options: tuple[str, ...],
     rate: float | None,
     state: Path,
     master: str,
@@ -57,27 +69,43 @@ def replay(
     Run it again with the same --state after it was broken off: it goes on where it was, and no
     message comes twice. What is replayed is fixed when it begins.
     """
-    source = location(path, url, options)
-    target = {"topic": to_topic, "queue": to_queue, "exchange": to_exchange, "vhost": vhost}
-    to = location(None, to_url, options) if to_url else None
-    if url is None and to is None:
-        raise Refused("--to-url: is needed with --path, for a broker takes the rows")
-    with submitted("replay", master, conf, "replaying") as spark:
-        from pyspark_arneb.pipeline import replay as job
+    expect_times(starting_time, ending_time)
+    if url is None and to_url is None:
+        raise Refused("--to-url: is needed without --url, for a broker takes the rows")
+    if not (path or url) and sealed is None:
+        raise Refused("expected --path, --url or --sealed, where the messages are")
+    source = location(path, url, options) if path or url else None
+    given = pairs("--to-option", to_options)
+    proof = {name: value for name, value in given.items() if name.startswith("service.")}
+    named = {"topic": to_topic, "queue": to_queue, "exchange": to_exchange, "vhost": vhost}
+    target = {name: value for name, value in named.items() if value is not None}
+    target |= {name: value for name, value in given.items() if name not in proof}
+    to = None
+    if to_url is not None or proof:
+        to = location(None, to_url or url, [f"{name}={value}" for name, value in proof.items()])
+    from pyspark_arneb.pipeline import replay as job
+    from pyspark_arneb.pipeline.progress import counted, on_terminal
 
+    with submitted("replay", master, conf) as spark, counted("replaying", "messages") as count:
         done = job.replay(
             spark,
             source,
             job.Choice(topics, starting_time, ending_time, where, sealed),
-            job.Target({name: value for name, value in target.items() if value is not None}),
+            job.Target(target),
             state,
             to=to,
             pace=job.Pace(rate),
-            told=show,
+            told=_shows(count) if on_terminal() else _says,
         )
     click.echo(visible(f"{done.written:,} of {done.messages:,} messages were replayed"))
 
 
-def show(plan: "Plan") -> None:
+def _shows(count: "Count") -> Callable[["Plan"], None]:
+    return lambda plan: count(plan.read, plan.messages)
+
+
+def _says(plan: "Plan") -> None:
     """One line a piece, where no bar is shown."""
-    click.echo(f"{plan.done} of {len(plan.pieces)} pieces, {plan.written:,} messages", err=True)
+    click.echo(
+        f"{plan.read:,} of {plan.messages:,} messages read, {plan.written:,} replayed", err=True
+    )

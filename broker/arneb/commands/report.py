@@ -9,7 +9,14 @@ from rich.console import Console
 from rich.table import Table
 
 from arneb.cli import Refused
-from arneb.commands.submitting import location, reads_the_log, runs_on_spark, submitted
+from arneb.commands.submitting import (
+    chooses_times,
+    expect_times,
+    location,
+    reads_the_log,
+    runs_on_spark,
+    submitted,
+)
 from arneb.visible import visible
 
 if TYPE_CHECKING:
@@ -19,10 +26,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Show rates, sizes, dead letters, hot keys and latencies.")
 @click.argument("topics", metavar="[TOPIC]...", nargs=-1)
 @reads_the_log
-@click.option(
-    "--from", "starting_time", metavar="TIME", help="Published at or after TIME (ISO 8601)."
-)
-@click.option("--until", "ending_time", metavar="TIME", help="Published before TIME.")
+@chooses_times
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE",
               help="Write a page with plots, too.")  # fmt: skip
 @runs_on_spark
@@ -41,6 +45,7 @@ def report(
     large they are, why some are dead letters, which keys are hot. Of queues with a history
     (x-history) also how long messages took to be delivered and acknowledged.
     """
+    expect_times(starting_time, ending_time)
     where = location(path, url, options)
     with submitted("report", master, conf, "reading") as spark:
         from pyspark_arneb.pipeline import report as job

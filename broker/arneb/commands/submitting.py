@@ -6,12 +6,14 @@ the work, on the Spark that ``--master`` names. Whatever goes wrong is one line.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from arneb.cli import Refused
+from arneb.commands.lake_places import refusing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +33,10 @@ PATH: Final = click.option("--path", metavar="DIR", help="Read the log in this d
 URL: Final = click.option(
     "--url", metavar="URL", help="Read the log from the broker whose HTTP port is at URL."
 )
+FROM: Final = click.option(
+    "--from", "starting_time", metavar="TIME", help="Published at or after TIME (ISO 8601).",
+)  # fmt: skip
+UNTIL: Final = click.option("--until", "ending_time", metavar="TIME", help="Published before TIME.")
 OPTION: Final = click.option(
     "--option", "options", multiple=True, metavar="NAME=VALUE",
     help="An option of the Spark source, such as a token; may be repeated.",
@@ -45,6 +51,27 @@ def runs_on_spark(command: Command) -> Command:
 def reads_the_log(command: Command) -> Command:
     """Add the options that say where the log is."""
     return PATH(URL(OPTION(command)))
+
+
+def chooses_times(command: Command) -> Command:
+    """Add the options that say from when until when."""
+    return FROM(UNTIL(command))
+
+
+def expect_times(starting: str | None, ending: str | None) -> None:
+    """Raises :class:`Refused` for what is no time, or an end that is not behind its begin."""
+    _check_spark()
+    from pyspark_arneb.option_values import time_ms
+
+    found: dict[str, int] = {}
+    for name, text in {"--from": starting, "--until": ending}.items():
+        try:
+            if text is not None:
+                found[name] = time_ms(UTC)(text)
+        except ValueError as error:
+            raise Refused(f"{name}: {error}") from error
+    if starting and ending and found["--from"] >= found["--until"]:
+        raise Refused(f"--until: expected a time behind {starting}, got {ending}")
 
 
 def pairs(name: str, given: Sequence[str]) -> dict[str, str]:
@@ -71,16 +98,23 @@ def location(path: str | None, url: str | None, options: Sequence[str]) -> "Loca
 
 
 @contextmanager
-def submitted(name: str, master: str, conf: Sequence[str], title: str) -> Iterator["SparkSession"]:
-    """A Spark session for the command ``name`` while the block lasts, and a bar under ``title``."""
+def submitted(
+    name: str, master: str, conf: Sequence[str], title: str | None = None
+) -> Iterator["SparkSession"]:
+    """A Spark session for the command ``name`` while the block lasts, and under ``title`` a bar of
+    what Spark does."""
     _check_spark()
     from pyspark_arneb.pipeline.progress import progress_bar
     from pyspark_arneb.pipeline.session import JobFailed, spark_session
 
+    settings = pairs("--conf", conf)
     try:
-        settings = pairs("--conf", conf)
-        with spark_session(f"arneb {name}", master, settings) as spark, progress_bar(spark, title):
-            yield spark
+        with refusing(), spark_session(f"arneb {name}", master, settings) as spark:
+            if title is None:
+                yield spark
+            else:
+                with progress_bar(spark, title):
+                    yield spark
     except JobFailed as error:
         raise Refused(str(error)) from error
 

@@ -35,6 +35,10 @@ PREFIX: Final = "data/mark/"
 MARKS_MAX: Final = 10_000
 """Queries of which the last batch is known."""
 
+ENDED_MARK_S: Final = 600.0
+"""For which the last batch of a query is known that has said it was its last: as long as somebody
+may ask again because the answer was lost."""
+
 LOOK_S: Final = 60.0
 """How often it is looked for stages and marks that nobody needs any more."""
 
@@ -50,6 +54,18 @@ class Mark:
 
     batch: int
     at_ms: int
+    is_last: bool = False
+    """The query has ended with it."""
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "Mark":
+        """The mark as it is kept."""
+        return cls(**json.loads(value))
+
+    def pack(self) -> bytes:
+        """The mark as it is kept."""
+        said = {"batch": self.batch, "at_ms": self.at_ms}
+        return json.dumps(said | ({"is_last": True} if self.is_last else {})).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +94,7 @@ class Commits:
         """By query; by query and batch, for who adds a piece."""
         self._preparing = trio.CapacityLimiter(PREPARED_AT_ONCE)
         for key, value in core.metadata(PREFIX).items():
-            said = json.loads(value)
-            self._marks[key.removeprefix(PREFIX)] = Mark(said["batch"], said["at_ms"])
+            self._marks[key.removeprefix(PREFIX)] = Mark.unpack(value)
 
     def __repr__(self) -> str:
         return f"<Commits of {len(self._marks)} queries, {self.stages!r}>"
@@ -124,9 +139,15 @@ class Commits:
             return await self.stages.add(batch, name, made.rows, data, checksum)
 
     async def commit(
-        self, batch: BatchId, wanted: Sequence[Wanted], rights: Rights, *, mandatory: bool
+        self,
+        batch: BatchId,
+        wanted: Sequence[Wanted],
+        rights: Rights,
+        *,
+        mandatory: bool,
+        is_last: bool = False,
     ) -> dict[str, Any]:
-        """Publish the stages ``wanted`` of a batch, once."""
+        """Publish the stages ``wanted`` of a batch, once. ``is_last``: the query ends with it."""
         query, number = batch
         async with self._locks.holding(query):
             if self._is_committed(batch):
@@ -145,9 +166,8 @@ class Commits:
                 for entry in entries
             ]
             del entries
-            mark = Mark(number, self._now_ms())
-            said = json.dumps({"batch": mark.batch, "at_ms": mark.at_ms}).encode()
-            unit = Unit(metadata=[(PREFIX + query, said)])
+            mark = Mark(number, self._now_ms(), is_last)
+            unit = Unit(metadata=[(PREFIX + query, mark.pack())])
             unrouted, admission = await self._publishing.fill(
                 unit, made, rights, mandatory=mandatory
             )
@@ -187,11 +207,9 @@ class Commits:
                             "batch %d of query %s is removed: not committed", *batch[::-1]
                         )
                         await self.stages.drop(batch)
-            limit_ms = now_ms - int(1000 * self._limits.mark_expiry_s)
-            old = [query for query, mark in self._marks.items() if mark.at_ms <= limit_ms]
-            for query in old:
+            for query in [each for each, mark in self._marks.items() if self._is_old(mark, now_ms)]:
                 async with self._locks.holding(query):
-                    if self._marks[query].at_ms <= limit_ms:
+                    if self._is_old(self._marks[query], now_ms):
                         await self._core.committed(Unit(metadata=[(PREFIX + query, None)]))
                         del self._marks[query]
         except CoreError as error:  # it is tried again
@@ -202,6 +220,10 @@ class Commits:
     def _is_committed(self, batch: BatchId) -> bool:
         last = self.last_committed(batch[0])
         return last is not None and batch[1] <= last
+
+    def _is_old(self, mark: Mark, now_ms: int) -> bool:
+        kept_s = ENDED_MARK_S if mark.is_last else self._limits.mark_expiry_s
+        return mark.at_ms <= now_ms - int(1000 * kept_s)
 
     def _known(self, batch: BatchId, name: str, number: int, checksum: int) -> Stage | None:
         """The stage, if it has that piece. Raises ``stage_incomplete`` before its turn."""

@@ -86,9 +86,13 @@ class WritingRoutes:
         """A batch is published, once."""
         body = await document(request)
         batch, mandatory = _batch(body), body.flag("mandatory")
+        is_last = body.flag("last")
         wanted = _wanted(body.list("stages"))
         body.end()
-        return JSONResponse(await self._commits.commit(batch, wanted, rights, mandatory=mandatory))
+        done = await self._commits.commit(
+            batch, wanted, rights, mandatory=mandatory, is_last=is_last
+        )
+        return JSONResponse(done)
 
     async def last(self, request: Request, rights: Rights) -> Response:
         """Which batch of a query was published last."""

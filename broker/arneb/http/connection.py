@@ -81,14 +81,16 @@ class HttpConnection:
         room: Room,
         addresses: Addresses = (None, None),
         larger: Mapping[str, int] = NOTHING_LARGER,
+        scheme: str = "http",
     ) -> None:
-        """``larger``: how large bodies may be at some paths."""
+        """``larger``: how large bodies may be at some paths. ``scheme``: whether it is by TLS."""
         self._app = app
         self._stream = stream
         self._limits = limits
         self._room = room
         self._addresses = addresses
         self._larger = larger
+        self._scheme = scheme
         self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         self._scope = trio.CancelScope()
         self._share = Share(self._scope.cancel)
@@ -233,7 +235,7 @@ class HttpConnection:
             "asgi": {"version": "3.0", "spec_version": "2.4"},
             "http_version": request.http_version.decode(),
             "method": request.method.decode("ascii").upper(),
-            "scheme": "http",
+            "scheme": self._scheme,
             "path": unquote(raw_path.decode("ascii")),
             "raw_path": raw_path,
             "query_string": query,

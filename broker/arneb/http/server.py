@@ -1,10 +1,14 @@
 """The HTTP server: accepts connections on sockets that are bound already.
 
 The rule: a port has so many connections at the most; when one more comes, the one that has waited
-for its client for the longest time goes.
+for its client for the longest time goes. By TLS a client is one from its first byte on: who has not
+shaken hands is the first to go.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import trio
@@ -15,12 +19,54 @@ from arneb.http.limits import DEFAULT_LIMITS, HttpLimits
 from arneb.http.room import Room
 from arneb_core.api.listening import serve_listeners
 
+SecuredStream = trio.SSLStream[trio.SocketStream]
+Accepted = Callable[[trio.SocketStream], Awaitable[None]]
+Listeners = Sequence[trio.abc.Listener[trio.SocketStream]]
+
+logger = logging.getLogger(__name__)
+
 GRACEFUL_S: Final = 1.0
 """How long requests that are being answered may take when the broker stops."""
 
 
+@dataclass(frozen=True, slots=True)
+class ByTls:
+    """Where clients come by TLS, and what shakes hands with them: raises
+    :class:`trio.BrokenResourceError`."""
+
+    listeners: Sequence[trio.abc.Listener[trio.SocketStream]]
+    secure: Callable[[trio.SocketStream], Awaitable[SecuredStream]]
+
+
+class Secured(trio.abc.HalfCloseableStream):
+    """A client's stream inside TLS."""
+
+    def __init__(self, inside: SecuredStream) -> None:
+        self._inside = inside
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send, encrypted."""
+        await self._inside.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """As the stream inside does."""
+        await self._inside.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """Receive, decrypted."""
+        return await self._inside.receive_some(max_bytes)
+
+    async def send_eof(self) -> None:
+        """Nothing more comes; HTTP itself says where an answer ends, so TLS need not."""
+        await self._inside.transport_stream.send_eof()
+
+    async def aclose(self) -> None:
+        """Close it."""
+        await self._inside.aclose()
+
+
 class HttpServer:
-    """One port and its connections."""
+    """One port, or two of which one is for TLS, and their connections."""
 
     def __init__(
         self,
@@ -34,6 +80,8 @@ class HttpServer:
         self._limits = limits
         self.room = Room(limits.held_bytes_max)
         self.connections: dict[HttpConnection, None] = {}
+        self._handshakes: dict[trio.CancelScope, None] = {}
+        """Of who has come by TLS and is no connection yet."""
         self._stopping = False
 
     def __repr__(self) -> str:
@@ -48,15 +96,49 @@ class HttpServer:
         else:
             await self.handle(stream, (theirs[:2], ours[:2]))
 
+    def accepted_by(self, tls: ByTls) -> Callable[[trio.SocketStream], Awaitable[None]]:
+        """What serves the clients that come by TLS."""
+
+        async def accepted(stream: trio.SocketStream) -> None:
+            secured = await self._shaken(stream, tls)
+            if secured is None:
+                await trio.aclose_forcefully(stream)
+                return
+            try:
+                theirs, ours = stream.socket.getpeername(), stream.socket.getsockname()
+            except OSError:
+                await trio.aclose_forcefully(stream)
+            else:
+                await self.handle(Secured(secured), (theirs[:2], ours[:2]), "https")
+
+        return accepted
+
+    async def _shaken(self, stream: trio.SocketStream, tls: ByTls) -> SecuredStream | None:
+        if self._stopping or not self._has_place():
+            return None
+        scope = trio.CancelScope(deadline=trio.current_time() + self._limits.head_timeout_s)
+        self._handshakes[scope] = None
+        try:
+            with scope:
+                return await tls.secure(stream)
+        except trio.BrokenResourceError as error:
+            logger.info("TLS handshake failed: %s", error.__cause__ or error)
+        finally:
+            self._handshakes.pop(scope, None)
+        return None
+
     async def handle(
-        self, stream: trio.abc.HalfCloseableStream, addresses: Addresses = (None, None)
+        self,
+        stream: trio.abc.HalfCloseableStream,
+        addresses: Addresses = (None, None),
+        scheme: str = "http",
     ) -> None:
         """Serve one client."""
         if self._stopping or not self._has_place():
             await trio.aclose_forcefully(stream)
             return
         connection = HttpConnection(
-            self._app, stream, self._limits, self.room, addresses, self._larger
+            self._app, stream, self._limits, self.room, addresses, self._larger, scheme
         )
         self.connections[connection] = None
         try:
@@ -69,10 +151,17 @@ class HttpServer:
         self._stopping = True
         for connection in list(self.connections):
             connection.stop()
+        for scope in list(self._handshakes):
+            scope.cancel()
 
     def _has_place(self) -> bool:
         """Is there a place for one more, if need be that of another?"""
-        if len(self.connections) < self._limits.connections_max:
+        if len(self.connections) + len(self._handshakes) < self._limits.connections_max:
+            return True
+        if self._handshakes:
+            first = next(iter(self._handshakes))
+            del self._handshakes[first]
+            first.cancel()
             return True
         waiting = [each for each in self.connections if each.may_be_cut]
         if not waiting:
@@ -88,20 +177,25 @@ async def serve_http(
     listeners: Sequence[trio.abc.Listener[trio.SocketStream]],
     limits: HttpLimits = DEFAULT_LIMITS,
     larger: Mapping[str, int] = NOTHING_LARGER,
+    by_tls: ByTls | None = None,
     *,
     task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Answer requests until cancelled; started when connections are accepted. ``larger``: how large
-    bodies may be at some paths."""
+    bodies may be at some paths. ``by_tls``: others, who have the same bounds."""
     server = HttpServer(app, limits, larger)
     async with trio.open_nursery() as connections:
         try:
-            await serve_listeners(
-                server.accepted,
-                listeners,
-                handler_nursery=connections,
-                task_status=task_status,
-            )
+            async with trio.open_nursery() as listening:
+                accepted: list[tuple[Accepted, Listeners]] = []
+                if listeners:
+                    accepted.append((server.accepted, listeners))
+                if by_tls is not None:
+                    accepted.append((server.accepted_by(by_tls), by_tls.listeners))
+                for serve, those in accepted:
+                    served = partial(serve_listeners, serve, those, handler_nursery=connections)
+                    await listening.start(served)
+                task_status.started()
         finally:
             connections.cancel_scope.shield = True
             connections.cancel_scope.deadline = trio.current_time() + GRACEFUL_S

@@ -6,11 +6,13 @@ is queried and whatever is offloaded, merged or trimmed meanwhile.
 
 import json
 import logging
+from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from arneb_core.api.position import ENTRY_MASK, ledger_of, render
 from pyspark_arneb.lake.erasure import ErasedKeys
+from pyspark_arneb.lake.table import SealedTable
 from pyspark_arneb.lake.view import Cut, View, view_of
 from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.options import ColumnStyle, read_options
@@ -70,7 +72,7 @@ def table(
     live = _live(spark, given, target, view)
     if not view.files:
         return live
-    sealed = _sealed(spark, view)
+    sealed = sealed_part(spark, view)
     shown = [column.name for column in columns]
     return sealed.select(*shown).unionAll(live.select(*shown))
 
@@ -93,20 +95,25 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _sealed(spark: "SparkSession", view: View) -> "DataFrame":
+def sealed_part(spark: "SparkSession", view: View) -> "DataFrame":
     """The sealed files, up to where the view ends."""
     from pyspark.sql import functions as f
-    from pyspark.sql.pandas.types import from_arrow_schema
 
     assert view.table is not None, "there are files"
-    place = view.table.target.spark_uri
-    rows = spark.read.schema(from_arrow_schema(view.table.schema)).parquet(
-        *(f"{place}/{path}" for path in view.files)
-    )
+    rows = rows_of(spark, view.table, view.files)
     if not view.cuts:
         return rows
     kept = reduce(lambda one, other: one & other, (_before(cut) for cut in view.cuts))
     return rows.where(f.coalesce(kept, f.lit(True)))
+
+
+def rows_of(spark: "SparkSession", table: SealedTable, files: Sequence[str]) -> "DataFrame":
+    """The rows of some of a table's files, read by Spark itself."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    place = table.target.spark_uri
+    schema = from_arrow_schema(table.schema)
+    return spark.read.schema(schema).parquet(*(f"{place}/{path}" for path in files))
 
 
 def _before(cut: Cut) -> "Column":
@@ -132,10 +139,10 @@ def _live(spark: "SparkSession", given: dict[str, str], target: Target, view: Vi
     if view.erased and "columns" in given:
         reader = reader.option("columns", f"{given['columns']},key,publish_time")
     rows = reader.option("sealed", target.uri).load()
-    return rows.where(~_erased(view.erased)) if view.erased else rows
+    return rows.where(~is_erased(view.erased)) if view.erased else rows
 
 
-def _erased(erased: ErasedKeys) -> "Column":
+def is_erased(erased: ErasedKeys) -> "Column":
     """Whether a row is erased."""
     from pyspark.sql import functions as f
 

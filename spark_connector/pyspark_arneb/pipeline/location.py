@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pyspark_arneb.options import SERVICE_ONLY, ReadOptions, read_options
 from pyspark_arneb.pipeline.session import JobFailed
 
 
@@ -33,14 +34,19 @@ class Location:
         """The options of the source and sink that lead to the broker."""
         if self.url is None:
             raise JobFailed("--url: is needed, for a broker takes the rows")
-        return {"service.url": self.url, **self.options}
+        known = {name.lower() for name in SERVICE_ONLY}
+        proof = {name: value for name, value in self.options.items() if name.lower() in known}
+        return {"service.url": self.url, **proof}
 
     def read(self, spark: SparkSession, **options: str | None) -> DataFrame:
         """The table that these options of the source choose; those that are None are left out."""
+        return spark.read.format("arneb").options(**self._given(options)).load()
+
+    def read_options(self, **options: str | None) -> ReadOptions:
+        """The same options, read. Raises :class:`.OptionError`."""
+        return read_options(self._given(options))
+
+    def _given(self, options: Mapping[str, str | None]) -> dict[str, str]:
         way = {"path": self.path} if self.path is not None else {"service.url": self.url}
         given = {**way, **self.options, **options}
-        reader = spark.read.format("arneb")
-        for name, value in given.items():
-            if value is not None:
-                reader = reader.option(name, value)
-        return reader.load()
+        return {name: value for name, value in given.items() if value is not None}

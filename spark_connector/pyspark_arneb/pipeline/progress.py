@@ -1,31 +1,61 @@
-"""Progress: a bar for what Spark is doing, on a terminal and nowhere else.
+"""Progress: a bar for a long job, on a terminal and nowhere else.
 
 The rule: it only looks. A job runs on as it would without it, and a bar that cannot be had (Spark
 Connect tells of no stages before it has answered) is a clock.
 """
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOK_S: Final = 0.2
 
+Count = Callable[[int, int], None]
+"""Is told how much is done and of how much; both may grow."""
+
+
+def on_terminal() -> bool:
+    """Whether there is somebody to look at a bar."""
+    return Console(stderr=True).is_terminal
+
+
+@contextmanager
+def counted(title: str, unit: str, *, shown: bool | None = None) -> Iterator[Count]:
+    """A bar under ``title`` while the block lasts, of what it is told, in ``unit``. ``shown``:
+    None = if standard error is a terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with _bar(columns, title, shown) as count:
+        yield count or (lambda done, total: None)
+
 
 @contextmanager
 def progress_bar(spark: "SparkSession", title: str, *, shown: bool | None = None) -> Iterator[None]:
     """A bar under ``title`` while the block lasts, of all tasks of the stages that it starts.
     ``shown``: None = if standard error is a terminal."""
-    console = Console(stderr=True)
-    if not (console.is_terminal if shown is None else shown):
-        yield
-        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -33,9 +63,11 @@ def progress_bar(spark: "SparkSession", title: str, *, shown: bool | None = None
         TimeElapsedColumn(),
     )
     over = Event()
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(title, total=None)
-        watcher = Thread(target=_watch, args=(spark, progress, task, over), daemon=True)
+    with _bar(columns, title, shown) as count:
+        if count is None:
+            yield
+            return
+        watcher = Thread(target=_watch, args=(spark, count, over), daemon=True)
         watcher.start()
         try:
             yield
@@ -44,19 +76,40 @@ def progress_bar(spark: "SparkSession", title: str, *, shown: bool | None = None
             watcher.join()
 
 
-def _watch(spark: "SparkSession", progress: Progress, task: object, over: Event) -> None:
+@contextmanager
+def _bar(
+    columns: tuple[ProgressColumn, ...], title: str, shown: bool | None
+) -> Iterator[Count | None]:
+    """None where no bar is shown."""
+    if not (on_terminal() if shown is None else shown):
+        yield None
+        return
+    # What goes to a file goes there, whatever the terminal shows.
+    redirected = sys.stdout.isatty()
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, redirect_stdout=redirected
+    ) as progress:
+        task = progress.add_task(title, total=None)
+
+        def count(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        yield count
+
+
+def _watch(spark: "SparkSession", count: Count, over: Event) -> None:
     try:
         tracker = spark.sparkContext.statusTracker()
     except Exception:
         return  # Spark Connect has none
-    done: dict[int, tuple[int, int]] = {}
+    seen: dict[int, tuple[int, int]] = {}
     while not over.wait(LOOK_S):
         for stage in tracker.getActiveStageIds():
             info = tracker.getStageInfo(stage)
             if info is not None:
-                done[stage] = info.numCompletedTasks, info.numTasks
-        if done:
+                seen[stage] = info.numCompletedTasks, info.numTasks
+        if seen:
             active = set(tracker.getActiveStageIds())
-            completed = sum(n if each in active else total for each, (n, total) in done.items())
-            total = sum(total for _, total in done.values())
-            progress.update(task, completed=completed, total=total)  # type: ignore[arg-type]
+            done = sum(n if each in active else total for each, (n, total) in seen.items())
+            count(done, sum(total for _, total in seen.values()))

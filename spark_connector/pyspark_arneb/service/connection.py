@@ -33,6 +33,9 @@ KEPT_S: Final = 10.0
 """A connection that was not used for longer is not used again: the broker closes it after 30 s, and
 a request that meets that moment fails without need."""
 
+UNTRUSTED: Final = "untrusted"
+"""The code of an error that stays: nobody known vouches for the broker's certificate."""
+
 ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
 """Of an answer that is kept whole; the names of a million topics."""
 
@@ -41,14 +44,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the broker is and who asks. ``token`` wins over ``user``. ``ca_file``: who vouches for
-    the broker's certificate, if not those whom the system trusts."""
+    """Where the broker is and who asks. ``token`` wins over ``user``. ``authorities``: certificates
+    of those who vouch for the broker's, in PEM, if not those whom the system trusts; not a file's
+    name, as executors need not have the file."""
 
     url: str
     user: str = ""
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
-    ca_file: str = ""
+    authorities: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -82,7 +86,7 @@ class Address:
         assert parts.hostname is not None, "looked at when it was made"
         if parts.scheme == "http":
             return HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_S)
-        context = ssl.create_default_context(cafile=self.ca_file or None)
+        context = ssl.create_default_context(cadata=self.authorities or None)
         return HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT_S, context=context)
 
 
@@ -123,7 +127,8 @@ def ask(
             with _response(address, method, path, parameters, body, rows) as response:
                 return _document(response)
         except ServiceError as error:
-            may = error.status == 503 or (error.status == 0 and again)
+            is_lost = error.status == 0 and error.code != UNTRUSTED
+            may = error.status == 503 or (is_lost and again)
             if not may or attempt == ATTEMPTS:
                 raise
             pause(attempt, error)
@@ -208,5 +213,8 @@ def _refusal(address: Address, response: HTTPResponse) -> ServiceError:
 
 
 def _unreachable(address: Address, error: Exception) -> ServiceError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        text = f"the broker at {address} is not vouched for: {error.verify_message}"
+        return ServiceError(UNTRUSTED, f"{text} (option service.caFile)")
     text = str(error) or type(error).__name__
     return ServiceError("unreachable", f"cannot reach the broker at {address}: {text}")

@@ -40,6 +40,8 @@ class SinkOptions:
     """None: the column ``topic`` says it."""
     delivery: Delivery = Delivery.EXACTLY_ONCE
     idempotence_id: str | None = None
+    idempotence_version: int | None = None
+    """Of a batch write: which of those under its name it is."""
     mandatory: bool = True
 
 
@@ -60,6 +62,10 @@ SINK_OPTIONS: Final = (
     Option("idempotenceId", "the query's id",
            "under which name the broker remembers which batches it has: another one whenever the "
            "checkpoint is a new one"),
+    Option("idempotenceVersion", "none",
+           "of a batch write with an `idempotenceId`: a number that is higher with each write of "
+           "that name. The write is one commit, and one that the broker has already, or a later "
+           "one of, changes nothing (Delta's `txnVersion`)"),
 )  # fmt: skip
 """Every option of a write."""
 
@@ -73,6 +79,8 @@ TARGETS: Final = ("topic", "queue", "exchange")
 IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 """What the broker takes as the name of a query."""
 
+VERSION_MAX: Final = (1 << 63) - 1
+
 _OPTION_OF: Final[Mapping[str, str]] = {
     "topic_not_found": "topic",
     "queue_not_found": "queue",
@@ -85,7 +93,9 @@ _OPTION_OF: Final[Mapping[str, str]] = {
 """Which option is to blame for an answer of the broker."""
 
 
-def sink_options(given: Mapping[str, str], *, overwrite: bool) -> SinkOptions:
+def sink_options(
+    given: Mapping[str, str], *, overwrite: bool, is_stream: bool = False
+) -> SinkOptions:
     """Raises :class:`.OptionError`, and :class:`ValueError` when what is there should be
     overwritten."""
     if overwrite:
@@ -102,11 +112,19 @@ def sink_options(given: Mapping[str, str], *, overwrite: bool) -> SinkOptions:
         )
     location = location_of(options)
     assert isinstance(location, Remote), "it was looked at above"
+    if is_stream:
+        options.refuse(["idempotenceVersion"], "is for batch writes: a stream has its batches")
+    elif "idempotenceId" not in options:
+        options.refuse(["idempotenceVersion"], 'is for "idempotenceId"')
+    delivery = options.parse("delivery", choice(Delivery), Delivery.EXACTLY_ONCE)
+    if delivery is Delivery.AT_LEAST_ONCE:
+        options.refuse(["idempotenceId", "idempotenceVersion"], 'is for delivery "exactly-once"')
     return SinkOptions(
         location.address,
         _target(options),
-        options.parse("delivery", choice(Delivery), Delivery.EXACTLY_ONCE),
+        delivery,
         options.parse("idempotenceId", _identifier, None),
+        options.parse("idempotenceVersion", _version, None),
         options.parse("mandatory", boolean, True),
     )
 
@@ -153,3 +171,9 @@ def _identifier(text: str) -> str:
     if not IDENTIFIER.fullmatch(text):
         raise ValueError(f"expected 1 to 200 letters, digits and signs of . _ : -, got {text!r}")
     return text
+
+
+def _version(text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or int(text) > VERSION_MAX:
+        raise ValueError(f"expected a whole number of 0 to {VERSION_MAX}, got {text!r}")
+    return int(text)

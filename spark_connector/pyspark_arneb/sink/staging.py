@@ -42,9 +42,10 @@ class Staging(Protocol):
         ...
 
     def commit(
-        self, query: str, batch: int, stages: Sequence[Stage], *, mandatory: bool
+        self, query: str, batch: int, stages: Sequence[Stage], *, mandatory: bool, is_last: bool
     ) -> Committed:
-        """Publish the stages, in this order, in one commit with the number of the batch."""
+        """Publish the stages, in this order, in one commit with the number of the batch.
+        ``is_last``: nobody asks for a batch of the query again when this one is done."""
         ...
 
     def abort(self, query: str, batch: int) -> None:
@@ -71,7 +72,7 @@ class RemoteStaging:
         return not found["already_committed"]
 
     def commit(
-        self, query: str, batch: int, stages: Sequence[Stage], *, mandatory: bool
+        self, query: str, batch: int, stages: Sequence[Stage], *, mandatory: bool, is_last: bool
     ) -> Committed:
         said = {
             "query": query,
@@ -80,6 +81,7 @@ class RemoteStaging:
                 {"stage": each.name, "pieces": each.pieces, "rows": each.rows} for each in stages
             ],
             "mandatory": mandatory,
+            "last": is_last,
         }
         found = ask(self._address, "POST", "/commits", body=said)
         return Committed(found["already"], found["rows"], found["unrouted"])

@@ -104,7 +104,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 class BatchWriter(DataSourceArrowWriter):
     """Writes a DataFrame; what tasks that are run again have staged is not published.
 
-    The query's name is made here, on the driver, and travels to the tasks with the writer.
+    The query's name is made here, on the driver, and travels to the tasks with the writer. A name
+    that the user has given may come again, with a version that says which write of it this is.
     """
 
     def __init__(
@@ -118,11 +119,13 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> StagedRows:
         staging = self._open(self._options.address)
         group = _task().partitionId() // PARTITIONS_A_COMMIT * CHUNKS_MAX
-        stages = [_Staged(staging, self._query, group)]
+        version = self._options.idempotence_version
+        stages = [_Staged(staging, self._query, group if version is None else version)]
         try:
             for each in iterator:
                 for body in self._encoder.bodies(each):
-                    if stages[-1].size and stages[-1].size + len(body.data) > CHUNK_BYTES:
+                    is_full = stages[-1].size + len(body.data) > CHUNK_BYTES
+                    if version is None and is_full and stages[-1].size:
                         stages.append(_Staged(staging, self._query, group + len(stages)))
                     stages[-1].add(body)
         except ServiceError as error:
@@ -132,9 +135,11 @@ class BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         staging = self._open(self._options.address)
         stages = _stages_of(messages)
+        # Nobody writes again under a name that was made here.
+        is_last = self._options.idempotence_id is None
         for batch in sorted({each.batch for each in stages}):
             of_batch = [each for each in stages if each.batch == batch]
-            _commit(staging, self._options, self._query, batch, of_batch)
+            _commit(staging, self._options, self._query, batch, of_batch, is_last=is_last)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         batches = {each.batch for each in _stages_of(messages)}
@@ -239,10 +244,16 @@ def _stages_of(messages: Sequence[WriterCommitMessage | None]) -> list[Stage]:
 
 
 def _commit(
-    staging: Staging, options: SinkOptions, query: str, batch: int, stages: Sequence[Stage]
+    staging: Staging,
+    options: SinkOptions,
+    query: str,
+    batch: int,
+    stages: Sequence[Stage],
+    *,
+    is_last: bool = False,
 ) -> None:
     try:
-        done = staging.commit(query, batch, stages, mandatory=options.mandatory)
+        done = staging.commit(query, batch, stages, mandatory=options.mandatory, is_last=is_last)
     except ServiceError as error:
         raise named(error) from error
     if done.already:

@@ -17,10 +17,10 @@ from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.log.topics import short_name
 from pyspark_arneb.offsets import EARLIEST, LATEST
 from pyspark_arneb.option_table import OptionError
+from pyspark_arneb.plan.at_time import place_at, published_ms
 from pyspark_arneb.plan.planning import selected_topics
 from pyspark_arneb.plan.ranges import Span
 from pyspark_arneb.stream.admission import Limits, admit
-from pyspark_arneb.stream.at_time import place_at, published_ms
 from pyspark_arneb.stream.backlog import Backlog, backlog_of, messages_until, total
 from pyspark_arneb.stream.continuity import (
     Continuation,

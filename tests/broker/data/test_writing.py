@@ -155,6 +155,25 @@ async def test_what_is_aborted_or_expires_is_gone_with_its_log(tmp_path: Path) -
         assert (await here.ask("GET", "/commits", parameters={"query": "q"}))["batch"] is None
 
 
+async def test_a_query_that_has_ended_is_known_as_long_as_its_answer_may_be_lost(
+    tmp_path: Path,
+) -> None:
+    """Else every write of a DataFrame would take one of the places for queries, for months."""
+    now = [1_000_000_000_000]
+    async with served(tmp_path, now_ms=lambda: now[0]) as here:
+        await stage(here, "s", body_of([b"1"], [{"topic": A}]))
+        await commit(here, ("s", 1, 1), last=True)
+        now[0] += 599_000
+        await here.data.commits.sweep()
+        assert (await commit(here, ("s", 1, 1), last=True))["already"]
+    async with served(tmp_path, now_ms=lambda: now[0]) as here:
+        assert (await commit(here, last=True))["already"], "it outlives a restart"
+        now[0] += 1_000
+        await here.data.commits.sweep()
+        assert not here.engine.metadata("data/mark")
+        assert await values(here.engine, A) == [b"1"]
+
+
 async def test_rows_go_by_exchanges_as_publishes_do(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         one, two = await declare(here.topology, "one"), await declare(here.topology, "two")

@@ -1,10 +1,10 @@
-"""Report, compaction and replay as jobs, over logs that an engine made, and over a broker."""
+"""Report and compaction as jobs, over logs that an engine made, and over a broker."""
 
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pika
 import pytest
@@ -12,7 +12,6 @@ from conformance.brokers.arneb import Arneb
 
 from pyspark_arneb.pipeline.compact import compact
 from pyspark_arneb.pipeline.location import Location
-from pyspark_arneb.pipeline.replay import Choice, Plan, Target, replay
 from pyspark_arneb.pipeline.report import Report, report
 from pyspark_arneb.pipeline.report_page import page
 from pyspark_arneb.pipeline.session import JobFailed
@@ -31,7 +30,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arneb]:
     running.start()
     with connected(running) as connection:
         channel = connection.channel()
-        for queue, arguments in (("dead", {}), ("again", {}), ("orders", HISTORY | DEAD)):
+        for queue, arguments in (("dead", {}), ("orders", HISTORY | DEAD)):
             channel.queue_declare(queue, durable=True, arguments=arguments)
         channel.exchange_declare("events", "topic", durable=True)
         channel.queue_bind("orders", "events", "#")
@@ -54,22 +53,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arneb]:
 
 def connected(broker: Arneb) -> pika.BlockingConnection:
     return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.address.port))
-
-
-def bodies(broker: Arneb, queue: str) -> list[tuple[bytes, str, Any]]:
-    """All that is in a queue, which it leaves empty."""
-    found: list[tuple[bytes, str, Any]] = []
-    with connected(broker) as connection:
-        channel = connection.channel()
-        while True:
-            method, properties, body = channel.basic_get(queue, auto_ack=True)
-            if method is None:
-                return found
-            found.append((body, method.routing_key, (properties.headers or {}).get("n")))
-
-
-def url_of(broker: Arneb) -> str:
-    return f"http://127.0.0.1:{broker.http_address.port}"
 
 
 @pytest.fixture(scope="module")
@@ -119,24 +102,3 @@ def test_a_compaction_keeps_the_last_of_each_key_and_honours_tombstones(
         compact(spark, Location(path=str(broker.data)), "orders", into_table=str(table))
     with pytest.raises(JobFailed, match="needs --url"):
         compact(spark, Location(path=str(broker.data)), "orders", into_topic="new")
-
-
-def test_a_replay_that_was_broken_off_brings_each_message_once(
-    spark: "SparkSession", broker: Arneb, tmp_path: Path
-) -> None:
-    state, there = tmp_path / "state.json", Location(url=url_of(broker))
-    choice = Choice(["orders"], where="get_json_object(body, '$.id') % 2 = 0")
-    target = Target({"queue": "again"})
-    done = replay(spark, there, choice, target, state)
-    assert (done.written, done.messages) == (28, 60)
-    # As if it had died between the broker's commit and its own note.
-    forgetful = Plan.load(state)
-    assert forgetful is not None
-    forgetful.done = forgetful.written = 0
-    forgetful.save(state)
-    assert replay(spark, there, choice, target, state).written == 28
-    found = bodies(broker, "again")
-    assert [n for _, _, n in found] == list(range(0, 55, 2)), "once, in order, with their headers"
-    assert found[0][0] == b'{"id": 0}'
-    with pytest.raises(JobFailed, match="another replay"):
-        replay(spark, there, choice, Target({"queue": "orders"}), state)

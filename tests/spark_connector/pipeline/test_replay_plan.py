@@ -1,5 +1,6 @@
 """The plan of a replay: every entry is in one piece, and what is written down is read again."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -7,49 +8,99 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_arneb.pipeline.location import Location
-from pyspark_arneb.pipeline.replay import Choice, Pace, Piece, Plan, Target, _cut
+from pyspark_arneb.pipeline.replay import Choice, Pace, Target
+from pyspark_arneb.pipeline.replay_plan import Piece, Plan, Stretch
 from pyspark_arneb.pipeline.session import JobFailed, in_one_line, spark_session
 
-PLAN = Plan(
-    "replay-1",
-    {"topics": ["t"]},
-    {"queue": "q"},
-    [Piece("t", 1, 0, 9), Piece("t", 2, 0, 4)],
-    15,
-    1,
-    10,
-)
+STRETCHES = [Stretch("t", 1, 0, 9, 10), Stretch("t", 2, 0, 4, 5, True)]
 
 
-@given(
-    first=st.integers(0, 1000),
-    entries=st.integers(1, 5000),
-    a_batch=st.integers(1, 50),
-    at_once=st.integers(1, 3000),
-)
-def test_pieces_are_all_entries_once_and_in_order(
-    first: int, entries: int, a_batch: int, at_once: int
+def plan() -> Plan:
+    """A plan of which the first piece is done."""
+    made = Plan.begin("replay-1", {"topics": ["t"]}, {"queue": "q"}, STRETCHES, 4)
+    made.move_on(3, 4)
+    return made
+
+
+@st.composite
+def stretches(draw: st.DrawFn) -> Stretch:
+    first, entries = draw(st.integers(0, 1000)), draw(st.integers(1, 60))
+    messages = entries * draw(st.integers(1, 50)) - draw(st.integers(0, entries - 1))
+    return Stretch("t", draw(st.integers(1, 9)), first, first + entries - 1, messages)
+
+
+@given(st.lists(stretches(), max_size=3), st.integers(1, 3000), st.data())
+def test_pieces_are_all_entries_once_and_in_order_wherever_it_is_broken_off(
+    found: list[Stretch], at_once: int, data: st.DataObject
 ) -> None:
-    row = {
-        "topic": "t", "ledger_id": 3, "first": first, "last": first + entries - 1,
-        "messages": entries * a_batch,
-    }  # fmt: skip
-    pieces = list(_cut(row, at_once))
-    assert [n for each in pieces for n in range(each.first, each.last + 1)] == list(
-        range(first, first + entries)
-    )
-    assert all((each.last - each.first + 1) * a_batch < at_once + a_batch for each in pieces)
+    """Also with another rate from then on, and pieces that are too large for the broker."""
+    made = Plan.begin("r", {}, {}, found, at_once)
+    came: list[tuple[int, int]] = []
+    numbers: list[int] = []
+    while made.piece is not None:
+        fate = data.draw(st.sampled_from(["done", "done", "killed", "too large"]))
+        if fate == "killed":
+            made = Plan(**{**asdict(made), "stretches": found, "piece": made.piece})
+        elif fate == "too large" and made.piece.first < made.piece.last:
+            made.halve()
+        else:
+            numbers.append(made.number)
+            came += [(made.at, n) for n in range(made.piece.first, made.piece.last + 1)]
+            at_once = data.draw(st.sampled_from([at_once, 500]))
+            made.move_on(1, at_once)
+    assert came == [
+        (at, n) for at, each in enumerate(found) for n in range(each.first, each.last + 1)
+    ]
+    assert numbers == list(range(len(numbers))) and made.written == len(numbers)
+    assert made.read == made.messages == sum(each.messages for each in found)
+
+
+@given(stretches(), st.integers(1, 3000))
+def test_a_piece_has_about_as_many_messages_as_are_wanted(found: Stretch, at_once: int) -> None:
+    piece = Plan.begin("r", {}, {}, [found], at_once).piece
+    assert piece is not None
+    entries = piece.last - piece.first + 1
+    assert entries == 1 or found.messages * entries <= at_once * found.entries
+
+
+def test_one_entry_that_is_too_large_is_named() -> None:
+    made = Plan.begin("r", {}, {}, [Stretch("t", 3, 7, 7, 1)], 10)
+    with pytest.raises(JobFailed, match="t 3:7 to 3:7: one entry is more than"):
+        made.halve()
 
 
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     assert Plan.load(file) is None
-    PLAN.save(file)
-    assert Plan.load(file) == PLAN
+    plan().create(file)
+    assert Plan.load(file) == plan()
+    moved = plan()
+    while moved.piece is not None:
+        moved.move_on(1, 4)
+        moved.save(file)
+        assert Plan.load(file) == moved
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"], "no draft is left"
 
 
-@pytest.mark.parametrize("text", ["", "x", "[]", "{}", '{"format": 2}', '{"format": 1, "a": 1}'])
+def test_of_two_that_begin_at_once_one_plan_counts(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    first, second = plan(), plan()
+    second.name = "replay-2"
+    assert first.create(file) is first
+    assert second.create(file) == first
+    assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_a_piece_outside_of_its_stretch_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    made = plan()
+    made.piece = Piece("t", 1, 8, 12)
+    made.save(file)
+    with pytest.raises(JobFailed, match="t 1:8 to 1:12 is not in its stretch"):
+        Plan.load(file)
+
+
+@pytest.mark.parametrize("text", ["", "x", "[]", "{}", '{"format": 1}', '{"format": 2, "a": 1}'])
 def test_what_is_no_plan_is_refused_by_the_options_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "state.json").write_text(text)
     with pytest.raises(JobFailed, match="--state") as caught:
@@ -59,7 +110,7 @@ def test_what_is_no_plan_is_refused_by_the_options_name(tmp_path: Path, text: st
 
 def test_a_plan_that_cannot_be_written_says_where(tmp_path: Path) -> None:
     with pytest.raises(JobFailed, match=r"--state: cannot write .*No such file"):
-        PLAN.save(tmp_path / "nowhere" / "state.json")
+        plan().save(tmp_path / "nowhere" / "state.json")
 
 
 @given(
@@ -89,7 +140,7 @@ def test_without_a_rate_nobody_waits() -> None:
 def test_what_is_missing_is_named() -> None:
     with pytest.raises(JobFailed, match="--to-topic, --to-queue or --to-exchange"):
         Target({"vhost": "/"})
-    with pytest.raises(JobFailed, match="--topic"):
+    with pytest.raises(JobFailed, match="TOPIC"):
         Choice([])
     with pytest.raises(JobFailed, match=r"--path.*--url"):
         Location()

@@ -26,6 +26,8 @@ class FakeStaging:
     published: list[Row] = field(default_factory=list)
     commits: int = 0
     marks: dict[str, int] = field(default_factory=dict)
+    last: dict[str, bool] = field(default_factory=dict)
+    """Whether a query said that it ended with that batch."""
     stages: dict[tuple[str, int], dict[str, list[bytes]]] = field(default_factory=dict)
     fails_with: ServiceError | None = None
 
@@ -44,7 +46,7 @@ class FakeStaging:
         return True
 
     def commit(
-        self, query: str, batch: int, stages: Sequence[Stage], *, mandatory: bool
+        self, query: str, batch: int, stages: Sequence[Stage], *, mandatory: bool, is_last: bool
     ) -> Committed:
         self._fail()
         if batch <= self.marks.get(query, -1):
@@ -61,6 +63,7 @@ class FakeStaging:
         self.published += rows
         self.commits += 1
         self.marks[query] = batch
+        self.last[query] = is_last
         self.stages.pop((query, batch), None)
         return Committed(already=False, rows=len(rows), unrouted=0)
 

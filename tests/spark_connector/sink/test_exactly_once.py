@@ -232,6 +232,36 @@ def test_a_large_dataframe_is_published_in_parts_and_each_partition_in_order(
     assert len(found) == 200
 
 
+def test_a_write_with_a_version_is_one_commit_and_comes_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As Delta's ``txnAppId`` and ``txnVersion``: who was killed writes it again."""
+    monkeypatch.setattr(writers, "CHUNK_BYTES", 100)
+    staging = FakeStaging()
+
+    def write_version(version: int, value: bytes) -> None:
+        writer = batch_writer(staging, idempotenceId="job", idempotenceVersion=str(version))
+        messages = []
+        for partition in range(10):
+            with in_task(partition):
+                messages.append(writer.write(iter(arrow([(value, b"k")] * 20))))
+        writer.commit(messages)
+
+    for version in (0, 0, 3, 1, 3):
+        write_version(version, b"%d" % version)
+    assert Counter(values(staging)) == {b"0": 200, b"3": 200}
+    assert staging.commits == 2 and not any(staging.stages.values())
+    assert not any(staging.last.values()), "the name comes again"
+
+
+def test_a_write_without_a_name_says_that_it_never_comes_again() -> None:
+    staging = FakeStaging()
+    writer = batch_writer(staging)
+    with in_task():
+        writer.commit([writer.write(iter(arrow([(b"1", b"k")])))])
+    assert list(staging.last.values()) == [True]
+
+
 def test_a_dataframe_that_failed_is_forgotten() -> None:
     staging = FakeStaging()
     writer = batch_writer(staging)

@@ -47,6 +47,15 @@ def test_spark_s_own_options_of_a_query_are_no_mistake() -> None:
         ({"topic": "a/b"}, 'option "topic": expected topic'),
         ({"delivery": "once"}, 'option "delivery": expected one of exactly-once, at-least'),
         ({"idempotenceId": "a b"}, 'option "idempotenceId": expected 1 to 200 letters'),
+        ({"idempotenceVersion": "1"}, 'option "idempotenceVersion": is for "idempotenceId"'),
+        (
+            {"idempotenceId": "a", "idempotenceVersion": "-1"},
+            'option "idempotenceVersion": expected a whole number of 0 to 92233',
+        ),
+        (
+            {"idempotenceId": "a", "delivery": "at-least-once"},
+            'option "idempotenceId": is for delivery "exactly-once"',
+        ),
         ({"maxOffsetsPerTrigger": "3"}, 'option "maxOffsetsPerTrigger": is for reads'),
         ({"startingoffsets": "latest"}, 'option "startingOffsets": is for reads'),
         ({"que": "a"}, 'option "que": no such option; did you mean "queue"'),
@@ -58,6 +67,13 @@ def test_a_wrong_option_is_named(given: dict[str, str], reason: str) -> None:
         sink_options({**URL, **given}, overwrite=False)
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_stream_has_its_own_batches() -> None:
+    given = {**URL, "topic": "a", "idempotenceId": "q", "idempotenceVersion": "3"}
+    assert sink_options(given, overwrite=False).idempotence_version == 3
+    with pytest.raises(OptionError, match='"idempotenceVersion": is for batch writes'):
+        sink_options(given, overwrite=False, is_stream=True)
 
 
 def test_a_directory_takes_no_rows() -> None:

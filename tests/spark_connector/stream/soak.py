@@ -12,10 +12,7 @@ query's cursor has no backlog.
 
 import argparse
 import json
-import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -28,6 +25,7 @@ from typing import Any
 
 import pika
 from pika.exceptions import AMQPError
+from tests.spark_connector.spark_process import PromiseBroken, SparkProcess
 
 from arneb.demo.process import BrokerProcess
 from arneb_core.api.position import AFTER_ALL, Position
@@ -39,10 +37,6 @@ PAUSE_S = 0.004
 FIRST_BATCH_S_MAX = 120.0
 LIVES_S_MAX = 6.0
 QUERY = Path(__file__).with_name("soak_query.py")
-
-
-class PromiseBroken(Exception):
-    """What was promised and is not so."""
 
 
 class Publisher:
@@ -82,45 +76,12 @@ class Publisher:
             connection.close()
 
 
-class Query:
-    """The query's process, in a group of its own: it is killed with its JVM."""
+class Query(SparkProcess):
+    """The query's process."""
 
     def __init__(self, url: str, directory: Path, *, now: bool = False) -> None:
-        command = [sys.executable, str(QUERY), url, str(directory), *(["now"] if now else [])]
-        self._log = open(directory / "query.log", "a", encoding="utf-8")  # noqa: SIM115
-        self._process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-
-    def wait_for_a_batch(self) -> None:
-        """Return when a batch is done, or the query has ended."""
-        timer = threading.Timer(FIRST_BATCH_S_MAX, self.kill)
-        timer.start()
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("batch"):
-                break
-        timer.cancel()
-
-    def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._log.close()
-
-    def join(self, seconds: float) -> None:
-        """Wait for its end. Raises :class:`PromiseBroken` when it fails."""
-        try:
-            _, _ = self._process.communicate(timeout=seconds)
-        finally:
-            self.kill()
-        if self._process.returncode:
-            raise PromiseBroken(f"the query ended with exit status {self._process.returncode}")
+        command = [str(QUERY), url, str(directory), *(["now"] if now else [])]
+        super().__init__(command, directory / "query.log")
 
 
 def run(directory: Path, kills: int, seed: int) -> None:
@@ -135,7 +96,7 @@ def run(directory: Path, kills: int, seed: int) -> None:
             publisher.start(broker.amqp_port)
             query = Query(_url(broker), directory)
             if dice.random() < 0.8:
-                query.wait_for_a_batch()
+                query.wait_for("batch", FIRST_BATCH_S_MAX)
             time.sleep(dice.uniform(0, LIVES_S_MAX))
             victim = dice.choice(["query", "broker", "both"])
             if victim != "query":
@@ -167,8 +128,8 @@ def run(directory: Path, kills: int, seed: int) -> None:
 
 def judge(data: Path, confirmed: int) -> int:
     """Compare the two logs; how many messages there are. Raises :class:`PromiseBroken`."""
-    came = list(_bodies(data, "in"))
-    went = list(_bodies(data, "out"))
+    came = list(bodies_in(data, "in"))
+    went = list(bodies_in(data, "out"))
     if len(came) < confirmed:
         raise PromiseBroken(f"{confirmed} messages were confirmed, and {len(came)} are there")
     lost, more = Counter(came) - Counter(went), Counter(went) - Counter(came)
@@ -183,7 +144,7 @@ def judge(data: Path, confirmed: int) -> int:
     return len(went)
 
 
-def _bodies(data: Path, queue: str) -> Iterator[bytes]:
+def bodies_in(data: Path, queue: str) -> Iterator[bytes]:
     """What a queue's log holds."""
     from arneb_amqp.codec import CODEC
 

@@ -14,14 +14,6 @@ from arneb_core.store.check import check
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    # Spark's own sockets are closed by its garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning:pyspark"),
-]
-
 
 @pytest.fixture
 def writing(tmp_path: Path) -> Iterator[Callable[..., WriterProcess]]:
