@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.mutants.access_table import ACCESS_MUTANTS
 from tests.mutants.amqp_table import AMQP_MUTANTS
+from tests.mutants.client_table import CLIENT_MUTANTS
 from tests.mutants.clock_table import CLOCK_MUTANTS
 from tests.mutants.damage_table import DAMAGE_MUTANTS
 from tests.mutants.data_table import DATA_MUTANTS
@@ -36,6 +37,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *AMQP_MUTANTS,
     *DAMAGE_MUTANTS,
     *DATA_MUTANTS,
+    *CLIENT_MUTANTS,
     *CLOCK_MUTANTS,
     *DELAYED_MUTANTS,
     *EDGE_MUTANTS,

@@ -141,8 +141,8 @@ SEMANTICS_MUTANTS: Final = (
     Mutant(
         "a confirm of two messages counts for one",
         AMQP + "session/publish/confirms.py",
-        "        multiple = last_tag - self.last_answered > 1\n",
-        "        multiple = last_tag - self.last_answered > 2\n",
+        "        return Confirm(last_tag, count > 1, stored)\n",
+        "        return Confirm(last_tag, count > 2, stored)\n",
         ("tests/amqp_frontend/session/publish/test_confirms.py",),
     ),
     Mutant(

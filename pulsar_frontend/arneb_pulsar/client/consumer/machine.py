@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from arneb_pulsar.client.consumer.acknowledging import Acknowledging
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.consumer.options import ConsumerOptions
-from arneb_pulsar.client.consumer.unpacking import Unpacked, Unpacker
+from arneb_pulsar.client.consumer.unpacking import Unpacked, Unpacker, permits_of
 from arneb_pulsar.client.ids import EARLIEST, LATEST, EntryId, MessageId
 from arneb_pulsar.client.statistics import ReceiveCounts
 from arneb_pulsar.client.trackers.ack_grouping import (
@@ -118,6 +118,8 @@ class ConsumerMachine(Generic[T]):
     def on_message(self, command: CommandMessage, body: bytes, now: float) -> int:
         """A MESSAGE; how many messages wait for the application because of it."""
         if command.HasField("consumer_epoch") and command.consumer_epoch < self.epoch:
+            # The broker has counted it, though it comes again.
+            self._skip(permits_of(command, body))
             return 0
         found = self._unpacker.unpack(command, body, now)
         if found.fault is not None or found.refused:

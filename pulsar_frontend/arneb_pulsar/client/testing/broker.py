@@ -1,0 +1,146 @@
+"""A Pulsar broker in memory, or a cluster of some.
+
+The rule: everything that happens is decided by the program that uses it and by the seed of its
+:class:`~arneb_pulsar.client.testing.faults.Faults`; on a clock that jumps, hours take no time.
+"""
+
+from zlib import crc32
+
+import anyio
+from anyio.abc import ByteStream
+from anyio.lowlevel import checkpoint
+
+from arneb_pulsar.client.connection.dialling import Address
+from arneb_pulsar.client.errors import ConnectError
+from arneb_pulsar.client.ids import EntryId
+from arneb_pulsar.client.testing.faults import Faults
+from arneb_pulsar.client.testing.session import FakeSession
+from arneb_pulsar.client.testing.stream import FakeStream
+from arneb_pulsar.client.testing.topic import FakeTopic
+from arneb_pulsar.names import parse_topic
+from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
+
+EPOCH_MS = 1_700_000_000_000
+"""The time of day at which the clock of a fake broker begins."""
+
+
+class FakeBroker:
+    """``brokers`` of them share the topics; which has one changes when it is unloaded.
+
+    Not there: authentication, transactions, delayed delivery, quotas, compaction.
+    """
+
+    def __init__(
+        self, faults: Faults | None = None, *, brokers: int = 1, deduplication: bool = False
+    ) -> None:
+        self.faults = faults or Faults()
+        self.is_down = False
+        """Nobody accepts connections."""
+        self.sessions: list[FakeSession] = []
+        """Every connection that was ever made, for tests that count."""
+        self._addresses = [Address(f"fake-{number}", 6650) for number in range(1, brokers + 1)]
+        self._deduplication = deduplication
+        self._topics: dict[str, FakeTopic] = {}
+        self._partitions: dict[str, int] = {}
+        self._streams: list[FakeStream] = []
+
+    def __repr__(self) -> str:
+        return f"<FakeBroker {len(self._topics)} topics, {len(self.open_streams)} connections>"
+
+    @property
+    def url(self) -> str:
+        """The service URL: the first broker, where nobody is who asks for other names."""
+        return str(self._addresses[0])
+
+    @property
+    def open_streams(self) -> list[FakeStream]:
+        """The connections that are there."""
+        return [each for each in self._streams if not each.is_cut]
+
+    async def dial(self, address: Address) -> ByteStream:
+        """Connect to it; give this to ``ClientOptions(dial=...)``. Raises
+        :class:`ConnectError`."""
+        await checkpoint()
+        if address not in self._addresses or self.is_down or self.faults.is_refused():
+            raise ConnectError(f"expected a fake broker at {address}, nobody is there")
+        stream = FakeStream(self.faults)
+        session = FakeSession(self, str(address), stream.write, stream.cut)
+        stream.session = session
+        self.sessions.append(session)
+        self._streams = [*self.open_streams, stream]
+        return stream
+
+    # What a program does to it
+
+    def create_topic(self, name: str, partitions: int = 0) -> None:
+        """Make a topic; those that are asked for are made by themselves, without partitions."""
+        if partitions:
+            self._partitions[_full(name)] = partitions
+            for number in range(partitions):
+                self.topic(f"{_full(name)}-partition-{number}")
+        else:
+            self.topic(name)
+
+    def topic(self, name: str) -> FakeTopic:
+        """What it keeps of a topic."""
+        name = _full(name)
+        if name not in self._topics:
+            self._topics[name] = FakeTopic(name, deduplication=self._deduplication)
+        return self._topics[name]
+
+    def backlog(self, topic: str, subscription: str) -> list[EntryId]:
+        """The entries that a subscription has not acknowledged."""
+        return self.topic(topic).subscriptions[subscription].backlog()
+
+    def unload(self, topic: str) -> None:
+        """Have everybody look the topic up again; another broker has it then, if there is one."""
+        self.topic(topic).unload()
+
+    def cut(self) -> None:
+        """End every connection, with what is under way."""
+        for stream in self.open_streams:
+            stream.cut()
+
+    def restart(self) -> None:
+        """The same, and new entries are in new ledgers: what a kill does. What had a receipt is
+        there."""
+        self.cut()
+        for topic in self._topics.values():
+            topic.new_ledger()
+
+    # What sessions ask
+
+    def partitions(self, name: str) -> int:
+        """How many a topic has; 0 = it is not partitioned."""
+        return self._partitions.get(_full(name), 0)
+
+    def topics(self, namespace: str, mode: int) -> list[str]:
+        """The topics of ``tenant/namespace``, partitions one by one."""
+        wanted: dict[int, tuple[bool, ...]] = {
+            CommandGetTopicsOfNamespace.PERSISTENT: (True,),
+            CommandGetTopicsOfNamespace.NON_PERSISTENT: (False,),
+        }
+        names = [
+            name
+            for name, topic in self._topics.items()
+            if topic.is_persistent in wanted.get(mode, (True, False))
+        ]
+        return sorted(name for name in names if str(parse_topic(name).namespace) == namespace)
+
+    def owner(self, name: str) -> str:
+        """The URL of the broker that has a topic now."""
+        name = _full(name)
+        moves = self._topics[name].moves if name in self._topics else 0
+        return str(self._addresses[(crc32(name.encode()) + moves) % len(self._addresses)])
+
+    def now_ms(self) -> int:
+        """The time of day."""
+        return EPOCH_MS + int(anyio.current_time() * 1000)
+
+    def is_doubled(self) -> bool:
+        """The next receipt comes twice."""
+        return self.faults.is_doubled()
+
+
+def _full(name: str) -> str:
+    return str(parse_topic(name))

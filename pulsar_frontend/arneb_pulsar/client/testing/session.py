@@ -1,0 +1,382 @@
+"""A broker's end of one connection: bytes in, frames out.
+
+The rule: it answers as Pulsar's brokers answer, and closes the connection where they do. What it
+does not know it refuses by name, so that a test never waits for what will not come.
+"""
+
+from collections.abc import Callable
+from functools import partial, singledispatchmethod
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError
+from google.protobuf.message import Message as Command
+
+from arneb_pulsar.client.connection.commands import command_of, frame_of
+from arneb_pulsar.client.errors import ServerRefused, ServiceNotReady
+from arneb_pulsar.client.ids import EARLIEST, LATEST, EntryId, MessageId
+from arneb_pulsar.client.testing.answers import Broker, answer_of
+from arneb_pulsar.client.testing.subscription import Entry, FakeConsumer, FakeSubscription
+from arneb_pulsar.client.testing.topic import FakeProducer, FakeTopic
+from arneb_pulsar.wire.ack_sets import mask_of, words_of
+from arneb_pulsar.wire.commands import FIELD_OF, PROTOCOL_VERSION, parse_command
+from arneb_pulsar.wire.errors import ChecksumMismatch, WireError
+from arneb_pulsar.wire.frame import MESSAGE_BYTES_MAX, FrameReader, payload_frame
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandAck,
+    CommandAckResponse,
+    CommandActiveConsumerChange,
+    CommandCloseConsumer,
+    CommandCloseProducer,
+    CommandConnect,
+    CommandConnected,
+    CommandError,
+    CommandFlow,
+    CommandGetLastMessageId,
+    CommandGetLastMessageIdResponse,
+    CommandMessage,
+    CommandPong,
+    CommandProducer,
+    CommandProducerSuccess,
+    CommandRedeliverUnacknowledgedMessages,
+    CommandSeek,
+    CommandSend,
+    CommandSendError,
+    CommandSendReceipt,
+    CommandSubscribe,
+    CommandSuccess,
+    CommandUnsubscribe,
+    MessageIdData,
+    ProducerAccessMode,
+    ServerError,
+)
+
+NO_REQUEST: Final = (1 << 64) - 1
+UNSIGNED: Final = 1 << 64
+NO_ENTRY: Final[EntryId] = (-1, -1)
+"""What a receipt says of a message that is there already."""
+
+
+class FakeSession:
+    """One connection to the broker at ``url``, which a client has made."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        url: str,
+        write: Callable[[bytes], None],
+        cut: Callable[[], None],
+    ) -> None:
+        self._broker = broker
+        self._url = url
+        self._write = write
+        self._cut = cut
+        self._reader = FrameReader(MESSAGE_BYTES_MAX + 1024 * 1024)
+        self._producers: dict[int, tuple[FakeTopic, FakeProducer]] = {}
+        self._consumers: dict[int, tuple[FakeTopic, FakeSubscription, FakeConsumer]] = {}
+        self._is_closed = False
+        self.commands: list[str] = []
+        """The names of all that has come, for tests that count."""
+
+    def __repr__(self) -> str:
+        return (
+            f"<FakeSession at {self._url}, {len(self._producers)} producers,"
+            f" {len(self._consumers)} consumers>"
+        )
+
+    def receive(self, data: bytes) -> None:
+        """Bytes of the client."""
+        commands, bodies = self._reader.receive(data)
+        try:
+            for raw, body in zip(commands, bodies, strict=True):
+                if self._is_closed:
+                    return
+                base = parse_command(raw)
+                name = FIELD_OF[base.type]
+                self.commands.append(name)
+                self._take(getattr(base, name), body)
+            if self._reader.error is not None:
+                raise self._reader.error
+        except (WireError, DecodeError):
+            self._cut()
+
+    def closed(self) -> None:
+        """The connection is gone."""
+        self._is_closed = True
+        producers, self._producers = self._producers, {}
+        consumers, self._consumers = self._consumers, {}
+        for topic, producer in producers.values():
+            topic.dismiss(producer)
+        for topic, subscription, consumer in consumers.values():
+            topic.leave(subscription, consumer)
+
+    def _take(self, command: Any, body: bytes) -> None:
+        try:
+            if isinstance(command, CommandSend):
+                self._send(command, body)
+            elif (reply := answer_of(self._broker, self._url, command)) is not None:
+                self._say(reply)
+            else:
+                self._handle(command)
+        except ServerRefused as error:
+            self._refuse(command, error)
+
+    def _refuse(self, command: Any, error: ServerRefused) -> None:
+        number = getattr(command, "request_id", NO_REQUEST)
+        code = ServerError.ValueType(error.code)
+        self._say(CommandError(request_id=number, error=code, message=str(error)))
+
+    def _say(self, command: Command) -> None:
+        self._write(frame_of(command))
+
+    @singledispatchmethod
+    def _handle(self, command: Any) -> None:
+        name = command.DESCRIPTOR.name
+        number = getattr(command, "request_id", NO_REQUEST)
+        text = f"the fake broker does not know {name}"
+        self._say(CommandError(request_id=number, error=ServerError.NotAllowedError, message=text))
+
+    @_handle.register
+    def _(self, command: CommandConnect) -> None:
+        self._say(
+            CommandConnected(
+                server_version="Fake-Broker",
+                protocol_version=PROTOCOL_VERSION,
+                max_message_size=MESSAGE_BYTES_MAX,
+            )
+        )
+
+    @_handle.register
+    def _(self, command: CommandPong) -> None: ...
+
+    def _topic_here(self, name: str) -> FakeTopic:
+        if (owner := self._broker.owner(name)) != self._url:
+            raise ServiceNotReady(f"{name} is served by {owner}")
+        return self._broker.topic(name)
+
+    # Producers
+
+    @_handle.register
+    def _(self, command: CommandProducer) -> None:
+        topic = self._topic_here(command.topic)
+        number, request = command.producer_id, command.request_id
+        if (known := self._producers.pop(number, None)) is not None:
+            known[0].dismiss(known[1])
+        producer = FakeProducer(
+            command.producer_name,
+            command.producer_access_mode,
+            partial(self._producer_ended, number),
+            partial(self._producer_ready, topic, number, request),
+        )
+        epoch = command.topic_epoch if command.HasField("topic_epoch") else None
+        topic.admit(producer, epoch)
+        self._producers[number] = topic, producer
+        version = topic.schema_version(command.schema) if command.HasField("schema") else b""
+        self._producer_success(topic, producer, request, version)
+
+    def _producer_success(
+        self, topic: FakeTopic, producer: FakeProducer, request: int, version: bytes
+    ) -> None:
+        reply = CommandProducerSuccess(
+            request_id=request,
+            producer_name=producer.name,
+            last_sequence_id=topic.last_sequence_id(producer.name),
+            schema_version=version,
+            producer_ready=producer.is_ready,
+        )
+        if producer.mode != ProducerAccessMode.Shared and producer.is_ready:
+            reply.topic_epoch = topic.epoch
+        self._say(reply)
+
+    def _producer_ready(self, topic: FakeTopic, number: int, request: int, epoch: int) -> None:
+        if number in self._producers:
+            self._producer_success(topic, self._producers[number][1], request, b"")
+
+    def _producer_ended(self, number: int) -> None:
+        if self._producers.pop(number, None) is not None:
+            self._say(CommandCloseProducer(producer_id=number, request_id=NO_REQUEST))
+
+    def _send(self, command: CommandSend, body: bytes) -> None:
+        found = self._producers.get(command.producer_id)
+        if found is None:
+            return  # it was told to come back, and has not heard it yet
+        topic, producer = found
+        number, highest = command.sequence_id, command.highest_sequence_id
+        try:
+            entry = topic.append(producer.name, number, highest, body, self._broker.now_ms())
+        except ChecksumMismatch as error:
+            self._say(
+                CommandSendError(
+                    producer_id=command.producer_id,
+                    sequence_id=number,
+                    error=ServerError.ChecksumError,
+                    message=str(error),
+                )
+            )
+            return
+        receipt = CommandSendReceipt(
+            producer_id=command.producer_id,
+            sequence_id=number,
+            highest_sequence_id=highest,
+            message_id=_wire(entry or NO_ENTRY),
+        )
+        self._say(receipt)
+        if self._broker.is_doubled():
+            self._say(receipt)
+
+    @_handle.register
+    def _(self, command: CommandCloseProducer) -> None:
+        found = self._producers.pop(command.producer_id, None)
+        if found is not None:
+            found[0].dismiss(found[1])
+        self._say(CommandSuccess(request_id=command.request_id))
+
+    # Consumers
+
+    @_handle.register
+    def _(self, command: CommandSubscribe) -> None:
+        topic = self._topic_here(command.topic)
+        number = command.consumer_id
+        if (known := self._consumers.pop(number, None)) is not None:
+            known[0].leave(known[1], known[2])
+        if command.HasField("schema"):
+            topic.schema_version(command.schema)
+        consumer = FakeConsumer(
+            command.consumer_name,
+            command.priority_level,
+            partial(self._deliver, number, command),
+            partial(self._active, number),
+            partial(self._consumer_ended, number),
+            epoch=command.consumer_epoch,
+        )
+        subscription = topic.subscribe(command, _start_of(topic, command), consumer)
+        self._consumers[number] = topic, subscription, consumer
+        self._say(CommandSuccess(request_id=command.request_id))
+
+    def _deliver(
+        self,
+        number: int,
+        subscribe: CommandSubscribe,
+        entry: Entry,
+        left: int,
+        redelivered: int,
+        epoch: int,
+    ) -> None:
+        message = CommandMessage(
+            consumer_id=number, message_id=_wire(entry.id), redelivery_count=redelivered
+        )
+        if left != (1 << entry.messages) - 1:
+            message.ack_set.extend(words_of(left))
+        if subscribe.HasField("consumer_epoch"):
+            message.consumer_epoch = epoch
+        self._write(payload_frame(command_of(message), entry.body))
+
+    def _active(self, number: int, is_active: bool) -> None:
+        self._say(CommandActiveConsumerChange(consumer_id=number, is_active=is_active))
+
+    def _consumer_ended(self, number: int) -> None:
+        if self._consumers.pop(number, None) is not None:
+            self._say(CommandCloseConsumer(consumer_id=number, request_id=NO_REQUEST))
+
+    @_handle.register
+    def _(self, command: CommandFlow) -> None:
+        if (found := self._consumers.get(command.consumer_id)) is not None:
+            found[1].flow(found[2], command.messagePermits)
+
+    @_handle.register
+    def _(self, command: CommandAck) -> None:
+        found = self._consumers.get(command.consumer_id)
+        if found is None:
+            return
+        topic, subscription, _ = found
+        for each in command.message_id:
+            left = mask_of(each.ack_set)
+            entry = MessageId.from_wire(each).entry
+            index = topic.index_of(entry)
+            is_there = index < len(topic.entries) and topic.entries[index].id == entry
+            if command.ack_type == CommandAck.Cumulative:
+                if is_there:
+                    subscription.acknowledge_up_to(index, left)
+                else:
+                    subscription.acknowledge_up_to(index, -1)
+            elif is_there:
+                subscription.acknowledge(index, left)
+        if command.HasField("request_id"):
+            self._say(
+                CommandAckResponse(consumer_id=command.consumer_id, request_id=command.request_id)
+            )
+
+    @_handle.register
+    def _(self, command: CommandRedeliverUnacknowledgedMessages) -> None:
+        found = self._consumers.get(command.consumer_id)
+        if found is None:
+            return
+        topic, subscription, consumer = found
+        if command.HasField("consumer_epoch"):
+            consumer.epoch = command.consumer_epoch
+        indexes = [topic.index_of(MessageId.from_wire(each).entry) for each in command.message_ids]
+        subscription.redeliver(consumer, indexes or None)
+
+    @_handle.register
+    def _(self, command: CommandSeek) -> None:
+        topic, subscription, _ = self._consumer(command.consumer_id)
+        if command.HasField("message_id"):
+            index = _index_of(topic, command.message_id)
+        else:
+            index = topic.index_at(command.message_publish_time)
+        subscription.end_all()
+        subscription.reset(index)
+        self._say(CommandSuccess(request_id=command.request_id))
+
+    @_handle.register
+    def _(self, command: CommandGetLastMessageId) -> None:
+        topic, subscription, _ = self._consumer(command.consumer_id)
+        last = MessageIdData(ledgerId=UNSIGNED - 1, entryId=UNSIGNED - 1)
+        if topic.entries:
+            entry = topic.entries[-1]
+            last = _wire(entry.id)
+            last.batch_index = entry.messages - 1 if entry.is_batch else -1
+        reply = CommandGetLastMessageIdResponse(request_id=command.request_id, last_message_id=last)
+        if subscription.mark_delete:
+            before = topic.entries[subscription.mark_delete - 1]
+            reply.consumer_mark_delete_position.CopyFrom(_wire(before.id))
+        self._say(reply)
+
+    @_handle.register
+    def _(self, command: CommandUnsubscribe) -> None:
+        topic, subscription, consumer = self._consumer(command.consumer_id)
+        del self._consumers[command.consumer_id]
+        topic.leave(subscription, consumer)
+        topic.subscriptions.pop(subscription.name, None)
+        self._say(CommandSuccess(request_id=command.request_id))
+
+    @_handle.register
+    def _(self, command: CommandCloseConsumer) -> None:
+        found = self._consumers.pop(command.consumer_id, None)
+        if found is not None:
+            found[0].leave(found[1], found[2])
+        self._say(CommandSuccess(request_id=command.request_id))
+
+    def _consumer(self, number: int) -> tuple[FakeTopic, FakeSubscription, FakeConsumer]:
+        if (found := self._consumers.get(number)) is None:
+            raise ServiceNotReady(f"no consumer {number} on this connection")
+        return found
+
+
+def _wire(entry: EntryId) -> MessageIdData:
+    return MessageIdData(ledgerId=entry[0] % UNSIGNED, entryId=entry[1] % UNSIGNED)
+
+
+def _start_of(topic: FakeTopic, command: CommandSubscribe) -> int:
+    """Where a new subscription begins."""
+    if command.HasField("start_message_id"):
+        return _index_of(topic, command.start_message_id)
+    is_earliest = command.initialPosition == CommandSubscribe.Earliest
+    return 0 if is_earliest else len(topic.entries)
+
+
+def _index_of(topic: FakeTopic, place: MessageIdData) -> int:
+    """Where to begin for a message id, ends of the log included."""
+    entry = MessageId.from_wire(place).entry
+    if entry == EARLIEST.entry:
+        return 0
+    return len(topic.entries) if entry == LATEST.entry else topic.index_of(entry)

@@ -1,0 +1,218 @@
+"""A topic in memory: its entries, its producers, its subscriptions.
+
+The rule: entries get their ids in the order in which they come; with deduplication a producer's
+numbers only grow; exclusive producers are let in as Pulsar lets them in.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from arneb_pulsar.client.errors import (
+    ConsumerBusy,
+    ProducerBusy,
+    ProducerFenced,
+)
+from arneb_pulsar.client.ids import EntryId
+from arneb_pulsar.client.testing.subscription import (
+    Entry,
+    FakeConsumer,
+    FakeSubscription,
+)
+from arneb_pulsar.wire.checksum import split_body, verify_body
+from arneb_pulsar.wire.metadata import ordering_key_of, parse_metadata
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandSubscribe,
+    ProducerAccessMode,
+    Schema,
+)
+
+
+@dataclass(slots=True, eq=False)
+class FakeProducer:
+    """One producer of a topic."""
+
+    name: str
+    mode: int
+    ended: Callable[[], None]
+    """Told to look its topic up again."""
+    ready: Callable[[int], None]
+    """Told that it has the topic to itself, with the epoch."""
+    is_ready: bool = True
+
+
+class FakeTopic:
+    """One topic, or one partition."""
+
+    def __init__(self, name: str, *, deduplication: bool) -> None:
+        self.name = name
+        self.entries: list[Entry] = []
+        self.subscriptions: dict[str, FakeSubscription] = {}
+        self.producers: list[FakeProducer] = []
+        self.schemas: list[Schema] = []
+        self.epoch = -1
+        self.moves = 0
+        """How often it was unloaded."""
+        self._deduplication = deduplication
+        self._ledger = 1
+        self._first_of_ledger = 0
+        self._names = 0
+        self._last_sequence_ids: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return (
+            f"<FakeTopic {self.name}, {len(self.entries)} entries, {len(self.producers)} producers,"
+            f" {len(self.subscriptions)} subscriptions>"
+        )
+
+    @property
+    def is_persistent(self) -> bool:
+        """It keeps what nobody has acknowledged."""
+        return self.name.startswith("persistent:")
+
+    # Producers
+
+    def admit(self, producer: FakeProducer, epoch: int | None) -> None:
+        """Let a producer in, or have it wait. Raises :class:`ProducerBusy` and
+        :class:`ProducerFenced`."""
+        if not producer.name:
+            self._names += 1
+            producer.name = f"fake-{self._names}"
+        if epoch is not None and epoch < self.epoch:
+            raise ProducerFenced(f"epoch {epoch} is over, {self.epoch} has begun")
+        same = [each for each in self.producers if each.name == producer.name]
+        if same:
+            raise ProducerBusy(f"Producer with name '{producer.name}' is already connected")
+        owners = [each for each in self.producers if each.mode != ProducerAccessMode.Shared]
+        if producer.mode == ProducerAccessMode.Shared:
+            if owners:
+                raise ProducerBusy("Topic has an existing exclusive producer")
+        elif producer.mode == ProducerAccessMode.ExclusiveWithFencing:
+            others, self.producers = self.producers, []
+            for each in others:
+                each.ended()
+            self._own(epoch)
+        elif self.producers:
+            if producer.mode == ProducerAccessMode.Exclusive:
+                raise ProducerFenced("Topic has other producers")
+            producer.is_ready = False
+        else:
+            self._own(epoch)
+        self.producers.append(producer)
+
+    def dismiss(self, producer: FakeProducer) -> None:
+        """It is gone; the next that waits may have the topic."""
+        if producer in self.producers:
+            self.producers.remove(producer)
+        if self.producers and not any(each.is_ready for each in self.producers):
+            following = self.producers[0]
+            following.is_ready = True
+            self._own(None)
+            following.ready(self.epoch)
+
+    def _own(self, epoch: int | None) -> None:
+        if epoch is None or epoch > self.epoch:
+            self.epoch += 1
+
+    def last_sequence_id(self, producer: str) -> int:
+        """The last number that is known of a producer; -1 if none is."""
+        return self._last_sequence_ids.get(producer, -1) if self._deduplication else -1
+
+    # Entries
+
+    def append(
+        self, producer: str, sequence_id: int, highest: int, body: bytes, now_ms: int
+    ) -> EntryId | None:
+        """Keep an entry; None if it is here already. Raises what :mod:`arneb_pulsar.wire` raises
+        for bytes that are no message."""
+        verify_body(body)
+        metadata = parse_metadata(split_body(body)[0])
+        last = max(sequence_id, highest)
+        is_last_chunk = metadata.chunk_id + 1 >= metadata.num_chunks_from_msg
+        if self._deduplication and sequence_id <= self._last_sequence_ids.get(producer, -1):
+            return None
+        if is_last_chunk:
+            known = self._last_sequence_ids.get(producer, -1)
+            self._last_sequence_ids[producer] = max(known, last)
+        entry_id = (self._ledger, len(self.entries) - self._first_of_ledger)
+        self.entries.append(
+            Entry(
+                entry_id,
+                body,
+                metadata.num_messages_in_batch,
+                metadata.HasField("num_messages_in_batch"),
+                ordering_key_of(metadata) or b"",
+                now_ms,
+            )
+        )
+        for subscription in self.subscriptions.values():
+            subscription.dispatch()
+        return entry_id
+
+    def new_ledger(self) -> None:
+        """Entries from now on are in another ledger."""
+        if len(self.entries) > self._first_of_ledger:
+            self._ledger += 1
+            self._first_of_ledger = len(self.entries)
+
+    def index_of(self, entry: EntryId) -> int:
+        """Where an entry is, or where the first behind it is or would be."""
+        for index, each in enumerate(self.entries):
+            if each.id >= entry:
+                return index
+        return len(self.entries)
+
+    def index_at(self, publish_time_ms: int) -> int:
+        """The first entry that was published then or later."""
+        for index, each in enumerate(self.entries):
+            if each.publish_time_ms >= publish_time_ms:
+                return index
+        return len(self.entries)
+
+    # Subscriptions
+
+    def subscribe(
+        self, command: CommandSubscribe, start: int, consumer: FakeConsumer
+    ) -> FakeSubscription:
+        """Let a consumer in. Raises :class:`ConsumerBusy`."""
+        name, kind = command.subscription, command.subType
+        found = self.subscriptions.get(name)
+        if found is None:
+            found = FakeSubscription(name, kind, self.entries, start)
+            found.is_durable = command.durable
+            self.subscriptions[name] = found
+        if found.consumers and found.kind != kind:
+            raise ConsumerBusy("Subscription is of different type")
+        if found.consumers and kind == CommandSubscribe.Exclusive:
+            raise ConsumerBusy("Exclusive consumer is already connected")
+        found.kind = kind
+        if not command.durable and not found.consumers:
+            found.reset(start)
+        found.attach(consumer)
+        return found
+
+    def leave(self, subscription: FakeSubscription, consumer: FakeConsumer) -> None:
+        """It is gone; a subscription that is not durable goes with its last consumer."""
+        if consumer in subscription.consumers:
+            subscription.detach(consumer)
+        if not subscription.is_durable and not subscription.consumers:
+            self.subscriptions.pop(subscription.name, None)
+
+    def schema_version(self, schema: Schema) -> bytes:
+        """The version of a schema, which is new if nobody has brought it before."""
+        for number, each in enumerate(self.schemas):
+            if each.type == schema.type and each.schema_data == schema.schema_data:
+                return number.to_bytes(8, "big")
+        self.schemas.append(schema)
+        return (len(self.schemas) - 1).to_bytes(8, "big")
+
+    def unload(self) -> None:
+        """Everybody has to look it up again."""
+        self.moves += 1
+        self.new_ledger()
+        producers, self.producers = self.producers, []
+        for producer in producers:
+            producer.ended()
+        for subscription in list(self.subscriptions.values()):
+            subscription.end_all()
+            if not subscription.is_durable:
+                del self.subscriptions[subscription.name]

@@ -1,0 +1,291 @@
+"""The fake broker, as the client itself sees it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from arneb_pulsar.client import (
+    AccessMode,
+    Batching,
+    Client,
+    ClientOptions,
+    ConsumerOptions,
+    InitialPosition,
+    ProducerOptions,
+    SubscriptionType,
+    connect,
+)
+from arneb_pulsar.client.connection.dialling import Address
+from arneb_pulsar.client.errors import ConnectError, ConsumerBusy, ProducerBusy, ProducerFenced
+from arneb_pulsar.client.testing import FakeBroker, Faults
+
+EARLIEST = InitialPosition.EARLIEST
+
+
+@asynccontextmanager
+async def client_of(broker: FakeBroker) -> AsyncIterator[Client]:
+    async with connect(broker.url, ClientOptions(dial=broker.dial, seed=7)) as client:
+        yield client
+
+
+async def produce(client: Client, count: int, batching: Batching | None = None) -> None:
+    producer = await client.create_producer("orders", ProducerOptions(batching=batching))
+    for number in range(count):
+        producer.send_nowait(b"%d" % number)
+    await producer.close()
+
+
+async def test_what_is_produced_is_consumed_and_acknowledged() -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        consumer = await client.subscribe("orders", "billing")
+        await produce(client, 10)
+        for number in range(10):
+            message = await consumer.receive()
+            assert message.data == b"%d" % number
+            consumer.acknowledge(message)
+    assert broker.backlog("orders", "billing") == []
+    assert broker.open_streams == []
+
+
+async def test_topics_are_found_at_the_broker_that_has_them() -> None:
+    broker = FakeBroker(brokers=3)
+    names = [f"orders-{number}" for number in range(12)]
+    owners = {broker.owner(name) for name in names}
+    assert len(owners) == 3
+    async with client_of(broker) as client:
+        for name in names:
+            producer = await client.create_producer(name)
+            await producer.send(b"x")
+        before = broker.owner("orders-0")
+        broker.unload("orders-0")
+        assert broker.owner("orders-0") != before
+        producer = await client.create_producer("orders-0")
+        found = await producer.send(b"y")
+        assert found.entry == (2, 0)
+
+
+async def test_a_cut_loses_what_is_under_way_and_nothing_that_was_confirmed() -> None:
+    broker = FakeBroker(Faults(seed=1, delay_s_max=0.5), deduplication=True)
+    async with client_of(broker) as client:
+        producer = await client.create_producer("orders", ProducerOptions(name="p", batching=None))
+        for number in range(20):
+            producer.send_nowait(b"%d" % number)
+        await anyio.sleep(0.2)
+        broker.cut()
+        await producer.flush()
+    assert len(broker.topic("orders").entries) == 20
+    assert len(broker.sessions) >= 2
+
+
+async def test_without_deduplication_what_was_resent_is_there_twice() -> None:
+    broker = FakeBroker(Faults(seed=1, delay_s_max=0.5))
+    async with client_of(broker) as client:
+        producer = await client.create_producer("orders", ProducerOptions(name="p", batching=None))
+        producer.send_nowait(b"x")
+        await anyio.sleep(0.001)
+        assert broker.topic("orders").entries
+        broker.cut()
+        await producer.flush()
+    assert len(broker.topic("orders").entries) == 2
+
+
+async def test_receipts_that_come_twice_mean_what_they_mean_once() -> None:
+    broker = FakeBroker(Faults(doubled=1.0))
+    async with client_of(broker) as client:
+        producer = await client.create_producer("orders")
+        ids = [await producer.send(b"x") for _ in range(5)]
+    assert [each.entry for each in ids] == [(1, number) for number in range(5)]
+    assert len(broker.sessions) == 1
+
+
+@pytest.mark.parametrize("cut_bytes", [1, 50, 100, 200, 400, 800])
+async def test_a_connection_may_be_cut_at_any_byte(cut_bytes: int) -> None:
+    broker = FakeBroker(Faults(seed=cut_bytes, cut_bytes_mean=cut_bytes), deduplication=True)
+
+    async def mend() -> None:
+        await anyio.sleep(60)
+        broker.faults.stop()
+        broker.cut()
+
+    options = ClientOptions(dial=broker.dial, seed=7, operation_timeout_s=600.0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(mend)
+        async with connect(broker.url, options) as client:
+            producer = await client.create_producer(
+                "orders", ProducerOptions(name="p", send_timeout_s=0)
+            )
+            for number in range(50):
+                await producer.send(b"%d" % number)
+    entries = broker.topic("orders").entries
+    assert sum(each.messages for each in entries) == 50
+
+
+async def test_nobody_is_there_when_it_is_down() -> None:
+    broker = FakeBroker()
+    with pytest.raises(ConnectError, match="nobody is there"):
+        await broker.dial(Address("elsewhere", 6650))
+    broker.is_down = True
+    with pytest.raises(ConnectError, match="fake-1"):
+        await broker.dial(Address("fake-1", 6650))
+
+
+async def test_subscriptions_let_in_whom_pulsar_lets_in() -> None:
+    broker = FakeBroker()
+    shared = ConsumerOptions(type=SubscriptionType.SHARED)
+    async with client_of(broker) as client:
+        await client.subscribe("orders", "one")
+        with pytest.raises(ConsumerBusy):
+            await client.subscribe("orders", "one")
+        await client.subscribe("orders", "many", shared)
+        await client.subscribe("orders", "many", shared)
+        with pytest.raises(ConsumerBusy):
+            await client.subscribe("orders", "many")
+
+
+async def test_exclusive_producers_are_let_in_as_pulsar_lets_them_in() -> None:
+    broker = FakeBroker()
+    exclusive = ProducerOptions(access=AccessMode.EXCLUSIVE)
+    fencing = ProducerOptions(access=AccessMode.EXCLUSIVE_WITH_FENCING)
+    async with client_of(broker) as client:
+        first = await client.create_producer("orders", exclusive)
+        assert first.topic_epoch == 0
+        with pytest.raises(ProducerBusy):
+            await client.create_producer("orders")
+        with pytest.raises(ProducerFenced):
+            await client.create_producer("orders", exclusive)
+        second = await client.create_producer("orders", fencing)
+        assert second.topic_epoch == 1
+        with pytest.raises(ProducerFenced):
+            await first.send(b"x")
+        await second.send(b"y")
+    assert len(broker.topic("orders").entries) == 1
+
+
+async def test_one_who_waits_for_exclusive_access_gets_it_in_the_end() -> None:
+    broker = FakeBroker()
+    waiting = ProducerOptions(access=AccessMode.WAIT_FOR_EXCLUSIVE)
+    async with client_of(broker) as client:
+        first = await client.create_producer("orders")
+
+        async def leave() -> None:
+            await anyio.sleep(100)
+            await first.close()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(leave)
+            second = await client.create_producer("orders", waiting)
+        assert anyio.current_time() >= 100
+        await second.send(b"x")
+
+
+async def test_keys_keep_to_one_consumer_and_in_order() -> None:
+    broker = FakeBroker()
+    options = ConsumerOptions(
+        type=SubscriptionType.KEY_SHARED, queue_size=3, initial_position=EARLIEST
+    )
+    async with client_of(broker) as client:
+        consumers = [await client.subscribe("orders", "billing", options) for _ in range(3)]
+        producer = await client.create_producer("orders", ProducerOptions(batching=None))
+        for number in range(60):
+            producer.send_nowait(b"%d" % number, key=f"key-{number % 7}")
+        given: dict[str, list[tuple[int, int]]] = {}
+        for _ in range(60):
+            for who, consumer in enumerate(consumers):
+                if (message := consumer.receive_nowait()) is not None:
+                    key, number = f"{int(message.data) % 7}", int(message.data)
+                    given.setdefault(key, []).append((who, number))
+                    consumer.acknowledge(message)
+            await anyio.sleep(0.2)
+    assert sum(map(len, given.values())) == 60
+    for each in given.values():
+        assert len({who for who, _ in each}) == 1
+        numbers = [number for _, number in each]
+        assert numbers == sorted(numbers)
+
+
+async def test_a_batch_comes_again_without_what_the_broker_knows_to_be_done() -> None:
+    broker = FakeBroker()
+    options = ConsumerOptions(
+        type=SubscriptionType.SHARED, batch_index_acks=True, initial_position=EARLIEST
+    )
+    async with client_of(broker) as client:
+        await produce(client, 4, Batching(delay_s=1.0))
+        consumer = await client.subscribe("orders", "billing", options)
+        messages = [await consumer.receive() for _ in range(4)]
+        await consumer.acknowledge_stored(messages[1])
+        broker.cut()
+        again = [(await consumer.receive()).data for _ in range(3)]
+        assert again == [b"0", b"2", b"3"]
+    assert broker.backlog("orders", "billing") == [(1, 0)]
+
+
+async def test_a_seek_begins_anew_where_it_was_wanted() -> None:
+    broker = FakeBroker()
+    async with client_of(broker) as client:
+        await produce(client, 5)
+        consumer = await client.subscribe(
+            "orders", "billing", ConsumerOptions(initial_position=EARLIEST)
+        )
+        messages = [await consumer.receive() for _ in range(5)]
+        await consumer.seek(messages[2].id)
+        following = [(await consumer.receive()).data for _ in range(2)]
+        assert following == [b"3", b"4"]
+        await consumer.seek(0)
+        assert (await consumer.receive()).data == b"0"
+
+
+async def test_failover_consumers_are_told_who_is_active() -> None:
+    broker = FakeBroker()
+    told: list[tuple[str, bool]] = []
+
+    def options(name: str) -> ConsumerOptions:
+        return ConsumerOptions(
+            type=SubscriptionType.FAILOVER,
+            name=name,
+            on_active=lambda _, is_active: told.append((name, is_active)),
+        )
+
+    async with client_of(broker) as client:
+        await client.subscribe("orders", "billing", options("b"))
+        first = await client.subscribe("orders", "billing", options("a"))
+        await anyio.sleep(1)
+        await first.close()
+        await anyio.sleep(1)
+    assert told == [("b", True), ("b", False), ("a", True), ("b", True)] or told == [
+        ("b", True), ("a", True), ("b", False), ("b", True)
+    ]  # fmt: skip
+
+
+async def test_a_reader_on_a_non_persistent_topic_misses_what_came_before() -> None:
+    broker = FakeBroker()
+    name = "non-persistent://public/default/ticks"
+    async with client_of(broker) as client:
+        producer = await client.create_producer(name)
+        await producer.send(b"missed")
+        consumer = await client.subscribe(name, "board")
+        await producer.send(b"seen")
+        assert (await consumer.receive()).data == b"seen"
+
+
+async def test_what_was_under_way_when_all_was_asked_for_again_costs_no_permit() -> None:
+    faults = Faults(seed=3)
+    broker = FakeBroker(faults)
+    options = ConsumerOptions(queue_size=1, initial_position=EARLIEST)
+    async with client_of(broker) as client:
+        await produce(client, 4)
+        consumer = await client.subscribe("orders", "billing", options)
+        faults.delay_s_max = 5.0
+        given = []
+        with anyio.move_on_after(600):
+            while len(given) < 5:
+                message = await consumer.receive()
+                given.append(message.data)
+                if len(given) == 2:
+                    consumer.redeliver_unacknowledged()
+                else:
+                    await consumer.acknowledge_stored(message)
+        assert given == [b"0", b"1", b"1", b"2", b"3"]
