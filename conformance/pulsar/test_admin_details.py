@@ -4,9 +4,11 @@ given is kept."""
 import json
 from typing import Any
 
+import pulsar
 import pytest
 from conformance.pulsar.admin import NAMESPACE, Admin, Refused, local
 from conformance.pulsar.conftest import Named
+from conformance.pulsar.helpers import WITHIN_MS, send
 
 SCHEMAS = "/admin/v2/schemas/public/default/"
 
@@ -104,3 +106,35 @@ def test_what_set_up_scripts_and_shells_ask_of_brokers(admin: Admin) -> None:
     assert runtime["clusterName"] == "standalone"
     assert runtime["maxMessageSize"] == str(5 * 1024 * 1024)
     assert "metadataStoreUrl" in admin.get("/admin/v2/brokers/internal-configuration")
+
+
+@pytest.mark.parametrize(
+    ("kind", "unacked"), [(pulsar.ConsumerType.Exclusive, 0), (pulsar.ConsumerType.Shared, 3)]
+)
+def test_unacknowledged_messages_are_counted_where_several_share(
+    client: pulsar.Client, admin: Admin, name: Named, kind: pulsar.ConsumerType, unacked: int
+) -> None:
+    topic = name("t")
+    consumer = client.subscribe(topic, "s", kind)
+    producer = client.create_producer(topic)
+    send(producer, [b"1", b"2", b"3"])
+    for _ in range(3):
+        consumer.receive(WITHIN_MS)
+    stats = admin.get(f"{local(topic)}/stats")
+    found = stats["subscriptions"]["s"]
+    assert found["unackedMessages"] == unacked
+    assert [each["unackedMessages"] for each in found["consumers"]] == [unacked]
+    assert len(stats["publishers"]) == 1
+    assert stats["bytesInCounter"] > 0
+    bare = admin.get(f"{local(topic)}/stats", excludePublishers="true", excludeConsumers="true")
+    assert bare["publishers"] == []
+    assert bare["subscriptions"]["s"]["consumers"] == []
+
+
+def test_the_type_of_a_subscription_that_nobody_used(
+    client: pulsar.Client, admin: Admin, name: Named
+) -> None:
+    topic = local(name("t"))
+    admin.put(topic)
+    admin.put(f"{topic}/subscription/s", "earliest")
+    assert admin.get(f"{topic}/stats")["subscriptions"]["s"]["type"] == "None"

@@ -4,10 +4,12 @@ The rule: a figure that is not known is left out, and rates are not kept: client
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.position import render
+from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import TopicName
@@ -18,6 +20,8 @@ from arneb_pulsar.services.producers import ProducerClaim
 
 Document = dict[str, Any]
 
+SHARING: Final = frozenset({SubscriptionType.SHARED, SubscriptionType.KEY_SHARED})
+
 ACCESS_MODES: Final = {
     AccessMode.SHARED: "Shared",
     AccessMode.EXCLUSIVE: "Exclusive",
@@ -26,7 +30,15 @@ ACCESS_MODES: Final = {
 }
 
 
-def topic_document(context: BrokerContext, name: TopicName) -> Document:
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What a caller wants to see of a topic beside figures."""
+
+    publishers: bool = True
+    consumers: bool = True
+
+
+def topic_document(context: BrokerContext, name: TopicName, detail: Detail) -> Document:
     """``GET …/stats`` of one topic."""
     topic = context.core.topic(name.core_name)
     figures = topic.statistics()
@@ -34,15 +46,18 @@ def topic_document(context: BrokerContext, name: TopicName) -> Document:
     backlog = max((each.backlog_bytes for each in subscriptions.values()), default=0)
     average = figures.bytes / figures.entries if figures.entries else 0.0
     connected = {id(each.consumer): each for each in context.consumers.of(topic)}
+    publishers = context.producers.of(topic) if detail.publishers else ()
     return {
         "msgInCounter": figures.appended_messages_total,
+        "bytesInCounter": figures.appended_bytes_total,
         "msgOutCounter": sum(each.delivered_messages_total for each in figures.subscriptions),
         "averageMsgSize": average,
         "storageSize": figures.bytes,
         "backlogSize": backlog,
-        "publishers": [_publisher(claim) for claim in context.producers.of(topic)],
+        "publishers": [_publisher(claim) for claim in publishers],
         "subscriptions": {
-            key: subscription_document(each, connected) for key, each in subscriptions.items()
+            key: subscription_document(each, connected, detail)
+            for key, each in subscriptions.items()
         },
         "replication": {},
         "deduplicationStatus": "Enabled" if context.deduplications.of(topic) else "Disabled",
@@ -64,19 +79,25 @@ def _publisher(claim: ProducerClaim) -> Document:
 
 
 def subscription_document(
-    subscription: Subscription, connected: Mapping[int, AttachedConsumer]
+    subscription: Subscription, connected: Mapping[int, AttachedConsumer], detail: Detail
 ) -> Document:
     """One subscription of a topic, some of whose consumers are ``connected`` here."""
     figures = subscription.statistics()
+    consumers = subscription.consumers if detail.consumers else ()
+    # Pulsar counts what is unacknowledged where several share a subscription.
+    shares = figures.type in SHARING
     found: Document = {
         "msgOutCounter": figures.delivered_messages_total,
         "msgBacklog": figures.backlog_entries,
         "msgBacklogNoDelayed": figures.backlog_entries - figures.delayed_entries,
         "msgDelayed": figures.delayed_entries,
         "backlogSize": subscription.backlog_bytes,
-        "unackedMessages": figures.in_flight_messages,
+        "unackedMessages": figures.in_flight_messages if shares else 0,
+        "type": "None" if figures.type is None else figures.type.traits.title,
         "nonContiguousDeletedMessagesRanges": figures.holes,
-        "consumers": [_consumer(each, connected.get(id(each))) for each in subscription.consumers],
+        "consumers": [
+            _consumer(each, connected.get(id(each)), counts=shares) for each in consumers
+        ],
         "subscriptionProperties": dict(subscription.properties),
         # Pulsar has both names for each.
         "durable": figures.durable,
@@ -84,17 +105,15 @@ def subscription_document(
         "replicated": False,
         "isReplicated": False,
     }
-    if figures.type is not None:
-        found["type"] = figures.type.traits.title
     if (active := subscription.active_name) is not None:
         found["activeConsumerName"] = active
     return found
 
 
-def _consumer(consumer: Consumer, attached: AttachedConsumer | None) -> Document:
+def _consumer(consumer: Consumer, attached: AttachedConsumer | None, *, counts: bool) -> Document:
     found: Document = {
         "consumerName": consumer.name,
-        "unackedMessages": consumer.in_flight,
+        "unackedMessages": consumer.in_flight if counts else 0,
         "availablePermits": consumer.permits,
         "blockedConsumerOnUnackedMsgs": consumer.is_shut_off,
         "metadata": dict(consumer.properties),
@@ -108,9 +127,13 @@ def _consumer(consumer: Consumer, attached: AttachedConsumer | None) -> Document
     }
 
 
-def partitioned_document(context: BrokerContext, name: TopicName, *, each: bool) -> Document:
+def partitioned_document(
+    context: BrokerContext, name: TopicName, detail: Detail, *, each: bool
+) -> Document:
     """``GET …/partitioned-stats``: the sums, and with ``each`` every partition by itself."""
-    parts = {str(part): topic_document(context, part) for part in context.topics.parts(name)}
+    parts = {
+        str(part): topic_document(context, part, detail) for part in context.topics.parts(name)
+    }
     found = _sum(parts.values())
     found["metadata"] = {"partitions": context.namespaces.partitions(name), "deleted": False}
     found["partitions"] = parts if each else {}

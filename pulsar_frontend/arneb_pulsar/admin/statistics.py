@@ -2,7 +2,12 @@
 
 from typing import Final
 
-from arneb_pulsar.admin.documents import internal_document, partitioned_document, topic_document
+from arneb_pulsar.admin.documents import (
+    Detail,
+    internal_document,
+    partitioned_document,
+    topic_document,
+)
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.topics import plain, routes_of_topics, topic_of
@@ -12,7 +17,7 @@ from arneb_pulsar.services.context import BrokerContext
 async def stats(context: BrokerContext, request: AdminRequest) -> AdminReply:
     name = topic_of(context, request)
     plain(context, name)
-    return document(topic_document(context, name))
+    return document(topic_document(context, name, _detail(request)))
 
 
 async def internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -24,7 +29,7 @@ async def partitioned(context: BrokerContext, request: AdminRequest) -> AdminRep
     if not context.namespaces.partitions(name):
         raise AdminError(404, f"Partitioned Topic not found: {name}")
     each = request.query.get("perPartition", "true").lower() == "true"
-    return document(partitioned_document(context, name, each=each))
+    return document(partitioned_document(context, name, _detail(request), each=each))
 
 
 async def partitioned_internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -37,6 +42,13 @@ async def partitioned_internal(context: BrokerContext, request: AdminRequest) ->
         for part in context.topics.parts(name)
     }
     return document({"metadata": {"partitions": count, "deleted": False}, "partitions": shown})
+
+
+def _detail(request: AdminRequest) -> Detail:
+    return Detail(
+        publishers=not request.flag("excludePublishers"),
+        consumers=not request.flag("excludeConsumers"),
+    )
 
 
 ROUTES: Final[list[Route]] = routes_of_topics(
