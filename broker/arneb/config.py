@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from arneb.data.limits import DEFAULT_DATA_LIMITS, DataLimits
+from arneb.environment import first_start_of, merged, settings_in
 from arneb.http.limits import HttpLimits
 from arneb.log_lines import LogFormat, LogLevel
 from arneb.logins.settings import DEFAULT_LOGINS, OAUTH, LoginTable
+from arneb.rabbitmq_conf import read_files, translate
 from arneb.settings import ConfigInvalid, Reader, read_settings
 from arneb.tls import NO_FILE, TlsConfig, read_tls
-from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks
+from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks, memory_available_bytes
 from arneb_amqp.config import AmqpConfig, CertificateLogin, SanType
 from arneb_core.api.settings import (
     DEFAULT_DELAYS,
@@ -33,6 +35,8 @@ from arneb_pulsar.config import PulsarConfig
 __all__ = ["Address", "Config", "ConfigInvalid", "Listen", "load_config", "parse_listen"]
 
 Choice = TypeVar("Choice", bound=Enum)
+
+NOTHING: Final[Mapping[str, str]] = {}
 
 OFF: Final = "off"
 PORT_MAX: Final = 65535
@@ -224,6 +228,20 @@ class LogTable:
     """``text``, or ``json``: one JSON object a line, what is printed on standard output
     included."""
 
+    file: Path = NO_FILE
+    """A file for what is otherwise written on standard error. It may be moved away at any time; the
+    next line makes a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTable:
+    """Who changed what."""
+
+    file: Path = NO_FILE
+    """A file for one JSON object a line, of each administrative action: who, from where, what, and
+    what came of it; never a password. It may be moved away at any time. Without it such records
+    are in the log only, at ``info``."""
+
 
 @dataclass(frozen=True, slots=True)
 class DebugTable:
@@ -255,6 +273,7 @@ class Config:
     store: StoreTable = StoreTable()
     stop: StopTable = StopTable()
     log: LogTable = LogTable()
+    audit: AuditTable = AuditTable()
     debug: DebugTable = DebugTable()
 
 
@@ -269,12 +288,30 @@ def load_config(
     log_level: str | None = None,
     log_format: str | None = None,
     watch_turns: bool = False,
+    rabbitmq_conf: Path | None = None,
+    environment: Mapping[str, str] = NOTHING,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Config:
-    """What ``file`` says, with the command line's values in place of the file's.
+    """What RabbitMQ's variables of an environment say, what ``rabbitmq_conf`` says in their place,
+    then what ``file`` says, then Arneb's own variables, and at last the command line. ``tell`` is
+    told of what is ignored, a line each.
 
     Raises :class:`ConfigInvalid`.
     """
-    config = Config() if file is None else _read_file(file)
+    table: Mapping[str, Any] = first_start_of(environment)
+    if rabbitmq_conf is not None:
+        text = read_files(rabbitmq_conf)
+        [first_user] = table.get("amqp", {}).get("users", [None])
+        found = translate(text, str(rabbitmq_conf), memory_available_bytes, first_user)
+        for note in found.notes:
+            tell(f"{rabbitmq_conf}: {note}")
+        table = merged(table, found.table)
+    if file is not None:
+        table = merged(table, _read_file(file))
+    variables, notes = settings_in(Config, environment)
+    for note in notes:
+        tell(note)
+    config = _read_table(merged(table, variables), file)
     if data_dir is not None:
         config = replace(config, data_dir=data_dir)
     if amqp is not None:
@@ -332,9 +369,9 @@ def _flag(name: str, value: str) -> Listen:
         raise ConfigInvalid(f"{name}: {error}") from error
 
 
-def _read_file(file: Path) -> Config:
+def _read_file(file: Path) -> Mapping[str, Any]:
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigInvalid(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -342,10 +379,15 @@ def _read_file(file: Path) -> Config:
     except tomllib.TOMLDecodeError as error:
         raise ConfigInvalid(f"{file}: not TOML: {error}") from error
 
+
+def _read_table(table: Mapping[str, Any], file: Path | None) -> Config:
+    """The settings of a table. Its paths are relative to ``file``."""
+    parent = Path() if file is None else file.parent
+
     def read_path(value: Any) -> Path:
         if not isinstance(value, str) or not value:
             raise ValueError(f"expected a path, got {value!r}")
-        return file.parent / value
+        return parent / value
 
     readers: Mapping[Any, Reader] = {
         Listen: parse_listen,
@@ -359,4 +401,4 @@ def _read_file(file: Path) -> Config:
     try:
         return read_settings(Config, table, readers)
     except ConfigInvalid as error:
-        raise ConfigInvalid(f"{file}: {error}") from error
+        raise ConfigInvalid(str(error) if file is None else f"{file}: {error}") from error

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import Enum
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
 from types import TracebackType
 from typing import Final
 
@@ -75,9 +77,10 @@ def utc_time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
 
 
-def set_up_logging(level: LogLevel, form: LogFormat) -> None:
-    """From now on, for the whole process."""
-    handler = logging.StreamHandler()
+def set_up_logging(level: LogLevel, form: LogFormat, file: Path | None = None) -> None:
+    """From now on, for the whole process: to ``file``, which may be moved away at any time, or to
+    standard error. Raises :class:`OSError`."""
+    handler = logging.StreamHandler() if file is None else WatchedFileHandler(file)
     handler.setFormatter(
         JsonFormatter() if form is LogFormat.JSON else VisibleFormatter(TEXT_FORMAT)
     )

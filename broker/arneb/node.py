@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from arneb import __version__
+from arneb.audit_log import NO_AUDIT, AuditLog
 from arneb.config import Address, Config, Listen
 from arneb.control.serving import NotPossible
 from arneb.ending import end_if_broken
@@ -79,6 +80,7 @@ class Node:
         manager: ServiceManager = NO_MANAGER,
         reloading: "Reloading | None" = None,
         end: Callable[[], None] = _nobody,
+        audit: AuditLog = NO_AUDIT,
     ) -> None:
         """``end`` is called when the process is to end, as asked by the control socket."""
         self.config = config
@@ -89,6 +91,7 @@ class Node:
         self._manager = manager
         self._reloading = reloading
         self.end = end
+        self.audit = audit
         self._serving = trio.CancelScope()
         self._changed = trio.Event()
         self._failure = ""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from arneb.audit_log import NO_AUDIT, AuditLog, AuditRecord
 from arneb.config import Config
 from arneb.control.place import ControlPlace
 from arneb.control.serving import serve_control
@@ -37,7 +38,12 @@ SWITCH_INTERVAL_S: Final = 0.0005
 loop a commit needs it some ten times; at Python's 5 ms its median was 6 to 16 ms, now 1."""
 
 
-async def run_broker(config: Config, say: Say, reloading: "Reloading | None" = None) -> None:
+async def run_broker(
+    config: Config,
+    say: Say,
+    reloading: "Reloading | None" = None,
+    audit: AuditLog = NO_AUDIT,
+) -> None:
     """Serve until SIGTERM or Ctrl-C, then stop in order; a second signal kills the process. SIGHUP
     has ``reloading`` look at the settings again.
 
@@ -47,14 +53,18 @@ async def run_broker(config: Config, say: Say, reloading: "Reloading | None" = N
     raise_limit()
     try:
         with trio.open_signal_receiver(*SIGNALS) as signals:
-            await run_watched(config, say, signals, reloading)
+            await run_watched(config, say, signals, reloading, audit)
     except BaseExceptionGroup as group:
         # Nurseries wrap what a caller wants to see bare, even when it is one error only.
         raise sole_error(group) from None
 
 
 async def run_watched(
-    config: Config, say: Say, signals: AsyncIterator[int], reloading: "Reloading | None" = None
+    config: Config,
+    say: Say,
+    signals: AsyncIterator[int],
+    reloading: "Reloading | None" = None,
+    audit: AuditLog = NO_AUDIT,
 ) -> None:
     """The same, with the signals as they come."""
     listeners = await Listeners.bind(listens(config))
@@ -65,7 +75,9 @@ async def run_watched(
         raise
     try:
         async with ServiceManager.of_environment() as manager, trio.open_nursery() as watch:
-            node = Node(config, say, manager, reloading, lambda: watch.start_soon(end, node, say))
+            node = Node(
+                config, say, manager, reloading, lambda: watch.start_soon(end, node, say), audit
+            )
             obey = partial(_obey, signals, node, say)
             watch.start_soon(supervise, "the signal handler", obey)
             try:
@@ -82,6 +94,7 @@ async def run_watched(
 async def _obey(signals: AsyncIterator[int], node: Node, say: Say) -> None:
     """Do what signals say; at the first that ends the process, see to it that it ends."""
     async for number in signals:
+        await node.audit.record(AuditRecord("", "signal", "", signal.Signals(number).name, "done"))
         if number == signal.SIGHUP:
             await node.reload()
             continue

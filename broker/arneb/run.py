@@ -16,6 +16,7 @@ import trio
 
 from arneb.access import access, has_named, shut_out
 from arneb.alarms import Alarms
+from arneb.audit_log import AuditLog
 from arneb.config import Config
 from arneb.garbage import GarbageSchedule, Living
 from arneb.lateness import Lateness
@@ -50,6 +51,8 @@ Say = Callable[[str], None]
 
 class OwnNode(Protocol):
     """The node whose broker this is."""
+
+    audit: AuditLog
 
     @property
     def is_ready(self) -> bool:
@@ -295,6 +298,7 @@ async def _serve_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]
 
 
 async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
+    from arneb.http.audited import Audited
     from arneb.http.server import ByTls, serve_http
 
     table, api = shared.config.http, shared.api
@@ -310,6 +314,7 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         from arneb.http.management.app import ManagementApp
 
         app = ManagementApp(api.site, app)
+    app = Audited(app, shared.node.audit, "http")
     by_name, by_tls = shared.listeners.by_name, None
     if secured := by_name.get("http-tls"):
         from arneb.handshakes import Handshakes
@@ -329,6 +334,7 @@ async def _serve_http_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) 
 
 
 async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
+    from arneb.http.audited import Audited
     from arneb.http.pulsar_admin import pulsar_admin_app
     from arneb.http.server import serve_http
 
@@ -337,7 +343,8 @@ async def _serve_http_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any
         shared.pulsar.context, shared.core, shared.alarms, open_metrics=table.open_metrics
     )
     listeners = shared.listeners.by_name["http-pulsar"]
-    await serve_http(app, listeners, table, task_status=task_status)
+    audited = Audited(app, shared.node.audit, "http-pulsar")
+    await serve_http(audited, listeners, table, task_status=task_status)
 
 
 async def _serve_metrics(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import trio
 
 from arneb import process
+from arneb.audit_log import NO_AUDIT, AuditLog
 from arneb.config import Config, load_config
 from arneb.ctl.calling import Answer, SocketCaller
 from arneb.reloading import Reloading
@@ -62,11 +63,15 @@ class Steering:
 
 
 @asynccontextmanager
-async def steered(config: Config, reloading: Reloading | None = None) -> AsyncIterator[Steering]:
+async def steered(
+    config: Config, reloading: Reloading | None = None, audit: AuditLog = NO_AUDIT
+) -> AsyncIterator[Steering]:
     """A process that serves; it is stopped at the end, if it has not ended by then."""
     steering = Steering(config.data_dir, Signals())
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(process.run_watched, config, steering.say, steering.signals, reloading)
+        nursery.start_soon(
+            process.run_watched, config, steering.say, steering.signals, reloading, audit
+        )
         await steering.until("Server startup complete")
         yield steering
         nursery.cancel_scope.cancel()

@@ -1,6 +1,7 @@
 """``arneb serve``: one broker in the foreground."""
 
 import logging
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,9 +19,11 @@ from arneb.log_lines import (
     set_log_level,
     set_up_logging,
 )
+from arneb.tls import NO_FILE
 from arneb.visible import visible
 
 if TYPE_CHECKING:
+    from arneb.audit_log import AuditLog
     from arneb.reloading import Reloading
 
 LISTEN: Final = "HOST:PORT|off"
@@ -29,6 +32,8 @@ LISTEN: Final = "HOST:PORT|off"
 @click.command(short_help="Run a broker.")
 @click.option("--config", "file", type=click.Path(path_type=Path), metavar="FILE.toml",
               help="Settings; the options below win over it.")  # fmt: skip
+@click.option("--rabbitmq-conf", type=click.Path(path_type=Path), metavar="FILE|DIR",
+              help="RabbitMQ's settings; what is ignored of them is said.")  # fmt: skip
 @click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR",
               help="Where the log is kept.  [default: ./arneb-data]")  # fmt: skip
 @click.option("--amqp", metavar=LISTEN, help="For RabbitMQ clients.  [default: 127.0.0.1:5672]")
@@ -44,6 +49,7 @@ LISTEN: Final = "HOST:PORT|off"
               help="Measure what keeps the event loop; see /api/turns.")  # fmt: skip
 def serve(
     file: Path | None,
+    rabbitmq_conf: Path | None,
     data_dir: Path | None,
     amqp: str | None,
     pulsar: str | None,
@@ -69,24 +75,36 @@ def serve(
         log_level=log_level,
         log_format=log_format,
         watch_turns=watch_turns,
+        rabbitmq_conf=rabbitmq_conf,
+        environment=dict(os.environ),
     )
+    notes: list[str] = []
     try:
-        config = load()
+        config = load(tell=notes.append)
     except ConfigInvalid as error:
         raise Refused(str(error)) from error
 
     # Not before the settings are known to be good: these imports are most of the start-up.
     import trio
 
+    from arneb.audit_log import AuditLog
     from arneb.ending import BROKEN_OFF
     from arneb.listeners import BindFailed
     from arneb.process import run_broker
     from arneb_core.api.errors import EngineBroken, EngineFenced, StoreDamaged, StoreUnusable
 
     form = config.log.format
-    set_up_logging(config.log.level, form)
+    log_file = config.log.file if config.log.file != NO_FILE else None
     try:
-        trio.run(run_broker, config, announcer(form, _say), _reloading(load))
+        set_up_logging(config.log.level, form, log_file)
+        audit = AuditLog(config.audit.file)
+    except OSError as error:
+        raise Refused(f"cannot write {error.filename}: {error.strerror}") from error
+    say = announcer(form, _say)
+    for note in notes:
+        say(note)
+    try:
+        trio.run(run_broker, config, say, _reloading(load, audit), audit)
     except StoreDamaged as error:
         directory = config.data_dir
         hint = (
@@ -99,15 +117,19 @@ def serve(
         raise _ended(str(error), BROKEN_OFF, form) from error
 
 
-def _reloading(load: Callable[[], Config]) -> "Reloading":
+def _reloading(load: Callable[[], Config], audit: "AuditLog") -> "Reloading":
     from arneb.reloading import Reloading
 
     reloading = Reloading(load)
+
+    async def follow_file(config: Config) -> None:
+        audit.reopen()
 
     async def follow_level(config: Config) -> None:
         set_log_level(config.log.level)
 
     reloading.add("the log's level", follow_level, "log.level")
+    reloading.add("the audit log", follow_file)
     return reloading
 
 

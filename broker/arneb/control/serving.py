@@ -6,19 +6,19 @@ trusted.
 """
 
 import json
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NoReturn, Protocol
 
 import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from arneb.audit_log import AuditLog
 from arneb.control.place import ControlPlace, peer_of
+from arneb.control.trusted import NAME
+from arneb.http.audited import Audited
 from arneb.http.limits import HttpLimits
 from arneb.http.server import HttpServer
 from arneb_core.api.listening import serve_listeners
-
-LOGGER: Final = logging.getLogger(__name__)
 
 ROOT: Final = "/ctl/"
 
@@ -32,6 +32,8 @@ class NotPossible(Exception):
 
 class Steered(Protocol):
     """A node, as it is steered from outside."""
+
+    audit: AuditLog
 
     @property
     def api(self) -> ASGIApp | None:
@@ -98,7 +100,6 @@ class ControlApp:
             await app(scope, receive, send)
             return
         name, method = path.removeprefix(ROOT), scope["method"]
-        LOGGER.info("%s %s by process %s", method, path, (scope.get("client") or ("", 0))[1])
         try:
             await self._obey(method, name, await _body(receive), send)
         except NotPossible as refused:
@@ -157,7 +158,7 @@ async def serve_control(
     """Serve the control socket until cancelled. Raises :class:`OSError` if it cannot be made: then
     the node cannot be steered, which nothing else depends on."""
     sock = trio.socket.from_stdlib_socket(place.listen())
-    server = HttpServer(ControlApp(node), LIMITS)
+    server = HttpServer(Audited(ControlApp(node), node.audit, "control", NAME), LIMITS)
 
     async def accepted(stream: trio.SocketStream) -> None:
         process, user = peer_of(stream.socket)

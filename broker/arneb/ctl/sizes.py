@@ -1,27 +1,11 @@
-"""Sizes: amounts of memory and disk as RabbitMQ writes them.
+"""Sizes and parts of the command line.
 
-The rule: ``kB``, ``MB``, ``GB`` are powers of a thousand; ``KiB``, ``MiB``, ``GiB`` and the bare
-letters of 1,024, as RabbitMQ has them.
+The rule: what is no size is a command line that is wrong, and nobody is asked.
 """
-
-import re
-from typing import Final
 
 from arneb.ctl.exits import ExitCode
 from arneb.ctl.session import Misused
-
-_AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgGtTpP]?)(i?)([bB]?)")
-_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
-
-
-def parse_bytes(text: str) -> int:
-    """Bytes. Raises :class:`ValueError`."""
-    found = _AMOUNT.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f"expected bytes such as 512MB or 2GiB, got {text!r}")
-    number, letter, binary, unit = found.groups()
-    base = 1000 if unit and not binary else 1024
-    return int(float(number) * base ** _POWERS[letter.lower()])
+from arneb.sizes import parse_bytes
 
 
 def bytes_in(text: str) -> int:

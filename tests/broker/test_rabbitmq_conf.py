@@ -1,0 +1,156 @@
+"""RabbitMQ's settings: taken, ignored with a reason, or refused, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb.config import Address, load_config
+from arneb.log_lines import LogFormat, LogLevel
+from arneb.rabbitmq_conf import IGNORED, TAKEN, translate
+from arneb.settings import ConfigInvalid
+from arneb.sizes import parse_bytes
+from arneb_amqp.config import GUEST, CertificateLogin
+
+
+def translated(text: str) -> dict[str, object]:
+    return translate(text, "f", lambda: 1000).table
+
+
+def test_a_file_as_people_have_it(tmp_path: Path) -> None:
+    file = tmp_path / "rabbitmq.conf"
+    file.write_text(
+        "# comment\n"
+        "listeners.tcp.default = 5673\n"
+        "default_user = admin\ndefault_pass = 'a # b'\ndefault_vhost = main\n"
+        "default_user_tags.administrator = true\n"
+        "default_permissions.configure = .*\n"
+        "vm_memory_high_watermark.relative = 0.6\ndisk_free_limit.absolute = 2GB\n"
+        "heartbeat = 30\nframe_max = 65536\nchannel_max = 100\nmax_message_size = 536870912\n"
+        "consumer_timeout = 900000\nhandshake_timeout = 5000\nconnection_max = infinity\n"
+        "log.console.level = debug\nlog.console.formatter = json\nlog.dir = /l\nlog.file = r.log\n"
+        "management.tcp.port = 15673\nmanagement.tcp.ip = 127.0.0.1\n"
+        "ssl_cert_login_from = common_name\nauth_mechanisms.1 = EXTERNAL\n"
+        "auth_backends.2 = internal\nauth_backends.1 = rabbit_auth_backend_http\n"
+        "auth_http.user_path = http://h/u\n"
+    )
+    config = load_config(None, rabbitmq_conf=file)
+    assert config.amqp.listen == Address("*", 5673)
+    [user] = config.amqp.users
+    assert (user.name, user.password, user.loopback_only) == ("admin", "a # b", False)
+    assert user.tags == ("administrator",)
+    assert config.amqp.vhosts == ("main",)
+    assert config.alarms.memory_high_watermark == 0.6
+    assert config.alarms.disk_free_min_bytes == 2_000_000_000
+    assert (config.amqp.heartbeat_s, config.amqp.frame_bytes_max) == (30, 65536)
+    assert (config.amqp.channel_max, config.amqp.message_bytes_max) == (100, 536_870_912)
+    assert (config.amqp.consumer_timeout_s, config.amqp.handshake_s) == (900, 5)
+    assert config.amqp.connections_max == -1
+    assert (config.log.level, config.log.format) == (LogLevel.DEBUG, LogFormat.JSON)
+    assert config.log.file == Path("/l/r.log")
+    assert config.http.listen == Address("127.0.0.1", 15673)
+    assert config.amqp.certificate_login is CertificateLogin.COMMON_NAME
+    assert config.amqp.external_login
+    assert config.logins.backends == ("http", "internal")
+    assert config.logins.http.user_url == "http://h/u"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("listeners.tcp = none", {"amqp": {"listen": "off"}}),
+        ("listeners.tcp.1 = 127.0.0.1:5672", {"amqp": {"listen": "127.0.0.1:5672"}}),
+        ("listeners.tcp.local = ::1:5672", {"amqp": {"listen": "[::1]:5672"}}),
+        ("listeners.tcp.all = :::5672", {"amqp": {"listen": "*:5672"}}),
+        ("disk_free_limit.relative = 1.5", {"alarms": {"disk_free_min_bytes": 1500}}),
+        ("vm_memory_high_watermark = 0.3", {"alarms": {"memory_high_watermark": 0.3}}),
+        ("consumer_timeout = undefined", {"amqp": {"consumer_timeout_s": 0.0}}),
+        ("loopback_users.other = true", None),
+    ],
+)
+def test_one_line(text: str, expected: dict[str, object] | None) -> None:
+    if expected is not None:
+        assert translated(text) == expected
+
+
+def test_the_authorities_count_only_where_clients_are_verified(tmp_path: Path) -> None:
+    tls = "listeners.ssl.default = 5671\nssl_options.certfile = /c\nssl_options.keyfile = /k\n"
+    ca = f"{tls}ssl_options.cacertfile = /ca\nssl_options.fail_if_no_peer_cert = true\n"
+    files = {"listen": "*:5671", "certificate": "/c", "key": "/k"}
+    assert translated(ca) == {"amqp": {"tls": files}}
+    assert translated(f"{ca}ssl_options.verify = verify_none") == {"amqp": {"tls": files}}
+    verified = {**files, "client_ca": "/ca", "require_client_certificate": True}
+    assert translated(f"{ca}ssl_options.verify = verify_peer") == {"amqp": {"tls": verified}}
+
+
+def test_who_may_come_from_elsewhere(tmp_path: Path) -> None:
+    file = tmp_path / "f.conf"
+    for text, local in (
+        ("", True),
+        ("loopback_users = none", False),
+        ("loopback_users.guest = false", False),
+        ("default_pass = x", True),
+    ):
+        file.write_text(text)
+        config = load_config(None, rabbitmq_conf=file)
+        assert config.amqp.is_loopback_only(GUEST.name) is local, text
+    # The image's variables name somebody else, whom the file does not name.
+    file.write_text("loopback_users = none")
+    environment = {"RABBITMQ_DEFAULT_USER": "me", "RABBITMQ_DEFAULT_PASS": "p"}
+    config = load_config(None, rabbitmq_conf=file, environment=environment)
+    assert [(each.name, each.password) for each in config.amqp.users] == [("me", "p")]
+
+
+def test_what_is_ignored_is_told_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "10.conf").write_text("cluster_partition_handling = pause_minority\n")
+    (tmp_path / "20.conf").write_text("listeners.tcp.1 = 5672\nlisteners.tcp.2 = 5673\n")
+    (tmp_path / "ignored.txt").write_text("nonsense")
+    told: list[str] = []
+    config = load_config(None, rabbitmq_conf=tmp_path, tell=told.append)
+    assert config.amqp.listen == Address("*", 5672)
+    assert told == [
+        f"{tmp_path}: cluster_partition_handling is ignored: an Arneb broker is one node",
+        f"{tmp_path}: listeners….2 = 5673 is ignored: amqp.listen is *:5672 already",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("heartbeat = often", "line 1: heartbeat: expected a whole number, got 'often'"),
+        ("heartbeet = 3", 'unknown key "heartbeet"; did you mean "heartbeat"?'),
+        ("no value", "line 1: expected KEY = VALUE"),
+        ("log.console.level = loud", "expected one of debug"),
+        ("auth_backends.1 = ldap", "expected one of internal"),
+        ("ssl_options.password = x", "keys with a passphrase are not read"),
+        ("vm_memory_high_watermark.absolute = much", "expected bytes"),
+        ("listeners.tcp.1 = here", "expected a port"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_line(line: str, part: str) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        translated(line)
+    assert part in str(caught.value)
+    assert "x" not in str(caught.value).partition("ssl_options.password: ")[2][:1]
+
+
+def test_no_key_is_both_taken_and_ignored() -> None:
+    for key in TAKEN:
+        stem = key.rstrip("*")
+        assert not any(stem.startswith(each) for each in IGNORED if not stem.startswith("ssl_opt"))
+
+
+@given(st.text())
+def test_any_text_is_taken_or_refused(text: str) -> None:
+    try:
+        found = translate(text, "f", lambda: 1)
+    except ConfigInvalid:
+        return
+    assert isinstance(found.table, dict)
+
+
+@given(st.integers(0, 10**12), st.sampled_from(["", "kB", "MiB", "g", "GB", "K"]))
+def test_sizes(number: int, unit: str) -> None:
+    powers = {"": 1, "kB": 1000, "MiB": 2**20, "g": 2**30, "GB": 10**9, "K": 1024}
+    assert parse_bytes(f"{number}{unit}") == number * powers[unit]
