@@ -11,96 +11,23 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
+from arneb.rabbitmq_ignored import IGNORED
+from arneb.rabbitmq_values import (
+    address_in,
+    flag_in,
+    limit_in,
+    one_of,
+    part_in,
+    path_in,
+    seconds_in,
+    whole_in,
+)
 from arneb.settings import ConfigInvalid
 from arneb.sizes import parse_bytes
 
 Table = dict[str, Any]
 
 LINE: Final = re.compile(r"\s*([A-Za-z0-9_.\-$/\\]+)\s*=\s*(.*?)\s*")
-
-NO_LIMIT: Final = frozenset({"infinity", "undefined", "unlimited"})
-
-CLUSTER: Final = "an Arneb broker is one node"
-ERLANG: Final = "there is no Erlang here"
-MIRRORS: Final = "queues have no mirrors or replicas here"
-PLANS: Final = "what it tunes works otherwise here"
-
-IGNORED: Final[Mapping[str, str]] = {
-    "cluster_formation.": CLUSTER,
-    "cluster_partition_handling": CLUSTER,
-    "cluster_keepalive_interval": CLUSTER,
-    "cluster_nodes.": CLUSTER,
-    "cluster_tags.": CLUSTER,
-    "net_ticktime": ERLANG,
-    "erlang.": ERLANG,
-    "sysmon_handler.": ERLANG,
-    "raft.": MIRRORS,
-    "quorum_": MIRRORS,
-    "mirroring_": MIRRORS,
-    "queue_leader_locator": MIRRORS,
-    "queue_master_locator": MIRRORS,
-    "mnesia_": ERLANG,
-    "classic_queue.": PLANS,
-    "vm_memory_high_watermark_paging_ratio": PLANS,
-    "vm_memory_calculation_strategy": PLANS,
-    "total_memory_available_override_value": PLANS,
-    "memory_monitor_interval": PLANS,
-    "disk_monitor": PLANS,
-    "msg_store_": PLANS,
-    "queue_index_": PLANS,
-    "lazy_queue_": PLANS,
-    "background_gc_": PLANS,
-    "num_acceptors.": PLANS,
-    "tcp_listen_options.": "sockets are set up as their clients need it",
-    "socket_writer.": PLANS,
-    "collect_statistics": "figures are those of the instant",
-    "management.rates_mode": "figures are those of the instant",
-    "management.disable_stats": "figures are those of the instant",
-    "management.sample_retention_policies.": "histories are kept as the guide says",
-    "management.enable_queue_totals": "figures are those of the instant",
-    "management.login_session_timeout": "each request proves who it comes from",
-    "management.cors.": "there is no page on another origin to let in",
-    "management.csp.": "there are no pages to protect",
-    "management.hsts.": "there are no pages to protect",
-    "management.http_log_dir": "changes stand in the audit log",
-    "management_agent.": "figures are those of the instant",
-    "default_queue_type": "it is a vhost's: `arneb ctl add_vhost --default-queue-type`",
-    "password_hashing_module": "passwords are hashed by sha256, and other hashes are accepted",
-    "credential_validator.": "passwords are not judged here",
-    "channel_operation_timeout": PLANS,
-    "tracing.": "there is no tracing to files",
-    "log.exchange": "there is no exchange of log lines",
-    "log.syslog": "systemd's journal takes what is written on standard error",
-    "log.journald": "systemd's journal takes what is written on standard error",
-    "log.file.rotation.": "rotate it as you like and send SIGHUP",
-    "log.connection.": "there is one level for all",
-    "log.channel.": "there is one level for all",
-    "log.queue.": "there is one level for all",
-    "log.federation.": "there is one level for all",
-    "log.mirroring.": "there is one level for all",
-    "log.ra.": "there is one level for all",
-    "log.upgrade.": "there is one level for all",
-    "log.prelaunch.": "there is one level for all",
-    "log.console.stdio": "log lines go to standard error",
-    "ssl_options.depth": "chains may be as long as OpenSSL takes them",
-    "ssl_options.honor_": "OpenSSL's defaults hold",
-    "ssl_options.secure_renegotiate": "OpenSSL's defaults hold",
-    "ssl_options.client_renegotiation": "OpenSSL's defaults hold",
-    "ssl_options.versions.": "TLS 1.2 and 1.3 are spoken",
-    "ssl_options.ciphers.": "OpenSSL's defaults hold",
-    "ssl_handshake_timeout": "the handshake of TLS has handshake_timeout",
-    "reverse_dns_lookups": "addresses are logged as numbers",
-    "hipe_compile": ERLANG,
-    "trust_store.": "name the authorities in one file of [amqp.tls]",
-    "stomp.": "STOMP is not spoken here",
-    "mqtt.": "MQTT is not spoken here",
-    "stream.": "RabbitMQ's stream protocol is not spoken here",
-    "web_stomp.": "STOMP is not spoken here",
-    "web_mqtt.": "MQTT is not spoken here",
-    "shovel.": "shovels are parameters",
-    "auth_cache.cache_ttl": "[logins.http] cache_s says how long answers count",
-}
-"""Keys that mean nothing here, by how they begin, each with the reason."""
 
 BACKENDS: Final[Mapping[str, str]] = {
     "internal": "internal",
@@ -169,64 +96,10 @@ def _setting(dotted: str, read: Callable[[str], Any]) -> Take:
     return lambda file, _, value: file.set(dotted, read(value))
 
 
-def _bytes(value: str) -> int:
-    return parse_bytes(value)
-
-
-def _whole(value: str) -> int:
-    if not re.fullmatch(r"-?\d+", value):
-        raise ValueError(f"expected a whole number, got {value!r}")
-    return int(value)
-
-
-def _limit(value: str) -> int:
-    return -1 if value in NO_LIMIT else _whole(value)
-
-
-def _part(value: str) -> float:
-    return float(value)
-
-
-def _flag(value: str) -> bool:
-    if value not in ("true", "false", "on", "off"):
-        raise ValueError(f"expected true or false, got {value!r}")
-    return value in ("true", "on")
-
-
-def _seconds(value: str) -> float:
-    return 0.0 if value in NO_LIMIT else _whole(value) / 1000
-
-
-def _path(value: str) -> str:
-    return str(Path(value).absolute())
-
-
-def _one_of(known: Mapping[str, str]) -> Callable[[str], str]:
-    def read(value: str) -> str:
-        if value not in known:
-            raise ValueError(f"expected one of {', '.join(known)}, got {value!r}")
-        return known[value]
-
-    return read
-
-
-def _address(value: str) -> str:
-    """Where to listen, as our own settings have it."""
-    if value == "none":
-        return "off"
-    host, colon, port = value.rpartition(":")
-    if not colon:
-        host, port = "*", value
-    if not port.isdecimal():
-        raise ValueError(f"expected a port or HOST:PORT, got {value!r}")
-    host = {"": "*", "0.0.0.0": "*", "::": "*"}.get(host, host)
-    return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
-
-
 def _listener(dotted: str) -> Take:
     def take(file: _File, rest: str, value: str) -> None:
         before = file.get(dotted)
-        wanted = _address(value)
+        wanted = address_in(value)
         if before not in (None, "off", wanted):
             file.note(f"listeners…{rest} = {value}", f"{dotted} is {before} already")
             return
@@ -237,18 +110,18 @@ def _listener(dotted: str) -> Take:
 
 def _memory(file: _File, rest: str, value: str) -> None:
     if rest == ".absolute":
-        file.set("alarms.memory_high_watermark_bytes", _bytes(value))
+        file.set("alarms.memory_high_watermark_bytes", parse_bytes(value))
     elif rest in ("", ".relative"):
-        file.set("alarms.memory_high_watermark", _part(value))
+        file.set("alarms.memory_high_watermark", part_in(value))
     else:
         raise KeyError
 
 
 def _disk(file: _File, rest: str, value: str) -> None:
     if rest == ".absolute":
-        file.set("alarms.disk_free_min_bytes", _bytes(value))
+        file.set("alarms.disk_free_min_bytes", parse_bytes(value))
     elif rest == ".relative":
-        file.set("alarms.disk_free_min_bytes", int(_part(value) * file.memory_bytes()))
+        file.set("alarms.disk_free_min_bytes", int(part_in(value) * file.memory_bytes()))
     else:
         raise KeyError
 
@@ -257,7 +130,7 @@ def _loopback(file: _File, rest: str, value: str) -> None:
     if rest == "" and value == "none":
         file.loopback["guest"] = False
     elif rest:
-        file.loopback[rest.removeprefix(".")] = _flag(value)
+        file.loopback[rest.removeprefix(".")] = flag_in(value)
     else:
         raise ValueError(f"expected none, got {value!r}")
 
@@ -270,7 +143,7 @@ def _user(name: str) -> Take:
 
 
 def _tag(file: _File, rest: str, value: str) -> None:
-    if _flag(value):
+    if flag_in(value):
         file.tags.append(rest)
 
 
@@ -280,7 +153,7 @@ def _permission(file: _File, rest: str, value: str) -> None:
 
 
 def _message_bytes(file: _File, _: str, value: str) -> None:
-    most = _bytes(value)
+    most = parse_bytes(value)
     file.set("amqp.message_bytes_max", most)
     for name, default in (("partial_bytes_max", 2 << 27), ("transaction_bytes_max", 2 << 27)):
         if most > default:
@@ -288,7 +161,7 @@ def _message_bytes(file: _File, _: str, value: str) -> None:
 
 
 def _verify(file: _File, _: str, value: str) -> None:
-    file.verifies = _one_of({"verify_peer": "peer", "verify_none": "none"})(value) == "peer"
+    file.verifies = one_of({"verify_peer": "peer", "verify_none": "none"})(value) == "peer"
 
 
 def _key_password(file: _File, _: str, value: str) -> None:
@@ -300,11 +173,11 @@ def _backend(file: _File, rest: str, value: str) -> None:
     if part and part != "authn":
         file.note(f"auth_backends.{rest}", "who lets somebody in also says what he may do")
         return
-    file.backends[number] = _one_of(BACKENDS)(value)
+    file.backends[number] = one_of(BACKENDS)(value)
 
 
 def _mechanism(file: _File, _: str, value: str) -> None:
-    file.mechanisms.add(_one_of({each: each for each in ("PLAIN", "AMQPLAIN", "EXTERNAL")})(value))
+    file.mechanisms.add(one_of({each: each for each in ("PLAIN", "AMQPLAIN", "EXTERNAL")})(value))
 
 
 def _log_file(file: _File, _: str, value: str) -> None:
@@ -316,7 +189,7 @@ def _log_file(file: _File, _: str, value: str) -> None:
 
 
 def _console(file: _File, _: str, value: str) -> None:
-    if not _flag(value):
+    if not flag_in(value):
         file.note("log.console = false", "what is not written to log.file goes to standard error")
 
 
@@ -327,7 +200,7 @@ def _log_dir(file: _File, _: str, value: str) -> None:
 def _management(part: int) -> Take:
     def take(file: _File, _: str, value: str) -> None:
         host, _, port = (file.get("http.listen") or "*:15672").rpartition(":")
-        address = _address(f"{value}:{port}" if part == 0 else f"{host}:{value}")
+        address = address_in(f"{value}:{port}" if part == 0 else f"{host}:{value}")
         file.set("http.listen", address)
 
     return take
@@ -344,65 +217,65 @@ _SAN_TYPES: Final = {each: each for each in ("dns", "ip", "email", "uri", "other
 TAKEN: Final[Mapping[str, Take]] = {
     "listeners.tcp*": _listener("amqp.listen"),
     "listeners.ssl*": _listener("amqp.tls.listen"),
-    "ssl_options.cacertfile": _setting("amqp.tls.client_ca", _path),
-    "ssl_options.certfile": _setting("amqp.tls.certificate", _path),
-    "ssl_options.keyfile": _setting("amqp.tls.key", _path),
+    "ssl_options.cacertfile": _setting("amqp.tls.client_ca", path_in),
+    "ssl_options.certfile": _setting("amqp.tls.certificate", path_in),
+    "ssl_options.keyfile": _setting("amqp.tls.key", path_in),
     "ssl_options.password": _key_password,
     "ssl_options.verify": _verify,
-    "ssl_options.fail_if_no_peer_cert": _setting("amqp.tls.require_client_certificate", _flag),
+    "ssl_options.fail_if_no_peer_cert": _setting("amqp.tls.require_client_certificate", flag_in),
     "default_user": _user("name"),
     "default_pass": _user("password"),
     "default_vhost": lambda file, _, value: file.set("amqp.vhosts", [value]),
     "default_user_tags.*": _tag,
     "default_permissions.*": _permission,
     "loopback_users*": _loopback,
-    "load_definitions": _setting("load_definitions", _path),
-    "management.load_definitions": _setting("load_definitions", _path),
+    "load_definitions": _setting("load_definitions", path_in),
+    "management.load_definitions": _setting("load_definitions", path_in),
     "vm_memory_high_watermark*": _memory,
     "disk_free_limit*": _disk,
-    "heartbeat": _setting("amqp.heartbeat_s", _whole),
-    "frame_max": _setting("amqp.frame_bytes_max", _whole),
-    "channel_max": _setting("amqp.channel_max", _whole),
+    "heartbeat": _setting("amqp.heartbeat_s", whole_in),
+    "frame_max": _setting("amqp.frame_bytes_max", whole_in),
+    "channel_max": _setting("amqp.channel_max", whole_in),
     "max_message_size": _message_bytes,
-    "consumer_timeout": _setting("amqp.consumer_timeout_s", _seconds),
-    "handshake_timeout": _setting("amqp.handshake_s", _seconds),
-    "connection_max": _setting("amqp.connections_max", _limit),
-    "channel_max_per_node": _setting("amqp.node_channels_max", _limit),
-    "consumer_max_per_channel": _setting("amqp.channel_consumers_max", _limit),
-    "vhost_max": _setting("amqp.vhosts_max", _limit),
-    "cluster_queue_limit": _setting("amqp.queues_max", _limit),
+    "consumer_timeout": _setting("amqp.consumer_timeout_s", seconds_in),
+    "handshake_timeout": _setting("amqp.handshake_s", seconds_in),
+    "connection_max": _setting("amqp.connections_max", limit_in),
+    "channel_max_per_node": _setting("amqp.node_channels_max", limit_in),
+    "consumer_max_per_channel": _setting("amqp.channel_consumers_max", limit_in),
+    "vhost_max": _setting("amqp.vhosts_max", limit_in),
+    "cluster_queue_limit": _setting("amqp.queues_max", limit_in),
     "cluster_name": _setting("amqp.cluster_name", str),
-    "ssl_cert_login_from": _setting("amqp.certificate_login", _one_of(_LOGIN_FROM)),
-    "ssl_cert_login_san_type": _setting("amqp.certificate_san_type", _one_of(_SAN_TYPES)),
-    "ssl_cert_login_san_index": _setting("amqp.certificate_san_index", _whole),
+    "ssl_cert_login_from": _setting("amqp.certificate_login", one_of(_LOGIN_FROM)),
+    "ssl_cert_login_san_type": _setting("amqp.certificate_san_type", one_of(_SAN_TYPES)),
+    "ssl_cert_login_san_index": _setting("amqp.certificate_san_index", whole_in),
     "auth_mechanisms.*": _mechanism,
     "auth_backends.*": _backend,
     "auth_http.http_method": lambda file, _, value: file.set(
-        "logins.http.post", _one_of({"get": "get", "post": "post"})(value) == "post"
+        "logins.http.post", one_of({"get": "get", "post": "post"})(value) == "post"
     ),
     "auth_http.user_path": _setting("logins.http.user_url", str),
     "auth_http.vhost_path": _setting("logins.http.vhost_url", str),
     "auth_http.resource_path": _setting("logins.http.resource_url", str),
     "auth_http.topic_path": _setting("logins.http.topic_url", str),
-    "auth_http.request_timeout": _setting("logins.http.timeout_s", _seconds),
+    "auth_http.request_timeout": _setting("logins.http.timeout_s", seconds_in),
     "auth_oauth2.resource_server_id": _setting("logins.oauth.resource_server_id", str),
     "auth_oauth2.jwks_url": _setting("logins.oauth.jwks_url", str),
     "auth_oauth2.issuer": _setting("logins.oauth.issuer", str),
-    "auth_oauth2.verify_aud": _setting("logins.oauth.verify_audience", _flag),
+    "auth_oauth2.verify_aud": _setting("logins.oauth.verify_audience", flag_in),
     "auth_oauth2.additional_scopes_key": _setting("logins.oauth.additional_scopes_key", str),
     "log.console": _console,
-    "log.console.level": _setting("log.level", _one_of(LEVELS)),
-    "log.file.level": _setting("log.level", _one_of(LEVELS)),
-    "log.default.level": _setting("log.level", _one_of(LEVELS)),
-    "log.console.formatter": _setting("log.format", _one_of({"json": "json", "plaintext": "text"})),
-    "log.file.formatter": _setting("log.format", _one_of({"json": "json", "plaintext": "text"})),
+    "log.console.level": _setting("log.level", one_of(LEVELS)),
+    "log.file.level": _setting("log.level", one_of(LEVELS)),
+    "log.default.level": _setting("log.level", one_of(LEVELS)),
+    "log.console.formatter": _setting("log.format", one_of({"json": "json", "plaintext": "text"})),
+    "log.file.formatter": _setting("log.format", one_of({"json": "json", "plaintext": "text"})),
     "log.file": _log_file,
     "log.dir": _log_dir,
     "management.tcp.ip": _management(0),
     "management.tcp.port": _management(1),
     "management.listener.ip": _management(0),
     "management.listener.port": _management(1),
-    "management.http.max_body_size": _setting("http.body_bytes_max", _bytes),
+    "management.http.max_body_size": _setting("http.body_bytes_max", parse_bytes),
 }
 """What becomes of a key; with a star, also of all that begin so."""
 

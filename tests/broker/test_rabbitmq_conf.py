@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from arneb.config import Address, load_config
 from arneb.log_lines import LogFormat, LogLevel
-from arneb.rabbitmq_conf import IGNORED, TAKEN, translate
+from arneb.rabbitmq_conf import TAKEN, translate
+from arneb.rabbitmq_ignored import IGNORED
 from arneb.settings import ConfigInvalid
 from arneb.sizes import parse_bytes
 from arneb_amqp.config import GUEST, CertificateLogin
