@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "ctl": "What rabbitmqctl does, for a running broker.",
     "compact": "Keep of each key the last message, in a new topic or a table.",
     "compact-store": "Give free room in a data directory back to the file system.",
+    "doctor": "Say what is wrong with a broker or its data, and what to do.",
     "erase": "Erase what was published with a key from the sealed tier.",
     "offload": "Write closed ledgers to a Delta table, once each.",
     "replay": "Bring messages of the log into a topic, queue or exchange once more.",

@@ -8,8 +8,8 @@ the store, then the servers. The control socket stays open until the process end
 
 import os
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from enum import Enum
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +26,9 @@ from arneb.log_lines import LogLevel, set_log_level
 from arneb.run import Say, Shared, serve_all
 from arneb.service_manager import NO_MANAGER, ServiceManager
 from arneb.shown_settings import shown_settings
+from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import StoreUnusable, describe
+from arneb_core.api.statistics import LongReader
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.directory import erase
 
@@ -119,7 +121,13 @@ class Node:
             "version": __version__,
             "data_dir": str(self.config.data_dir.absolute()),
             "failure": self._failure,
+            "now_ms": wall_clock_ms(),
+            "long_readers": [asdict(each) for each in self._long_readers],
         }
+
+    @property
+    def _long_readers(self) -> Sequence[LongReader]:
+        return () if self.shared is None else self.shared.core.statistics().long_readers
 
     def environment(self) -> Mapping[str, Any]:
         """Its settings as JSON's values, without secrets."""

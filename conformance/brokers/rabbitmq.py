@@ -124,6 +124,11 @@ class RabbitMQ(OwnProcess):
         }
         self.control(*watermark[resource])
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its command-line programs must be started with."""
+        return self._environment()
+
     def control(self, *arguments: str) -> str:
         """One ``rabbitmqctl`` command and its output."""
         command = [str(CONTROL), "-n", self._node, *arguments]

@@ -1,10 +1,16 @@
 """What is described of systemd and containers, as far as it can be tried without either."""
 
+import importlib.util
 import json
+import os
 import re
 import shutil
+import signal
+import site
+import socket
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 from typing import Final
@@ -40,8 +46,8 @@ def unit(tmp_path: Path) -> Path:
 
 
 def instructions(name: str) -> list[str]:
-    """Of that name in the Containerfile, without it."""
-    text = (DEPLOY / "Containerfile").read_text().replace("\\\n", " ")
+    """Of that name in the Dockerfile, without it."""
+    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
     return [line.split(maxsplit=1)[1] for line in text.splitlines() if line.startswith(f"{name} ")]
 
 
@@ -50,6 +56,7 @@ def test_the_configuration_to_begin_with_is_one() -> None:
     assert str(config.data_dir) == "/var/lib/arneb"
     assert [each.name for each in config.amqp.users] == ["app"]
     assert tomllib.loads((DEPLOY / "arneb.toml").read_text())["log"] == {"format": "json"}
+    assert str(config.audit.file) == "/var/log/arneb/audit.jsonl"
 
 
 @pytest.mark.skipif(SYSTEMD is None, reason="systemd-analyze is not there")
@@ -59,6 +66,41 @@ def test_systemd_knows_every_line_of_the_unit(tmp_path: Path) -> None:
         [SYSTEMD, "verify", "--man=no", unit(tmp_path)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_service_manager_is_told_what_the_broker_does(tmp_path: Path) -> None:
+    """By a real socket, as systemd has one."""
+    text = (DEPLOY / "arneb.service").read_text()
+    assert "\nType=notify\n" in text
+    assert "\nExecReload=/bin/kill -HUP $MAINPID\n" in text
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(30)
+        command = [sys.executable, "-m", "arneb", "serve", f"--data-dir={tmp_path / 'data'}"]
+        ports = [f"--{name}={'127.0.0.1:0' if name == 'http' else 'off'}" for name in exposed()]
+        environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "600000"}
+        broker = subprocess.Popen(
+            [*command, *ports], env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
+        )
+
+        def told(wanted: str) -> list[str]:
+            found: list[str] = []
+            while not found or wanted not in found[-1]:
+                found.append(manager.recv(4096).decode())
+            return found
+
+        before = told("READY=1")
+        assert broker.stdout is not None
+        lines = [broker.stdout.readline() for _ in range(3)]
+        assert any("http ready on" in each for each in lines), lines
+        assert "WATCHDOG=1" in before + told("WATCHDOG=1")
+        broker.send_signal(signal.SIGHUP)
+        assert "MONOTONIC_USEC=" in told("RELOADING=1")[-1]
+        told("READY=1")
+        broker.terminate()
+        assert "STATUS=leaving" in told("STOPPING=1") + told("STATUS=leaving")
+        broker.communicate(timeout=30)
+        assert broker.returncode == 0
 
 
 @pytest.mark.skipif(SYSTEMD is None, reason="systemd-analyze is not there")
@@ -121,7 +163,7 @@ def test_the_containers_command_serves_on_every_address(tmp_path: Path) -> None:
     assert options[0] == "serve"
     ports = {f"--{name}=*:{port}" for name, port in exposed().items()}
     assert ports <= set(options)
-    own = [each for each in options[1:] if each not in ports and "--data-dir" not in each]
+    own = [each for each in options[1:] if each not in ports]
     broker = subprocess.Popen(
         [
             sys.executable, "-m", "arneb", "serve", f"--data-dir={tmp_path / 'data'}", *own,
@@ -149,13 +191,129 @@ def exposed() -> dict[str, int]:
 
 def test_the_containers_health_is_the_brokers(tmp_path: Path) -> None:
     [health] = instructions("HEALTHCHECK")
-    _, _, code = json.loads(health[health.index("[") :])
-    assert code.startswith("from urllib")
-    with BrokerProcess(tmp_path / "data", listeners=("http",)) as broker:
-        port = broker.addresses["http"].port
-        program = code.replace(":15672/", f":{port}/")
-        assert program != code
-        check = [sys.executable, "-c", program]
-        assert subprocess.run(check, check=False).returncode == 0
-    done = subprocess.run(check, capture_output=True, check=False)
+    [environment] = [each for each in instructions("ENV") if "ARNEB_DATA_DIR" in each]
+    program, *words = json.loads(health[health.index("[") :])
+    check = [str(Path(sys.executable).with_name(program)), *words]
+    data = str(tmp_path / "data")
+    assert "ARNEB_DATA_DIR=/var/lib/arneb" in environment
+    assert instructions("VOLUME") == ["/var/lib/arneb"]
+    with BrokerProcess(tmp_path / "data", listeners=("http",)):
+        done = subprocess.run(check, env={"ARNEB_DATA_DIR": data}, check=False)
+        assert done.returncode == 0
+    done = subprocess.run(check, env={"ARNEB_DATA_DIR": data}, capture_output=True, check=False)
     assert done.returncode != 0
+
+
+def test_the_image_s_file_is_as_the_judge_of_such_files_wants_it() -> None:
+    hadolint = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run(
+        [hadolint, DEPLOY / "Dockerfile"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def stages() -> list[list[tuple[str, str]]]:
+    """The instructions of each stage."""
+    text = re.sub(r"\\\n", " ", (DEPLOY / "Dockerfile").read_text())
+    found: list[list[tuple[str, str]]] = []
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, _, rest = line.partition(" ")
+            if name == "FROM":
+                found.append([])
+            found[-1].append((name, rest.strip()))
+    return found
+
+
+def test_nothing_in_the_image_is_run_as_root() -> None:
+    assert len(stages()) > 1
+    for stage in stages():
+        user = "root"
+        for name, rest in stage:
+            user = rest if name == "USER" else user
+            assert name != "RUN" or not user.startswith(("root", "0")), rest
+        assert not user.startswith(("root", "0"))
+
+
+def test_every_line_that_the_image_runs_does_what_it_should(tmp_path: Path) -> None:
+    """As its user, in a clean directory. What others have written is not fetched anew: the long
+    form (``IMAGE=whole``) does that."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as clean:
+        os.chmod(clean, 0o755)  # its user is another
+        is_whole = os.environ.get("IMAGE") == "whole"
+        built = play_stage(Path(clean), is_whole=is_whole)
+        look_at_what_is_built(built, [] if is_whole else site.getsitepackages())
+
+
+def look_at_what_is_built(built: Path, more: list[str]) -> None:
+    assert sorted(each.name for each in built.iterdir()) == ["data", "site"]
+    assert (built / "data").stat().st_mode & 0o777 == 0o750
+    copied = [rest.split()[-2:] for name, rest in stages()[-1] if "--from=build" in rest]
+    assert copied == [["/tmp/site", "/opt/arneb"], ["/tmp/data", "/var/lib/arneb"]]
+    search = [str(built / "site"), *more]
+    said = subprocess.run(
+        [sys.executable, "-I", "-c", PROGRAM, *search],
+        capture_output=True, text=True, check=True, cwd=built,
+    )  # fmt: skip
+    assert said.stdout.startswith(str(built / "site"))
+
+
+PROGRAM: Final = """
+import sys; sys.path[:0] = sys.argv[1:]
+import arneb; print(arneb.__file__)
+"""
+
+
+BUILDERS: Final = ("hatchling", "packaging", "pathspec", "pluggy", "trove_classifiers")
+"""What makes a wheel of the source."""
+
+
+def builders(directory: Path) -> dict[str, str]:
+    """How pip is told not to fetch anything."""
+    for name in BUILDERS:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.origin is not None
+        folder = Path(spec.origin).parent
+        shutil.copytree(folder, directory / name)
+        for info in folder.parent.glob(f"{name}-*.dist-info"):
+            shutil.copytree(info, directory / info.name)
+    return {
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",  # which means that there is none
+        "PYTHONPATH": str(directory),
+    }
+
+
+def play_stage(tmp_path: Path, *, is_whole: bool) -> Path:
+    """Run every RUN of the first stage; the directory that it leaves."""
+    environment = {} if is_whole else builders(tmp_path / "builders")
+    source, work = tmp_path / "source", tmp_path / "work"
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout.split("\0")
+    for name in filter(None, tracked):
+        if (REPOSITORY / name).is_file() and not name.startswith(("tests/", "conformance/")):
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / name, source / name)
+    work.mkdir()
+    user = None
+    is_root = os.geteuid() == 0
+    given = {"HOME": str(work), "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    if not is_root:
+        given["PATH"] = f"{Path(sys.executable).parent}:{given['PATH']}"
+    for name, rest in stages()[0]:
+        if name == "USER":
+            user = int(rest.partition(":")[0])
+            if is_root:
+                os.chown(work, user, user)
+        if name == "RUN":
+            as_user = {"user": user, "group": user, "extra_groups": []} if is_root else {}
+            done = subprocess.run(
+                ["/bin/sh", "-ec", rest.replace("/usr/src/arneb", str(source))],
+                cwd=work, env={**given, **environment}, capture_output=True, text=True,
+                check=False, **as_user,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+    return work

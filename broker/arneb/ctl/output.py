@@ -88,6 +88,9 @@ class Output:
             self._write("\t".join(map(in_table, row)))
 
     def _json(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        if not rows:
+            self._write("[]")
+            return
         self._write("[")
         for number, row in enumerate(rows):
             found = dict(zip(columns, map(in_json, row), strict=True))

@@ -1,0 +1,66 @@
+"""``arneb doctor``: what is wrong with a broker or its data, and what to do."""
+
+import json
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import click
+
+from arneb.cli import Refused
+from arneb.visible import visible
+
+ILL: Final = 1
+"""The exit status where there is something to do."""
+
+
+@click.command(short_help="Say what is wrong with a broker or its data, and what to do.")
+@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--url", metavar="URL", help="Look from elsewhere, as http://USER:PASSWORD@HOST:PORT."
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text",
+              help="Lines, or one JSON object.")  # fmt: skip
+@click.pass_context
+def doctor(context: click.Context, directory: Path | None, url: str | None, form: str) -> None:
+    """Look at the broker that runs on the data directory DIR, or at DIR alone if none does.
+
+    Exit status 0: nothing to do, or notes only. 1: something is wrong or will be. 2: nobody and
+    nothing could be looked at.
+    """
+    from arneb.ctl.calling import Caller, HttpCaller, SocketCaller, Unreachable
+    from arneb.ctl.exits import Failed
+    from arneb.ctl.output import Manner, Output
+    from arneb.ctl.session import Misused, Session
+    from arneb.doctor.directory import directory_findings, outside_findings
+    from arneb.doctor.findings import Finding, Severity
+    from arneb.doctor.running import running_findings
+
+    if (directory is None) == (url is None):
+        raise Refused("expected DIR or --url URL, and one of them")
+
+    def looked() -> Iterator[Finding]:
+        caller: Caller = HttpCaller(url or "") if directory is None else SocketCaller(directory)
+        session = Session(caller, Output(click.echo, Manner()))
+        try:
+            found = list(running_findings(session))
+        except Unreachable as error:
+            if directory is None:
+                raise Refused(str(error)) from error
+            return directory_findings(directory)
+        except (Failed, Misused) as error:
+            raise Refused(error.text) from error
+        return chain(found, () if directory is None else outside_findings(directory))
+
+    found = sorted(looked(), key=lambda each: -each.severity)
+    if form == "json":
+        click.echo(json.dumps({"findings": [each.document() for each in found]}, indent=2))
+    else:
+        for each in found:
+            subject = f" ({each.subject})" if each.subject else ""
+            click.echo(visible(f"{each.severity.word}: {each.what}{subject}"))
+            click.echo(visible(f"  do: {each.do}"))
+        if not found:
+            click.echo("nothing is wrong")
+    context.exit(ILL if any(each.severity > Severity.NOTE for each in found) else 0)

@@ -1,0 +1,124 @@
+"""Looks at a data directory: its file system, its files, and who reads them.
+
+The rule: nothing is changed, and what a running broker has open is only looked at from outside.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from arneb.doctor.findings import Finding, error, note, warning
+from arneb_core.api.errors import StoreUnusable
+from arneb_core.store.check_apart import check_apart
+from arneb_core.store.directory import holder_of, look_at
+
+MOUNTS: Final = Path("/proc/self/mountinfo")
+
+LOCAL: Final = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "bcachefs"})
+OVER_NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "glusterfs",
+                                 "fuse.glusterfs", "fuse.sshfs", "lustre", "afs"})  # fmt: skip
+PASSING: Final = frozenset({"tmpfs", "ramfs"})
+
+DISK_PART: Final = 0.05
+"""Of the disk: less is nearly full."""
+
+OTHERS: Final = 0o007
+
+
+def file_system(path: Path, mounts: str) -> str:
+    """The type of the file system that ``path`` is on, by the text of ``mountinfo``."""
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        point = before.split()[4].encode().decode("unicode_escape") if before else ""
+        inside = point == "/" or str(path) == point or str(path).startswith(f"{point}/")
+        if inside and len(point) >= len(best):
+            best, kind = point, after.split()[0]
+    return kind
+
+
+def place(path: Path, mounts: str, free: float) -> Iterator[Finding]:
+    """Where the directory is. ``free``: which part of its disk."""
+    kind = file_system(path, mounts)
+    if kind in OVER_NETWORK:
+        yield error(
+            "file-system", f"the data is on {kind}, over the network",
+            "move it to a local disk or a block device: locks and fsync are not kept there",
+            str(path),
+        )  # fmt: skip
+    elif kind in PASSING:
+        yield error(
+            "file-system", f"the data is on {kind}: it is gone when the machine stops",
+            "move it to a disk", str(path),
+        )  # fmt: skip
+    elif kind not in LOCAL:
+        yield note(
+            "file-system", f"the data is on {kind or 'a file system that is not known'}",
+            "make sure that it keeps locks and fsync", str(path),
+        )  # fmt: skip
+    if free < DISK_PART:
+        yield warning(
+            "disk", f"{free:.1%} of the data's disk is free", "make room on it", str(path)
+        )
+
+
+def rights(path: Path) -> Iterator[Finding]:
+    """Who may read what is stored."""
+    for each in (path, path / "data.mdb"):
+        if each.exists() and each.stat().st_mode & OTHERS:
+            yield warning(
+                "rights", "everybody on the machine may open it", f"chmod o= {each}", str(each)
+            )
+
+
+def store(path: Path, check: Callable[[Path], list[str]]) -> Iterator[Finding]:
+    """What is in it, if no broker has it open."""
+    if not path.is_dir():
+        yield error("store", "there is no such directory", "name the broker's data_dir", str(path))
+        return
+    try:
+        look_at(path)
+    except StoreUnusable as refused:
+        yield error(
+            "store", str(refused), f"arneb check {path} tells more, arneb salvage saves the rest",
+            str(path),
+        )  # fmt: skip
+        return
+    if holder := holder_of(path):
+        if not Path(f"/proc/{holder}").exists():
+            yield note(
+                "unclean", f"the last broker (process {holder}) did not stop in order",
+                "start it again: nothing that was confirmed is lost", str(path),
+            )  # fmt: skip
+        else:
+            return  # it is being written to
+    found = check(path)
+    for line in found[:10]:
+        yield error(
+            "damage", line, f"arneb salvage {path} OUT writes what is whole into a new directory",
+            str(path),
+        )  # fmt: skip
+
+
+def checked(path: Path) -> list[str]:
+    """What ``arneb check`` finds."""
+    return [str(each) for each in check_apart(path)]
+
+
+def directory_findings(
+    path: Path, check: Callable[[Path], list[str]] = checked
+) -> Iterator[Finding]:
+    """What is wrong with a directory that no broker has open."""
+    yield from store(path.absolute(), check)
+    yield from outside_findings(path)
+
+
+def outside_findings(path: Path) -> Iterator[Finding]:
+    """What can be seen from outside, also while a broker is at work in it."""
+    path = path.absolute()
+    if path.is_dir():
+        usage = shutil.disk_usage(path)
+        yield from place(Path(os.path.realpath(path)), MOUNTS.read_text(), usage.free / usage.total)
+        yield from rights(path)

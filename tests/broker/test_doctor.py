@@ -1,0 +1,158 @@
+"""The doctor: each look says what is wrong in figures that show it, and nothing in others."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+from click.testing import CliRunner
+
+from arneb.cli import arneb
+from arneb.demo.process import BrokerProcess
+from arneb.doctor import looks
+from arneb.doctor.directory import directory_findings, file_system, place
+from arneb.doctor.findings import Finding, Severity
+
+HEALTHY: dict[str, Any] = {
+    "mem_used": 10, "mem_limit": 100, "mem_alarm": False, "disk_free": 1000,
+    "disk_free_limit": 10, "disk_free_alarm": False, "fd_used": 10, "fd_total": 65536,
+}  # fmt: skip
+
+
+def checks(found: Any) -> list[str]:
+    return [each.check for each in found]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, []),
+        ({"mem_alarm": True}, ["memory"]),
+        ({"mem_used": 81}, ["memory"]),
+        ({"disk_free_alarm": True}, ["disk"]),
+        ({"disk_free": 29}, ["disk"]),
+        ({"fd_used": 60_000}, ["descriptors"]),
+        ({"fd_total": 1024}, ["descriptors"]),
+    ],
+)
+def test_a_node(change: dict[str, Any], expected: list[str]) -> None:
+    node = HEALTHY | change
+    assert checks([*looks.alarms(node), *looks.descriptors(node)]) == expected
+
+
+def a_queue(name: str, messages: int, consumers: int = 0) -> dict[str, Any]:
+    return {"vhost": "/", "name": name, "messages": messages, "consumers": consumers}
+
+
+def test_queues_that_grow_with_no_consumer_are_named() -> None:
+    before = {("/", "grows"): 5, ("/", "drained"): 5, ("/", "stays"): 7, ("/", "large"): 20_000}
+    found = [
+        a_queue("grows", 6), a_queue("drained", 9, consumers=1), a_queue("stays", 7),
+        a_queue("large", 20_000), a_queue("new", 3), a_queue("empty", 0),
+    ]  # fmt: skip
+    seen = list(looks.queues(found, before))
+    assert [(each.check, each.subject) for each in seen] == [
+        ("queue-growing", "grows in /"), ("queue-without-consumer", "large in /"),
+    ]  # fmt: skip
+    many = [a_queue(f"q{number}", 20_000) for number in range(25)]
+    assert len(list(looks.queues(many, {}))) == looks.NAMED_MAX + 1
+
+
+def test_channels_and_connections_that_hold_others_up() -> None:
+    channel = {"name": "c (1)", "messages_unacknowledged": 20_000, "prefetch_count": 0}
+    assert checks(looks.channels([channel, channel | {"messages_unacknowledged": 3}])) == [
+        "unacknowledged"
+    ]
+    assert checks(looks.connections([{"state": "blocked"}, {"state": "running"}])) == ["blocked"]
+    assert checks(looks.certificates(["a"], ["a", "b"])) == ["certificate", "certificate"]
+    assert not checks(looks.clock(1_000, 5_000))
+    assert checks(looks.clock(1_000, 60_000)) == ["clock"]
+
+
+def environment(**listens: str | None) -> dict[str, Any]:
+    local = {"amqp": "127.0.0.1:5672", "pulsar": "[::1]:6650", "http": "localhost:15672",
+             "http_pulsar": None} | listens  # fmt: skip
+    tables: dict[str, Any] = {name: {"listen": listen} for name, listen in local.items()}
+    guest = {"name": "guest", "loopback_only": True}
+    tables["amqp"] |= {"users": [guest], "loopback_users": ["guest"], "tls": {"listen": None}}
+    tables["pulsar"] |= {"authentication": {"methods": []}}
+    return tables | {"alarms": {"disk_free_min_bytes": 1}}
+
+
+def test_ports_that_are_open_to_others() -> None:
+    guest = [{"name": "guest"}]
+    assert not checks(looks.settings(environment(), guest, True))
+    outside = environment(amqp="*:5672")
+    assert checks(looks.settings(outside, guest, True)) == ["plain-text"]
+    outside["amqp"]["users"][0]["loopback_only"] = False
+    assert checks(looks.settings(outside, guest, True)) == ["guest", "plain-text"]
+    assert checks(looks.settings(outside, guest, False)) == ["plain-text"]
+    every = environment(pulsar="0.0.0.0:1", http_pulsar="[::]:1", http="*:1")
+    assert checks(looks.settings(every, guest, True)) == ["open-port"] * 3
+    every["pulsar"]["authentication"]["methods"] = ["token"]
+    assert not checks(looks.settings(every, guest, True))
+
+
+MOUNTS = """\
+1 0 8:1 / / rw shared:1 - ext4 /dev/sda1 rw
+2 1 0:5 / /mnt/a\\040b rw - nfs4 server:/x rw
+3 1 0:6 / /mnt rw - tmpfs tmpfs rw
+"""
+
+
+def test_where_the_data_is() -> None:
+    for path, kind in (
+        ("/x", "ext4"),
+        ("/mnt/a b/d", "nfs4"),
+        ("/mnt/c", "tmpfs"),
+        ("/mntx", "ext4"),
+    ):
+        assert file_system(Path(path), MOUNTS) == kind
+    assert not checks(place(Path("/x"), MOUNTS, 0.5))
+    assert checks(place(Path("/x"), MOUNTS, 0.01)) == ["disk"]
+    assert [each.severity for each in place(Path("/mnt/a b"), MOUNTS, 0.5)] == [Severity.ERROR]
+    assert [each.severity for each in place(Path("/x"), "", 0.5)] == [Severity.NOTE]
+
+
+def test_a_directory_alone(tmp_path: Path) -> None:
+    def never(path: Path) -> list[str]:
+        raise AssertionError("not looked at")
+
+    assert "store" in checks(directory_findings(tmp_path / "none", never))
+    (tmp_path / "thesis").write_text("")
+    assert "store" in checks(directory_findings(tmp_path, never))
+    with BrokerProcess(tmp_path / "data", listeners=()) as broker:
+        broker.kill()
+    found = {each.check: each for each in directory_findings(tmp_path / "data", lambda _: ["bad"])}
+    assert found["unclean"].severity is Severity.NOTE
+    assert found["damage"].what == "bad"
+    os.chmod(tmp_path / "data" / "data.mdb", 0o644)
+    assert "rights" in checks(directory_findings(tmp_path / "data", lambda _: []))
+
+
+def test_the_command_looks_at_what_runs(tmp_path: Path) -> None:
+    def said(*arguments: str) -> tuple[int, list[Finding]]:
+        done = CliRunner().invoke(arneb, ["doctor", "--format", "json", *arguments])
+        return done.exit_code, [each["check"] for each in json.loads(done.output)["findings"]]
+
+    data = str(tmp_path / "data")
+    with BrokerProcess(tmp_path / "data", listeners=("amqp", "http")) as broker:
+        parameters = pika.ConnectionParameters("127.0.0.1", broker.amqp_port)
+        with pika.BlockingConnection(parameters) as connection:
+            channel = connection.channel()
+            channel.queue_declare("large", durable=True)
+            for _ in range(looks.BACKLOG_MIN):
+                channel.basic_publish("", "large", b"")
+        status, found = said(data)
+        assert (status, "queue-without-consumer" in found) == (1, True)
+        status, found = said("--url", f"http://guest:guest@{broker.addresses['http']}")
+        assert "queue-without-consumer" in found
+        text = CliRunner().invoke(arneb, ["doctor", data]).output
+        assert "10,000 messages and no consumer (large in /)" in text
+        assert "  do: " in text
+    status, found = said(data)
+    assert "queue-without-consumer" not in found
+    assert CliRunner().invoke(arneb, ["doctor"]).exit_code == 2
+    assert CliRunner().invoke(arneb, ["doctor", "--url", "http://127.0.0.1:1"]).exit_code == 2
