@@ -16,6 +16,16 @@ from arneb.environment import first_start_of, merged, settings_in
 from arneb.http.limits import HttpLimits
 from arneb.log_lines import LogFormat, LogLevel
 from arneb.logins.settings import DEFAULT_LOGINS, OAUTH, LoginTable
+from arneb.process_settings import (
+    DEFAULT_AUDIT,
+    DEFAULT_DEBUG,
+    DEFAULT_LOG,
+    DEFAULT_STOP,
+    AuditTable,
+    DebugTable,
+    LogTable,
+    StopTable,
+)
 from arneb.rabbitmq_conf import read_files, translate
 from arneb.settings import ConfigInvalid, Reader, read_settings
 from arneb.tls import NO_FILE, TlsConfig, read_tls
@@ -205,53 +215,6 @@ class StoreTable:
 
 
 @dataclass(frozen=True, slots=True)
-class StopTable:
-    """How the broker stops."""
-
-    unready_s: float = 0.0
-    """How long clients are still served after a signal to stop, while ``/readyz`` says 503 already:
-    for load balancers, to send them elsewhere. A second signal ends the process at once."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.unready_s <= 3600:
-            raise ValueError(f"expected unready_s from 0 to 3600, got {self.unready_s}")
-
-
-@dataclass(frozen=True, slots=True)
-class LogTable:
-    """What the broker writes on standard error."""
-
-    level: LogLevel = LogLevel.WARNING
-    """The least severe records that are written: ``debug``, ``info``, ``warning`` or ``error``."""
-
-    format: LogFormat = LogFormat.TEXT
-    """``text``, or ``json``: one JSON object a line, what is printed on standard output
-    included."""
-
-    file: Path = NO_FILE
-    """A file for what is otherwise written on standard error. It may be moved away at any time; the
-    next line makes a new one."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditTable:
-    """Who changed what."""
-
-    file: Path = NO_FILE
-    """A file for one JSON object a line, of each administrative action: who, from where, what, and
-    what came of it; never a password. It may be moved away at any time. Without it such records
-    are in the log only, at ``info``."""
-
-
-@dataclass(frozen=True, slots=True)
-class DebugTable:
-    """What helps to find faults and costs something."""
-
-    turn_watchdog: bool = False
-    """Measure how long every task blocks the event loop; ``/api/turns`` shows it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Config:
     """The whole file. Paths in it are relative to the file."""
 
@@ -271,10 +234,10 @@ class Config:
     delayed: DelayedSettings = DEFAULT_DELAYS
     alarms: Watermarks = DEFAULT_WATERMARKS
     store: StoreTable = StoreTable()
-    stop: StopTable = StopTable()
-    log: LogTable = LogTable()
-    audit: AuditTable = AuditTable()
-    debug: DebugTable = DebugTable()
+    stop: StopTable = DEFAULT_STOP
+    log: LogTable = DEFAULT_LOG
+    audit: AuditTable = DEFAULT_AUDIT
+    debug: DebugTable = DEFAULT_DEBUG
 
 
 def load_config(

@@ -140,7 +140,7 @@ def test_a_foreign_directory_is_not_touched(tmp_path: Path) -> None:
 async def test_a_drain_is_seen_from_outside(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from arneb.config import StopTable
+    from arneb.process_settings import StopTable
 
     config = replace(config_at(tmp_path), stop=StopTable(unready_s=600.0))
     async with steered(config) as node:

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.broker.node_kit import config_at
 
-from arneb.config import Config, StopTable
+from arneb.config import Config
 from arneb.control.serving import NotPossible
 from arneb.listeners import Listeners
 from arneb.node import MOVES, Node, NodeState, listens
+from arneb.process_settings import StopTable
 from arneb.service_manager import ServiceManager
 from arneb_core.api.errors import StoreLocked
 from arneb_core.store.environment import Store

@@ -1,0 +1,61 @@
+"""The settings of the process: how it stops, what it writes, and what it measures of itself."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from arneb.log_lines import LogFormat, LogLevel
+from arneb.tls import NO_FILE
+
+
+@dataclass(frozen=True, slots=True)
+class StopTable:
+    """How the broker stops."""
+
+    unready_s: float = 0.0
+    """How long clients are still served after a signal to stop, while ``/readyz`` says 503 already:
+    for load balancers, to send them elsewhere. A second signal ends the process at once."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.unready_s <= 3600:
+            raise ValueError(f"expected unready_s from 0 to 3600, got {self.unready_s}")
+
+
+@dataclass(frozen=True, slots=True)
+class LogTable:
+    """What the broker writes on standard error."""
+
+    level: LogLevel = LogLevel.WARNING
+    """The least severe records that are written: ``debug``, ``info``, ``warning`` or ``error``."""
+
+    format: LogFormat = LogFormat.TEXT
+    """``text``, or ``json``: one JSON object a line, what is printed on standard output
+    included."""
+
+    file: Path = NO_FILE
+    """A file for what is otherwise written on standard error. It may be moved away at any time; the
+    next line makes a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTable:
+    """Who changed what."""
+
+    file: Path = NO_FILE
+    """A file for one JSON object a line, of each administrative action: who, from where, what, and
+    what came of it; never a password. It may be moved away at any time. Without it such records
+    are in the log only, at ``info``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DebugTable:
+    """What helps to find faults and costs something."""
+
+    turn_watchdog: bool = False
+    """Measure how long every task blocks the event loop; ``/api/turns`` shows it."""
+
+
+DEFAULT_STOP: Final = StopTable()
+DEFAULT_LOG: Final = LogTable()
+DEFAULT_AUDIT: Final = AuditTable()
+DEFAULT_DEBUG: Final = DebugTable()
