@@ -64,6 +64,7 @@ SLEEPING_TESTS: Final[dict[str, str]] = {
     "tests/attack/canary.py": "an honest client that asks little, beside hostile ones",
     "tests/attack/channels.py": "what a real broker gives back in a minute is what is measured",
     "tests/attack/running.py": "what a real broker has left of the last attack is let go",
+    "tests/broker/test_shovels.py": "real brokers are asked until what was to move has moved",
     "tests/crash/mixed.py": "real processes work for a random while before one is killed",
     "tests/crash/players/clients.py": "what a real broker does meanwhile is what is tested",
     "tests/crash/sigkill.py": "real processes work for a random while before one is killed",

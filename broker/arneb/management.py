@@ -17,6 +17,7 @@ from arneb.http.management.totals import Totals
 from arneb.observed import ObservedCore
 from arneb.tls import expiring
 from arneb_amqp.server.roster import Roster
+from arneb_amqp.shovels.shovels import Shovels
 from arneb_amqp.topology.topology import Topology
 from arneb_core.access.authority import Authority
 from arneb_core.access.catalogue import Catalogue
@@ -56,6 +57,9 @@ class ManagedBroker(Protocol):
     @property
     def roster(self) -> Roster: ...
 
+    @property
+    def shovels(self) -> Shovels: ...
+
 
 def make_site(broker: ManagedBroker, topology: Topology) -> Site:
     """The site of a broker that serves AMQP."""
@@ -86,4 +90,5 @@ def make_site(broker: ManagedBroker, topology: Topology) -> Site:
         lambda: ports,
         partial(expiring, certificates),
         wall_clock_ms(),
+        broker.shovels,
     )

@@ -29,6 +29,7 @@ from arneb.shown_settings import shown_settings
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import StoreUnusable, describe
 from arneb_core.api.statistics import LongReader
+from arneb_core.api.supervision import sole_error
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.directory import erase
 
@@ -313,11 +314,3 @@ def _are_texts(value: object) -> bool:
 def node_name() -> str:
     """What tools call the node."""
     return f"arneb@{socket.gethostname().partition('.')[0]}"
-
-
-def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one error in ``group``, however deep; ``group`` itself if there are several."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return group if isinstance(error, BaseExceptionGroup) else error

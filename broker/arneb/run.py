@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from arneb.http.metrics.app import Metrics
     from arneb.logins.backends import Backends
     from arneb_amqp.server.roster import Roster
+    from arneb_amqp.shovels.shovels import Shovels
     from arneb_amqp.topology.topology import Topology
     from arneb_core.access.authority import Authority
     from arneb_core.access.catalogue import Catalogue
@@ -139,6 +140,18 @@ class Shared:
         self._nursery.start_soon(supervise, "the management API's samples", site.rates.run)
         trusted = ManagementApp(site, own, TRUSTED)
         return Api(own, site, trusted, {**data.bodies, **LARGER})
+
+    @cached_property
+    def shovels(self) -> "Shovels":
+        """Those that move messages, where AMQP is served."""
+        from arneb_amqp.shovels.shovels import Shovels
+
+        assert self.topology is not None, "there is a topology where AMQP is served"
+        return Shovels(self.core, self.topology, self.config.amqp.cluster_name)
+
+    def start_shovels(self) -> None:
+        """Have messages moved from now on."""
+        self._nursery.start_soon(supervise, "the shovels", self.shovels.run)
 
     @cached_property
     def roster(self) -> "Roster":
@@ -258,6 +271,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         from arneb.http.management.importing import load_definitions
 
         await load_definitions(shared.catalogue, shared.topology, path)
+    shared.start_shovels()
     await serve_amqp(
         shared.core,
         listeners,

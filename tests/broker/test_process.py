@@ -11,8 +11,8 @@ from tests.broker.node_kit import Signals, config_at
 
 from arneb import process
 from arneb.ending import BROKEN_OFF, STOP_WITHIN_S, break_off_after
-from arneb.node import sole_error
 from arneb.process import STOP_SIGNALS
+from arneb_core.api.supervision import sole_error
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from tests.mutants.protocols_table import PROTOCOL_MUTANTS
 from tests.mutants.pulsar_table import PULSAR_MUTANTS
 from tests.mutants.room_table import ROOM_MUTANTS
 from tests.mutants.semantics_table import SEMANTICS_MUTANTS
+from tests.mutants.shovel_table import SHOVEL_MUTANTS
 from tests.mutants.stream_table import STREAM_MUTANTS
 from tests.mutants.supervision_table import SUPERVISION_MUTANTS
 from tests.mutants.table import MUTANTS, Mutant
@@ -49,6 +50,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *PROMISES_MUTANTS,
     *PIPELINE_MUTANTS,
     *PULSAR_MUTANTS,
+    *SHOVEL_MUTANTS,
     *STREAM_MUTANTS,
     *SUPERVISION_MUTANTS,
     *TOPIC_MUTANTS,

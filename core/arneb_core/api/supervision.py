@@ -95,3 +95,11 @@ async def shielded_nursery(task_status: trio.TaskStatus[trio.Nursery]) -> None:
         task_status.started(nursery)
         nursery.cancel_scope.shield = True
         await trio.sleep_forever()
+
+
+def sole_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one error in ``group``, however deep; ``group`` itself if there are several."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return group if isinstance(error, BaseExceptionGroup) else error

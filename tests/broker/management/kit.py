@@ -19,6 +19,7 @@ from arneb.http.management.totals import Totals
 from arneb.watermarks import DEFAULT_WATERMARKS, Levels
 from arneb_amqp.config import AmqpConfig, User
 from arneb_amqp.server.roster import Roster
+from arneb_amqp.shovels.shovels import Shovels
 from arneb_core.access.authority import Authority
 from arneb_core.access.internal import InternalVerdicts
 from arneb_core.access.principals import Credentials, LoginRefused, Principal
@@ -115,5 +116,6 @@ async def managed(path: Path) -> AsyncIterator[Caller]:
                 lambda: [ListeningPort("amqp", "127.0.0.1", 5672)],
                 lambda _: [],
                 0,
+                Shovels(engine, topology),
             )
         )

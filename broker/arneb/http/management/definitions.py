@@ -17,7 +17,7 @@ from arneb.http.management.importing import definitions_in, take_in
 from arneb.http.management.parameters import (
     all_global_parameters,
     all_parameters,
-    parameter_document,
+    exported_parameter,
 )
 from arneb.http.management.permissions import permission_document, topic_permission_document
 from arneb.http.management.policies import policy_document
@@ -58,7 +58,7 @@ async def _export(site: Site, call: Call) -> Reply:
         "topic_permissions": [
             topic_permission_document(each) for each in tables.rows(TopicPermission)
         ],
-        "parameters": [parameter_document(each) for each in all_parameters(tables)],
+        "parameters": [exported_parameter(each) for each in all_parameters(tables)],
         "global_parameters": [
             {"name": name, "value": value} for name, value in all_global_parameters(site).items()
         ],
@@ -82,7 +82,7 @@ async def _export_vhost(site: Site, call: Call) -> Reply:
     tables = site.catalogue.tables
     document: Document = _heading(site) | {
         "parameters": [
-            parameter_document(each) for each in all_parameters(tables) if each.vhost == name
+            exported_parameter(each) for each in all_parameters(tables) if each.vhost == name
         ],
         "policies": [policy_document(each) for each in tables.rows(Policy) if each.vhost == name],
         "queues": [each async for each in _queues(site, vhost)],

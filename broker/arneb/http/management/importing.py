@@ -24,6 +24,7 @@ from arneb.http.management.vhosts import queue_type_in
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.server.acting import NO_CONNECTION
+from arneb_amqp.shovels.settings import COMPONENT as SHOVEL
 from arneb_amqp.topology.footprint import of_binding, of_exchange, of_queue
 from arneb_amqp.topology.queues.declaration import Declaration
 from arneb_amqp.topology.topology import Topology
@@ -165,7 +166,7 @@ def _settings(
         yield partial(_set_policy, policy=policy)
     for each in lists["parameters"]:
         vhost, component, name = each.text("vhost"), each.text("component"), each.text("name")
-        if component in (*KEPT, VHOST_LIMITS, OPERATOR_POLICY):
+        if component in (*KEPT, SHOVEL, VHOST_LIMITS, OPERATOR_POLICY):
             yield partial(
                 put_parameter, vhost=vhost, component=component, name=name,
                 value=each.given.get("value"),

@@ -197,8 +197,6 @@ ROUTES: Final = (
     Route("PUT", "feature-flags/:name/enable", ADMINISTRATOR, _enable),
     Route("GET", "deprecated-features", USERS, _nothing),
     Route("GET", "deprecated-features/used", USERS, _nothing),
-    Route("GET", "shovels", MONITORING, _nothing),
-    Route("GET", "shovels/:vhost", MONITORING, _nothing),
     Route("GET", "federation-links", MONITORING, _nothing),
     Route("GET", "federation-links/:vhost", MONITORING, _nothing),
     Route("GET", "auth/attempts/:node", MONITORING, _attempts),

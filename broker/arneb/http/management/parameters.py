@@ -22,13 +22,16 @@ from arneb.http.management.policies import policy_document, policy_in
 from arneb.http.management.policy_checks import invalid_policy
 from arneb.http.management.router import Route
 from arneb.http.management.rules import ADMINISTRATOR, POLICYMAKER, USERS
+from arneb.http.management.shovels import check_shovel, settings_in
 from arneb.http.management.site import CLUSTER_NAME, Site
+from arneb_amqp.shovels.settings import COMPONENT as SHOVEL
+from arneb_amqp.shovels.settings import without_passwords
 from arneb_core.access.edits import VHOST_LIMITS as VHOST_LIMIT_NAMES
 from arneb_core.access.edits import Edit
 from arneb_core.access.records import GlobalParameter, OperatorPolicy, Parameter, Vhost
 from arneb_core.access.tables import Tables
 
-KEPT: Final = ("shovel", "federation-upstream", "federation-upstream-set")
+KEPT: Final = ("federation-upstream", "federation-upstream-set")
 """Components whose parameters are kept as they are."""
 
 VHOST_LIMITS: Final = "vhost-limits"
@@ -54,8 +57,13 @@ def parameter_document(row: Parameter) -> Document:
         "vhost": row.vhost,
         "component": row.component,
         "name": row.name,
-        "value": row.value,
+        "value": without_passwords(row.value) if row.component == SHOVEL else row.value,
     }
+
+
+def exported_parameter(row: Parameter) -> Document:
+    """One parameter as it is taken in again, passwords and all."""
+    return {**parameter_document(row), "value": row.value}
 
 
 def put_parameter(edit: Edit, vhost: str, component: str, name: str, value: Any) -> None:
@@ -64,6 +72,9 @@ def put_parameter(edit: Edit, vhost: str, component: str, name: str, value: Any)
         edit.set_vhost_limits(vhost, limits_in(value))
     elif component == OPERATOR_POLICY:
         edit.set_policy(policy_in(OperatorPolicy, vhost, name, Body(_object(value))))
+    elif component == SHOVEL:
+        settings_in(value)
+        edit.set_parameter(vhost, component, name, value)
     elif component in KEPT:
         edit.set_parameter(vhost, component, name, _object(value))
     else:
@@ -118,6 +129,8 @@ async def _put(site: Site, call: Call) -> Reply:
     body, vhost = call.document(), site.vhost_of(call).name
     body.expect("value")
     component, name = call.params["component"], call.params["name"]
+    if component == SHOVEL:
+        await check_shovel(call, vhost, body.given["value"])
     key = (vhost, component, name)
     existed = any(each.key == key for each in all_parameters(site.catalogue.tables))
     async with site.catalogue.changing() as edit:

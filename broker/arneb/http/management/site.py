@@ -20,6 +20,7 @@ from arneb.observed import ObservedCore
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server.acting import Actor
 from arneb_amqp.server.roster import Roster
+from arneb_amqp.shovels.shovels import Shovels
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.access.authority import Authority
 from arneb_core.access.catalogue import Catalogue
@@ -62,6 +63,7 @@ class Site:
     expiring: Callable[[timedelta], Sequence[str]]
     """The files of certificates that end within that time."""
     started_ms: int
+    shovels: Shovels
     pause: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
 
     @property

@@ -21,6 +21,7 @@ from arneb.http.management import (
     permissions,
     policies,
     queues,
+    shovels,
     users,
     vhosts,
 )
@@ -43,6 +44,7 @@ ROUTER: Final = Router(
         *policies.ROUTES,
         *parameters.ROUTES,
         *limits.ROUTES,
+        *shovels.ROUTES,
         *health.ROUTES,
         *login.ROUTES,
     )

@@ -1,0 +1,306 @@
+"""Ends in this broker, without a connection: a batch that goes from one to the other is one commit.
+
+The rule: messages are routed, refused and delayed as if a client published them. Nobody's rights
+are asked for: who may set a shovel's parameter, and for which vhosts, was decided then.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from typing import Any, Final
+
+import trio
+
+from arneb_amqp.client.events import RemoteClosed
+from arneb_amqp.consumption import Consumption
+from arneb_amqp.errors import AmqpError, exchange_in_words
+from arneb_amqp.routing.checks import carbon_copies, check_expiration
+from arneb_amqp.routing.delayed import delay_ms_of, delayed
+from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE, Binding
+from arneb_amqp.routing.routes import CachedRoute
+from arneb_amqp.routing.search import Search
+from arneb_amqp.session.consume.unbatching import unbatched
+from arneb_amqp.shovels.ends import Moved, UnitSource
+from arneb_amqp.shovels.settings import AckMode, Destination, Source
+from arneb_amqp.topology.overflow import Admission
+from arneb_amqp.topology.queues.attachments import Attachment, give_back
+from arneb_amqp.topology.queues.declaration import ConnectionId, Declaration
+from arneb_amqp.topology.topology import Topology, Vhost
+from arneb_amqp.wire.content import properties_of, with_properties
+from arneb_amqp.wire.json_fields import table_from_json
+from arneb_amqp.wire.properties import (
+    DELIVERY_MODE_PERSISTENT,
+    decode_properties,
+    encode_properties,
+)
+from arneb_amqp.wire.route import join_route, routing_key_of, split_route
+from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.core import Core, Unit
+from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.entry import HEADER_BYTES, read_header
+from arneb_core.api.errors import CoreError
+from arneb_core.api.hashing import key_hash
+from arneb_core.api.position import Position
+from arneb_core.api.windows import Window
+
+OWNERS: Final = count(-1, -1)
+"""No connection has a number below 0: a shovel that needs a queue of its own takes one."""
+
+MESSAGES_PER_TURN: Final = 50
+"""Routed before others have their turn: some 2 ms."""
+
+
+class LocalSource:
+    """A queue of this broker, being consumed; a sink (:class:`arneb_core.api.consumers.Sink`)."""
+
+    def __init__(self, queue: str, length: int, *, acks: bool) -> None:
+        self._queue = queue
+        self._acks = acks
+        self.length = length
+        self.attachment: Attachment | None = None
+        self._runs: list[Deliveries] = []
+        self._ready: list[tuple[Position, bytes, int | None]] = []
+        self._closed = ""
+        self._news = trio.Event()
+
+    def __repr__(self) -> str:
+        return f"<LocalSource {self._queue!r}>"
+
+    def deliver(self, run: Deliveries) -> None:
+        self._runs.append(run)
+        self._news.set()
+
+    def active_changed(self, active: bool) -> None:
+        """Nobody asks."""
+
+    def closed_by_core(self, reason: str) -> None:
+        self._closed = reason
+        self._news.set()
+
+    async def receive(self, most: int) -> Sequence[Moved]:
+        """See :class:`.SourceEnd`."""
+        while not self._ready:
+            if self._runs:
+                positions, entries, parts = unbatched(self._runs.pop(0), self._queue)
+                self._ready += [
+                    (position, entry, parts.get(place))
+                    for place, (position, entry) in enumerate(zip(positions, entries, strict=True))
+                ]
+            elif self._closed:
+                raise RemoteClosed(f"queue '{self._queue}' was {self._closed}")
+            else:
+                self._news = trio.Event()
+                await self._news.wait()
+        taken, self._ready = self._ready[:most], self._ready[most:]
+        return [_moved(*each) for each in taken]
+
+    async def settle(self, batch: Sequence[Moved], refused: set[int]) -> None:
+        """See :class:`.SourceEnd`."""
+        positions, masks = _places(batch, refused)
+        if self.attachment is not None and self._acks:
+            self.attachment.consumer.acknowledge(positions)
+            for place, mask in masks.items():
+                self.attachment.consumer.acknowledge_messages(place, mask)
+        self._give_back(batch, refused)
+        await trio.lowlevel.checkpoint()
+
+    def settle_in(self, unit: Unit, batch: Sequence[Moved], refused: set[int]) -> None:
+        """See :class:`.UnitSource`."""
+        positions, masks = _places(batch, refused)
+        if self.attachment is not None and self._acks:
+            unit.acks.append((self.attachment.consumer, positions))
+            unit.parts.append((self.attachment.consumer, masks))
+        self._give_back(batch, refused)
+
+    def _give_back(self, batch: Sequence[Moved], refused: set[int]) -> None:
+        if refused and self.attachment is not None and self._acks:
+            others = set(range(len(batch))) - refused
+            positions, masks = _places(batch, others)
+            whole = [*positions, *masks]
+            self.attachment.consumer.release(whole, count=False, masks=masks or None)
+
+
+class LocalDestination:
+    """A queue, an exchange, or whatever messages name, in this broker."""
+
+    is_blocked = False
+
+    def __init__(self, core: Core, vhost: Vhost) -> None:
+        self._core = core
+        self._vhost = vhost
+
+    def __repr__(self) -> str:
+        return f"<LocalDestination in {self._vhost.name!r}>"
+
+    async def put(self, batch: Sequence[Moved], *, confirmed: bool) -> set[int]:
+        """See :class:`.DestinationEnd`. It waits in any case: that is what bounds memory."""
+        return await self.move(batch, None)
+
+    async def move(self, batch: Sequence[Moved], source: UnitSource | None) -> set[int]:
+        """Put a batch in, in one commit, in which ``source`` gives it up. The places of those that
+        were refused. Raises :class:`.RemoteClosed`."""
+        admission, refused = Admission(), set()
+        later: list[tuple[str, bytes]] = []
+        for place, message in enumerate(batch):
+            if place % MESSAGES_PER_TURN == MESSAGES_PER_TURN - 1:
+                await trio.lowlevel.checkpoint()
+            try:
+                if not await self._address(message, admission, later):
+                    refused.add(place)
+            except AmqpError as error:
+                raise RemoteClosed(str(error), error.reply_code) from error
+        unit = Unit(list(admission.close().items()), passes_over_gone=True, has_batches=False)
+        for exchange, entry in later:
+            topic = self._vhost.delayed_exchanges.topic(exchange)
+            if topic is not None:
+                unit.appends.append((topic, [entry]))
+        if source is not None:
+            source.settle_in(unit, batch, refused)
+        try:
+            await self._core.committed(unit)
+        except CoreError as error:
+            raise RemoteClosed(f"the commit failed: {error}") from error
+        finally:
+            admission.over()
+        return refused
+
+    async def _address(
+        self, message: Moved, admission: Admission, later: list[tuple[str, bytes]]
+    ) -> bool:
+        """Add to ``admission`` what becomes of a message; False: a full queue refused it."""
+        vhost, exchange, key = self._vhost, message.exchange, message.routing_key
+        if vhost.router.exchange(exchange).internal:
+            words = exchange_in_words(exchange, vhost.name)
+            raise RemoteClosed(f"cannot publish to internal {words}")
+        properties = decode_properties(properties_of(message.body))
+        expiration_ms = check_expiration(properties.expiration)
+        copies, kept = carbon_copies(properties)
+        search = Search(vhost.router, exchange, key, kept.headers, copies)
+        while not search.step():
+            await trio.lowlevel.checkpoint()
+        result, names = search.result, search.result.queues
+        if not names and exchange == DEFAULT_EXCHANGE and vhost.foreign_topic(key):
+            names = (key,)
+        raw = join_route(exchange, key)
+        traffic = vhost.router.traffic.exchanges[exchange]
+        traffic.published_in += 1
+        traffic.published_out += len(names)
+        hashed = key_hash(routing_key_of(raw))
+        route = CachedRoute(exchange, key, raw, names, False, hashed, traffic)
+        now_ms = wall_clock_ms()
+        head = partial(
+            route.head, now_ms, priority=kept.priority or 0,
+            persistent=kept.delivery_mode == DELIVERY_MODE_PERSISTENT,
+        )  # fmt: skip
+        body = message.body
+        if kept is not properties:
+            body = with_properties(body, encode_properties(kept))
+        expires_ms = 0 if expiration_ms is None else now_ms + max(1, expiration_ms)
+        entry = head(expires_at_ms=expires_ms) + body
+        if expires_ms:
+            vhost.queues.expect_expiry(names)
+        taken = True
+        for name in names:
+            if (overflow := vhost.queues.refusing.get(name)) is not None:
+                taken &= admission.offer(overflow, entry)
+            elif (topic := vhost.queues.topic(name)) is not None:
+                admission.put(topic, entry)
+        delay_ms = delay_ms_of(kept.headers or {}) if result.delayed_by else None
+        if delay_ms is not None:
+            changed = replace(properties, headers=delayed(kept.headers or {}, delay_ms))
+            kept_until = head(deliver_at_ms=now_ms + delay_ms)
+            waiting = kept_until + with_properties(message.body, encode_properties(changed))
+            later += [(each, waiting) for each in result.delayed_by]
+        return taken
+
+
+@asynccontextmanager
+async def local_source(
+    topology: Topology, vhost: Vhost, wanted: Source, mode: AckMode, name: str
+) -> AsyncIterator[LocalSource]:
+    """The source while the block runs, being consumed. Raises :class:`.RemoteClosed`."""
+    owner = ConnectionId(next(OWNERS))
+    try:
+        async with topology.changing():
+            if wanted.queue is None:
+                queue = await _own_queue(vhost, owner, wanted)
+            else:
+                queue = await _ensured(vhost, wanted.queue, wanted.queue_arguments)
+            found = await vhost.queues.find(queue)
+            acks = mode is not AckMode.NO_ACK
+            source = LocalSource(queue, found.message_count, acks=acks)
+            consumption = Consumption(
+                queue, name, not acks, False, table_from_json(wanted.consumer_arguments),
+                (Window(wanted.prefetch), Window()),
+            )  # fmt: skip
+            attachment = await vhost.attachments.attach(consumption, owner, source)
+    except (AmqpError, CoreError) as error:
+        raise RemoteClosed(str(error)) from error
+    source.attachment = attachment
+    try:
+        yield source
+    finally:
+        with trio.CancelScope(shield=True):
+            if attachment.consumer.attached:
+                await give_back([attachment])
+            async with topology.changing():
+                await vhost.attachments.detach(attachment)
+                await vhost.queues.delete_exclusive(owner)
+
+
+async def local_destination(
+    core: Core, topology: Topology, vhost: Vhost, wanted: Destination
+) -> LocalDestination:
+    """The destination. Raises :class:`.RemoteClosed`."""
+    try:
+        if wanted.queue is not None:
+            async with topology.changing():
+                await _ensured(vhost, wanted.queue, wanted.queue_arguments)
+        elif wanted.exchange:
+            vhost.router.exchange(wanted.exchange)
+    except (AmqpError, CoreError) as error:
+        raise RemoteClosed(str(error)) from error
+    return LocalDestination(core, vhost)
+
+
+async def _ensured(vhost: Vhost, name: str, arguments: Any) -> str:
+    """Have that queue there, durable if it has to be made. Under the lock."""
+    if not vhost.has_queue(name) and not vhost.foreign_topic(name):
+        wanted = Declaration(
+            ConnectionId(0), name, durable=True, arguments=table_from_json(arguments)
+        )
+        await vhost.queues.declare(wanted)
+    return name
+
+
+async def _own_queue(vhost: Vhost, owner: ConnectionId, wanted: Source) -> str:
+    """A queue for what comes to an exchange, for as long as the shovel runs. Under the lock."""
+    queue = await vhost.queues.declare(Declaration(owner, "", exclusive=True))
+    binding = Binding(wanted.exchange or "", queue.name, wanted.exchange_key)
+    await vhost.exchanges.bind(binding, owner)
+    return queue.name
+
+
+def _moved(position: Position, entry: bytes, part: int | None) -> Moved:
+    start = HEADER_BYTES + read_header(entry).hint
+    exchange, key = split_route(entry[HEADER_BYTES:start])
+    return Moved(exchange, key, entry[start:], position, part)
+
+
+def _places(
+    batch: Sequence[Moved], without: set[int]
+) -> tuple[list[Position], dict[Position, int]]:
+    """The entries of a batch, and of batches that are in it the messages."""
+    positions: list[Position] = []
+    masks: dict[Position, int] = {}
+    for place, each in enumerate(batch):
+        if place in without:
+            continue
+        position = Position(each.tag)
+        if each.part is None:
+            positions.append(position)
+        else:
+            masks[position] = masks.get(position, 0) | 1 << each.part
+    return positions, masks

@@ -1,0 +1,140 @@
+"""The shovels of a broker: one task for each parameter that is one.
+
+The rule: the parameters say which there are. One that is set anew is a new shovel; one that is
+taken away ends first, and what it had in hand is its source's again.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+
+from arneb_amqp.shovels.settings import COMPONENT, InvalidShovel, shovel_in
+from arneb_amqp.shovels.shovel import Shovel, ShovelStatus
+from arneb_amqp.topology.topology import Topology
+from arneb_core.access.errors import AccessError
+from arneb_core.access.records import GlobalParameter, Parameter
+from arneb_core.access.tables import Changed
+from arneb_core.api.core import Core
+from arneb_core.api.errors import CoreError
+from arneb_core.api.supervision import supervise
+
+LOGGER: Final = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+"""A vhost, and the name of a shovel in it."""
+
+FEDERATION: Final = frozenset({"federation-upstream", "federation-upstream-set"})
+
+
+class Shovels:
+    """All shovels of one broker."""
+
+    def __init__(self, core: Core, topology: Topology, cluster_name: str = "") -> None:
+        self._core = core
+        self._cluster_name = cluster_name
+        self._topology = topology
+        self._running: dict[Key, tuple[Shovel, trio.CancelScope]] = {}
+        self._wanted: dict[Key, Parameter] = {}
+        self._news = trio.Event()
+        catalogue = topology.catalogue
+        for row in catalogue.tables.rows(Parameter):
+            self._note(None, row)
+        catalogue.watch(self._changed)
+
+    def __repr__(self) -> str:
+        return f"<Shovels, {len(self._running)} running>"
+
+    @property
+    def statuses(self) -> list[ShovelStatus]:
+        """What each of them does."""
+        return [self._running[key][0].status for key in sorted(self._running)]
+
+    def restart(self, vhost: str, name: str) -> bool:
+        """Have one begin anew; False if there is none."""
+        row = self._wanted.get((vhost, name))
+        if row is not None:
+            self._end((vhost, name))
+            self._news.set()
+        return row is not None
+
+    async def run(self) -> None:
+        """Run what the parameters say, for ever."""
+        self._running.clear()
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._news = trio.Event()
+                for key, row in list(self._wanted.items()):
+                    if key not in self._running:
+                        self._begin(nursery, key, row)
+                await self._news.wait()
+
+    def _begin(self, nursery: trio.Nursery, key: Key, row: Parameter) -> None:
+        try:
+            settings = shovel_in(row.value)
+        except InvalidShovel as error:
+            LOGGER.warning("shovel %r in vhost %r does not run: %s", row.name, row.vhost, error)
+            del self._wanted[key]
+            return
+        named = self._topology.catalogue.get(GlobalParameter, "cluster_name")
+        cluster = str(named.value) if named is not None else self._cluster_name
+        shovel = Shovel(self._core, self._topology, *key, settings, cluster)
+        scope = trio.CancelScope()
+        self._running[key] = shovel, scope
+        nursery.start_soon(self._run, key, shovel, scope)
+
+    async def _run(self, key: Key, shovel: Shovel, scope: trio.CancelScope) -> None:
+        is_done = False
+
+        async def run() -> None:
+            nonlocal is_done
+            is_done = await shovel.run()
+
+        with scope:
+            await supervise(f"shovel {shovel.name!r}", run)
+            if is_done:
+                await self._delete(shovel)
+            else:
+                await trio.sleep_forever()  # its status is still to be seen
+        if self._running.get(key) == (shovel, scope):
+            del self._running[key]
+        self._news.set()
+
+    async def _delete(self, shovel: Shovel) -> None:
+        """It has moved what it was to move: its parameter goes."""
+        self._wanted.pop((shovel.vhost, shovel.name), None)
+        LOGGER.info("shovel %r in vhost %r is done", shovel.name, shovel.vhost)
+        try:
+            async with self._topology.catalogue.changing() as edit:
+                edit.clear_parameter(shovel.vhost, COMPONENT, shovel.name)
+        except (AccessError, CoreError) as error:
+            LOGGER.warning("the parameter of shovel %r stays: %s", shovel.name, error)
+
+    def _changed(self, changed: Sequence[Changed]) -> None:
+        for before, after in changed:
+            self._note(before, after)
+        self._news.set()
+
+    def _note(self, before: object, after: object) -> None:
+        row = after or before
+        if not isinstance(row, Parameter):
+            return
+        if row.component in FEDERATION and after is not None:
+            LOGGER.warning(
+                "parameter %r of %s in vhost %r is kept, and nothing is federated",
+                row.name, row.component, row.vhost,
+            )  # fmt: skip
+        if row.component != COMPONENT:
+            return
+        key = row.vhost, row.name
+        self._end(key)
+        if after is None:
+            self._wanted.pop(key, None)
+        else:
+            self._wanted[key] = row
+
+    def _end(self, key: Key) -> None:
+        running = self._running.pop(key, None)
+        if running is not None:
+            running[1].cancel()
