@@ -30,6 +30,11 @@ class Handshakes:
     def __repr__(self) -> str:
         return f"<Handshakes, {self._limiter.borrowed_tokens} of {THREADS} threads at work>"
 
+    def use(self, context: ssl.SSLContext) -> None:
+        """Clients who come from now on get this one, with another certificate; whoever is here
+        keeps what was agreed on."""
+        self._context = context
+
     async def secure(self, transport: trio.SocketStream) -> trio.SSLStream[trio.SocketStream]:
         """Shake hands; what is said inside from now on. Raises :class:`trio.BrokenResourceError`
         when the client does not, and may take for ever when it says nothing."""

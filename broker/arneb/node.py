@@ -23,6 +23,7 @@ from arneb.control.serving import NotPossible
 from arneb.ending import end_if_broken
 from arneb.listeners import BindFailed, Listeners
 from arneb.log_lines import LogLevel, set_log_level
+from arneb.reloading import Hook, Reloading
 from arneb.run import Say, Shared, serve_all
 from arneb.service_manager import NO_MANAGER, ServiceManager
 from arneb.shown_settings import shown_settings
@@ -35,8 +36,6 @@ from arneb_core.store.directory import erase
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
-
-    from arneb.reloading import Reloading
 
 STARTED: Final = "Server startup complete"
 """What scripts that start a RabbitMQ wait for."""
@@ -81,7 +80,7 @@ class Node:
         config: Config,
         say: Say,
         manager: ServiceManager = NO_MANAGER,
-        reloading: "Reloading | None" = None,
+        reloading: Reloading | None = None,
         end: Callable[[], None] = _nobody,
         audit: AuditLog = NO_AUDIT,
     ) -> None:
@@ -97,6 +96,7 @@ class Node:
         self.audit = audit
         self._serving = trio.CancelScope()
         self._changed = trio.Event()
+        self._followers: list[Callable[[], None]] = []
         self._failure = ""
         """Why the last start failed."""
 
@@ -153,6 +153,9 @@ class Node:
             finally:
                 await listeners.close()
                 self.shared = None
+                for forget in self._followers:
+                    forget()
+                self._followers.clear()
             if self.state is NodeState.LEAVING:
                 return
             is_first = False
@@ -203,6 +206,12 @@ class Node:
         self._move(NodeState.RUNNING)
         self._say(STARTED)
         self._manager.ready()
+
+    def follow(self, name: str, hook: Hook, *followed: str) -> None:
+        """Have ``hook`` called with the settings when they are read again, for as long as this
+        broker runs; ``followed`` are those that hold at once then."""
+        if self._reloading is not None:
+            self._followers.append(self._reloading.add(name, hook, *followed))
 
     # What operators ask for
 

@@ -21,7 +21,8 @@ from arneb.config import Config
 from arneb.garbage import GarbageSchedule, Living
 from arneb.lateness import Lateness
 from arneb.listeners import Listeners
-from arneb.tls import NO_FILE
+from arneb.reloading import Hook
+from arneb.tls import NO_FILE, TlsConfig, read_tls
 from arneb.turn_watchdog import TurnWatchdog
 from arneb.watermarks import read_levels
 from arneb_amqp.config import Adjustable
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.types import ASGIApp
 
+    from arneb.handshakes import Handshakes
     from arneb.http.management.site import Site
     from arneb.http.metrics.app import Metrics
     from arneb.logins.backends import Backends
@@ -54,6 +56,11 @@ class OwnNode(Protocol):
     """The node whose broker this is."""
 
     audit: AuditLog
+
+    def follow(self, name: str, hook: Hook, *followed: str) -> None:
+        """Have ``hook`` called with the settings when they are read again, for as long as this
+        broker runs; ``followed`` are those that hold at once then."""
+        ...
 
     @property
     def is_ready(self) -> bool:
@@ -140,6 +147,19 @@ class Shared:
         self._nursery.start_soon(supervise, "the management API's samples", site.rates.run)
         trusted = ManagementApp(site, own, TRUSTED)
         return Api(own, site, trusted, {**data.bodies, **LARGER})
+
+    def handshakes(self, name: str, of: Callable[[Config], TlsConfig]) -> "Handshakes":
+        """TLS for a listener, by certificates that are read again when the settings are. Raises
+        :class:`ValueError`."""
+        from arneb.handshakes import Handshakes
+
+        made = Handshakes(read_tls(of(self.config)))
+
+        async def follow(config: Config) -> None:
+            made.use(await trio.to_thread.run_sync(read_tls, of(config)))
+
+        self.node.follow(f"the certificates of {name}", follow, f"{name}.tls")
+        return made
 
     @cached_property
     def shovels(self) -> "Shovels":
@@ -259,11 +279,9 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     by_name = shared.listeners.by_name
     listeners: list[trio.abc.Listener[Any]] = [*by_name.get("amqp", ())]
     if secured := by_name.get("amqp-tls"):
-        from arneb.handshakes import Handshakes
-        from arneb.tls import read_tls
         from arneb_amqp.server.tls import SecuredListener
 
-        handshakes = Handshakes(read_tls(shared.config.amqp.tls))
+        handshakes = shared.handshakes("amqp", lambda config: config.amqp.tls)
         listeners += [SecuredListener(each, handshakes.secure) for each in secured]
     config = shared.config.amqp
     shared.topology = await Topology.open(shared.core, shared.catalogue, config)
@@ -301,13 +319,10 @@ async def _serve_pulsar(shared: Shared, *, task_status: trio.TaskStatus[Any]) ->
 
 
 async def _serve_pulsar_tls(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> None:
-    from arneb.handshakes import Handshakes
-    from arneb.tls import read_tls
-
     listeners = shared.listeners.by_name["pulsar-tls"]
     urls, (address, *_) = shared.pulsar.context.urls, shared.listeners.addresses("pulsar-tls")
     urls.tls = urls.tls or f"pulsar+ssl://{address}"
-    handshakes = Handshakes(read_tls(shared.config.pulsar.tls))
+    handshakes = shared.handshakes("pulsar", lambda config: config.pulsar.tls)
     await shared.pulsar.serve_tls(listeners, handshakes.secure, task_status=task_status)
 
 
@@ -331,10 +346,8 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     app = Audited(app, shared.node.audit, "http")
     by_name, by_tls = shared.listeners.by_name, None
     if secured := by_name.get("http-tls"):
-        from arneb.handshakes import Handshakes
-        from arneb.tls import read_tls
-
-        by_tls = ByTls(secured, Handshakes(read_tls(table.tls)).secure)
+        handshakes = shared.handshakes("http", lambda config: config.http.tls)
+        by_tls = ByTls(secured, handshakes.secure)
     listeners = by_name.get("http", ())
     await serve_http(app, listeners, table, api.bodies, by_tls, task_status=task_status)
 

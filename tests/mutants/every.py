@@ -17,6 +17,7 @@ from tests.mutants.journal_table import JOURNAL_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.lake_table import LAKE_MUTANTS
 from tests.mutants.machine_table import MACHINE_MUTANTS
+from tests.mutants.operator_table import OPERATOR_MUTANTS
 from tests.mutants.pipeline_table import PIPELINE_MUTANTS
 from tests.mutants.policies_table import POLICY_MUTANTS
 from tests.mutants.promises_table import PROMISES_MUTANTS
@@ -34,6 +35,7 @@ from tests.mutants.turns_table import TURNS_MUTANTS
 EVERY: Final[tuple[Mutant, ...]] = (
     *MUTANTS,
     *ACCESS_MUTANTS,
+    *OPERATOR_MUTANTS,
     *SEMANTICS_MUTANTS,
     *AMQP_MUTANTS,
     *DAMAGE_MUTANTS,

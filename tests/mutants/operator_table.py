@@ -1,0 +1,147 @@
+"""The mutant list, continued: mistakes in how a process is steered, and in what it leaves behind.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+BROKER: Final = "broker/arneb/"
+CONTROL_TESTS: Final = ("tests/broker/test_control.py",)
+NODE_TESTS: Final = ("tests/broker/test_node.py",)
+AUDIT_TESTS: Final = ("tests/broker/test_audit_log.py",)
+PROGRAM_TESTS: Final = ("tests/broker/ctl/test_program.py",)
+
+OPERATOR_MUTANTS: Final = (
+    Mutant(
+        "everybody on the machine may open the control socket",
+        BROKER + "control/place.py",
+        "MODE: Final = 0o600\n",
+        "MODE: Final = 0o666\n",
+        CONTROL_TESTS,
+    ),
+    Mutant(
+        "the control socket goes with the broker that is stopped",
+        BROKER + "node.py",
+        '            self._say("the broker is stopped, its process goes on")\n',
+        "            return\n",
+        (*CONTROL_TESTS, *NODE_TESTS),
+    ),
+    Mutant(
+        "another process may take the directory while the broker is stopped",
+        BROKER + "control/place.py",
+        "            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+        "            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)\n",
+        CONTROL_TESTS,
+    ),
+    Mutant(
+        "a process removes the socket of another",
+        BROKER + "control/place.py",
+        "            if self._bound is not None and os.path.samestat(found, self._bound):\n",
+        "            if found:\n",
+        CONTROL_TESTS,
+    ),
+    Mutant(
+        "a running broker is reset",
+        BROKER + "node.py",
+        "        if self.state is not NodeState.STOPPED:\n            raise NotPossible("
+        '"expected a broker',
+        "        if self.state is NodeState.LEAVING:\n            raise NotPossible("
+        '"expected a broker',
+        NODE_TESTS,
+    ),
+    Mutant(
+        "a broker that is started again takes other ports",
+        BROKER + "node.py",
+        "                name: replace(address, port=bound[name][0].port)\n",
+        "                name: address\n",
+        NODE_TESTS,
+    ),
+    Mutant(
+        "readiness ends only with the process",
+        BROKER + "node.py",
+        "        return self.state is NodeState.RUNNING\n",
+        "        return self.state in (NodeState.RUNNING, NodeState.DRAINING)\n",
+        (*NODE_TESTS, *CONTROL_TESTS),
+    ),
+    Mutant(
+        "a signal during the opening of the store is waited for in vain",
+        "core/arneb_core/api/supervision.py",
+        "        await trio.lowlevel.checkpoint_if_cancelled()\n",
+        "",
+        ("tests/core/api/test_supervision.py",),
+    ),
+    Mutant(
+        "the audit log shows what was sent whole",
+        BROKER + "audit_log.py",
+        'return {name: _short(value) if name in allowed else "…" for',
+        "return {name: _short(value) for",
+        AUDIT_TESTS,
+    ),
+    Mutant(
+        "a password is among the fields that the audit log shows",
+        BROKER + "audit_log.py",
+        '    "users": frozenset({"tags"}),\n',
+        '    "users": frozenset({"tags", "password"}),\n',
+        AUDIT_TESTS,
+    ),
+    Mutant(
+        "the audit log has the query of a request",
+        BROKER + "http/audited.py",
+        "            f\"{scope['method']} {raw_path}\", outcome_of(status), status, fields,\n",
+        "            f\"{scope['method']} {raw_path}?{scope['query_string'].decode()}\",\n"
+        "            outcome_of(status), status, fields,\n",
+        AUDIT_TESTS,
+    ),
+    Mutant(
+        "what was refused is not in the audit log",
+        BROKER + "http/audited.py",
+        '            if message["type"] == "http.response.start":\n',
+        '            if message["type"] == "http.response.start" and message["status"] < 400:\n',
+        AUDIT_TESTS,
+    ),
+    Mutant(
+        "an audit file that was moved away is written on",
+        BROKER + "audit_log.py",
+        "            if self._fd < 0 or self._is_moved():\n",
+        "            if self._fd < 0:\n",
+        AUDIT_TESTS,
+    ),
+    Mutant(
+        "a secret is shown among the settings",
+        BROKER + "shown_settings.py",
+        "        case str() if is_secret(name) and value:\n            return HIDDEN\n",
+        "",
+        PROGRAM_TESTS,
+    ),
+    Mutant(
+        "a changed password takes the user's tags",
+        BROKER + "ctl/people.py",
+        '("password_hash", "hashing_algorithm", "tags")',
+        '("password_hash", "hashing_algorithm")',
+        PROGRAM_TESTS,
+    ),
+    Mutant(
+        "a key of rabbitmq.conf that nobody knows is passed over",
+        BROKER + "rabbitmq_conf.py",
+        "    raise KeyError(key)\n",
+        '    file.note(key, "it is not known")\n',
+        ("tests/broker/test_rabbitmq_conf.py",),
+    ),
+    Mutant(
+        "guest may come from elsewhere because a file says nothing of him",
+        BROKER + "rabbitmq_conf.py",
+        'is_local = file.user.get("loopback_only", name == "guest")',
+        'is_local = file.user.get("loopback_only", False)',
+        ("tests/broker/test_rabbitmq_conf.py",),
+    ),
+    Mutant(
+        "systemd is told that a broker is ready before its ports are open",
+        BROKER + "node.py",
+        '                self._say(f"arneb {__version__}, data in {config.data_dir.absolute()}")\n',
+        '                self._say(f"arneb {__version__}, data in {config.data_dir.absolute()}")\n'
+        "                self._manager.ready()\n",
+        NODE_TESTS,
+    ),
+)  # fmt: skip
