@@ -85,7 +85,7 @@ LAKE_MUTANTS: Final = (
         "the broker is told to let go of a ledger that is not out",
         LAKE + "offload.py",
         "        self._guard.let_go(this, Position(last + 1))\n",
-        "        self._guard.let_go(this, Position(last + 2))\n",
+        "        self._guard.let_go(this, position(ledger_of(last) + 2, 0))\n",
         BROKER_TESTS,
     ),
 )

@@ -53,13 +53,6 @@ PIPELINE_MUTANTS: Final = (
         RECORDING_TESTS,
     ),
     Mutant(
-        "the topic of a history is idle, and goes",
-        "pulsar_frontend/arneb_pulsar/services/policy_enforcer.py",
-        "        if HISTORY_PROPERTY in topic.properties:\n",
-        "        if False:\n",
-        ("tests/pulsar_frontend/server/test_histories.py",),
-    ),
-    Mutant(
         "what is delivered after its acknowledgement is no anomaly",
         CHECKS + "broker_history.py",
         "        if done is not None and not may_return:\n",

@@ -14,7 +14,6 @@ import trio
 
 from arneb_core.api.core import Core
 from arneb_core.api.errors import CoreError, StoreFailed, StoreFull
-from arneb_core.api.history import HISTORY_PROPERTY
 from arneb_core.api.supervision import supervise
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import AMQP_SUBSCRIPTION, COMPACTION, TopicName, topic_name_of
@@ -95,6 +94,7 @@ class PolicyEnforcer:
         async def look(topic: Topic, name: TopicName) -> None:
             policies = self._context.namespaces.policies(name)
             rule = policies.inactive
+            # Queues and the topics of histories were made by others, who still want them.
             if rule is None or not rule.enabled or topic.properties.get(MADE_BY) != PULSAR:
                 return
             if self._is_idle(topic, rule):
@@ -129,8 +129,6 @@ class PolicyEnforcer:
     def _is_idle(self, topic: Topic, rule: InactiveTopics) -> bool:
         if self._context.producers.of(topic) or AMQP_SUBSCRIPTION in topic.subscriptions:
             return False
-        if HISTORY_PROPERTY in topic.properties:
-            return False  # the broker writes to it
         subscriptions = [each for each in topic.subscriptions.values() if each.name != COMPACTION]
         if rule.mode is InactiveMode.NO_SUBSCRIPTIONS:
             return not subscriptions
