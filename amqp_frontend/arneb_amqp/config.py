@@ -159,11 +159,17 @@ class AmqpConfig:
         return named.get(user, user in self.loopback_users)
 
     def adjusted(
-        self, *, channel_max: int | None = None, loopback_users: Sequence[str] | None = None
+        self,
+        *,
+        channel_max: int | None = None,
+        consumer_timeout_s: float | None = None,
+        loopback_users: Sequence[str] | None = None,
     ) -> "AmqpConfig":
-        """The same with another ``channel_max``, or with just these users who may log in from this
-        machine only."""
+        """The same with another ``channel_max`` or ``consumer_timeout_s``, or with just these users
+        who may log in from this machine only."""
         config = self
+        if consumer_timeout_s is not None:
+            config = replace(config, consumer_timeout_s=consumer_timeout_s)
         if channel_max is not None:
             config = replace(config, channel_max=channel_max)
         if loopback_users is not None:

@@ -40,7 +40,7 @@ SHOWN: Final[Mapping[str, frozenset[str]]] = {
     "alarms": frozenset(
         {"memory_high_watermark", "memory_high_watermark_bytes", "disk_free_min_bytes"}
     ),
-    "settings": frozenset({"channel_max", "loopback_users", "log_level"}),
+    "settings": frozenset({"channel_max", "consumer_timeout_s", "loopback_users", "log_level"}),
 }
 """Which fields of a request are shown whole, by the noun of its path: those that hold no secret."""
 

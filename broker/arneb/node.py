@@ -11,7 +11,6 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import Enum
-from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -39,6 +38,26 @@ if TYPE_CHECKING:
 
 STARTED: Final = "Server startup complete"
 """What scripts that start a RabbitMQ wait for."""
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_time(value: object) -> bool:
+    return _is_count(value) or (isinstance(value, float) and 0 <= value < float("inf"))
+
+
+ADJUSTABLE: Final[Mapping[str, Callable[[object], bool]]] = {
+    "channel_max": _is_count,
+    "consumer_timeout_s": _is_time,
+    "loopback_users": _are_texts,
+}
+"""What may be changed for AMQP's next clients, and which values are possible."""
 
 
 class NodeState(Enum):
@@ -246,28 +265,28 @@ class Node:
         self._say(f"removed all that was stored in {self.config.data_dir}")
 
     async def adjust(self, settings: Mapping[str, Any]) -> None:
-        """Other settings until the broker is started again: ``channel_max`` and ``loopback_users``
-        for AMQP's next clients, and ``log_level``. Raises :class:`NotPossible`."""
-        channel_max, users = settings.get("channel_max"), settings.get("loopback_users")
-        level = settings.get("log_level")
-        if unknown := settings.keys() - {"channel_max", "loopback_users", "log_level"}:
-            raise NotPossible(f"{min(unknown)} cannot be changed while the broker runs")
-        if type(channel_max) not in (int, NoneType) or (channel_max or 0) < 0:
-            raise NotPossible(f"expected a number of channels, got {channel_max!r}")
-        if users is not None and not _are_texts(users):
-            raise NotPossible(f"expected a list of users, got {users!r}")
+        """Other settings until the broker is started again: ``channel_max``, ``consumer_timeout_s``
+        and ``loopback_users`` for AMQP's next clients, and ``log_level``. Raises
+        :class:`NotPossible`."""
+        given = dict(settings)
+        level = given.pop("log_level", None)
+        for name, value in given.items():
+            check = ADJUSTABLE.get(name)
+            if check is None:
+                raise NotPossible(f"{name} cannot be changed while the broker runs")
+            if not check(value):
+                raise NotPossible(f"{name}: {value!r} is not possible")
+        if given and self.shared is None:
+            raise NotPossible("expected a broker that runs")
         if level is not None:
             try:
                 set_log_level(LogLevel(level))
             except ValueError:
                 known = ", ".join(each.value for each in LogLevel)
                 raise NotPossible(f"expected one of {known}, got {level!r}") from None
-        if channel_max is None and users is None:
-            return
-        if self.shared is None:
-            raise NotPossible("expected a broker that runs")
-        amqp = self.shared.amqp
-        amqp.now = amqp.now.adjusted(channel_max=channel_max, loopback_users=users)
+        if given and self.shared is not None:
+            amqp = self.shared.amqp
+            amqp.now = amqp.now.adjusted(**given)
 
     async def leave(self) -> None:
         """Stop for good: say that nobody is to come, wait as long as is set, end what runs."""
@@ -314,10 +333,6 @@ def listens(config: Config) -> dict[str, Listen]:
         "http-pulsar": config.http_pulsar.listen,
         "metrics": config.metrics.listen,
     }
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def node_name() -> str:

@@ -135,10 +135,18 @@ async def test_what_new_connections_get_may_be_adjusted(tmp_path: Path) -> None:
         assert node.shared is not None
         assert node.shared.authority is not None
         assert node.shared.amqp.is_loopback_only("guest")
-        await node.adjust({"channel_max": 7, "loopback_users": []})
+        await node.adjust({"channel_max": 7, "loopback_users": [], "consumer_timeout_s": 1.5})
+        assert node.shared.amqp.now.consumer_timeout_s == 1.5
         assert node.shared.amqp.now.channel_max == 7
         assert not node.shared.amqp.is_loopback_only("guest")
-        for wrong in ({"channel_max": "7"}, {"heartbeat": 1}, {"log_level": "loud"}):
+        for wrong in (
+            {"channel_max": "7"},
+            {"heartbeat": 1},
+            {"log_level": "loud"},
+            {"consumer_timeout_s": -1},
+            {"loopback_users": "guest"},
+            {"channel_max": None},
+        ):
             with pytest.raises(NotPossible):
                 await node.adjust(wrong)
         await node.stop_app()

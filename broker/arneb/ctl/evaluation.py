@@ -43,6 +43,28 @@ def _channel_max(session: Session, found: Match) -> str:
     return "ok"
 
 
+def _consumer_timeout(session: Session, found: Match) -> str:
+    seconds = 0 if found[1] == "undefined" else int(found[1]) / 1000
+    session.steer("PUT", "settings", {"consumer_timeout_s": seconds})
+    return "ok"
+
+
+def _shown_setting(session: Session, found: Match) -> str:
+    """As it was at the start."""
+    amqp = session.steer("GET", "environment")["amqp"]
+    values = {
+        "channel_max": amqp["channel_max"],
+        "frame_max": amqp["frame_bytes_max"],
+        "heartbeat": amqp["heartbeat_s"],
+        "consumer_timeout": int(amqp["consumer_timeout_s"] * 1000),
+    }
+    return f"{{ok,{values[found[1]]}}}"
+
+
+def _is_clustered(session: Session, found: Match) -> str:
+    return "false"
+
+
 def _loopback_users(session: Session, found: Match) -> str:
     users = re.findall(r'<<"((?:[^"\\]|\\.)*)">>', found[1])
     session.steer("PUT", "settings", {"loopback_users": users})
@@ -75,6 +97,11 @@ KNOWN: Final[tuple[tuple[re.Pattern[str], Callable[[Session, Match], str]], ...]
         (rf"rabbit_alarm:clear_alarm\( {_RESOURCE} \)", _clear_alarm),
         (r"application:set_env\( rabbit , channel_max , (\d{1,5}) \)", _channel_max),
         (r"application:set_env\( rabbit , loopback_users , \[(.*)\] \)", _loopback_users),
+        (r"application:set_env\( rabbit , consumer_timeout , (\d{1,12}|undefined) \)",
+         _consumer_timeout),
+        (r"application:get_env\( rabbit , (channel_max|consumer_timeout|frame_max|heartbeat) \)",
+         _shown_setting),
+        (r"rabbit_mnesia:is_clustered\( \)", _is_clustered),
         (r"application:set_env\( rabbit , collect_statistics_interval , (\d+) \)", _nothing),
         (r"application:set_env\( rabbit(?:mq_management_agent)? , rates_mode , \w+ \)", _nothing),
         (r"supervisor2:(?:terminate|restart)_child\( rabbit_mgmt_sup_sup , rabbit_mgmt_sup \)",

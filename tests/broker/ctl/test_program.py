@@ -247,9 +247,14 @@ def test_alarms_are_set_and_cleared_by_watermark_and_by_the_text_of_test_suites(
         assert ran(data, "check_local_alarms").code == ExitCode.UNAVAILABLE
         assert ran(data, *lower).code == 0, lower
         assert ran(data, "check_local_alarms").code == 0
-    assert (
-        ran(data, "eval", 'application:set_env(rabbit, loopback_users, [<<"guest">>]).').out == "ok"
-    )
+    for text, said in (
+        ('application:set_env(rabbit, loopback_users, [<<"guest">>]).', "ok"),
+        ("application:set_env(rabbit, channel_max, 2047).", "ok"),
+        ("application:set_env(rabbit, consumer_timeout, 1800000).", "ok"),
+        ("application:get_env(rabbit,consumer_timeout).", "{ok,1800000}"),
+        ("rabbit_mnesia:is_clustered().", "false"),
+    ):
+        assert ran(data, "-q", "eval", text).out == said
 
 
 def test_what_is_shown_of_the_settings_has_no_secrets(broker: tuple[Path, BrokerProcess]) -> None:
