@@ -6,7 +6,7 @@ client-suite``); by itself it is played against Arneb.
 """
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -20,6 +20,8 @@ from conformance.brokers.pulsar_standalone import PulsarStandalone
 BACKENDS: Final = ("trio", "asyncio")
 WITHIN_S: Final = 60.0
 """What hangs is to fail with its name."""
+
+LOOK_S: Final = 0.05
 
 
 class Broker(Protocol):
@@ -43,6 +45,7 @@ class OwnArneb(Arneb):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--client-brokers", default="arneb", help="arneb, pulsar, or both")
+    parser.addoption("--client-kills", type=int, default=2, help="SIGKILLs of a broker under load")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -90,6 +93,15 @@ def started(name: str, directory: Path) -> "OwnArneb | PulsarStandalone":
     if name == "pulsar":
         return PulsarStandalone(directory).start()
     raise pytest.UsageError(f"expected arneb or pulsar in --client-brokers, got {name!r}")
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for what no event tells."""
+    for _ in range(int(WITHIN_S / LOOK_S)):
+        if holds():
+            return
+        await anyio.sleep(LOOK_S)
+    raise AssertionError("expected it to hold by now")
 
 
 NUMBERS = count(1)

@@ -1,0 +1,113 @@
+"""Partitions, several topics, patterns and table views."""
+
+import httpx
+from tests.pulsar_client.conftest import Broker, until
+
+from arneb_pulsar.client import (
+    Batching,
+    ConsumerOptions,
+    InitialPosition,
+    ProducerOptions,
+    SubscriptionType,
+    connect,
+)
+from arneb_pulsar.client.codec.schemas.schema import StringSchema
+from arneb_pulsar.client.consumer.multi_topic import MultiTopicConsumer
+from arneb_pulsar.client.producer.partitioned import PartitionedProducer
+from arneb_pulsar.names import parse_topic
+
+OPTIONS = ConsumerOptions(
+    type=SubscriptionType.SHARED, initial_position=InitialPosition.EARLIEST, partition_poll_s=0.2
+)
+
+
+async def make_partitions(broker: Broker, topic: str, count: int, *, more: bool = False) -> None:
+    name = parse_topic(topic)
+    url = f"{broker.http_url}/admin/v2/persistent/{name.namespace}/{name.local}/partitions"
+    async with httpx.AsyncClient() as http:
+        call = http.post if more else http.put
+        answer = await call(url, content=str(count), headers={"Content-Type": "application/json"})
+        answer.raise_for_status()
+
+
+async def test_partitions_are_one_topic(broker: Broker, topic: str) -> None:
+    await make_partitions(broker, topic, 3)
+    async with connect(broker.pulsar_url) as client:
+        consumer = await client.subscribe(topic, "s", OPTIONS)
+        options = ProducerOptions(batching=Batching(delay_s=0.001))
+        producer = await client.create_producer(topic, options, partition_poll_s=0.2)
+        assert isinstance(producer, PartitionedProducer)
+        assert isinstance(consumer, MultiTopicConsumer)
+        seen: dict[str, set[str]] = {}
+        for number in range(60):
+            await producer.send(b"%d" % number, key=f"key-{number % 12}")
+        for _ in range(60):
+            message = await consumer.receive(10)
+            consumer.acknowledge(message)
+            seen.setdefault(message.key or "", set()).add(message.topic)
+            assert message.id.topic == message.topic
+        assert len(seen) == 12
+        assert all(len(topics) == 1 for topics in seen.values())
+        assert len(set.union(*seen.values())) == 3
+        await make_partitions(broker, topic, 5, more=True)
+        await until(lambda: len(producer.partitions) == len(consumer.topics) == 5)
+        await producer.partitions[4].send(b"new")
+        assert (await consumer.receive(10)).topic.endswith("-partition-4")
+
+
+async def test_several_topics_take_turns(broker: Broker, topic: str) -> None:
+    async with connect(broker.pulsar_url) as client:
+        topics = [f"{topic}-{letter}" for letter in "abc"]
+        consumer = await client.subscribe(topics, "s", OPTIONS)
+        for one in topics:
+            producer = await client.create_producer(one)
+            for number in range(5):
+                await producer.send(b"%d" % number)
+        found = [await consumer.receive(10) for _ in range(15)]
+        for one in topics:
+            numbers = [int(each.data) for each in found if each.topic == one]
+            assert numbers == list(range(5))
+        for message in found:
+            await consumer.acknowledge_stored(message)
+
+
+async def test_a_pattern_means_topics_that_come_and_go(broker: Broker, topic: str) -> None:
+    local = parse_topic(topic).local
+    async with connect(broker.pulsar_url) as client:
+        first = await client.create_producer(f"{topic}-one")
+        consumer = await client.subscribe_pattern(f"public/default/{local}-.*", "s", OPTIONS)
+        await first.send(b"1")
+        assert (await consumer.receive(10)).data == b"1"
+        second = await client.create_producer(f"{topic}-two")
+        await client.create_producer(f"{topic}other")
+        await second.send(b"2")
+        assert (await consumer.receive(10)).data == b"2"
+        assert isinstance(consumer, MultiTopicConsumer)
+        assert set(consumer.topics) == {f"{topic}-one", f"{topic}-two"}
+
+
+async def test_a_table_view_has_the_last_value_of_each_key(broker: Broker, topic: str) -> None:
+    async with connect(broker.pulsar_url) as client:
+        producer = await client.create_producer(topic, schema=StringSchema())
+        for number in range(30):
+            await producer.send(str(number), key=f"k{number % 3}")
+        await producer.send(None, key="k1")
+        view = await client.create_table_view(topic, schema=StringSchema())
+        assert dict(view.items()) == {"k0": "27", "k2": "29"}
+        changes: list[tuple[str, str | None]] = []
+        view.for_each_and_listen(lambda key, value: changes.append((key, value)))
+        found = await producer.send("new", key="k1")
+        await producer.send(None, key="k0")
+        await view.refresh()
+        assert dict(view.items()) == {"k1": "new", "k2": "29"}
+        assert changes == [("k0", "27"), ("k2", "29"), ("k1", "new"), ("k0", None)]
+        assert view.position_of("k1") == found
+
+
+async def test_http_finds_brokers_too(broker: Broker, topic: str) -> None:
+    await make_partitions(broker, topic, 2)
+    async with connect(broker.http_url) as client:
+        consumer = await client.subscribe(topic, "s", OPTIONS)
+        producer = await client.create_producer(topic)
+        sent = await producer.send(b"x")
+        assert (await consumer.receive(10)).id == sent
