@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "audit": "Hold histories against what a broker promises.",
     "backup": "Copy a data directory, also of a running broker.",
     "check": "Verify every structure of a data directory.",
+    "client": "Send, consume and read from the command line.",
     "ctl": "What rabbitmqctl does, for a running broker.",
     "compact": "Keep of each key the last message, in a new topic or a table.",
     "compact-store": "Give free room in a data directory back to the file system.",

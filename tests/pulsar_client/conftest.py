@@ -22,6 +22,8 @@ WITHIN_S: Final = 60.0
 """What hangs is to fail with its name."""
 
 LOOK_S: Final = 0.05
+KILLS: Final = 2
+"""Of a broker under load; ``--client-kills`` says more."""
 
 
 class Broker(Protocol):
@@ -45,7 +47,9 @@ class OwnArneb(Arneb):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--client-brokers", default="arneb", help="arneb, pulsar, or both")
-    parser.addoption("--client-kills", type=int, default=2, help="SIGKILLs of a broker under load")
+    parser.addoption(
+        "--client-kills", type=int, default=KILLS, help="SIGKILLs of a broker under load"
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -65,8 +69,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = pyfuncitem._fixtureinfo.argnames
     played = partial(pyfuncitem.obj, **{name: pyfuncitem.funcargs[name] for name in names})
 
+    kills = pyfuncitem.config.getoption("--client-kills", KILLS)
+
     async def play() -> None:
-        with anyio.fail_after(WITHIN_S):
+        with anyio.fail_after(WITHIN_S * max(1, kills)):
             await played()
 
     anyio.run(play, backend=pyfuncitem.callspec.params["backend"])

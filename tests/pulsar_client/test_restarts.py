@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 import httpx
 import pytest
-from tests.pulsar_client.conftest import OwnArneb, until
+from tests.pulsar_client.conftest import KILLS, OwnArneb, until
 
 from arneb_pulsar.client import (
     Batching,
@@ -87,7 +87,7 @@ class Load:
 async def test_a_killed_broker_loses_nothing(
     tmp_path: Path, request: pytest.FixtureRequest, backend: str, deduplicated: bool
 ) -> None:
-    kills = request.config.getoption("--client-kills", 2)
+    kills = request.config.getoption("--client-kills", KILLS)
     broker = OwnArneb(tmp_path, listeners=("pulsar", "http-pulsar")).start()
     ports = {
         "pulsar": broker.pulsar_address.port,

@@ -4,7 +4,7 @@ The rule: what cannot be meant is refused before anything is asked of a broker.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, overload
 
@@ -53,6 +53,15 @@ MADE_MIN: Final = 64
 """Producers and consumers before those that are closed are let go of."""
 
 BYTES: Final = BytesSchema()
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """A broker's sign of life."""
+
+    broker: str
+    version: str
+    seconds: float
 
 
 class Closable(Protocol):
@@ -279,6 +288,17 @@ class Client:
         name = self._name(topic)
         count = await self._partitions(name)
         return [str(name.part(index)) for index in range(count)] or [str(name)]
+
+    async def ping(self) -> Pong:
+        """Ask a broker of the service for a sign of life. Raises :class:`ConnectError`,
+        :class:`TimedOut`."""
+        connection = await self._context.pool.any()
+        began = self._context.clock.now()
+        await connection.ping(self._context.operation_timeout_s)
+        seconds = self._context.clock.now() - began
+        connected = connection.machine.connected
+        version = connected.server_version if connected is not None else ""
+        return Pong(connection.machine.where, version, seconds)
 
     async def close(self) -> None:
         """Close all that was made, each as it says by itself. The end of ``async with`` does."""

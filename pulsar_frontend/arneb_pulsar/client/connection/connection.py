@@ -105,6 +105,20 @@ class Connection:
         finally:
             self.machine.forget(number)
 
+    async def ping(self, timeout_s: float) -> None:
+        """Until the broker gives a sign of life. Raises :class:`Disconnected`,
+        :class:`TimedOut`."""
+        alive: Outcome[None] = Outcome()
+        self.machine.ping(lambda _reply, error: alive.fail(error) if error else alive.set(None))
+        self.flush()
+        try:
+            with anyio.fail_after(timeout_s):
+                await alive.wait()
+        except TimeoutError as error:
+            if isinstance(error, PulsarError):
+                raise
+            raise TimedOut(f"no sign of life of {self.machine.where} in {timeout_s} s") from None
+
     def close(self, error: PulsarError | None = None) -> None:
         """End it; those who use it are told ``error``."""
         self.machine.lost(

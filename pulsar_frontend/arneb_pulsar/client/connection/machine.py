@@ -131,6 +131,7 @@ class ConnectionMachine:
         self._reader = FrameReader(MESSAGE_BYTES_MAX + HEADROOM_BYTES)
         self._requests: dict[int, tuple[str, Reply]] = {}
         self._next_request = 0
+        self._pongs: list[Reply] = []
         self._heard_at = now
         self._pinged_at: float | None = None
         self._grace = False
@@ -163,6 +164,14 @@ class ConnectionMachine:
         self._requests[number] = what, reply
         self.output.append(frame_of(command))
         return number
+
+    def ping(self, reply: Reply) -> None:
+        """Ask for a sign of life, which ``reply`` is told."""
+        if self.failure is not None:
+            reply(None, self.failure)
+            return
+        self._pongs.append(reply)
+        self.output.append(PING)
 
     def forget(self, number: int) -> None:
         """Nobody waits for that answer any more."""
@@ -214,7 +223,8 @@ class ConnectionMachine:
             return
         self.state, self.failure = State.CLOSED, error
         requests, self._requests = self._requests, {}
-        for _, reply in requests.values():
+        pongs, self._pongs = self._pongs, []
+        for reply in [*(each for _, each in requests.values()), *pongs]:
             reply(None, error)
         attached: list[Sender | Receiver | Watcher] = [
             *self.senders.values(),
@@ -244,7 +254,9 @@ class ConnectionMachine:
             case BaseCommand.PING:
                 self.output.append(PONG)
             case BaseCommand.PONG:
-                pass
+                pongs, self._pongs = self._pongs, []
+                for reply in pongs:
+                    reply(command, None)
             case BaseCommand.MESSAGE:
                 if (receiver := self.receivers.get(command.consumer_id)) is not None:
                     receiver.on_message(command, body)

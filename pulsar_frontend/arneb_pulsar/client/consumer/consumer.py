@@ -252,10 +252,11 @@ class Consumer(ConsumerLink[T], Consuming[T]):
             behind = MessageId.from_wire(found.consumer_mark_delete_position, self.topic)
         if behind is None:
             return True
+        inclusive = machine.last_given is None and machine.start_is_inclusive
         if last.entry == behind.entry and behind.batch_index < 0:
-            return machine.start_is_inclusive
+            return inclusive
         at, here = (last.entry, last.batch_index), (behind.entry, behind.batch_index)
-        return at >= here if machine.start_is_inclusive else at > here
+        return at >= here if inclusive else at > here
 
     async def close(self) -> None:
         """Give it up; acknowledgements that wait are sent first. Cancelled, it is closed all the

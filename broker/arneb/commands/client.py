@@ -1,0 +1,391 @@
+"""``arneb client``: sends, consumes and reads from the command line, at Arneb and Apache Pulsar
+alike.
+
+The rule: standard output is for messages and nothing else; what is said of them goes to standard
+error. Ctrl-C ends a command as its end of input does: what was accepted is stored first.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import click
+
+from arneb.cli import INTERRUPTED_STATUS, Refused
+from arneb_pulsar.client import (
+    EARLIEST,
+    LATEST,
+    Client,
+    ClientOptions,
+    Compression,
+    ConsumerOptions,
+    InitialPosition,
+    Message,
+    MessageId,
+    ProducerOptions,
+    SubscriptionType,
+    TlsOptions,
+    connect,
+)
+from arneb_pulsar.client.connecting import wall_ms
+from arneb_pulsar.client.connection.authentication import (
+    Authentication,
+    BasicAuthentication,
+    NoAuthentication,
+    TokenAuthentication,
+)
+from arneb_pulsar.client.errors import PulsarError, QueueFull, TimedOut
+from arneb_pulsar.client.formats import (
+    DEFAULT,
+    Format,
+    Line,
+    json_of,
+    line_of,
+    line_of_json,
+    parse_start,
+)
+
+URL: Final = "pulsar://127.0.0.1:6650"
+IDLE_S: Final = 0.5
+"""So long without a message, and a topic is looked at for its end."""
+
+FAILED_STATUS: Final = 1
+
+
+class Service:
+    """How to reach a service, as the options of all commands say it."""
+
+    def __init__(self, url: str, options: ClientOptions) -> None:
+        self.url = url
+        self.options = options
+
+    def __repr__(self) -> str:
+        return f"<Service at {self.url}>"
+
+    def play(self, command: Callable[[Client], Awaitable[None]]) -> None:
+        """Run a command with a client until it, or its user, ends it."""
+
+        async def run() -> None:
+            async with connect(self.url, self.options) as client:
+                await _until_interrupted(partial(command, client))
+
+        try:
+            anyio.run(run, backend="trio")
+        except PulsarError as error:
+            raise Refused(str(error)) from error
+        except BrokenPipeError:
+            # Whoever read has had enough.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@click.group(short_help="Send, consume and read from the command line.")
+@click.option("-b", "--url", envvar="PULSAR_SERVICE_URL", default=URL, show_default=True)
+@click.option("--token", envvar="PULSAR_TOKEN", help="A JSON web token, or file:PATH.")
+@click.option("--user", metavar="NAME:PASSWORD", help="Basic authentication.")
+@click.option("--trust", metavar="FILE", help="Certificates that a broker's is checked with.")
+@click.option("--certificate", metavar="FILE", help="The client's own, for mutual TLS.")
+@click.option("--key", metavar="FILE", help="Its key.")
+@click.option("--timeout", "timeout_s", default=30.0, show_default=True, help="Seconds.")
+@click.pass_context
+def client(
+    context: click.Context,
+    url: str,
+    token: str | None,
+    user: str | None,
+    trust: str | None,
+    certificate: str | None,
+    key: str | None,
+    timeout_s: float,
+) -> None:
+    """Send, consume and read messages of any Pulsar service: Arneb's, or Apache Pulsar's.
+
+    \b
+    seq 10 | arneb client produce numbers
+    arneb client read numbers -o beginning -e
+    arneb client consume orders -s shop -t shared -J | jq .value
+    """
+    authentication: Authentication = NoAuthentication()
+    if token is not None:
+        path = token.removeprefix("file:")
+        authentication = TokenAuthentication(Path(path) if path != token else token)
+    elif user is not None:
+        name, _, password = user.partition(":")
+        authentication = BasicAuthentication(name, password)
+    tls = TlsOptions(trust, certificate, key)
+    try:
+        options = ClientOptions(authentication, tls, operation_timeout_s=timeout_s)
+    except PulsarError as error:
+        raise Refused(str(error)) from error
+    context.obj = Service(url, options)
+
+
+@client.command()
+@click.argument("topic")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-K", "key_delimiter", default="", help="Parts the key from the value of a line.")
+@click.option("-k", "key", help="The key of all messages.")
+@click.option("-H", "headers", multiple=True, metavar="NAME=VALUE", help="A property of all.")
+@click.option("-J", "--json", "is_json", is_flag=True, help="Lines are JSON, as consume -J prints.")
+@click.option("-z", "compression", type=click.Choice(["lz4", "zlib", "zstd", "snappy"]))
+@click.option("-l", "line_by_line", is_flag=True, help="The lines of FILES, not each as a whole.")
+@click.option("-q", "quiet", is_flag=True, help="Say nothing at the end.")
+@click.pass_obj
+def produce(
+    service: Service,
+    topic: str,
+    files: tuple[Path, ...],
+    key_delimiter: str,
+    key: str | None,
+    headers: tuple[str, ...],
+    is_json: bool,
+    compression: str | None,
+    line_by_line: bool,
+    quiet: bool,
+) -> None:
+    """Send each line of standard input to TOPIC, or each of FILES as one message.
+
+    Ends when all are stored; a message that could not be makes the exit status 1.
+    """
+    properties = dict(each.partition("=")[::2] for each in headers)
+
+    def parsed(data: bytes) -> Line:
+        return line_of_json(data) if is_json else line_of(data, key_delimiter)
+
+    async def run(made: Client) -> None:
+        failures: list[Exception] = []
+
+        def told(_found: MessageId | None, error: Exception | None) -> None:
+            if error is not None:
+                failures.append(error)
+
+        chosen = Compression[compression.upper()] if compression else Compression.NONE
+        options = ProducerOptions(pending_max=10_000)
+        producer = await made.create_producer(topic, options, compression=chosen)
+        count, began = 0, time.monotonic()
+        async with producer:
+            async for data in _inputs(files, line_by_line):
+                line = Line(data) if files and not line_by_line else parsed(data)
+                while True:
+                    try:
+                        producer.send_nowait(
+                            line.value,
+                            key=line.key if line.key is not None else key,
+                            ordering_key=line.ordering_key,
+                            properties={**properties, **(line.properties or {})},
+                            event_time_ms=line.event_time_ms,
+                            callback=told,
+                        )
+                        break
+                    except QueueFull:
+                        await producer.wait_for_room()
+                count += 1
+        if not quiet:
+            _say(f"{count - len(failures)} messages stored in {time.monotonic() - began:.2f} s")
+        if failures:
+            _say(f"{len(failures)} were not, the first: {failures[0]}")
+            raise SystemExit(FAILED_STATUS)
+
+    service.play(run)
+
+
+def _outputs(command: Any) -> Any:
+    """The options of those that print messages."""
+    for option in (
+        click.option("-o", "start", help="beginning, end, @time, 15m (ago) or ledger:entry."),
+        click.option("-c", "count", type=click.IntRange(min=1), help="End after so many."),
+        click.option("-e", "ends", is_flag=True, help="End when there are no more."),
+        click.option("-f", "text", default=DEFAULT, show_default=True, help="See below."),
+        click.option("-J", "--json", "is_json", is_flag=True, help="One JSON object a line."),
+        click.option("-q", "quiet", is_flag=True, help="Say nothing at the end."),
+    ):
+        command = option(command)
+    return command
+
+
+@client.command()
+@click.argument("topics", nargs=-1, required=True)
+@click.option("-s", "subscription", default="arneb-client", show_default=True)
+@click.option(
+    "-t",
+    "kind",
+    type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
+    default="shared",
+    show_default=True,
+)
+@click.option("--peek", is_flag=True, help="Acknowledge nothing.")
+@click.option("--pattern", is_flag=True, help="TOPICS is one tenant/namespace/expression.")
+@_outputs
+@click.pass_obj
+def consume(
+    service: Service,
+    /,
+    topics: tuple[str, ...],
+    subscription: str,
+    kind: str,
+    peek: bool,
+    pattern: bool,
+    **output: Any,
+) -> None:
+    r"""Print the messages of TOPICS as a consumer of a subscription, and acknowledge them.
+
+    -o sets a subscription back or on that is there already.
+
+    \b
+    -f: %s value  %S its bytes  %k key  %K its bytes  %t topic  %p partition  %o id
+        %T publish time  %e event time  %h properties  %n redeliveries  \n \t \xHH
+    """
+
+    async def run(made: Client) -> None:
+        start = _start(output["start"])
+        position = InitialPosition.LATEST if start == LATEST else InitialPosition.EARLIEST
+        # So that -c may end within a batch.
+        options = ConsumerOptions(
+            SubscriptionType[kind.upper()], initial_position=position, batch_index_acks=True
+        )
+        if pattern:
+            consumer = await made.subscribe_pattern(topics[0], subscription, options)
+        else:
+            consumer = await made.subscribe(topics, subscription, options)
+        async with consumer:
+            if start is not None:
+                await consumer.seek(start)
+            done = None if peek else consumer.acknowledge
+            await _print(consumer.receive, consumer.has_message_available, done, **output)
+
+    service.play(run)
+
+
+@client.command()
+@click.argument("topic")
+@_outputs
+@click.pass_obj
+def read(service: Service, /, topic: str, **output: Any) -> None:
+    """Print the messages of TOPIC, without a subscription; from its beginning unless -o says.
+
+    -f is explained by consume --help.
+    """
+
+    async def run(made: Client) -> None:
+        start = _start(output["start"] or "beginning")
+        options = ConsumerOptions(start_inclusive=True)
+        begin = start if isinstance(start, MessageId) else EARLIEST
+        async with await made.create_reader(topic, begin, options) as reader:
+            if isinstance(start, int):
+                await reader.seek(start)
+            await _print(reader.read, reader.has_message_available, None, **output)
+
+    service.play(run)
+
+
+@client.command()
+@click.option("-c", "count", default=4, show_default=True, type=click.IntRange(min=1))
+@click.option("-i", "interval_s", default=1.0, show_default=True, help="Seconds.")
+@click.pass_obj
+def ping(service: Service, count: int, interval_s: float) -> None:
+    """Ask a broker COUNT times for a sign of life, and say how long it takes."""
+
+    async def run(made: Client) -> None:
+        times: list[float] = []
+        for number in range(count):
+            if number:
+                await anyio.sleep(interval_s)
+            found = await made.ping()
+            times.append(found.seconds)
+            click.echo(f"{found.broker} ({found.version}): {found.seconds * 1_000:.2f} ms")
+        least, most, mean = min(times), max(times), sum(times) / len(times)
+        click.echo(
+            f"{count} answers, least {least * 1_000:.2f}, mean {mean * 1_000:.2f}, "
+            f"most {most * 1_000:.2f} ms"
+        )
+
+    service.play(run)
+
+
+async def _print(
+    receive: Callable[[float | None], Awaitable[Message[bytes]]],
+    available: Callable[[], Awaitable[bool]],
+    done: Callable[[Message[bytes]], None] | None,
+    *,
+    start: str | None,
+    count: int | None,
+    ends: bool,
+    text: str,
+    is_json: bool,
+    quiet: bool,
+) -> None:
+    """Messages to standard output, until there are enough."""
+    form = json_of if is_json else Format(text).of
+    out = sys.stdout.buffer
+    printed = 0
+    try:
+        while count is None or printed < count:
+            try:
+                message = await receive(IDLE_S)
+            except TimedOut:
+                out.flush()
+                if ends and not await available():
+                    break
+                continue
+            out.write(form(message))
+            printed += 1
+            if done is not None:
+                done(message)
+            if sys.stdout.isatty():
+                out.flush()
+    finally:
+        out.flush()
+        if not quiet:
+            _say(f"{printed} messages")
+
+
+async def _inputs(files: tuple[Path, ...], line_by_line: bool) -> AsyncIterator[bytes]:
+    """What is to be sent: whole files, or lines without their ends."""
+    if files and not line_by_line:
+        for path in files:
+            yield await anyio.Path(path).read_bytes()
+        return
+    sources = [await anyio.open_file(path, "rb") for path in files]
+    for source in sources or [anyio.wrap_file(sys.stdin.buffer)]:
+        async for line in source:
+            yield line.rstrip(b"\r\n")
+
+
+def _start(text: str | None) -> MessageId | int | None:
+    return None if text is None else parse_start(text, wall_ms())
+
+
+async def _until_interrupted(command: Callable[[], Awaitable[None]]) -> None:
+    """Run it; Ctrl-C and SIGTERM end it, with the status of an interrupt."""
+    raised: BaseException | None = None
+    interrupted = False
+    async with anyio.create_task_group() as tasks:
+
+        async def watch() -> None:
+            nonlocal interrupted
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                async for _ in signals:
+                    interrupted = True
+                    tasks.cancel_scope.cancel()
+                    return
+
+        tasks.start_soon(watch)
+        try:
+            await command()
+        except (Exception, SystemExit) as error:
+            # Out of the group, so that it is not put into one.
+            raised = error
+        tasks.cancel_scope.cancel()
+    if raised is not None:
+        raise raised
+    if interrupted:
+        raise SystemExit(INTERRUPTED_STATUS)
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
