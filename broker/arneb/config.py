@@ -16,6 +16,7 @@ from arneb.environment import first_start_of, merged, settings_in
 from arneb.http.limits import HttpLimits
 from arneb.log_lines import LogFormat, LogLevel
 from arneb.logins.settings import DEFAULT_LOGINS, OAUTH, LoginTable
+from arneb.principals import DEFAULT_ACCESS, AccessTable
 from arneb.process_settings import (
     DEFAULT_AUDIT,
     DEFAULT_DEBUG,
@@ -229,6 +230,7 @@ class Config:
     http_pulsar: HttpPulsarTable = HttpPulsarTable()
     metrics: MetricsTable = MetricsTable()
     logins: LoginTable = DEFAULT_LOGINS
+    access: AccessTable = DEFAULT_ACCESS
     data: DataLimits = DEFAULT_DATA_LIMITS
     retention: RetentionTable = RetentionTable()
     delayed: DelayedSettings = DEFAULT_DELAYS
@@ -238,6 +240,12 @@ class Config:
     log: LogTable = DEFAULT_LOG
     audit: AuditTable = DEFAULT_AUDIT
     debug: DebugTable = DEFAULT_DEBUG
+
+    def __post_init__(self) -> None:
+        if self.access.authorization.enabled and not self.pulsar.authentication.methods:
+            raise ValueError(
+                "access.authorization: expected pulsar.authentication.methods beside enabled"
+            )
 
 
 def load_config(

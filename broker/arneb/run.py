@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from arneb.http.management.site import Site
     from arneb.http.metrics.app import Metrics
     from arneb.logins.backends import Backends
+    from arneb.principals import RolesAsUsers
     from arneb_amqp.server.roster import Roster
     from arneb_amqp.shovels.shovels import Shovels
     from arneb_amqp.topology.topology import Topology
@@ -223,7 +224,30 @@ class Shared:
         from arneb_pulsar.server import PulsarServer
         from arneb_pulsar.services.context import make_context
 
-        return PulsarServer(make_context(self.core, self.config.pulsar))
+        context = make_context(
+            self.core,
+            self.config.pulsar,
+            authorization=self.config.access.authorization,
+            users=self.roles,
+        )
+        self.catalogue.watch(lambda changed: context.rights.changed())
+        return PulsarServer(context)
+
+    @cached_property
+    def roles(self) -> "RolesAsUsers":
+        """Which users Pulsar's roles are."""
+        from arneb.principals import RolesAsUsers
+
+        config = self.config
+        loopback = config.amqp.is_loopback_only
+        return RolesAsUsers(config.access, self.catalogue, self._has_queue, loopback)
+
+    def _has_queue(self, vhost: str, name: str) -> bool:
+        """Without AMQP, what is kept of it is not at hand, and every topic may be a queue."""
+        if self.topology is None:
+            return True
+        found = self.topology.vhost(vhost)
+        return found is not None and found.has_queue(name)
 
 
 async def serve_all(

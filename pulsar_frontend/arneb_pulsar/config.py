@@ -62,6 +62,32 @@ class AuthenticationConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class AuthorizationConfig:
+    """Whether roles need rights, and who has them all."""
+
+    enabled: bool = False
+    """Roles of Pulsar's clients and administrators need rights: they are those of Apache Pulsar,
+    granted over its admin API. Without it, whoever has proved a role may do everything. Needs
+    ``pulsar.authentication.methods``."""
+
+    super_user_roles: tuple[str, ...] = ()
+    """Roles that may do everything."""
+
+    proxy_roles: tuple[str, ...] = ()
+    """Roles of Pulsar's proxies: they say on whose behalf they come, and both must be allowed what
+    is asked for."""
+
+    anonymous_role: str = ""
+    """The role of clients that prove nothing. Empty: they are not let in."""
+
+    wildcards: bool = False
+    """Permissions granted to ``abc*`` or ``*abc`` are those of all roles that begin or end so."""
+
+
+NO_AUTHORIZATION: Final = AuthorizationConfig()
+
+
+@dataclass(frozen=True, slots=True)
 class PulsarConfig:
     """Each field is a key of the configuration table.
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.mutants.access_table import ACCESS_MUTANTS
 from tests.mutants.amqp_table import AMQP_MUTANTS
+from tests.mutants.authorization_table import AUTHORIZATION_MUTANTS
 from tests.mutants.client_table import CLIENT_MUTANTS
 from tests.mutants.clock_table import CLOCK_MUTANTS
 from tests.mutants.damage_table import DAMAGE_MUTANTS
@@ -36,6 +37,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *MUTANTS,
     *ACCESS_MUTANTS,
     *OPERATOR_MUTANTS,
+    *AUTHORIZATION_MUTANTS,
     *SEMANTICS_MUTANTS,
     *AMQP_MUTANTS,
     *DAMAGE_MUTANTS,

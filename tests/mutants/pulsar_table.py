@@ -130,8 +130,8 @@ PULSAR_MUTANTS: Final = (
     Mutant(
         "administrators need no proof",
         PULSAR + "services/authenticator.py",
-        "            return False\n        return True\n",
-        "            return True\n        return True\n",
+        "            return None\n        # A proxy",
+        "            return NOBODY\n        # A proxy",
         IDENTITY_TESTS,
     ),
     Mutant(

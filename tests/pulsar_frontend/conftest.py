@@ -12,7 +12,8 @@ from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.check import check
 from arneb_core.store.environment import Store
 from arneb_core.testing.faults import FaultyStore
-from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.authorization.authorizer import NO_USERS, Users
+from arneb_pulsar.config import NO_AUTHORIZATION, AuthorizationConfig, PulsarConfig
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.context import BrokerContext, make_context
 from arneb_pulsar.services.policy_enforcer import PolicyEnforcer
@@ -37,11 +38,19 @@ def open_broker(tmp_path: Path) -> Iterator[OpenBroker]:
     path = tmp_path / "data"
 
     @asynccontextmanager
-    async def opened(clock: Clock | None = None, **settings: Any) -> AsyncIterator[Running]:
+    async def opened(
+        clock: Clock | None = None,
+        *,
+        authorization: AuthorizationConfig = NO_AUTHORIZATION,
+        users: Users = NO_USERS,
+        **settings: Any,
+    ) -> AsyncIterator[Running]:
         with closing(Store.open(path)) as store:
             faulty = FaultyStore(store)
             async with open_engine(path, store=store, committing=faulty) as core:
-                context = make_context(core, PulsarConfig(**settings), clock)
+                context = make_context(
+                    core, PulsarConfig(**settings), clock, authorization=authorization, users=users
+                )
                 yield Running(core, context, PolicyEnforcer(context), faulty)
 
     yield opened

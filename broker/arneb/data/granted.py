@@ -5,19 +5,15 @@ is to read the queue, to produce to it is to write it. Topics of no vhost are an
 What another server would have to be asked for first is not allowed here.
 """
 
-from typing import Final
-
 from starlette.requests import Request
 
 from arneb.data.rights import Everything, Rights
 from arneb.http.guarded import PRINCIPAL
+from arneb.principals import ADMINISTRATOR, queue_in
 from arneb_amqp.session.rights import named
-from arneb_amqp.topology.names import SCHEME, decode
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.principals import Kind, Principal, Question
 from arneb_core.access.rights import Right
-
-ADMINISTRATOR: Final = "administrator"
 
 
 class Granted:
@@ -49,11 +45,11 @@ class Granted:
         return bool(verdicts.may(vhost, Question(Right.WRITE, Kind.TOPIC, exchange, routing_key)))
 
     def _may_use(self, topic: str, right: Right) -> bool:
-        namespace, _, local = topic.removeprefix(SCHEME).rpartition("/")
+        namespace, queue = queue_in(topic)
         vhost = self._catalogue.vhost_of(namespace)
-        if vhost is None or not topic.startswith(SCHEME):
+        if vhost is None:
             return ADMINISTRATOR in self._principal.tags
-        question = Question(right, Kind.QUEUE, decode(local))
+        question = Question(right, Kind.QUEUE, queue)
         return bool(self._principal.verdicts.may(vhost.name, question))
 
 

@@ -25,6 +25,12 @@ METRICS: Final = "/metrics"
 PRINCIPAL: Final = "arneb.principal"
 """Where in the scope of a request the user is who sent it."""
 
+CALLER: Final = "arneb.caller"
+"""The same for whoever has proved a role of Pulsar's."""
+
+ORIGINAL_PRINCIPAL: Final = "x-original-principal"
+"""On whose behalf a proxy of Pulsar's comes."""
+
 ASKED: Final = {"www-authenticate": 'Bearer, Basic realm="arneb"'}
 
 
@@ -55,11 +61,15 @@ class Guarded:
         await JSONResponse(reason, 401, headers=ASKED)(scope, receive, send)
 
     async def _admits(self, scope: Scope) -> bool:
-        authorization = Headers(scope=scope).get("authorization", "")
+        headers = Headers(scope=scope)
+        authorization = headers.get("authorization", "")
         # One that asks for nothing admits everybody, which users who are asked for forbid.
-        asks = self._authenticator.asks or self._users is None
-        if asks and await self._authenticator.admits(authorization):
-            return True
+        if self._authenticator.asks or self._users is None:
+            original = headers.get(ORIGINAL_PRINCIPAL, "")
+            caller = await self._authenticator.caller(authorization, original)
+            if caller is not None:
+                scope[CALLER] = caller
+                return True
         return await self._is_user(scope, authorization)
 
     async def _is_user(self, scope: Scope, authorization: str) -> bool:

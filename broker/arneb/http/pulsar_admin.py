@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.alarms import Alarms
 from arneb.http.connection import HOLD
-from arneb.http.guarded import METRICS, Guarded
+from arneb.http.guarded import CALLER, METRICS, Guarded
 from arneb.http.pages import Pages
 from arneb.metrics.own import broker_figures
 from arneb.metrics.pulsar import PulsarMetrics
@@ -80,7 +80,8 @@ async def _respond(context: BrokerContext, request: Request) -> Response:
         query = dict(request.query_params)
         host = request.headers.get("host", "localhost")
         hold = request.scope.get("extensions", {}).get(HOLD, no_need)
-        reply = await answer(context, request.method, path, query, bytes(body), host, hold)
+        caller = request.scope[CALLER]
+        reply = await answer(context, request.method, path, query, bytes(body), host, hold, caller)
     kind = reply.kind if reply.body or reply.status != 204 else None
     response = Response(reply.body, status_code=reply.status, media_type=kind)
     # Java's client knows the properties of messages by the case of their header's letters only,

@@ -24,6 +24,7 @@ from arneb_pulsar.admin import (
     clusters,
     lookup,
     namespaces,
+    permissions,
     policies,
     properties,
     schemas,
@@ -33,6 +34,8 @@ from arneb_pulsar.admin import (
 )
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, no_need, refusal
 from arneb_pulsar.admin.router import Router
+from arneb_pulsar.admin.rules import check
+from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.context import BrokerContext
 
 ROUTER: Final = Router(
@@ -41,6 +44,7 @@ ROUTER: Final = Router(
         *namespaces.ROUTES,
         *topics.ROUTES,
         *policies.ROUTES,
+        *permissions.ROUTES,
         *properties.ROUTES,
         *schemas.ROUTES,
         *subscriptions.ROUTES,
@@ -73,12 +77,15 @@ async def answer(
     body: bytes,
     host: str,
     hold: Callable[[int], Awaitable[None]] = no_need,
+    caller: Caller = NOBODY,
 ) -> AdminReply:
     """Answer one call. ``raw_path`` is still percent-encoded; ``hold`` is told what a large answer
     will take. Never raises but to be cancelled."""
     try:
-        handler, names = ROUTER.find(method, raw_path)
-        return await handler(context, AdminRequest(names, query, body, host, hold))
+        route, names = ROUTER.find(method, raw_path)
+        request = AdminRequest(names, query, body, host, caller, hold)
+        check(route.rule, context, request)
+        return await route.handle(context, request)
     except AdminError as error:
         reply = refusal(error)
         if error.status == 405:

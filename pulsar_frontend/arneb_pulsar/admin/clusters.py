@@ -12,6 +12,7 @@ from arneb_pulsar.admin.exchange import (
 )
 from arneb_pulsar.admin.lookup import as_reached
 from arneb_pulsar.admin.router import Route
+from arneb_pulsar.admin.rules import SUPER_USER, anybody, on_tenant
 from arneb_pulsar.names import ENTITY
 from arneb_pulsar.services.context import BrokerContext
 
@@ -145,6 +146,7 @@ async def make_tenant(context: BrokerContext, request: AdminRequest) -> AdminRep
 
 async def change_tenant(context: BrokerContext, request: AdminRequest) -> AdminReply:
     await context.namespaces.put_tenant(_tenant(context, request), _tenant_info(context, request))
+    await context.rights.look()  # administrators may be fewer
     return DONE
 
 
@@ -153,6 +155,7 @@ async def drop_tenant(context: BrokerContext, request: AdminRequest) -> AdminRep
     if context.namespaces.namespaces(name):
         raise AdminError(409, "The tenant still has active namespaces")
     await context.namespaces.drop_tenant(name)
+    await context.rights.look()
     return DONE
 
 
@@ -177,22 +180,29 @@ def _tenant_info(context: BrokerContext, request: AdminRequest) -> dict[str, Any
 
 
 ROUTES: Final[list[Route]] = [
-    ("GET", "/admin/v2/clusters", list_clusters),
-    ("GET", "/admin/v2/clusters/{cluster}", get_cluster),
-    ("PUT", "/admin/v2/clusters/{cluster}", make_cluster),
-    ("GET", "/admin/v2/brokers", list_all_brokers),
-    ("GET", "/admin/v2/brokers/health", health),
-    ("GET", "/admin/v2/brokers/ready", health),
-    ("GET", "/admin/v2/brokers/version", version),
-    ("GET", "/admin/v2/brokers/leaderBroker", leader),
-    ("GET", "/admin/v2/brokers/configuration", changeable),
-    ("GET", "/admin/v2/brokers/configuration/values", changed),
-    ("GET", "/admin/v2/brokers/configuration/runtime", runtime),
-    ("GET", "/admin/v2/brokers/internal-configuration", internal),
-    ("GET", "/admin/v2/brokers/{cluster}", list_brokers),
-    ("GET", "/admin/v2/tenants", list_tenants),
-    ("GET", "/admin/v2/tenants/{tenant}", get_tenant),
-    ("PUT", "/admin/v2/tenants/{tenant}", make_tenant),
-    ("POST", "/admin/v2/tenants/{tenant}", change_tenant),
-    ("DELETE", "/admin/v2/tenants/{tenant}", drop_tenant),
+    Route(
+        "GET",
+        "/admin/v2/clusters",
+        anybody("it is one name, which clients are told anyway"),
+        list_clusters,
+    ),
+    Route("GET", "/admin/v2/clusters/{cluster}", SUPER_USER, get_cluster),
+    Route("PUT", "/admin/v2/clusters/{cluster}", SUPER_USER, make_cluster),
+    Route("GET", "/admin/v2/brokers", SUPER_USER, list_all_brokers),
+    Route("GET", "/admin/v2/brokers/health", SUPER_USER, health),
+    Route("GET", "/admin/v2/brokers/ready", anybody("probes ask it"), health),
+    Route(
+        "GET", "/admin/v2/brokers/version", anybody("every client is told on connecting"), version
+    ),
+    Route("GET", "/admin/v2/brokers/leaderBroker", SUPER_USER, leader),
+    Route("GET", "/admin/v2/brokers/configuration", SUPER_USER, changeable),
+    Route("GET", "/admin/v2/brokers/configuration/values", SUPER_USER, changed),
+    Route("GET", "/admin/v2/brokers/configuration/runtime", SUPER_USER, runtime),
+    Route("GET", "/admin/v2/brokers/internal-configuration", SUPER_USER, internal),
+    Route("GET", "/admin/v2/brokers/{cluster}", SUPER_USER, list_brokers),
+    Route("GET", "/admin/v2/tenants", SUPER_USER, list_tenants),
+    Route("GET", "/admin/v2/tenants/{tenant}", on_tenant("GET_TENANT"), get_tenant),
+    Route("PUT", "/admin/v2/tenants/{tenant}", SUPER_USER, make_tenant),
+    Route("POST", "/admin/v2/tenants/{tenant}", on_tenant("UPDATE_TENANT"), change_tenant),
+    Route("DELETE", "/admin/v2/tenants/{tenant}", on_tenant("DELETE_TENANT"), drop_tenant),
 ]

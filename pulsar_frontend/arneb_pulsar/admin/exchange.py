@@ -8,6 +8,7 @@ from typing import Any, Final
 import trio
 
 from arneb_core.api.json_text import InvalidJson, parse_json
+from arneb_pulsar.authorization.callers import NOBODY, Caller
 
 NO_CONTENT: Final = 204
 JSON: Final = "application/json"
@@ -38,6 +39,7 @@ class AdminRequest:
     body: bytes = b""
     host: str = "localhost:8080"
     """Where the caller reached us."""
+    caller: Caller = NOBODY
     hold: Callable[[int], Awaitable[None]] = no_need
     """Says how many bytes a large answer will take, and waits until there is room for them."""
 

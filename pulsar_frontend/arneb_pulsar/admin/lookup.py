@@ -6,7 +6,9 @@ from urllib.parse import urlsplit
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, document, text
 from arneb_pulsar.admin.namespaces import BOUNDARIES
 from arneb_pulsar.admin.router import Route
+from arneb_pulsar.admin.rules import on_namespace, on_topic
 from arneb_pulsar.admin.topics import topic_of
+from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOperation
 from arneb_pulsar.services.context import BrokerContext
 
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
@@ -42,11 +44,15 @@ async def bundle(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 ROUTES: Final[list[Route]] = [
-    (
+    Route(
         "GET",
         f"/lookup/v2/topic/{{domain={domain}}}/{{tenant}}/{{namespace}}/{{topic}}{end}",
+        rule,
         handler,
     )
     for domain in ("persistent", "non-persistent")
-    for end, handler in (("", lookup), ("/bundle", bundle))
+    for end, rule, handler in (
+        ("", on_topic(TopicOperation.LOOKUP), lookup),
+        ("/bundle", on_namespace(NamespaceOperation.GET_BUNDLE), bundle),
+    )
 ]

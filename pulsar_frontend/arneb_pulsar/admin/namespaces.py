@@ -3,15 +3,12 @@
 from typing import Any, Final
 
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
+from arneb_pulsar.admin.paths import namespace_in
 from arneb_pulsar.admin.router import Route
-from arneb_pulsar.names import (
-    DOMAINS,
-    NON_PERSISTENT,
-    PERSISTENT,
-    InvalidTopicName,
-    parse_namespace,
-    parse_topic,
-)
+from arneb_pulsar.admin.rules import SUPER_USER, on_namespace, on_policy, on_tenant
+from arneb_pulsar.authorization.operations import NamespaceOperation
+from arneb_pulsar.names import DOMAINS, NON_PERSISTENT, PERSISTENT, parse_topic
+from arneb_pulsar.namespaces.rules import SubscriptionAuthMode
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.topic_lifecycle import disconnect, drop, drop_partitioned
 
@@ -24,18 +21,10 @@ MODES: Final = {
 
 def namespace_of(context: BrokerContext, request: AdminRequest) -> str:
     """The namespace that a path names, which must be there. Raises :class:`AdminError`."""
-    name = new_namespace(request)
+    name = namespace_in(request)
     if not context.namespaces.has_namespace(name):
         raise AdminError(404, "Namespace does not exist")
     return name
-
-
-def new_namespace(request: AdminRequest) -> str:
-    """The namespace that a path names. Raises :class:`AdminError`."""
-    try:
-        return parse_namespace(f"{request.names['tenant']}/{request.names['namespace']}")
-    except InvalidTopicName as error:
-        raise AdminError(412, f"Namespace name is not valid: {error}") from error
 
 
 async def list_namespaces(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -50,7 +39,7 @@ async def get_namespace(context: BrokerContext, request: AdminRequest) -> AdminR
 
 
 async def make_namespace(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    name = new_namespace(request)
+    name = namespace_in(request)
     if request.names["tenant"] not in context.namespaces.tenants:
         raise AdminError(404, "Tenant does not exist")
     if context.namespaces.has_namespace(name):
@@ -75,6 +64,7 @@ async def drop_namespace(context: BrokerContext, request: AdminRequest) -> Admin
         if each in context.core.topics:
             await drop(context, parse_topic(each))
     await context.namespaces.drop_namespace(name)
+    await context.rights.look()  # what was granted is gone
     return DONE
 
 
@@ -116,7 +106,12 @@ def policies_document(context: BrokerContext, namespace: str) -> dict[str, Any]:
         "deduplicationEnabled": own.deduplication,
         "schema_compatibility_strategy": own.schema_compatibility or "UNDEFINED",
         "properties": dict(own.properties),
-        "auth_policies": {"namespace_auth": dict(own.permissions)},
+        "auth_policies": {
+            "namespace_auth": dict(own.permissions),
+            "destination_auth": context.namespaces.topic_permissions(namespace),
+            "subscription_auth_roles": dict(own.subscription_roles),
+        },
+        "subscription_auth_mode": (own.subscription_auth_mode or SubscriptionAuthMode.NONE).value,
     }
     if own.auto_topic is not None:
         found["autoTopicCreationOverride"] = own.auto_topic.document
@@ -128,11 +123,11 @@ def policies_document(context: BrokerContext, namespace: str) -> dict[str, Any]:
 PATH: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 
 ROUTES: Final[list[Route]] = [
-    ("GET", "/admin/v2/namespaces/{tenant}", list_namespaces),
-    ("GET", PATH, get_namespace),
-    ("PUT", PATH, make_namespace),
-    ("DELETE", PATH, drop_namespace),
-    ("GET", PATH + "/topics", list_topics),
-    ("PUT", PATH + "/unload", unload),
-    ("GET", PATH + "/bundles", get_bundles),
+    Route("GET", "/admin/v2/namespaces/{tenant}", on_tenant("LIST_NAMESPACES"), list_namespaces),
+    Route("GET", PATH, on_policy("ALL", writes=False, of_topic=False), get_namespace),
+    Route("PUT", PATH, on_tenant("CREATE_NAMESPACE"), make_namespace),
+    Route("DELETE", PATH, on_tenant("DELETE_NAMESPACE"), drop_namespace),
+    Route("GET", PATH + "/topics", on_namespace(NamespaceOperation.GET_TOPICS), list_topics),
+    Route("PUT", PATH + "/unload", SUPER_USER, unload),
+    Route("GET", PATH + "/bundles", on_namespace(NamespaceOperation.GET_BUNDLE), get_bundles),
 ]

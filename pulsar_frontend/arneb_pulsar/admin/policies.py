@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.namespaces import PATH, namespace_of
-from arneb_pulsar.admin.router import Handler, Route
+from arneb_pulsar.admin.router import Route
+from arneb_pulsar.admin.rules import Rule, on_policy
 from arneb_pulsar.admin.topics import routes_of_topics, topic_of
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.namespaces.fields import (
-    read_actions,
     read_auto_subscription,
     read_compatibility,
     read_properties,
@@ -57,6 +57,12 @@ class Kind:
     """The status for a value that cannot be, as Pulsar has it for each."""
     joined: Callable[[Any, Any], Any] = lambda _, value: value
     """What is kept, of what was there and what is set."""
+    name: str = ""
+    """Of the right to it, in Pulsar's words."""
+
+    def rule(self, *, writes: bool, of_topic: bool) -> Rule:
+        """Who may ask for it, or change it."""
+        return on_policy(self.name or self.field.upper(), writes=writes, of_topic=of_topic)
 
 
 def _written_subscription(value: bool) -> Any:
@@ -64,15 +70,20 @@ def _written_subscription(value: bool) -> Any:
 
 
 RETENTION: Final = Kind("retention", "retention", RetentionPolicy.parse, invalid=MALFORMED)
-TTL: Final = Kind("messageTTL", "message_ttl_s", read_ttl, query="messageTTL")
-INACTIVE: Final = Kind("inactiveTopicPolicies", "inactive", InactiveTopics.parse)
-THRESHOLD: Final = Kind("compactionThreshold", "compaction_threshold", read_threshold)
-RATE: Final = Kind("publishRate", "publish_rate", PublishRate.parse, invalid=MALFORMED)
+TTL: Final = Kind("messageTTL", "message_ttl_s", read_ttl, query="messageTTL", name="TTL")
+INACTIVE: Final = Kind(
+    "inactiveTopicPolicies", "inactive", InactiveTopics.parse, name="INACTIVE_TOPIC"
+)
+THRESHOLD: Final = Kind(
+    "compactionThreshold", "compaction_threshold", read_threshold, name="COMPACTION"
+)
+RATE: Final = Kind("publishRate", "publish_rate", PublishRate.parse, invalid=MALFORMED, name="RATE")
 AUTO_SUBSCRIPTION: Final = Kind(
     "autoSubscriptionCreation",
     "auto_subscription",
     read_auto_subscription,
     write=_written_subscription,
+    name="AUTO_SUBSCRIPTION_CREATION",
 )
 PROPERTIES: Final = Kind(
     "properties",
@@ -93,13 +104,14 @@ OF_NAMESPACES: Final = (
     AUTO_SUBSCRIPTION,
     RATE,
     PROPERTIES,
-    Kind("autoTopicCreation", "auto_topic", AutoTopicCreation.parse),
+    Kind("autoTopicCreation", "auto_topic", AutoTopicCreation.parse, name="AUTO_TOPIC_CREATION"),
     Kind("deduplication", "deduplication", read_truth),
     Kind(
         "schemaCompatibilityStrategy",
         "schema_compatibility",
         read_compatibility,
         "PUT",
+        name="SCHEMA_COMPATIBILITY_STRATEGY",
     ),
 )
 
@@ -116,6 +128,7 @@ OF_TOPICS: Final = (
         "schema_compatibility",
         read_compatibility,
         "PUT",
+        name="SCHEMA_COMPATIBILITY_STRATEGY",
     ),
 )
 
@@ -164,7 +177,7 @@ def target_of(context: BrokerContext, request: AdminRequest) -> PolicyTarget:
     return PolicyTarget(context, topic.namespace, topic.base)
 
 
-def _handlers(kind: Kind) -> list[tuple[str, Handler]]:
+def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
     """The calls that ask for, set and take back one policy."""
 
     async def get(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -195,7 +208,12 @@ def _handlers(kind: Kind) -> list[tuple[str, Handler]]:
         await target.change(lambda own: replace(own, **{kind.field: kind.unset}))
         return DONE
 
-    return [("GET", get), (kind.set_by, put), ("DELETE", drop)]
+    path = f"{below}/{kind.path}"
+    return [
+        Route("GET", path, kind.rule(writes=False, of_topic=of_topic), get),
+        Route(kind.set_by, path, kind.rule(writes=True, of_topic=of_topic), put),
+        Route("DELETE", path, kind.rule(writes=True, of_topic=of_topic), drop),
+    ]
 
 
 # Backlog quotas, of which there is one for sizes and one for ages
@@ -235,59 +253,22 @@ async def drop_quota(context: BrokerContext, request: AdminRequest) -> AdminRepl
     return DONE
 
 
-# Permissions, of which there is one for each role
+def _quotas(*, of_topic: bool) -> list[Route]:
+    path = "/{topic}" if of_topic else PATH
+    read = on_policy("BACKLOG", writes=False, of_topic=of_topic)
+    write = on_policy("BACKLOG", writes=True, of_topic=of_topic)
+    return [
+        Route("GET", f"{path}/backlogQuotaMap", read, get_quotas),
+        Route("POST", f"{path}/backlogQuota", write, put_quota),
+        Route("DELETE", f"{path}/backlogQuota", write, drop_quota),
+    ]
 
-
-async def get_permissions(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    found = target_of(context, request).own.permissions
-    return document({role: list(actions) for role, actions in found.items()})
-
-
-async def put_permission(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    target, role = target_of(context, request), request.names["role"]
-    try:
-        actions = read_actions(request.json())
-    except ValueError as error:
-        raise AdminError(MALFORMED, str(error)) from error
-    await target.change(lambda own: replace(own, permissions={**own.permissions, role: actions}))
-    return DONE
-
-
-async def drop_permission(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    target, role = target_of(context, request), request.names["role"]
-    await target.change(
-        lambda own: replace(
-            own, permissions={name: it for name, it in own.permissions.items() if name != role}
-        )
-    )
-    return DONE
-
-
-_PERMISSIONS: Final[tuple[Route, ...]] = (
-    ("GET", "/permissions", get_permissions),
-    ("POST", "/permissions/{role}", put_permission),
-    ("DELETE", "/permissions/{role}", drop_permission),
-)
-
-_QUOTAS: Final[tuple[Route, ...]] = (
-    ("GET", "/backlogQuotaMap", get_quotas),
-    ("POST", "/backlogQuota", put_quota),
-    ("DELETE", "/backlogQuota", drop_quota),
-)
 
 ROUTES: Final[list[Route]] = [
-    *(
-        (method, f"{PATH}/{kind.path}", handler)
-        for kind in OF_NAMESPACES
-        for method, handler in _handlers(kind)
-    ),
-    *((method, PATH + path, handler) for method, path, handler in _QUOTAS + _PERMISSIONS),
+    *(route for kind in OF_NAMESPACES for route in _routes(kind, PATH, of_topic=False)),
+    *_quotas(of_topic=False),
     *routes_of_topics(
-        *(
-            (method, f"/{{topic}}/{kind.path}", handler)
-            for kind in OF_TOPICS
-            for method, handler in _handlers(kind)
-        ),
-        *((method, "/{topic}" + path, handler) for method, path, handler in _QUOTAS + _PERMISSIONS),
+        *(route for kind in OF_TOPICS for route in _routes(kind, "/{topic}", of_topic=True)),
+        *_quotas(of_topic=True),
     ),
 ]

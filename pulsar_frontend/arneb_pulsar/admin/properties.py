@@ -8,7 +8,9 @@ from typing import Final
 
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.router import Route
+from arneb_pulsar.admin.rules import on_topic
 from arneb_pulsar.admin.topics import properties_of, routes_of_topics, topic_of
+from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.services.context import BrokerContext
 
@@ -48,7 +50,7 @@ def _there(context: BrokerContext, request: AdminRequest) -> TopicName:
 
 
 ROUTES: Final[list[Route]] = routes_of_topics(
-    ("GET", "/{topic}/properties", find),
-    ("PUT", "/{topic}/properties", add),
-    ("DELETE", "/{topic}/properties", drop),
+    Route("GET", "/{topic}/properties", on_topic(TopicOperation.GET_METADATA), find),
+    Route("PUT", "/{topic}/properties", on_topic(TopicOperation.UPDATE_METADATA), add),
+    Route("DELETE", "/{topic}/properties", on_topic(TopicOperation.DELETE_METADATA), drop),
 )

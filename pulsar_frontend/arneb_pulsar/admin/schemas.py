@@ -10,7 +10,9 @@ from typing import Any, Final
 from arneb_core.api.json_text import parse_json
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.router import Route
+from arneb_pulsar.admin.rules import ADMIN, on_topic
 from arneb_pulsar.admin.topics import topic_of
+from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema, check_valid, split_key_value
 from arneb_pulsar.schemas.schema import Schema, SchemaType, Version
@@ -135,11 +137,11 @@ def _joined(data: str) -> bytes:
 _ROOT: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
 
 ROUTES: Final[list[Route]] = [
-    ("GET", f"{_ROOT}/schema", find),
-    ("GET", f"{_ROOT}/schema/{{version}}", find),
-    ("GET", f"{_ROOT}/schemas", find_all),
-    ("POST", f"{_ROOT}/schema", attach),
-    ("DELETE", f"{_ROOT}/schema", delete),
-    ("POST", f"{_ROOT}/compatibility", compare),
-    ("POST", f"{_ROOT}/version", find_version),
+    Route("GET", f"{_ROOT}/schema", on_topic(TopicOperation.GET_METADATA), find),
+    Route("GET", f"{_ROOT}/schema/{{version}}", on_topic(TopicOperation.GET_METADATA), find),
+    Route("GET", f"{_ROOT}/schemas", on_topic(TopicOperation.GET_METADATA), find_all),
+    Route("POST", f"{_ROOT}/schema", on_topic(TopicOperation.PRODUCE), attach),
+    Route("DELETE", f"{_ROOT}/schema", ADMIN, delete),
+    Route("POST", f"{_ROOT}/compatibility", ADMIN, compare),
+    Route("POST", f"{_ROOT}/version", on_topic(TopicOperation.GET_METADATA), find_version),
 ]

@@ -10,7 +10,9 @@ from arneb_pulsar.admin.documents import (
 )
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.router import Route
+from arneb_pulsar.admin.rules import on_topic
 from arneb_pulsar.admin.topics import plain, routes_of_topics, topic_of
+from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.services.context import BrokerContext
 
 
@@ -52,8 +54,13 @@ def _detail(request: AdminRequest) -> Detail:
 
 
 ROUTES: Final[list[Route]] = routes_of_topics(
-    ("GET", "/{topic}/stats", stats),
-    ("GET", "/{topic}/internalStats", internal),
-    ("GET", "/{topic}/partitioned-stats", partitioned),
-    ("GET", "/{topic}/partitioned-internalStats", partitioned_internal),
+    Route("GET", "/{topic}/stats", on_topic(TopicOperation.GET_STATS), stats),
+    Route("GET", "/{topic}/internalStats", on_topic(TopicOperation.GET_STATS), internal),
+    Route("GET", "/{topic}/partitioned-stats", on_topic(TopicOperation.GET_STATS), partitioned),
+    Route(
+        "GET",
+        "/{topic}/partitioned-internalStats",
+        on_topic(TopicOperation.GET_STATS),
+        partitioned_internal,
+    ),
 )

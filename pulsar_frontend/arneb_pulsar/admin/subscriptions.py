@@ -20,8 +20,11 @@ from arneb_pulsar.admin.exchange import (
 from arneb_pulsar.admin.messages import message_of
 from arneb_pulsar.admin.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.router import Route
+from arneb_pulsar.admin.rules import ADMIN, on_namespace, on_topic
 from arneb_pulsar.admin.topics import parts, plain, routes_of_topics, topic_of
-from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
+from arneb_pulsar.authorization.authorizer import PrefixNeeded
+from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOperation
+from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, topic_name_of
 from arneb_pulsar.namespaces.backlog import bytes_from, nth_entry
 from arneb_pulsar.namespaces.fields import read_number, read_table
 from arneb_pulsar.packing.places import ENTRIES, LEDGERS
@@ -220,6 +223,8 @@ async def clear_namespace(context: BrokerContext, request: AdminRequest) -> Admi
     wanted = request.names.get("subscription")
     for topic in [each for each in context.core.topics.values() if inside in each.name]:
         for subscription in list(topic.subscriptions.values()):
+            if not _may_skip(context, request, topic, subscription):
+                continue
             is_meant = (
                 subscription.name not in RESERVED_SUBSCRIPTIONS
                 if wanted is None
@@ -228,6 +233,21 @@ async def clear_namespace(context: BrokerContext, request: AdminRequest) -> Admi
             if is_meant and topic.last is not None:
                 await subscription.skip_through(topic.last)
     return DONE
+
+
+def _may_skip(
+    context: BrokerContext, request: AdminRequest, topic: Topic, subscription: Subscription
+) -> bool:
+    """A right on the namespace is none on a subscription that is for others, or on a queue."""
+    name = topic_name_of(topic.name)
+    if name is None:
+        return context.authorizer.is_super(request.caller)
+    try:
+        return context.authorizer.allows_topic(
+            request.caller, name, TopicOperation.SKIP, subscription.name
+        )
+    except PrefixNeeded:
+        return False
 
 
 async def entry(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -287,26 +307,59 @@ async def _each(context: BrokerContext, request: AdminRequest, work: Work) -> Ad
     return DONE
 
 
+CLEAR: Final = on_namespace(NamespaceOperation.CLEAR_BACKLOG)
 ONE: Final = "/{topic}/subscription/{subscription}"
 
 ROUTES: Final[list[Route]] = [
     *routes_of_topics(
-        ("GET", "/{topic}/subscriptions", list_subscriptions),
-        ("PUT", ONE, make),
-        ("DELETE", ONE, drop),
-        ("POST", ONE + "/skip_all", skip_all),
-        ("POST", ONE + "/skip/{count}", skip),
-        ("POST", ONE + "/resetcursor/{timestamp}", reset_to_time),
-        ("POST", ONE + "/resetcursor", reset_to_id),
-        ("POST", ONE + "/expireMessages/{seconds}", expire),
-        ("POST", "/{topic}/all_subscription/expireMessages/{seconds}", expire_all),
-        ("GET", ONE + "/position/{count}", peek),
-        ("GET", "/{topic}/ledger/{ledger}/entry/{entry}", entry),
-        ("POST", ONE + "/expireMessages", expire_through),
-        ("GET", "/{topic}/examinemessage", examine),
-        ("PUT", "/{topic}/backlogSize", backlog_size),
-        ("DELETE", "/{topic}/truncate", truncate),
+        Route(
+            "GET",
+            "/{topic}/subscriptions",
+            on_topic(TopicOperation.GET_SUBSCRIPTIONS),
+            list_subscriptions,
+        ),
+        Route("PUT", ONE, on_topic(TopicOperation.SUBSCRIBE), make),
+        Route("DELETE", ONE, on_topic(TopicOperation.UNSUBSCRIBE), drop),
+        Route("POST", ONE + "/skip_all", on_topic(TopicOperation.SKIP), skip_all),
+        Route("POST", ONE + "/skip/{count}", on_topic(TopicOperation.SKIP), skip),
+        Route(
+            "POST",
+            ONE + "/resetcursor/{timestamp}",
+            on_topic(TopicOperation.RESET_CURSOR),
+            reset_to_time,
+        ),
+        Route("POST", ONE + "/resetcursor", on_topic(TopicOperation.RESET_CURSOR), reset_to_id),
+        Route(
+            "POST",
+            ONE + "/expireMessages/{seconds}",
+            on_topic(TopicOperation.EXPIRE_MESSAGES),
+            expire,
+        ),
+        Route(
+            "POST",
+            "/{topic}/all_subscription/expireMessages/{seconds}",
+            on_topic(TopicOperation.EXPIRE_MESSAGES),
+            expire_all,
+        ),
+        Route("GET", ONE + "/position/{count}", on_topic(TopicOperation.PEEK_MESSAGES), peek),
+        Route(
+            "GET",
+            "/{topic}/ledger/{ledger}/entry/{entry}",
+            on_topic(TopicOperation.PEEK_MESSAGES),
+            entry,
+        ),
+        Route(
+            "POST",
+            ONE + "/expireMessages",
+            on_topic(TopicOperation.EXPIRE_MESSAGES),
+            expire_through,
+        ),
+        Route("GET", "/{topic}/examinemessage", on_topic(TopicOperation.PEEK_MESSAGES), examine),
+        Route(
+            "PUT", "/{topic}/backlogSize", on_topic(TopicOperation.GET_BACKLOG_SIZE), backlog_size
+        ),
+        Route("DELETE", "/{topic}/truncate", ADMIN, truncate),
     ),
-    ("POST", PATH + "/clearBacklog", clear_namespace),
-    ("POST", PATH + "/clearBacklog/{subscription}", clear_namespace),
+    Route("POST", PATH + "/clearBacklog", CLEAR, clear_namespace),
+    Route("POST", PATH + "/clearBacklog/{subscription}", CLEAR, clear_namespace),
 ]

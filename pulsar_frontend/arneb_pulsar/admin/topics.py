@@ -6,14 +6,11 @@ from typing import Any, Final
 from arneb_core.api.position import ENTRY_MASK, Position
 from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
+from arneb_pulsar.admin.paths import namespace_in, topic_in
 from arneb_pulsar.admin.router import Route
-from arneb_pulsar.names import (
-    PERSISTENT,
-    InvalidTopicName,
-    TopicName,
-    parse_namespace,
-    parse_topic,
-)
+from arneb_pulsar.admin.rules import on_namespace, on_policy, on_topic
+from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOperation
+from arneb_pulsar.names import TopicName
 from arneb_pulsar.namespaces.coercion import whole_number
 from arneb_pulsar.namespaces.fields import read_properties
 from arneb_pulsar.namespaces.rules import PARTITIONS_MAX
@@ -26,13 +23,8 @@ BUSY: Final = "Topic has active producers/subscriptions"
 
 def topic_of(context: BrokerContext, request: AdminRequest) -> TopicName:
     """The topic that a path names, in a namespace that is there. Raises :class:`AdminError`."""
-    names = request.names
-    try:
-        namespace = parse_namespace(f"{names['tenant']}/{names['namespace']}")
-        topic = parse_topic(f"{names.get('domain', PERSISTENT)}://{namespace}/{names['topic']}")
-    except InvalidTopicName as error:
-        raise AdminError(412, f"Topic name is not valid: {error}") from error
-    if not context.namespaces.has_namespace(namespace):
+    topic = topic_in(request)
+    if not context.namespaces.has_namespace(topic.namespace):
         raise AdminError(404, "Namespace not found")
     return topic
 
@@ -64,11 +56,7 @@ async def list_partitioned(context: BrokerContext, request: AdminRequest) -> Adm
 
 
 def _listed(context: BrokerContext, request: AdminRequest, *, partitioned: bool) -> list[str]:
-    names = request.names
-    try:
-        namespace = parse_namespace(f"{names['tenant']}/{names['namespace']}")
-    except InvalidTopicName as error:
-        raise AdminError(412, f"Namespace name is not valid: {error}") from error
+    names, namespace = request.names, namespace_in(request)
     if not context.namespaces.has_namespace(namespace):
         raise AdminError(404, "Namespace does not exist")
     if partitioned:
@@ -266,27 +254,54 @@ def routes_of_topics(*routes: Route) -> list[Route]:
     """Routes below a topic's namespace, for both domains."""
     root = "/admin/v2/{{domain={}}}/{{tenant}}/{{namespace}}"
     return [
-        (method, root.format(domain) + path, handler)
+        each._replace(path=root.format(domain) + each.path)
         for domain in _DOMAINS
-        for method, path, handler in routes
+        for each in routes
     ]
 
 
 ROUTES: Final[list[Route]] = routes_of_topics(
-    ("GET", "", list_topics),
-    ("GET", "/partitioned", list_partitioned),
-    ("PUT", "/{topic}", make),
-    ("DELETE", "/{topic}", drop),
-    ("PUT", "/{topic}/unload", unload),
-    ("PUT", "/{topic}/compaction", compact),
-    ("GET", "/{topic}/compaction", compaction),
-    ("POST", "/{topic}/terminate", terminate),
-    ("POST", "/{topic}/terminate/partitions", terminate_partitions),
-    ("PUT", "/{topic}/partitions", make_partitioned),
-    ("POST", "/{topic}/partitions", add_partitions),
-    ("GET", "/{topic}/partitions", get_partitions),
-    ("DELETE", "/{topic}/partitions", drop_partitioned),
-    ("POST", "/{topic}/createMissedPartitions", make_missing),
-    ("GET", "/{topic}/lastMessageId", last_message_id),
-    ("GET", "/{topic}/messageid/{timestamp}", id_of_time),
+    Route("GET", "", on_namespace(NamespaceOperation.GET_TOPICS), list_topics),
+    Route("GET", "/partitioned", on_namespace(NamespaceOperation.GET_TOPICS), list_partitioned),
+    Route("PUT", "/{topic}", on_namespace(NamespaceOperation.CREATE_TOPIC), make),
+    Route("DELETE", "/{topic}", on_namespace(NamespaceOperation.DELETE_TOPIC), drop),
+    Route("PUT", "/{topic}/unload", on_topic(TopicOperation.UNLOAD), unload),
+    Route("PUT", "/{topic}/compaction", on_topic(TopicOperation.COMPACT), compact),
+    Route("GET", "/{topic}/compaction", on_topic(TopicOperation.COMPACT), compaction),
+    Route("POST", "/{topic}/terminate", on_topic(TopicOperation.TERMINATE), terminate),
+    Route(
+        "POST",
+        "/{topic}/terminate/partitions",
+        on_topic(TopicOperation.TERMINATE),
+        terminate_partitions,
+    ),
+    Route(
+        "PUT",
+        "/{topic}/partitions",
+        on_namespace(NamespaceOperation.CREATE_TOPIC),
+        make_partitioned,
+    ),
+    Route(
+        "POST",
+        "/{topic}/partitions",
+        on_policy("PARTITION", writes=True, of_topic=True),
+        add_partitions,
+    ),
+    Route("GET", "/{topic}/partitions", on_topic(TopicOperation.LOOKUP), get_partitions),
+    Route(
+        "DELETE",
+        "/{topic}/partitions",
+        on_namespace(NamespaceOperation.DELETE_TOPIC),
+        drop_partitioned,
+    ),
+    Route(
+        "POST",
+        "/{topic}/createMissedPartitions",
+        on_namespace(NamespaceOperation.CREATE_TOPIC),
+        make_missing,
+    ),
+    Route("GET", "/{topic}/lastMessageId", on_topic(TopicOperation.PEEK_MESSAGES), last_message_id),
+    Route(
+        "GET", "/{topic}/messageid/{timestamp}", on_topic(TopicOperation.PEEK_MESSAGES), id_of_time
+    ),
 )

@@ -92,3 +92,10 @@ def read_actions(document: Any) -> list[str]:
     if not isinstance(document, list) or not ACTIONS.issuperset(map(str, document)):
         raise ValueError(f"expected some of {', '.join(sorted(ACTIONS))}, got {document!r:.40}")
     return document
+
+
+def read_roles(document: Any) -> list[str]:
+    """Names of roles, each once."""
+    if not isinstance(document, list) or not all(isinstance(each, str) for each in document):
+        raise ValueError(f"expected a list of roles, got {document!r:.40}")
+    return sorted(set(document))

@@ -13,6 +13,7 @@ from arneb_pulsar.namespaces.fields import (
     read_actions,
     read_compatibility,
     read_properties,
+    read_roles,
     read_table,
     read_threshold,
     read_truth,
@@ -25,6 +26,7 @@ from arneb_pulsar.namespaces.rules import (
     Quota,
     QuotaType,
     RetentionPolicy,
+    SubscriptionAuthMode,
     read_quotas,
     write_quotas,
 )
@@ -49,7 +51,11 @@ class Policies:
     compaction_threshold: int | None = None
     publish_rate: PublishRate | None = None
     permissions: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """What roles may do. Kept and shown; there is no authorization, as in Pulsar by default."""
+    """What roles may do, where authorization is on."""
+    subscription_roles: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Who may use a subscription, by its name, in all topics of a namespace; without any, all who
+    may consume."""
+    subscription_auth_mode: SubscriptionAuthMode | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -100,6 +106,10 @@ def _read_permissions(document: Any) -> dict[str, Sequence[str]]:
     return {role: read_actions(actions) for role, actions in read_table(document).items()}
 
 
+def _read_subscription_roles(document: Any) -> dict[str, Sequence[str]]:
+    return {name: read_roles(roles) for name, roles in read_table(document).items()}
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -120,6 +130,8 @@ _FORMS: Final[Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] =
     "compaction_threshold": (read_threshold, _same),
     "publish_rate": (PublishRate.parse, _document),
     "permissions": (_read_permissions, dict),
+    "subscription_roles": (_read_subscription_roles, dict),
+    "subscription_auth_mode": (SubscriptionAuthMode.parse, _document),
     "properties": (read_properties, dict),
 }
 """How each field is read from a document and written into one."""

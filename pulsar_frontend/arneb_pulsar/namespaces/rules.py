@@ -119,6 +119,25 @@ class InactiveTopics:
         }
 
 
+class SubscriptionAuthMode(Enum):
+    """What the names of subscriptions have to do with roles."""
+
+    NONE = "None"
+    PREFIX = "Prefix"
+    """They begin with the role of whoever consumes."""
+
+    @classmethod
+    def parse(cls, document: Any) -> Self:
+        known = [each.value for each in cls]
+        if document not in known:
+            raise ValueError(f"expected one of {', '.join(known)}, got {document!r:.40}")
+        return cls(document)
+
+    @property
+    def document(self) -> Any:
+        return self.value
+
+
 @dataclass(frozen=True, slots=True)
 class AutoTopicCreation:
     """Whether topics come to be by being used, and with how many partitions (0 = plain)."""

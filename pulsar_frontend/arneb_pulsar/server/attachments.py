@@ -32,6 +32,8 @@ from arneb_pulsar.services.topic_access import open_topic, skip_superseded, subs
 from arneb_pulsar.services.topic_lifecycle import is_used, tell_if_ended
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.errors import RequestRefused, refusal_of
+from arneb_pulsar.session.rules import TO_SUBSCRIBE
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 
 class Attachments:
@@ -135,13 +137,21 @@ class Attachments:
             properties=effect.properties,
         )
         sink = ConnectionSink(self._connection, self._consumers, effect.key)
+        self._check_right(effect)
         try:
             return subscription.attach(spec, sink)
         except (ConsumerBusy, KeyRangesRefused, SubscriptionTypeMismatch):
             present = self._context.consumers.connections(topic.name, subscription.name)
             if not await close_dead(present, self._connection):
                 raise
+        self._check_right(effect)
         return subscription.attach(spec, sink)
+
+    def _check_right(self, effect: effects.AttachConsumer) -> None:
+        """The right may have gone since it was asked for. Raises :class:`RequestRefused`."""
+        caller = self._connection.caller
+        if not self._context.rights.may_consume(caller, effect.topic, effect.subscription):
+            raise RequestRefused(pb.AuthorizationError, TO_SUBSCRIBE)
 
     def _sharing(self, wanted: KeySharing) -> KeySharing:
         """``wanted``, with the broker's choice where it has one."""

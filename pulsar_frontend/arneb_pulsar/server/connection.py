@@ -10,7 +10,7 @@ from typing import Final
 import trio
 
 from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES, WAKING_BYTES
-from arneb_pulsar.authentication.grants import Grant
+from arneb_pulsar.authorization.callers import NOBODY
 from arneb_pulsar.server.effects import EffectRunner
 from arneb_pulsar.server.requests import Endpoint
 from arneb_pulsar.server.writer import Writer
@@ -37,9 +37,10 @@ class Connection:
         self._context = context
         self._clock = clock
         self._stream = stream
-        self._role = ""
-        """Who the client has proved to be; empty = nobody asked."""
-        self._session = ConnectionSession(config, context.server_version, clock.now())
+        self.caller = NOBODY
+        self._session = ConnectionSession(
+            config, context.server_version, clock.now(), context.authorizer
+        )
         self._writer = Writer(stream, self._session, config.outbox_bytes_max, context.long_turns)
         self._effects = EffectRunner(
             context,
@@ -58,7 +59,7 @@ class Connection:
 
     def __repr__(self) -> str:
         state = "closing " if self._closing else "paused " if self._paused else ""
-        who = f"{self._role}@" if self._role else ""
+        who = f"{self.caller.role}@" if self.caller.role else ""
         parts = "over" if self._is_over else f"{self._session!r} {self._effects!r}"
         return f"<Connection {who}{self.address} {state}{parts}>"
 
@@ -245,9 +246,11 @@ class Connection:
         self._closing = True
         self._timer.cancel()
 
-    def _authenticated(self, grant: Grant, event: events.Authenticated) -> None:
-        """The client is who it says; its proof may end before anything else is due."""
-        self._role = grant.role
+    def _authenticated(self, event: events.Authenticated) -> None:
+        """The client is who it says, and stays that; its proof may end before anything else is
+        due."""
+        if self.caller is NOBODY:
+            self.caller = event.caller
         self.tell(event)
         self._timer.deadline = self._session.next_timer()
 

@@ -9,7 +9,6 @@ from typing import Final, TypeVar, assert_never
 
 import trio
 
-from arneb_pulsar.authentication.grants import Grant
 from arneb_pulsar.server.attachments import Attachments
 from arneb_pulsar.server.consumers import ConnectionConsumers
 from arneb_pulsar.server.listings import Listings
@@ -44,7 +43,7 @@ class EffectRunner:
         session: ConnectionSession,
         *,
         close: Callable[[str], None],
-        authenticated: Callable[[Grant, Authenticated], None],
+        authenticated: Callable[[Authenticated], None],
     ) -> None:
         self._context = context
         self._connection = connection

@@ -98,6 +98,8 @@ class PulsarServer:
                 turns = self.context.long_turns.run
                 connections.start_soon(self._enforcer.run)
                 connections.start_soon(supervise, "scheduling Pulsar's long requests", turns)
+                rights = self.context.rights.run
+                connections.start_soon(supervise, "looking at rights that changed", rights)
             await serve_listeners(
                 accepted, listeners, handler_nursery=connections, task_status=task_status
             )

@@ -13,6 +13,7 @@ import trio
 from arneb_core.api.errors import CoreError, TopicFenced, TopicNotFound
 from arneb_core.api.position import Position
 from arneb_core.api.topics import Topic
+from arneb_pulsar.names import topic_name_of
 from arneb_pulsar.namespaces.rates import Throttle
 from arneb_pulsar.producers.sequences import NEVER
 from arneb_pulsar.services.connections import ClientConnection
@@ -21,12 +22,16 @@ from arneb_pulsar.services.producers import ProducerClaim
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.effects import ProducerKey
 from arneb_pulsar.session.errors import Failure, TopicTerminated
+from arneb_pulsar.session.rules import TO_PRODUCE
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 RECEIVE_BYTES: Final = 256 * 1024
 """Read at once: hundreds of small messages, which then go to the log as one run."""
 
 THROTTLED_RECEIVE_BYTES: Final = 1024
 """The same while producers must keep to a rate: one piece must not be worth minutes."""
+
+NOT_ALLOWED: Final = Failure(pb.AuthorizationError, TO_PRODUCE)
 
 
 class Publishing:
@@ -68,6 +73,10 @@ class Publishing:
 
         def then(highest: int) -> None:
             if self._opened.get(producer.key) == (producer.topic, claim):
+                if not self._may_produce(producer.topic):  # any more
+                    self._context.producers.release(claim)
+                    self.lost(claim, NOT_ALLOWED)
+                    return
                 version = producer.schema_version
                 opened = events.ProducerOpened(producer.key, claim.name, epoch, highest, version)
                 self._connection.tell(opened)
@@ -77,6 +86,10 @@ class Publishing:
             then(NEVER)
         else:
             deduplication.ask_highest(claim.name, then)
+
+    def _may_produce(self, topic: Topic) -> bool:
+        name = topic_name_of(topic.name)
+        return self._context.rights.may_produce(self._connection.caller, name)
 
     def lost(self, claim: ProducerClaim, failure: Failure) -> None:
         """Another has the topic for itself now, or this one never got it."""

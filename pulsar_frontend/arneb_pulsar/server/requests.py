@@ -19,7 +19,8 @@ from arneb_core.api.errors import (
 )
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.topics import Topic
-from arneb_pulsar.authentication.grants import UNAUTHENTIC, Certificate, Grant, Unauthentic
+from arneb_pulsar.authentication.grants import UNAUTHENTIC, Certificate, Unauthentic
+from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName
 from arneb_pulsar.namespaces.rules import QuotaAction
 from arneb_pulsar.producers.access import Claim, ClaimRefused
@@ -38,6 +39,7 @@ from arneb_pulsar.session.errors import (
     failure_of,
     refusal_of,
 )
+from arneb_pulsar.session.rules import TO_PRODUCE
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 QUOTA_CODES: Final = {
@@ -77,7 +79,7 @@ class Requests:
         endpoint: Endpoint,
         producers: ProducerOwner,
         consumers: ConnectionConsumers,
-        authenticated: Callable[[Grant, events.Authenticated], None],
+        authenticated: Callable[[events.Authenticated], None],
     ) -> None:
         self._context = context
         self._connection = connection
@@ -146,6 +148,8 @@ class Requests:
         while True:
             if topic.fenced:  # since it was found
                 raise TopicFenced(f"{topic!r} is being deleted")
+            if not self._context.rights.may_produce(self._connection.caller, effect.topic):
+                raise RequestRefused(pb.AuthorizationError, TO_PRODUCE)  # since it was asked for
             try:
                 producers.claim(claim)
             except ClaimRefused as refused:
@@ -251,7 +255,8 @@ class Requests:
             self._connection.tell(events.NotAuthenticated(UNAUTHENTIC))
             return
         expires = math.inf if grant.expires_s is None else grant.expires_s * 1000
-        self._authenticated(grant, events.Authenticated(expires))
+        caller = Caller(grant.role, effect.original)
+        self._authenticated(events.Authenticated(expires, caller))
 
     # Answered at once
 

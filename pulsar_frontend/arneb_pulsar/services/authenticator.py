@@ -12,6 +12,7 @@ import trio
 from arneb_pulsar.authentication.files import Proofs
 from arneb_pulsar.authentication.grants import Certificate, Grant, Unauthentic, grant_certificate
 from arneb_pulsar.authentication.tokens import grant_token
+from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -20,8 +21,10 @@ logger = logging.getLogger(__name__)
 class Authenticator:
     """Checks proofs."""
 
-    def __init__(self, proofs: Proofs, clock: Clock | None = None) -> None:
+    def __init__(self, proofs: Proofs, clock: Clock | None = None, anonymous: str = "") -> None:
+        """``anonymous``: the role of whoever brings no proof; empty = there is none."""
         self._proofs = proofs
+        self._anonymous = anonymous
         self._clock = clock or Clock()
         self._crowd = trio.CapacityLimiter(4)
         """Passwords are slow to check; whoever guesses must not keep all threads busy."""
@@ -46,19 +49,24 @@ class Authenticator:
             return await trio.to_thread.run_sync(check, limiter=self._crowd)
         if method == "tls" and proofs.certificates:
             return grant_certificate(certificate)
+        if self._anonymous:
+            return Grant(self._anonymous)
         raise Unauthentic(f"expected a method that is configured, got {method!r}")
 
-    async def admits(self, authorization: str) -> bool:
-        """May whoever sends this HTTP header administrate?"""
+    async def caller(self, authorization: str, original: str = "") -> Caller | None:
+        """Who sends these HTTP headers; None: nobody who is let in."""
         if not self.asks:
-            return True
+            return NOBODY
         scheme, _, proof = authorization.partition(" ")
         try:
-            if scheme.lower() == "bearer":
-                await self.grant("token", proof.strip().encode(), {})
+            if not scheme:
+                grant = await self.grant("", b"", {})
+            elif scheme.lower() == "bearer":
+                grant = await self.grant("token", proof.strip().encode(), {})
             else:
-                await self.grant(scheme.lower(), b64decode(proof), {})
+                grant = await self.grant(scheme.lower(), b64decode(proof), {})
         except (Unauthentic, ValueError) as error:
             logger.warning("authentication of an administrator failed: %s", error)
-            return False
-        return True
+            return None
+        # A proxy that passes on the client's own proof says its role as well.
+        return Caller(grant.role, "" if original == grant.role else original)

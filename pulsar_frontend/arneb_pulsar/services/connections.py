@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.session.events import Event
 
 
@@ -17,6 +18,11 @@ class ClientConnection(Protocol):
     @property
     def address(self) -> str:
         """Where it comes from."""
+        ...
+
+    @property
+    def caller(self) -> Caller:
+        """Who comes by it, as was proved."""
         ...
 
     @property

@@ -4,7 +4,7 @@ The rule: a consumer is here from its attachment to the moment when the core or 
 go, and its connection is told before anybody else takes its place.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -59,7 +59,7 @@ class ConsumerRegistry:
         """By the names of topic and subscription; none is empty."""
 
     def __repr__(self) -> str:
-        return f"<ConsumerRegistry {sum(1 for _ in self._all())} on {len(self._by_topic)} topics>"
+        return f"<ConsumerRegistry {len(self.all())} on {len(self._by_topic)} topics>"
 
     def add(self, attached: AttachedConsumer) -> None:
         """It is attached."""
@@ -75,6 +75,11 @@ class ConsumerRegistry:
             del subscriptions[subscription]
             if not subscriptions:
                 del self._by_topic[topic]
+
+    def has(self, attached: AttachedConsumer) -> bool:
+        """It is attached still."""
+        subscriptions = self._by_topic.get(attached.topic.name, {})
+        return attached in subscriptions.get(attached.subscription.name, {})
 
     def of(self, topic: Topic) -> list[AttachedConsumer]:
         """The consumers of a topic."""
@@ -92,7 +97,7 @@ class ConsumerRegistry:
             if each.subscription is subscription:
                 each.connection.tell(EndReached(each.key))
 
-    def _all(self) -> Iterator[AttachedConsumer]:
-        for subscriptions in self._by_topic.values():
-            for attached in subscriptions.values():
-                yield from attached
+    def all(self) -> list[AttachedConsumer]:
+        """Every consumer."""
+        subscriptions = self._by_topic.values()
+        return [each for by_name in subscriptions for found in by_name.values() for each in found]

@@ -14,7 +14,8 @@ import trio
 from arneb_core.api.core import Core
 from arneb_core.api.long_turns import LongTurns
 from arneb_pulsar.authentication.files import read_proofs
-from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.authorization.authorizer import NO_USERS, Authorizer, Users
+from arneb_pulsar.config import NO_AUTHORIZATION, AuthorizationConfig, PulsarConfig
 from arneb_pulsar.names import TopicName, parse_topic
 from arneb_pulsar.namespaces.rates import PublishRate
 from arneb_pulsar.schemas.compatibility import Strategy
@@ -26,6 +27,7 @@ from arneb_pulsar.services.consumers import ConsumerRegistry
 from arneb_pulsar.services.deduplication import Deduplications
 from arneb_pulsar.services.namespaces import NamespaceRegistry
 from arneb_pulsar.services.producers import ProducerRegistry
+from arneb_pulsar.services.rights import Rights
 from arneb_pulsar.services.schemas import SchemaRegistry
 from arneb_pulsar.services.throttles import Throttles
 from arneb_pulsar.services.topic_policies import TopicPolicies
@@ -67,18 +69,33 @@ class BrokerContext:
     throttles: Throttles
     compactor: Compactor
     watchers: Watchers
+    rights: Rights
     urls: ServiceUrls
     connections: ConnectionCounts = field(default_factory=ConnectionCounts)
     long_turns: LongTurns = field(default_factory=LongTurns)
     message_shown: trio.Lock = field(default_factory=trio.Lock)
     """Held while a message is shown to an administrator: one is in memory at a time."""
 
+    @property
+    def authorizer(self) -> Authorizer:
+        """Answers who may do what."""
+        return self.rights.authorizer
 
-def make_context(core: Core, config: PulsarConfig, clock: Clock | None = None) -> BrokerContext:
-    """The registries of one broker, as they are on disk."""
+
+def make_context(
+    core: Core,
+    config: PulsarConfig,
+    clock: Clock | None = None,
+    *,
+    authorization: AuthorizationConfig = NO_AUTHORIZATION,
+    users: Users = NO_USERS,
+) -> BrokerContext:
+    """The registries of one broker, as they are on disk; ``users``: which of AMQP's roles are."""
     clock = clock or Clock()
     namespaces = NamespaceRegistry(core, config.namespaces, config.policies)
     producers = ProducerRegistry(core, secrets.token_hex(4))
+    consumers, watchers = ConsumerRegistry(), Watchers(core)
+    authorizer = Authorizer(authorization, namespaces, users)
 
     def deduplicates(topic: str) -> bool:
         """Whether what a producer sends twice is stored once there."""
@@ -98,17 +115,20 @@ def make_context(core: Core, config: PulsarConfig, clock: Clock | None = None) -
         config=config,
         clock=clock,
         server_version=_server_version(),
-        authenticator=Authenticator(read_proofs(config.authentication), clock),
+        authenticator=Authenticator(
+            read_proofs(config.authentication), clock, authorization.anonymous_role
+        ),
         namespaces=namespaces,
         topics=Topics(core, namespaces),
         topic_policies=TopicPolicies(core, namespaces),
         schemas=SchemaRegistry(core, strategy_of, clock),
         producers=producers,
-        consumers=ConsumerRegistry(),
+        consumers=consumers,
         deduplications=Deduplications(core, producers, deduplicates, clock),
         throttles=Throttles(producers, rate_of, clock),
         compactor=Compactor(core),
-        watchers=Watchers(core),
+        watchers=watchers,
+        rights=Rights(authorizer, producers, consumers, watchers),
         urls=ServiceUrls(config.advertised_url, config.advertised_tls_url),
     )
     namespaces.on_change(context.deduplications.refresh_all)

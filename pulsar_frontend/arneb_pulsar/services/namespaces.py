@@ -7,7 +7,7 @@ made or gave policies to.
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -202,6 +202,19 @@ class NamespaceRegistry:
         """What is kept of a topic; of a partition, what is kept of it by itself."""
         return self._topics.get(topic, PLAIN)
 
+    def topic_policies(self, topic: str) -> Policies:
+        """What a topic itself asks for; of a partition, what is said of it by itself."""
+        return self.record(topic).policies
+
+    def topic_permissions(self, namespace: str) -> dict[str, dict[str, list[str]]]:
+        """What roles may do with topics of a namespace, by topic and role."""
+        inside = f"://{namespace}/"
+        return {
+            topic: {role: list(actions) for role, actions in record.policies.permissions.items()}
+            for topic, record in self._topics.items()
+            if inside in topic and record.policies.permissions
+        }
+
     async def terminate(self, topic: Topic) -> None:
         """Have nothing be added to the topic from now on: not even while this becomes durable.
         Raises :class:`CommitFailed`."""
@@ -248,15 +261,37 @@ class NamespaceRegistry:
 
     async def change_record(self, topic: str, change: Callable[[TopicRecord], TopicRecord]) -> None:
         """Keep something else of a topic."""
-        async with self._locks.holding(PARTITIONED + str(topic)):
-            record = change(self.record(topic))
+        async with self._locks.holding(TOPICS + topic):
+            await self._put_records({topic: change(self.record(topic))})
+        self._tell_changed()
+
+    async def change_topic_policies(
+        self, changes: Mapping[str, Callable[[Policies], Policies]]
+    ) -> None:
+        """Give topics other policies, all of them in one commit."""
+        async with AsyncExitStack() as locks:
+            for topic in sorted(changes):  # in one order, so that nobody waits for each other
+                await locks.enter_async_context(self._locks.holding(TOPICS + topic))
+            records = {
+                topic: replace(was, policies=change(was.policies))
+                for topic, change in changes.items()
+                for was in [self.record(topic)]
+            }
+            await self._put_records(records)
+        self._tell_changed()
+
+    async def _put_records(self, records: Mapping[str, TopicRecord]) -> None:
+        rows: list[tuple[str, bytes | None]] = [
+            (TOPICS + topic, None if record == PLAIN else _json(_write_topic(record)))
+            for topic, record in records.items()
+        ]
+        with trio.CancelScope(shield=True):  # what is on disk must be in memory too
+            await self._core.committed(Unit(metadata=rows))
+        for topic, record in records.items():
             if record == PLAIN:
-                await self._put(TOPICS + topic, None)
                 self._topics.pop(topic, None)
             else:
-                await self._put(TOPICS + topic, _write_topic(record))
                 self._topics[topic] = record
-        self._tell_changed()
 
     @asynccontextmanager
     async def removal(self, topic: str) -> AsyncIterator[list[tuple[str, bytes | None]]]:
@@ -281,9 +316,13 @@ class NamespaceRegistry:
             self._core.commit(Unit(metadata=keys), lambda error: None)
 
     async def _put(self, key: str, document: Any) -> None:
-        value = None if document is None else json.dumps(document, sort_keys=True).encode()
+        value = None if document is None else _json(document)
         with trio.CancelScope(shield=True):  # what is on disk must be in memory too
             await self._core.committed(Unit(metadata=[(key, value)]))
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document, sort_keys=True).encode()
 
 
 def _read_topic(document: Mapping[str, Any]) -> TopicRecord:

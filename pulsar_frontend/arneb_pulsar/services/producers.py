@@ -127,6 +127,11 @@ class ProducerRegistry:
         access = self._accesses.get(topic.id)
         return [] if access is None else [*access.owners.values(), *access.waiting]
 
+    def all(self) -> list[ProducerClaim]:
+        """Every producer, those that wait included."""
+        accesses = self._accesses.values()
+        return [claim for each in accesses for claim in (*each.owners.values(), *each.waiting)]
+
     def topics(self) -> list[Topic]:
         """Those with producers."""
         claims = (next(iter(each.owners.values()), None) for each in self._accesses.values())

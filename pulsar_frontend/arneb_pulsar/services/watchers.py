@@ -30,6 +30,10 @@ class Watchers:
         if not watching:
             self._by_namespace.pop(namespace, None)
 
+    def all(self) -> list[tuple[ClientConnection, str]]:
+        """Every connection that watches, with the namespace."""
+        return [(each, name) for name, found in self._by_namespace.items() for each in found]
+
     def leave(self, connection: ClientConnection) -> None:
         """The connection ends."""
         self._behind.pop(connection, None)

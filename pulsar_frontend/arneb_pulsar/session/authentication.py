@@ -9,12 +9,17 @@ event loop's.
 import math
 from typing import Final
 
+from arneb_pulsar.authorization.authorizer import Authorizer
+from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.session.effects import Authenticate, Close
 from arneb_pulsar.session.events import Authenticated
 from arneb_pulsar.session.fields import text_of
 from arneb_pulsar.session.output import Output
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
+INVALID_ROLES: Final = "Invalid roles."
+NO_PROXY: Final = "Must not set proxyVersion without connecting as a ProxyRole."
 
 ANSWER_WITHIN_S: Final = 60.0
 """What a client may take to send another proof; Pulsar's brokers look once a minute."""
@@ -32,6 +37,8 @@ class Authentication:
         self._refreshes = False
         self._asked = False
         self._expires_ms = math.inf
+        self._is_proxied = False
+        self._original = ""
         self.deadline = math.inf
 
     def __repr__(self) -> str:
@@ -41,8 +48,21 @@ class Authentication:
     def begin(self, command: pb.CommandConnect) -> None:
         """CONNECT brings the first proof."""
         self._refreshes = command.feature_flags.supports_auth_refresh
+        self._is_proxied = command.HasField("proxy_version")
+        self._original = text_of(command.original_principal, "original_principal")
         method = text_of(command.auth_method_name, "auth_method_name")
-        self._output.do(Authenticate(method, command.auth_data))
+        self._output.do(Authenticate(method, command.auth_data, self._original))
+
+    def misplaced(self, caller: Caller, authorizer: Authorizer) -> str:
+        """Why somebody who has proved a role does not come in so all the same; empty if he
+        does."""
+        if not authorizer.enabled:
+            return ""
+        if authorizer.flaw(caller):
+            return INVALID_ROLES
+        if self._is_proxied and not authorizer.is_proxy(caller.role):
+            return NO_PROXY
+        return ""
 
     def answered(self, command: pb.CommandAuthResponse) -> None:
         """AUTH_RESPONSE brings another; one that nobody asked for says nothing."""
@@ -50,7 +70,7 @@ class Authentication:
             return
         response = command.response
         method = text_of(response.auth_method_name, "auth_method_name")
-        self._output.do(Authenticate(method, response.auth_data))
+        self._output.do(Authenticate(method, response.auth_data, self._original))
 
     def held(self, event: Authenticated) -> None:
         """The proof holds; :meth:`tick` is to say how long that may go without a look."""
@@ -74,6 +94,12 @@ class Authentication:
         version = self._output.client.version
         self._output.send(commands.auth_challenge(self._server_version, version))
         return ""
+
+
+def not_allowed(output: Output, text: str) -> None:
+    """The proof holds, and is not enough: say so, and end."""
+    output.send(commands.error(commands.NO_REQUEST, pb.AuthorizationError, text))
+    output.do(Close(f"the client may not come in: {text}"))
 
 
 def refused(output: Output, text: str) -> None:

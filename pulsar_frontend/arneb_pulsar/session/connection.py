@@ -12,9 +12,11 @@ most one request is handled a call; the caller goes on when there is room for on
 from collections.abc import Callable
 from typing import Any, Final, assert_never
 
+from arneb_pulsar.authorization.authorizer import EVERYBODY_MAY, Authorizer
+from arneb_pulsar.authorization.callers import NOBODY
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.session import events
-from arneb_pulsar.session.authentication import Authentication, refused
+from arneb_pulsar.session.authentication import Authentication, not_allowed, refused
 from arneb_pulsar.session.client import Client
 from arneb_pulsar.session.consumers import Consumers
 from arneb_pulsar.session.effects import Close, Effect
@@ -24,6 +26,7 @@ from arneb_pulsar.session.keep_alive import KeepAlive, Tick
 from arneb_pulsar.session.lookup import Lookup
 from arneb_pulsar.session.output import Output
 from arneb_pulsar.session.producers import Producers
+from arneb_pulsar.session.rules import RULES
 from arneb_pulsar.session.schemas import SchemaRequests
 from arneb_pulsar.session.transitions import ACCEPTED, ConnectionState
 from arneb_pulsar.session.watchers import TopicWatchers
@@ -48,7 +51,13 @@ class ConnectionSession:
     all of them when ``receive_data`` is called.
     """
 
-    def __init__(self, config: PulsarConfig, server_version: str, now: float) -> None:
+    def __init__(
+        self,
+        config: PulsarConfig,
+        server_version: str,
+        now: float,
+        authorizer: Authorizer = EVERYBODY_MAY,
+    ) -> None:
         self.state = ConnectionState.HANDSHAKE
         self._server_version = server_version
         self._output = output = Output(now)
@@ -65,6 +74,8 @@ class ConnectionSession:
         self._schemas = SchemaRequests(output)
         self._watchers = TopicWatchers(output)
         self._must_prove = bool(config.authentication.methods)
+        self._authorizer = authorizer
+        self._caller = NOBODY
         self._authentication = Authentication(output, server_version)
         self._handlers = self._make_handlers()
 
@@ -215,6 +226,11 @@ class ConnectionSession:
         elif kind == BaseCommand.ACK:
             self._consumers.acknowledge(part, data)
         else:
+            if self._authorizer.enabled:
+                refusal = RULES[kind].refusal(self._authorizer, self._caller, part)
+                if refusal is not None:
+                    self._output.send(refusal)
+                    return
             try:
                 self._handlers[kind](part)
             except RequestRefused as refused:
@@ -277,9 +293,19 @@ class ConnectionSession:
         self._keep_alive.connected(self._output.now, answered=client.answers_pings)
 
     def _authenticated(self, event: events.Authenticated) -> None:
+        if self.state is not ConnectionState.PROVING:
+            if event.caller.role != self._caller.role:
+                self._close("the client renewed its proof as somebody else")
+            else:
+                self._authentication.held(event)
+            return
+        if text := self._authentication.misplaced(event.caller, self._authorizer):
+            self.state = ConnectionState.CLOSED
+            not_allowed(self._output, text)
+            return
+        self._caller = event.caller
         self._authentication.held(event)
-        if self.state is ConnectionState.PROVING:
-            self._open()
+        self._open()
 
     def _not_authenticated(self, event: events.NotAuthenticated) -> None:
         self.state = ConnectionState.CLOSED

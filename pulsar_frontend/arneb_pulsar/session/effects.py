@@ -226,6 +226,8 @@ class Authenticate:
 
     method: str
     proof: bytes
+    original: str = ""
+    """On whose behalf the client says to come."""
 
 
 @dataclass(frozen=True, slots=True)

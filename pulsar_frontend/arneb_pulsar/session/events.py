@@ -11,6 +11,7 @@ from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import CoreError
 from arneb_core.api.position import Position
 from arneb_core.api.statistics import SubscriptionStatistics
+from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.schema import Version
 from arneb_pulsar.session.effects import AppendRun, ConsumerKey, ProducerKey
@@ -209,6 +210,8 @@ class Authenticated:
     """The proof holds until that time of day; infinity if it does not end."""
 
     expires_ms: float
+    caller: Caller = NOBODY
+    """Who was proved."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ BODIES = st.sampled_from(RAW) | VALUES.map(lambda value: json.dumps(value).encod
 
 
 def routes(node: Node, path: tuple[str, ...] = ()) -> list[tuple[str, tuple[str, ...]]]:
-    found = [(method, path) for method in node.handlers]
+    found = [(method, path) for method in node.routes]
     for part, below in node.below.items():
         found += routes(below, (*path, part))
     return found

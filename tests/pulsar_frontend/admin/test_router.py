@@ -1,5 +1,6 @@
 """The router: every route is found by its own path, and by no other."""
 
+from collections.abc import Mapping
 from urllib.parse import quote
 
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 
 from arneb_pulsar.admin.api import ROUTER
 from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest
-from arneb_pulsar.admin.router import Router
+from arneb_pulsar.admin.router import Handler, Route, Router
+from arneb_pulsar.admin.rules import SUPER_USER
 from arneb_pulsar.services.context import BrokerContext
 
 parts = st.text(min_size=1, max_size=8)
@@ -22,29 +24,42 @@ async def second(context: BrokerContext, request: AdminRequest) -> AdminReply:
     raise AssertionError
 
 
+def route(method: str, path: str, handler: Handler) -> Route:
+    return Route(method, path, SUPER_USER, handler)
+
+
+def found_by(router: Router, method: str, path: str) -> tuple[Handler, Mapping[str, str]]:
+    found, names = router.find(method, path)
+    return found.handle, names
+
+
 @example("a/b", "%2F")
 @given(parts, parts)
 def test_names_are_decoded_part_by_part(one: str, two: str) -> None:
-    router = Router([("GET", "/a/{x}/b/{y}", first)])
-    handler, names = router.find("GET", f"/a/{quote(one, safe='')}/b/{quote(two, safe='')}")
-    assert handler is first
+    router = Router([route("GET", "/a/{x}/b/{y}", first)])
+    found, names = router.find("GET", f"/a/{quote(one, safe='')}/b/{quote(two, safe='')}")
+    assert found.handle is first
     assert names == {"x": one, "y": two}
 
 
 def test_what_is_fixed_wins_but_shadows_nothing() -> None:
     router = Router(
-        [("GET", "/a/list", first), ("PUT", "/a/{x}", second), ("GET", "/a/{x}/c", second)]
+        [
+            route("GET", "/a/list", first),
+            route("PUT", "/a/{x}", second),
+            route("GET", "/a/{x}/c", second),
+        ]
     )
-    assert router.find("GET", "/a/list")[0] is first
-    assert router.find("PUT", "/a/list") == (second, {"x": "list"})
-    assert router.find("GET", "/a/list/c") == (second, {"x": "list"})
+    assert found_by(router, "GET", "/a/list") == (first, {})
+    assert found_by(router, "PUT", "/a/list") == (second, {"x": "list"})
+    assert found_by(router, "GET", "/a/list/c") == (second, {"x": "list"})
     assert router.methods("/a/list") == ["GET", "PUT"]
 
 
 def test_a_told_part_is_one_of_the_names() -> None:
-    router = Router([("GET", "/{d=one}/{x}", first), ("GET", "/{d=two}/{x}", second)])
-    assert router.find("GET", "/one/y") == (first, {"d": "one", "x": "y"})
-    assert router.find("GET", "/two/y") == (second, {"d": "two", "x": "y"})
+    router = Router([route("GET", "/{d=one}/{x}", first), route("GET", "/{d=two}/{x}", second)])
+    assert found_by(router, "GET", "/one/y") == (first, {"d": "one", "x": "y"})
+    assert found_by(router, "GET", "/two/y") == (second, {"d": "two", "x": "y"})
     with pytest.raises(AdminError, match="Not found"):
         router.find("GET", "/three/y")
 

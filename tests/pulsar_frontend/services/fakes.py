@@ -5,6 +5,7 @@ from typing import Any
 
 import trio
 
+from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.consumers import AttachedConsumer
 from arneb_pulsar.session.effects import ConsumerKey
 from arneb_pulsar.session.events import Event
@@ -15,6 +16,7 @@ class FakeConnection:
     """A client that says whether it lives, and remembers what it was told."""
 
     address: str = "here:1"
+    caller: Caller = NOBODY
     client_name: str = "test"
     is_full: bool = False
     lives: bool = True

@@ -27,6 +27,7 @@ from tests.pulsar_frontend.conftest import OpenBroker
 
 from arneb.handshakes import Handshakes
 from arneb.tls import TlsConfig, read_tls
+from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.config import AuthenticationConfig
 from arneb_pulsar.server.listener import PulsarServer, serve_connection
 from arneb_pulsar.services.context import BrokerContext
@@ -130,13 +131,14 @@ async def test_administrators_prove_themselves_too(
     open_broker: OpenBroker, authentication: AuthenticationConfig
 ) -> None:
     async with open_broker() as running:
-        assert await running.context.authenticator.admits("")
+        assert await running.context.authenticator.caller("") == NOBODY
     async with open_broker(authentication=authentication) as running:
-        admits = running.context.authenticator.admits
-        assert await admits(f"Bearer {token().decode()}")
-        assert await admits("Basic bWU6cmlnaHQ=")
+        who = running.context.authenticator.caller
+        assert await who(f"Bearer {token().decode()}") == Caller("me")
+        assert await who("Basic bWU6cmlnaHQ=", "ann") == Caller("me", "ann")
+        assert await who("Basic bWU6cmlnaHQ=", "me") == Caller("me")
         for bad in ("", "Bearer x", "Basic bWU6d3Jvbmc=", "Basic !", "tls", "Digest x"):
-            assert not await admits(bad)
+            assert await who(bad) is None
 
 
 def make_certificate(directory: Path, name: str, issuer: str | None = None) -> Path:

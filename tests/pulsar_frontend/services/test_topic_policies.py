@@ -70,11 +70,11 @@ async def test_policies_are_set_asked_for_and_taken_back(open_broker: OpenBroker
 
 
 async def test_permissions_are_kept_by_role(open_broker: OpenBroker) -> None:
-    """Nobody asks for them: there is no authorization."""
+    """Those of a namespace are shown with its topics, and those of a topic with it alone."""
     async with open_broker() as running:
         admin = Admin(running)
         await admin("PUT", "/t")
-        for place in (NAMESPACE, "/t"):
+        for place in ("/t", NAMESPACE):
             assert await admin("GET", f"{place}/permissions") == (200, {})
             made = await admin("POST", f"{place}/permissions/anonymous", ["produce", "consume"])
             assert made == (204, b"")
@@ -86,6 +86,11 @@ async def test_permissions_are_kept_by_role(open_broker: OpenBroker) -> None:
         for place in (NAMESPACE, "/t"):
             found = await Admin(running)("GET", f"{place}/permissions")
             assert found == (200, {"anonymous": ["produce", "consume"]})
+        await Admin(running)("POST", "/t/permissions/b", ["functions"])
+        await Admin(running)("POST", f"{NAMESPACE}/permissions/b", ["consume"])
+        found = await Admin(running)("GET", "/t/permissions")
+        assert found[1]["b"] == ["consume", "functions"]
+        assert (await Admin(running)("GET", f"{NAMESPACE}/permissions"))[1]["b"] == ["consume"]
 
 
 async def test_messages_live_as_long_as_the_nearest_policy_says(open_broker: OpenBroker) -> None:

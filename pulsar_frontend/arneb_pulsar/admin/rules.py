@@ -1,0 +1,162 @@
+"""Rules: who may make a call.
+
+The rule: every route has one, and one for everybody says why. What is refused, and in which words
+and with which status, is Pulsar's: 401 for topics, tenants and super users, 403 for namespaces and
+for policies.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from arneb_pulsar.admin.exchange import AdminError, AdminRequest
+from arneb_pulsar.admin.paths import namespace_in, topic_in
+from arneb_pulsar.authorization.authorizer import PrefixNeeded
+from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOperation
+from arneb_pulsar.services.context import BrokerContext
+
+
+class Scope(Enum):
+    """What a right is on."""
+
+    NOTHING = "nothing"
+    """Whoever was let in may do it."""
+    SUPER_USER = "everything"
+    ADMIN = "the tenant"
+    TENANT = "an operation on the tenant"
+    NAMESPACE = "an operation on the namespace"
+    NAMESPACE_POLICY = "a policy of the namespace"
+    TOPIC = "an operation on the topic"
+    TOPIC_POLICY = "a policy of the topic"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Who may make a call; for everybody, with the reason."""
+
+    scope: Scope
+    operation: TopicOperation | NamespaceOperation | None = None
+    name: str = ""
+    """Of a policy or of an operation on a tenant, in Pulsar's words."""
+    writes: bool = False
+    """A policy is changed."""
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        assert (self.scope is Scope.NOTHING) == bool(self.reason), "expected a reason for no right"
+
+
+SUPER_USER: Final = Rule(Scope.SUPER_USER)
+ADMIN: Final = Rule(Scope.ADMIN)
+
+
+def anybody(reason: str) -> Rule:
+    """Whoever was let in may do it."""
+    return Rule(Scope.NOTHING, reason=reason)
+
+
+def on_tenant(name: str) -> Rule:
+    """An operation of Pulsar's on the tenant."""
+    return Rule(Scope.TENANT, name=name)
+
+
+def on_namespace(operation: NamespaceOperation) -> Rule:
+    """An operation on the namespace in the path."""
+    return Rule(Scope.NAMESPACE, operation)
+
+
+def on_topic(operation: TopicOperation) -> Rule:
+    """An operation on the topic in the path, and on the subscription if there is one."""
+    return Rule(Scope.TOPIC, operation)
+
+
+def on_policy(name: str, *, writes: bool, of_topic: bool) -> Rule:
+    """A policy of Pulsar's, by its name there."""
+    scope = Scope.TOPIC_POLICY if of_topic else Scope.NAMESPACE_POLICY
+    return Rule(scope, name=name, writes=writes)
+
+
+def check(rule: Rule, context: BrokerContext, request: AdminRequest) -> None:
+    """Raise :class:`AdminError` unless the caller may."""
+    authorizer, caller = context.authorizer, request.caller
+    if not authorizer.enabled:
+        return
+    match rule.scope:
+        case Scope.NOTHING:
+            return
+        case Scope.SUPER_USER:
+            if authorizer.flaw(caller):
+                raise AdminError(401, INVALID_PAIR)
+            if not authorizer.is_super(caller):
+                raise AdminError(401, "This operation requires super-user access")
+        case Scope.ADMIN:
+            check_admin(context, request, request.names["tenant"])
+        case Scope.TENANT:
+            tenant = request.names["tenant"]
+            if not authorizer.is_admin(caller, tenant):
+                who = f"originalPrincipal [{caller.original or 'null'}] and clientAppId"
+                text = f"{who} [{caller.role}] about operation [{rule.name}] on tenant [{tenant}]"
+                raise AdminError(401, f"Unauthorized to validateTenantOperation for {text}")
+        case Scope.NAMESPACE:
+            _check_namespace(rule, context, request)
+        case Scope.NAMESPACE_POLICY:
+            tenant = request.names["tenant"]
+            if not authorizer.is_admin(caller, tenant):
+                what = f"namespace [{namespace_in(request)}] on policy [{rule.name}]"
+                text = f"validateNamespacePolicyOperation for operation [{_does(rule)}] on {what}"
+                raise AdminError(403, f"Unauthorized to {text}")
+        case Scope.TOPIC:
+            _check_topic(rule, context, request)
+        case Scope.TOPIC_POLICY:
+            topic = topic_in(request)
+            if not authorizer.allows_policies(caller, topic):
+                text = f"for operation [{_does(rule)}] on topic [{topic}] on policy [{rule.name}]"
+                raise AdminError(403, f"Unauthorized to validateTopicPolicyOperation {text}")
+
+
+def check_admin(context: BrokerContext, request: AdminRequest, tenant: str) -> None:
+    """Raise :class:`AdminError` unless the caller administrates that tenant."""
+    authorizer, caller = context.authorizer, request.caller
+    if authorizer.enabled and tenant not in context.namespaces.tenants:
+        raise AdminError(404, "Tenant does not exist")
+    if authorizer.flaw(caller):
+        raise AdminError(401, INVALID_PAIR)
+    if not authorizer.is_admin(caller, tenant):
+        text = "Don't have permission to administrate resources on this tenant"
+        raise AdminError(401, text)
+
+
+def _check_namespace(rule: Rule, context: BrokerContext, request: AdminRequest) -> None:
+    operation = rule.operation
+    assert isinstance(operation, NamespaceOperation)
+    namespace = namespace_in(request)
+    if not context.authorizer.allows_namespace(request.caller, namespace, operation):
+        what = f"operation [{operation.name}] on namespace [{namespace}]"
+        raise AdminError(403, f"Unauthorized to validateNamespaceOperation for {what}")
+    # Making and removing a topic that is a queue is more than its namespace's affair.
+    makes = operation in (NamespaceOperation.CREATE_TOPIC, NamespaceOperation.DELETE_TOPIC)
+    if makes and not context.authorizer.reaches(request.caller, topic_in(request)):
+        what = f"operation [{operation.name}] on topic [{topic_in(request)}]"
+        raise AdminError(403, f"Unauthorized to validateNamespaceOperation for {what}")
+
+
+def _check_topic(rule: Rule, context: BrokerContext, request: AdminRequest) -> None:
+    operation, topic = rule.operation, topic_in(request)
+    assert isinstance(operation, TopicOperation)
+    subscription = request.names.get("subscription", "")
+    try:
+        if context.authorizer.allows_topic(request.caller, topic, operation, subscription):
+            return
+    except PrefixNeeded as error:
+        raise AdminError(401, str(error)) from error
+    what = f"operation [{operation.name}] on topic [{topic}]"
+    raise AdminError(401, f"Unauthorized to validateTopicOperation for {what}")
+
+
+def _does(rule: Rule) -> str:
+    return "WRITE" if rule.writes else "READ"
+
+
+INVALID_PAIR: Final = (
+    "Invalid combination of Original principal cannot be empty if the request is via proxy."
+)

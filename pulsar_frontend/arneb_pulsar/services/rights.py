@@ -1,0 +1,107 @@
+"""Rights: whoever has lost one is let go, on connections that are open.
+
+The rule: what lasts (a producer, a consumer, a watcher of topics) needs its right for as long as it
+lasts. Whoever changes rights waits for :meth:`Rights.look`; who is told of a change that was made
+elsewhere calls :meth:`Rights.changed`. Looking is cut into turns, and what comes to be meanwhile is
+looked at when it does.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Iterable
+from typing import Final, NoReturn, TypeVar
+
+import trio
+
+from arneb_pulsar.authorization.authorizer import Authorizer, PrefixNeeded
+from arneb_pulsar.authorization.callers import Caller
+from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOperation
+from arneb_pulsar.names import TopicName, topic_name_of
+from arneb_pulsar.services.consumers import ConsumerRegistry
+from arneb_pulsar.services.producers import ProducerRegistry
+from arneb_pulsar.services.watchers import Watchers
+
+LOOKED_AT_ONCE: Final = 200
+"""Producers, consumers or watchers between two checkpoints: about a millisecond."""
+
+logger = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+
+
+class Rights:
+    """Who may go on, on one broker."""
+
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        producers: ProducerRegistry,
+        consumers: ConsumerRegistry,
+        watchers: Watchers,
+    ) -> None:
+        self.authorizer: Final = authorizer
+        self._producers = producers
+        self._consumers = consumers
+        self._watchers = watchers
+        self._changed = trio.Event()
+
+    def __repr__(self) -> str:
+        state = "changed" if self._changed.is_set() else "as they were"
+        return f"<Rights {state}, {self.authorizer!r}>"
+
+    def may_produce(self, caller: Caller, topic: TopicName | None) -> bool:
+        """To a topic; None has no name that Pulsar knows."""
+        return topic is not None and self.authorizer.allows_topic(
+            caller, topic, TopicOperation.PRODUCE
+        )
+
+    def may_consume(self, caller: Caller, topic: TopicName | None, subscription: str) -> bool:
+        """From a subscription of a topic."""
+        try:
+            return topic is not None and self.authorizer.allows_topic(
+                caller, topic, TopicOperation.CONSUME, subscription
+            )
+        except PrefixNeeded:
+            return False
+
+    def changed(self) -> None:
+        """Rights may have changed: they are looked at soon."""
+        self._changed.set()
+
+    async def run(self) -> NoReturn:
+        """Look whenever rights have changed, until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed = trio.Event()
+            await self.look()
+
+    async def look(self) -> None:
+        """Let go of whoever may not go on."""
+        if not self.authorizer.enabled:
+            return
+        async for claim in _in_turns(self._producers.all()):
+            producer = claim.holder
+            topic = topic_name_of(producer.topic.name)
+            if not self.may_produce(producer.connection.caller, topic):
+                logger.info("%r is not allowed to produce anymore", producer)
+                producer.owner.disconnect(producer.key)
+        async for consumer in _in_turns(self._consumers.all()):
+            topic, subscription = topic_name_of(consumer.topic.name), consumer.subscription.name
+            if self._consumers.has(consumer) and not self.may_consume(
+                consumer.connection.caller, topic, subscription
+            ):
+                logger.info("%r is not allowed to consume anymore", consumer)
+                consumer.disconnect()
+        async for connection, namespace in _in_turns(self._watchers.all()):
+            if not self.authorizer.allows_namespace(
+                connection.caller, namespace, NamespaceOperation.GET_TOPICS
+            ):
+                # There is no word for it; the client comes again, and is refused.
+                logger.info("%s is not allowed to watch %s anymore", connection.address, namespace)
+                connection.kill()
+
+
+async def _in_turns(items: Iterable[Item]) -> AsyncIterator[Item]:
+    for count, each in enumerate(list(items)):
+        if count % LOOKED_AT_ONCE == LOOKED_AT_ONCE - 1:
+            await trio.lowlevel.checkpoint()
+        yield each

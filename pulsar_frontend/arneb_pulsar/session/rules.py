@@ -1,0 +1,156 @@
+"""Rules: which right each command of a client needs, all of them in one table.
+
+The rule: no command is handled that has no row, and a row without a need says why it has none. What
+a row asks is asked before the command is carried out; what takes its time is asked again when it is
+done, and what lasts whenever rights change (:mod:`arneb_pulsar.services.rights`). Where roles need
+no rights, no rule is looked at.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from arneb_pulsar.authorization.authorizer import Authorizer, PrefixNeeded
+from arneb_pulsar.authorization.callers import Caller
+from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOperation
+from arneb_pulsar.session.errors import Failure, RequestRefused
+from arneb_pulsar.session.fields import namespace_of, text_of, topic_of
+from arneb_pulsar.wire import commands
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand, ServerError
+
+TO_PRODUCE: Final = "Client is not authorized to Produce"
+TO_SUBSCRIBE: Final = "Client is not authorized to subscribe"
+
+Reply = Callable[[int, ServerError, str], bytes]
+"""A refusal as the command's own answer has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNeed:
+    """A right on the topic that a command names."""
+
+    operation: TopicOperation
+    subscription: str = ""
+    """The field with the subscription that it is about; empty = about none."""
+    if_named: bool = False
+    """It is needed if that field says anything."""
+
+    def allowed(self, authorizer: Authorizer, caller: Caller, command: Any) -> bool:
+        """Raises :class:`.PrefixNeeded`, and :class:`.RequestRefused` for no name of a topic."""
+        name = ""
+        if self.subscription:
+            name = text_of(getattr(command, self.subscription), self.subscription)
+            if self.if_named and not name:
+                return True
+        return authorizer.allows_topic(caller, topic_of(command.topic), self.operation, name)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceNeed:
+    """A right on the namespace that a command names."""
+
+    operation: NamespaceOperation
+
+    def allowed(self, authorizer: Authorizer, caller: Caller, command: Any) -> bool:
+        """Raises :class:`.RequestRefused` for no name of a namespace."""
+        namespace = namespace_of(command.namespace)
+        return authorizer.allows_namespace(caller, namespace, self.operation)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a command needs and what is said to those who lack it, or why it needs nothing."""
+
+    needs: tuple[TopicNeed | NamespaceNeed, ...] = ()
+    text: str = ""
+    reply: Reply = commands.error
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        assert bool(self.needs) == bool(self.text), "expected words for whoever lacks a right"
+        assert bool(self.needs) != bool(self.reason), "expected needs, or a reason for none"
+
+    def refusal(self, authorizer: Authorizer, caller: Caller, command: Any) -> bytes | None:
+        """What the client hears who may not do that; None: he may."""
+        failure = self._failure(authorizer, caller, command)
+        if failure is None:
+            return None
+        return self.reply(command.request_id, failure.code, failure.text)
+
+    def _failure(self, authorizer: Authorizer, caller: Caller, command: Any) -> Failure | None:
+        try:
+            if all(need.allowed(authorizer, caller, command) for need in self.needs):
+                return None
+        except PrefixNeeded as error:
+            return Failure(pb.AuthorizationError, str(error))
+        except RequestRefused:
+            return None  # it is refused for its name, in the words of whoever handles it
+        return Failure(pb.AuthorizationError, self.text)
+
+
+def _none(reason: str) -> Rule:
+    return Rule(reason=reason)
+
+
+_LOOKUP: Final = (TopicNeed(TopicOperation.LOOKUP),)
+_LIST: Final = (NamespaceNeed(NamespaceOperation.GET_TOPICS),)
+_SUBSCRIPTION: Final = "initial_subscription_name"
+
+OF_CONSUMER: Final = "it is about a consumer of this connection, whom SUBSCRIBE let in"
+OF_PRODUCER: Final = "it is about a producer of this connection, whom PRODUCER let in"
+NO_TRANSACTIONS: Final = "it is always refused"
+
+RULES: Final[Mapping[int, Rule]] = {
+    BaseCommand.CONNECT: _none("it is the login"),
+    BaseCommand.AUTH_RESPONSE: _none("it is the login, renewed"),
+    BaseCommand.PING: _none("it asks for nothing"),
+    BaseCommand.PONG: _none("it asks for nothing"),
+    BaseCommand.PARTITIONED_METADATA: Rule(
+        _LOOKUP, "Client is not authorized to Get Partition Metadata", commands.partitions_failed
+    ),
+    BaseCommand.LOOKUP: Rule(_LOOKUP, "Client is not authorized to Lookup", commands.lookup_failed),
+    BaseCommand.GET_TOPICS_OF_NAMESPACE: Rule(
+        _LIST, "Client is not authorized to GetTopicsOfNamespace"
+    ),
+    BaseCommand.WATCH_TOPIC_LIST: Rule(_LIST, "Proxy Client is not authorized to watchTopicList"),
+    BaseCommand.WATCH_TOPIC_LIST_CLOSE: _none("it ends something of the client's own"),
+    BaseCommand.PRODUCER: Rule(
+        (
+            TopicNeed(TopicOperation.PRODUCE),
+            TopicNeed(TopicOperation.SUBSCRIBE, _SUBSCRIPTION, if_named=True),
+        ),
+        TO_PRODUCE,
+    ),
+    BaseCommand.SEND: _none(OF_PRODUCER),
+    BaseCommand.CLOSE_PRODUCER: _none("it ends something of the client's own"),
+    BaseCommand.SUBSCRIBE: Rule((TopicNeed(TopicOperation.CONSUME, "subscription"),), TO_SUBSCRIBE),
+    BaseCommand.FLOW: _none(OF_CONSUMER),
+    BaseCommand.ACK: _none(OF_CONSUMER),
+    BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: _none(OF_CONSUMER),
+    BaseCommand.SEEK: _none(OF_CONSUMER),
+    BaseCommand.GET_LAST_MESSAGE_ID: _none(OF_CONSUMER),
+    BaseCommand.CONSUMER_STATS: _none(OF_CONSUMER),
+    BaseCommand.UNSUBSCRIBE: _none(OF_CONSUMER),
+    BaseCommand.CLOSE_CONSUMER: _none("it ends something of the client's own"),
+    # Pulsar asks for nothing here, but for the same over HTTP.
+    BaseCommand.GET_SCHEMA: Rule(
+        (TopicNeed(TopicOperation.GET_METADATA),),
+        "Client is not authorized to get the schema",
+        commands.schema_failed,
+    ),
+    BaseCommand.GET_OR_CREATE_SCHEMA: Rule(
+        (TopicNeed(TopicOperation.PRODUCE),),
+        "Client is not authorized to attach a schema",
+        commands.schema_not_attached,
+    ),
+    BaseCommand.TC_CLIENT_CONNECT_REQUEST: _none(NO_TRANSACTIONS),
+    BaseCommand.NEW_TXN: _none(NO_TRANSACTIONS),
+    BaseCommand.ADD_PARTITION_TO_TXN: _none(NO_TRANSACTIONS),
+    BaseCommand.ADD_SUBSCRIPTION_TO_TXN: _none(NO_TRANSACTIONS),
+    BaseCommand.END_TXN: _none(NO_TRANSACTIONS),
+    BaseCommand.END_TXN_ON_PARTITION: _none(NO_TRANSACTIONS),
+    BaseCommand.END_TXN_ON_SUBSCRIPTION: _none(NO_TRANSACTIONS),
+}
+"""By the command. Those that are not here are sent by brokers, or not understood, and end the
+connection (:data:`arneb_pulsar.session.transitions.ACCEPTED`)."""

@@ -1,0 +1,161 @@
+"""The mutant list, continued: mistakes by which a role of Pulsar's gets what nobody granted.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
+AUTHORIZER: Final = PULSAR + "authorization/authorizer.py"
+MODEL: Final = ("tests/pulsar_frontend/authorization/test_authorizer.py",)
+COMMANDS: Final = ("tests/pulsar_frontend/server/test_rules.py",)
+ROUTES: Final = ("tests/broker/test_pulsar_rules.py",)
+PRINCIPALS: Final = ("tests/broker/test_principals.py",)
+
+AUTHORIZATION_MUTANTS: Final = (
+    Mutant(
+        "of a proxy and whom it comes for one is enough",
+        AUTHORIZER,
+        "            and all(\n                self._allows_topic(",
+        "            and any(\n                self._allows_topic(",
+        MODEL,
+    ),
+    Mutant(
+        "whoever likes comes on behalf of others",
+        PULSAR + "authorization/callers.py",
+        "        elif self.original:\n",
+        '        elif self.original == "-":\n',
+        MODEL,
+    ),
+    Mutant(
+        "a grant on a namespace reaches the whole tenant",
+        AUTHORIZER,
+        "        permissions = [of_namespace.permissions, self._of(topic)]\n",
+        "        permissions = [of_namespace.permissions, self._of(topic)]\n"
+        '        other = f"{_tenant(topic.namespace)}/n"\n'
+        "        permissions.append(self._granted.namespace_policies(other).permissions)\n",
+        MODEL,
+    ),
+    Mutant(
+        "a grant on a partition is one on all of them",
+        AUTHORIZER,
+        "            permissions.append(self._of(topic.base))\n",
+        "            permissions += [self._of(topic.base.part(i)) for i in (0, 1)]\n",
+        MODEL,
+    ),
+    Mutant(
+        "a subscription that is for some is for all",
+        AUTHORIZER,
+        "            if roles and role not in roles:\n",
+        "            if roles and not role:\n",
+        MODEL,
+    ),
+    Mutant(
+        "the administrator of one tenant administrates the others",
+        AUTHORIZER,
+        'self._granted.tenant(tenant).get("adminRoles", ())',
+        '[*self._granted.tenant(tenant).get("adminRoles", ()),\n'
+        '         *self._granted.tenant("t").get("adminRoles", ())]',
+        MODEL,
+    ),
+    Mutant(
+        "patterns count though nobody asked for them",
+        AUTHORIZER,
+        "        if not self._config.wildcards:\n",
+        "        if self._config.wildcards and not permissions:\n",
+        MODEL,
+    ),
+    Mutant(
+        "a queue's topic is bounded by Pulsar's permissions alone",
+        AUTHORIZER,
+        "        if not self._reaches(role, topic, rights(operation)):\n",
+        "        if not topic.local:\n",
+        (*MODEL, *PRINCIPALS),
+    ),
+    Mutant(
+        "a command is carried out before its rule is looked at",
+        PULSAR + "session/connection.py",
+        "                if refusal is not None:\n",
+        "                if refusal is not None and kind != BaseCommand.LOOKUP:\n",
+        COMMANDS,
+    ),
+    Mutant(
+        "an initial subscription needs no right",
+        PULSAR + "session/rules.py",
+        "            TopicNeed(TopicOperation.SUBSCRIBE, _SUBSCRIPTION, if_named=True),\n",
+        "",
+        COMMANDS,
+    ),
+    Mutant(
+        "a subscription's name is not looked at on subscribing",
+        PULSAR + "session/rules.py",
+        'TopicNeed(TopicOperation.CONSUME, "subscription")',
+        "TopicNeed(TopicOperation.CONSUME)",
+        COMMANDS,
+    ),
+    Mutant(
+        "open consumers go on when their right is gone",
+        PULSAR + "services/rights.py",
+        "                consumer.disconnect()\n",
+        "                pass\n",
+        COMMANDS,
+    ),
+    Mutant(
+        "open producers go on when their right is gone",
+        PULSAR + "services/rights.py",
+        "                producer.owner.disconnect(producer.key)\n",
+        "                pass\n",
+        COMMANDS,
+    ),
+    Mutant(
+        "watchers of topics go on when their right is gone",
+        PULSAR + "services/rights.py",
+        "                connection.kill()\n",
+        "                pass\n",
+        COMMANDS,
+    ),
+    Mutant(
+        "a proof is renewed as somebody else",
+        PULSAR + "session/connection.py",
+        "            if event.caller.role != self._caller.role:\n",
+        "            if not event.caller.role:\n",
+        COMMANDS,
+    ),
+    Mutant(
+        "whoever proves nothing is let in",
+        PULSAR + "services/authenticator.py",
+        "        if self._anonymous:\n            return Grant(self._anonymous)\n",
+        "        return Grant(self._anonymous)\n",
+        COMMANDS,
+    ),
+    Mutant(
+        "calls of administrators are answered without looking at their rules",
+        PULSAR + "admin/api.py",
+        "        check(route.rule, context, request)\n",
+        "",
+        ROUTES,
+    ),
+    Mutant(
+        "permissions over several topics are anybody's to grant",
+        PULSAR + "admin/permissions.py",
+        '    check_admin(context, request, namespaces.pop().partition("/")[0])\n',
+        "",
+        ROUTES,
+    ),
+    Mutant(
+        "a user of this machine is a super user from everywhere",
+        "broker/arneb/principals.py",
+        "        if user is None or self._is_loopback_only(user.name):\n",
+        "        if user is None:\n",
+        PRINCIPALS,
+    ),
+    Mutant(
+        "roles are users though the settings say that they are not",
+        "broker/arneb/principals.py",
+        "role if self._same_names else None",
+        "role",
+        PRINCIPALS,
+    ),
+)
