@@ -36,7 +36,7 @@ def access(config: Config, users: Tables) -> Iterator[str]:
             yield f"http: {everything}"
     if _on(config.metrics.listen):
         yield f"metrics: {EVERYBODY}"
-    if _on(config.http_pulsar.listen):
+    if _on(config.http_pulsar.listen, config.http_pulsar.tls.listen):
         opened = _opened(methods, config.http_pulsar.open_metrics)
         yield f"http-pulsar: {_proofs_over_http(methods)}{opened}"
 

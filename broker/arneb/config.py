@@ -29,7 +29,7 @@ from arneb.process_settings import (
 )
 from arneb.rabbitmq_conf import read_files, translate
 from arneb.settings import ConfigInvalid, Reader, read_settings
-from arneb.tls import NO_FILE, TlsConfig, read_tls
+from arneb.tls import NO_FILE, TlsConfig, TlsVersion, read_tls
 from arneb.watermarks import DEFAULT_WATERMARKS, Watermarks, memory_available_bytes
 from arneb_amqp.config import AmqpConfig, CertificateLogin, SanType
 from arneb_core.api.settings import (
@@ -104,8 +104,8 @@ class TlsTable(TlsConfig):
     """A listener for TLS, off until it has an address; its files are in PEM."""
 
     listen: Listen = None
-    """Where to listen for TLS; ports 5671 for AMQP, 6651 for Pulsar and 15671 for HTTP are
-    usual."""
+    """Where to listen for TLS; ports 5671 for AMQP, 6651 for Pulsar, 15671 for HTTP and
+    8443 for Pulsar's admin API are usual."""
 
     def __post_init__(self) -> None:
         TlsConfig.__post_init__(self)
@@ -159,6 +159,8 @@ class HttpPulsarTable(HttpLimits):
     """Where to listen for HTTP."""
     open_metrics: bool = False
     """Serve ``/metrics`` to everybody, even where authentication is configured."""
+    tls: TlsTable = TlsTable()
+    """The same over TLS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,17 @@ class Config:
     audit: AuditTable = DEFAULT_AUDIT
     debug: DebugTable = DEFAULT_DEBUG
 
+    @property
+    def tls(self) -> Mapping[str, TlsTable]:
+        """The tables of the listeners for TLS that are on, by the names of their own tables."""
+        tables = {
+            "amqp": self.amqp.tls,
+            "pulsar": self.pulsar.tls,
+            "http": self.http.tls,
+            "http_pulsar": self.http_pulsar.tls,
+        }
+        return {name: table for name, table in tables.items() if table.listen is not None}
+
     def __post_init__(self) -> None:
         if self.access.authorization.enabled and not self.pulsar.authentication.methods:
             raise ValueError(
@@ -306,12 +319,7 @@ def load_config(
 
 def _check_files(config: Config) -> None:
     """Read the files that settings name, to refuse them now and not when a client comes."""
-    tables = {
-        "amqp.tls": config.amqp.tls,
-        "pulsar.tls": config.pulsar.tls,
-        "http.tls": config.http.tls,
-    }
-    wanted = {where: tls for where, tls in tables.items() if tls.listen is not None}
+    wanted = {f"{name}.tls": tls for name, tls in config.tls.items()}
     if OAUTH in config.logins.backends:
         from arneb.logins.keys import Keys
 
@@ -366,6 +374,7 @@ def _read_table(table: Mapping[str, Any], file: Path | None) -> Config:
         TrackerKind: choice_of(TrackerKind),
         CertificateLogin: choice_of(CertificateLogin),
         SanType: choice_of(SanType),
+        TlsVersion: choice_of(TlsVersion),
         LogLevel: choice_of(LogLevel),
         LogFormat: choice_of(LogFormat),
     }

@@ -7,7 +7,7 @@ import os
 from threading import Timer
 from typing import Final
 
-from arneb.run import Say
+from arneb.shared import Say
 from arneb_core.engine.engine import Engine
 
 STOP_WITHIN_S: Final = 4.5

@@ -27,11 +27,12 @@ PROTOCOLS: Final[Mapping[str, str]] = {
     "amqp": "amqp",
     "amqp-tls": "amqp/ssl",
     "http": "http",
-    "http-tls": "https",
     "pulsar": "pulsar",
     "pulsar-tls": "pulsar/ssl",
+    "http-tls": "https",
     "http-pulsar": "http/pulsar",
     "metrics": "http/prometheus",
+    "http-pulsar-tls": "https/pulsar",
 }
 """What a listener is called over HTTP, by its own name."""
 
@@ -69,11 +70,7 @@ def make_site(broker: ManagedBroker, topology: Topology) -> Site:
         for name, addresses in broker.addresses.items()
         for address in addresses
     ]
-    certificates = [
-        each.certificate
-        for each in (config.amqp.tls, config.pulsar.tls, config.http.tls)
-        if each.listen is not None
-    ]
+    certificates = [each.certificate for each in config.tls.values()]
     return Site(
         broker.core,
         broker.catalogue,

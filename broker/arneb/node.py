@@ -23,8 +23,9 @@ from arneb.ending import end_if_broken
 from arneb.listeners import BindFailed, Listeners
 from arneb.log_lines import LogLevel, set_log_level
 from arneb.reloading import Hook, Reloading
-from arneb.run import Say, Shared, serve_all
+from arneb.run import serve_all
 from arneb.service_manager import NO_MANAGER, ServiceManager
+from arneb.shared import Say, Shared
 from arneb.shown_settings import shown_settings
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import StoreUnusable, describe
@@ -332,6 +333,7 @@ def listens(config: Config) -> dict[str, Listen]:
         "http-tls": config.http.tls.listen,
         "http-pulsar": config.http_pulsar.listen,
         "metrics": config.metrics.listen,
+        "http-pulsar-tls": config.http_pulsar.tls.listen,
     }
 
 

@@ -21,8 +21,8 @@ from arneb.descriptors import raise_limit
 from arneb.ending import STOP_WITHIN_S, break_off_after
 from arneb.listeners import Listeners
 from arneb.node import Node, listens
-from arneb.run import Say
 from arneb.service_manager import ServiceManager
+from arneb.shared import Say
 from arneb_core.api.supervision import sole_error, supervise
 
 if TYPE_CHECKING:

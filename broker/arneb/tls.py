@@ -7,11 +7,25 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from pathlib import Path
 from typing import Final
 
 NO_FILE: Final = Path()
 """A file that is not named."""
+
+
+class TlsVersion(Enum):
+    """A version of TLS that may be asked for."""
+
+    TLS_1_2 = "TLSv1.2"
+    TLS_1_3 = "TLSv1.3"
+
+
+_VERSIONS: Final = {
+    TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2,
+    TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +44,13 @@ class TlsConfig:
 
     require_client_certificate: bool = False
     """Refuse clients without a certificate; needs ``client_ca``."""
+
+    minimum_version: TlsVersion = TlsVersion.TLS_1_2
+    """The oldest version of TLS that is spoken: ``TLSv1.2`` or ``TLSv1.3``."""
+
+    ciphers: str = ""
+    """The ciphers for TLS 1.2, as OpenSSL lists them (``ECDHE+AESGCM``); those of TLS 1.3 are all
+    good. Empty: Python's choice."""
 
     def __post_init__(self) -> None:
         if self.require_client_certificate and self.client_ca == NO_FILE:
@@ -53,9 +74,26 @@ def expiring(certificates: Sequence[Path], within: timedelta) -> list[str]:
     return found
 
 
+def expires_at(certificate: Path) -> datetime | None:
+    """When the first certificate of a file that ends does so. Raises :class:`ValueError`."""
+    from cryptography.x509 import load_pem_x509_certificates
+
+    try:
+        parsed = load_pem_x509_certificates(certificate.read_bytes())
+    except OSError as error:
+        raise ValueError(f"certificate and key: {error}") from error
+    return min((each.not_valid_after_utc for each in parsed), default=None)
+
+
 def read_tls(config: TlsConfig) -> ssl.SSLContext:
     """The context of a TLS listener. Raises :class:`ValueError`."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = _VERSIONS[config.minimum_version]
+    if config.ciphers:
+        try:
+            context.set_ciphers(config.ciphers)
+        except ssl.SSLError as error:
+            raise ValueError(f"ciphers: OpenSSL knows none in {config.ciphers!r}") from error
     key = config.key if config.key != NO_FILE else None
     try:
         context.load_cert_chain(config.certificate, key)

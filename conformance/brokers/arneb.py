@@ -25,7 +25,7 @@ PROTOCOLS: Final = ("amqp", "pulsar", "http")
 """What a broker is started with unless told otherwise."""
 ALL_PROTOCOLS: Final = (*PROTOCOLS, "http-pulsar")
 READY_LINE: Final = re.compile(
-    r"\b(?P<protocol>amqp-tls|amqp|http-pulsar|http-tls|pulsar-tls|pulsar|http|metrics)\b.*?(?P<host>127\.0\.0\.1|localhost|\[::1\]):(?P<port>\d+)",
+    r"\b(?P<protocol>amqp-tls|amqp|http-pulsar-tls|http-pulsar|http-tls|pulsar-tls|pulsar|http|metrics)\b.*?(?P<host>127\.0\.0\.1|localhost|\[::1\]):(?P<port>\d+)",
     re.IGNORECASE,
 )
 """The line that ``arneb serve`` prints when a listener is ready."""

@@ -15,7 +15,7 @@ from tests.pulsar_frontend.client import RawClient
 
 from arneb import process
 from arneb.config import load_config
-from arneb.run import Shared
+from arneb.shared import Shared
 from arneb_core.api import supervision
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.subscriptions import InitialPosition

@@ -12,6 +12,8 @@ AUTHORIZER: Final = PULSAR + "authorization/authorizer.py"
 MODEL: Final = ("tests/pulsar_frontend/authorization/test_authorizer.py",)
 COMMANDS: Final = ("tests/pulsar_frontend/server/test_rules.py",)
 ROUTES: Final = ("tests/broker/test_pulsar_rules.py",)
+OWN_PATHS: Final = ("tests/broker/test_http_rules.py",)
+CERTIFICATES: Final = ("tests/broker/test_certificates.py",)
 PRINCIPALS: Final = ("tests/broker/test_principals.py",)
 
 AUTHORIZATION_MUTANTS: Final = (
@@ -157,5 +159,40 @@ AUTHORIZATION_MUTANTS: Final = (
         "role if self._same_names else None",
         "role",
         PRINCIPALS,
+    ),
+    Mutant(
+        "Arneb's own paths are for every user",
+        "broker/arneb/http/rules.py",
+        "        if visitor is None or visitor.may(self.rule.who):\n",
+        "        if visitor is None or visitor.may(Who.TOPICS):\n",
+        OWN_PATHS,
+    ),
+    Mutant(
+        "every role of Pulsar's is an administrator of the HTTP port",
+        "broker/arneb/http/guarded.py",
+        "Visitor(is_super=self._is_super(caller))",
+        "Visitor(is_super=True)",
+        OWN_PATHS,
+    ),
+    Mutant(
+        "roles read every topic by the data API",
+        "broker/arneb/data/granted.py",
+        "        if caller is None or caller is NOBODY or not self._authorizer.enabled:\n",
+        "        if caller is None or caller is not None:\n",
+        OWN_PATHS,
+    ),
+    Mutant(
+        "a certificate that was renewed is not shown",
+        "broker/arneb/certificates.py",
+        "        listener.handshakes.use(context)\n",
+        "",
+        CERTIFICATES,
+    ),
+    Mutant(
+        "certificates are read while they are being written",
+        "broker/arneb/certificates.py",
+        "            settled = seen == each.looked\n",
+        "            settled = True\n",
+        CERTIFICATES,
     ),
 )

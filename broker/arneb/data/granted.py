@@ -8,12 +8,16 @@ What another server would have to be asked for first is not allowed here.
 from starlette.requests import Request
 
 from arneb.data.rights import Everything, Rights
-from arneb.http.guarded import PRINCIPAL
+from arneb.http.guarded import CALLER, PRINCIPAL
 from arneb.principals import ADMINISTRATOR, queue_in
 from arneb_amqp.session.rights import named
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.principals import Kind, Principal, Question
 from arneb_core.access.rights import Right
+from arneb_pulsar.authorization.authorizer import EVERYBODY_MAY, Authorizer, PrefixNeeded
+from arneb_pulsar.authorization.callers import NOBODY, Caller
+from arneb_pulsar.authorization.operations import TopicOperation
+from arneb_pulsar.names import topic_name_of
 
 
 class Granted:
@@ -26,7 +30,7 @@ class Granted:
     def __repr__(self) -> str:
         return f"<Granted to {self._principal.name!r}>"
 
-    def may_consume(self, topic: str) -> bool:
+    def may_consume(self, topic: str, subscription: str = "") -> bool:
         """Read the queue."""
         return self._may_use(topic, Right.READ)
 
@@ -53,14 +57,55 @@ class Granted:
         return bool(self._principal.verdicts.may(vhost.name, question))
 
 
-class GrantedRights:
-    """The rights of whoever sent a request: those of the user, or all where nobody is asked who he
-    is and for whoever has proved to be an administrator of Pulsar's."""
+class GrantedToRole:
+    """The rights of one role of Pulsar's. Exchanges are AMQP's, and none of them is a role's."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, caller: Caller, authorizer: Authorizer) -> None:
+        self._caller = caller
+        self._authorizer = authorizer
+
+    def __repr__(self) -> str:
+        return f"<GrantedToRole {self._caller}>"
+
+    def may_consume(self, topic: str, subscription: str = "") -> bool:
+        """By Pulsar's permissions."""
+        return self._may(topic, TopicOperation.CONSUME, subscription)
+
+    def may_produce(self, topic: str) -> bool:
+        """By Pulsar's permissions."""
+        return self._may(topic, TopicOperation.PRODUCE)
+
+    def may_publish(self, vhost: str, exchange: str, routing_key: str) -> bool:
+        """A super user may."""
+        return self._authorizer.is_super(self._caller)
+
+    def _may(self, topic: str, operation: TopicOperation, subscription: str = "") -> bool:
+        name = topic_name_of(topic)
+        if name is None:
+            return self._authorizer.is_super(self._caller)
+        try:
+            return self._authorizer.allows_topic(self._caller, name, operation, subscription)
+        except PrefixNeeded:
+            return False
+
+
+class GrantedRights:
+    """The rights of whoever sent a request: of a user by AMQP's permissions, of a role by Pulsar's;
+    all of them where nobody is asked who he is, or roles need none."""
+
+    def __init__(self, catalogue: Catalogue, authorizer: Authorizer = EVERYBODY_MAY) -> None:
         self._catalogue = catalogue
+        self._authorizer = authorizer
+
+    def __repr__(self) -> str:
+        return f"<GrantedRights by {self._authorizer!r}>"
 
     def __call__(self, request: Request) -> Rights:
         """Those of one request."""
         principal: Principal | None = request.scope.get(PRINCIPAL)
-        return Everything() if principal is None else Granted(principal, self._catalogue)
+        if principal is not None:
+            return Granted(principal, self._catalogue)
+        caller: Caller | None = request.scope.get(CALLER)
+        if caller is None or caller is NOBODY or not self._authorizer.enabled:
+            return Everything()
+        return GrantedToRole(caller, self._authorizer)

@@ -15,8 +15,8 @@ from arneb.data.errors import DataError
 class Rights(Protocol):
     """What one client may do."""
 
-    def may_consume(self, topic: str) -> bool:
-        """Read what is stored of it, and keep a place in it."""
+    def may_consume(self, topic: str, subscription: str = "") -> bool:
+        """Read what is stored of it, and keep a place in it under that name."""
         ...
 
     def may_produce(self, topic: str) -> bool:
@@ -35,7 +35,7 @@ RightsOf = Callable[[Request], Rights]
 class Everything:
     """The rights of everybody who was let in."""
 
-    def may_consume(self, topic: str) -> bool:
+    def may_consume(self, topic: str, subscription: str = "") -> bool:
         """Yes."""
         return True
 
@@ -53,10 +53,10 @@ def everything(request: Request) -> Rights:
     return Everything()
 
 
-def expect_consume(rights: Rights, topics: Iterable[str]) -> None:
-    """Raise ``forbidden`` for the first of ``topics`` that may not be consumed."""
+def expect_consume(rights: Rights, topics: Iterable[str], subscription: str = "") -> None:
+    """Raise ``forbidden`` for the first of ``topics`` that may not be consumed by that name."""
     for topic in topics:
-        if not rights.may_consume(topic):
+        if not rights.may_consume(topic, subscription):
             raise forbidden("consume from", topic)
 
 

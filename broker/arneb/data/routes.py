@@ -13,7 +13,6 @@ from typing import Final, NoReturn
 import trio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from arneb.data import blocks
 from arneb.data.asking import ID_MAX, Fields, document, parameters, parse_position
@@ -24,6 +23,7 @@ from arneb.data.rights import Rights, RightsOf, expect_consume, expect_produce
 from arneb.data.topics import TopicDirectory
 from arneb.data.writing import WritingRoutes
 from arneb.http.connection import HOLD
+from arneb.http.rules import TOPICS, RuledRoute
 from arneb_core.api.position import Position, before, render
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.topics import Topic
@@ -67,7 +67,7 @@ class DataRoutes:
         return f"<DataRoutes over {self._directory!r}>"
 
     @property
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[RuledRoute]:
         """All of them."""
         return [
             self._route("", self._writing.greet),
@@ -91,7 +91,7 @@ class DataRoutes:
             self._route("/commits", self._writing.last),
         ]
 
-    def _route(self, path: str, handler: Handler, *methods: str) -> Route:
+    def _route(self, path: str, handler: Handler, *methods: str) -> RuledRoute:
         async def endpoint(request: Request) -> Response:
             try:
                 with in_words():
@@ -100,7 +100,8 @@ class DataRoutes:
                 again = {"retry-after": str(RETRY_AFTER_S)} if error.status == 503 else None
                 return JSONResponse(error.document, error.status, headers=again)
 
-        return Route(ROOT + path, endpoint, methods=list(methods) or ["GET"])
+        # Which topics are meant stands in the request, so handlers ask.
+        return RuledRoute(ROOT + path, endpoint, TOPICS, methods or ("GET",))
 
     # Topics
 
@@ -203,9 +204,8 @@ class DataRoutes:
         body = await document(request)
         holder = replace(_holder(body), lease_s=_lease_s(body))
         expect = body.flag("expect")
-        starts = {
-            topic: _start(each) for topic, each in self._asked_topics(body, rights, numbered=False)
-        }
+        asked = self._asked_topics(body, rights, holder.subscription, numbered=False)
+        starts = {topic: _start(each) for topic, each in asked}
         body.end()
         return JSONResponse({"cursors": await self._cursors.open(holder, starts, expect=expect)})
 
@@ -213,7 +213,7 @@ class DataRoutes:
         body = await document(request)
         holder = _holder(body)
         places: dict[Topic, Position | None] = {}
-        for topic, each in self._asked_topics(body, rights):
+        for topic, each in self._asked_topics(body, rights, holder.subscription):
             places[topic] = None
             each.end()
         body.end()
@@ -223,7 +223,7 @@ class DataRoutes:
         body = await document(request)
         holder = _holder(body)
         places: dict[Topic, Position | None] = {}
-        for topic, each in self._asked_topics(body, rights):
+        for topic, each in self._asked_topics(body, rights, holder.subscription):
             places[topic] = each.position("next")
             each.end()
         body.end()
@@ -234,7 +234,7 @@ class DataRoutes:
         holder = _holder(body)
         names = _few(body.texts("topics"))
         body.end()
-        expect_consume(rights, names)
+        expect_consume(rights, names, holder.subscription)
         topics = self._directory.present(names)
         await self._cursors.release(holder, topics)
         return JSONResponse({})
@@ -265,13 +265,13 @@ class DataRoutes:
         return JSONResponse({"topics": found})
 
     def _asked_topics(
-        self, body: Fields, rights: Rights, *, numbered: bool = True
+        self, body: Fields, rights: Rights, subscription: str = "", *, numbered: bool = True
     ) -> list[tuple[Topic, Fields]]:
-        """The topics that a body names, each with what is asked for it. ``numbered``: their numbers
-        must be given."""
+        """The topics that a body names, each with what is asked for it, for that subscription.
+        ``numbered``: their numbers must be given."""
         asked = body.objects("topics")
         _few(list(asked))
-        expect_consume(rights, asked)
+        expect_consume(rights, asked, subscription)
         found = []
         for name, each in asked.items():
             number = each.number("id", most=ID_MAX) if numbered else each.maybe_number("id")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import trio
-from starlette.routing import Route
 
 from arneb.data.commits import Commits
 from arneb.data.cursors import Cursors
@@ -18,6 +17,7 @@ from arneb.data.routes import DataRoutes
 from arneb.data.targets import Targets
 from arneb.data.topics import TopicDirectory
 from arneb.data.writing import LARGE, WritingRoutes
+from arneb.http.rules import RuledRoute
 from arneb_amqp.topology.topology import Topology
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.supervision import supervise
@@ -51,7 +51,7 @@ class DataService:
         return f"<DataService over {self._directory!r}>"
 
     @property
-    def routes(self) -> Sequence[Route]:
+    def routes(self) -> Sequence[RuledRoute]:
         """For the application of the HTTP port."""
         return self._routes.routes
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from arneb.alarms import Alarms
+from arneb.http.rules import ADMINISTRATOR, MONITORING, RuledRoute
 from arneb.settings import ConfigInvalid
 from arneb_core.api.json_text import InvalidJson, parse_json
 
@@ -19,7 +19,7 @@ BODY_BYTES_MAX: Final = 16 * 1024
 """The whole table takes a few hundred bytes."""
 
 
-def alarm_routes(alarms: Alarms) -> list[Route]:
+def alarm_routes(alarms: Alarms) -> list[RuledRoute]:
     """``GET`` and ``PUT`` of ``/api/alarms``."""
 
     async def show(request: Request) -> Response:
@@ -39,6 +39,6 @@ def alarm_routes(alarms: Alarms) -> list[Route]:
         return await show(request)
 
     return [
-        Route("/api/alarms", show, methods=["GET"]),
-        Route("/api/alarms", move, methods=["PUT"]),
+        RuledRoute("/api/alarms", show, MONITORING),
+        RuledRoute("/api/alarms", move, ADMINISTRATOR, ["PUT"]),
     ]

@@ -5,33 +5,31 @@ anything that speaks ASGI; it knows no socket.
 """
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from arneb.alarms import Alarms
 from arneb.http.alarms import alarm_routes
 from arneb.http.documents import topic_document
 from arneb.http.metrics.app import Metrics
 from arneb.http.pages import Pages
+from arneb.http.rules import HEALTH, MONITORING, Endpoint, RuledRoute
 from arneb.http.statistics import topic_statistics
 from arneb.http.turns import turn_routes
 from arneb.observed import ObservedCore
 from arneb.turn_watchdog import TurnWatchdog
 from arneb_core.api.core import Core
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
 
 def http_app(
     core: ObservedCore,
     alarms: Alarms | None = None,
     watchdog: TurnWatchdog | None = None,
-    more: Sequence[Route] = (),
+    more: Sequence[RuledRoute] = (),
     metrics: Metrics | None = None,
     is_ready: Callable[[], bool] = lambda: True,
 ) -> Starlette:
@@ -41,12 +39,12 @@ def http_app(
     metrics = metrics or Metrics(core, alarms)
     return Starlette(
         routes=[
-            Route("/healthz", _healthz(core)),
-            Route("/readyz", _readyz(is_ready)),
+            RuledRoute("/healthz", _healthz(core), HEALTH),
+            RuledRoute("/readyz", _readyz(is_ready), HEALTH),
             *metrics.routes,
             *([] if alarms is None else alarm_routes(alarms)),
             *([] if watchdog is None else turn_routes(watchdog)),
-            Route("/api/topics", _topics(core)),
+            RuledRoute("/api/topics", _topics(core), MONITORING),
             *more,
         ],
         exception_handlers={HTTPException: _refuse},

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from email.utils import formatdate
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 import h11
@@ -39,6 +39,14 @@ closed with unread input takes the answer away with it."""
 NOTHING_LARGER: Final[Mapping[str, int]] = {}
 
 BODILESS: Final = frozenset({204, 304})
+
+Certificate = Mapping[str, Any]
+"""As :meth:`ssl.SSLSocket.getpeercert` gives it; empty for none."""
+
+NO_CERTIFICATE: Final[Certificate] = {}
+
+CERTIFICATE: Final = "arneb.certificate"
+"""The ASGI extension in which a client's certificate is that TLS has verified."""
 
 Addresses = tuple[tuple[str, int] | None, tuple[str, int] | None]
 """Of the client, and where it reached us; None = nobody knows."""
@@ -82,8 +90,10 @@ class HttpConnection:
         addresses: Addresses = (None, None),
         larger: Mapping[str, int] = NOTHING_LARGER,
         scheme: str = "http",
+        certificate: Certificate = NO_CERTIFICATE,
     ) -> None:
-        """``larger``: how large bodies may be at some paths. ``scheme``: whether it is by TLS."""
+        """``larger``: how large bodies may be at some paths. ``scheme``: whether it is by TLS, and
+        with what ``certificate`` of the client's."""
         self._app = app
         self._stream = stream
         self._limits = limits
@@ -91,6 +101,7 @@ class HttpConnection:
         self._addresses = addresses
         self._larger = larger
         self._scheme = scheme
+        self._certificate = certificate
         self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         self._scope = trio.CancelScope()
         self._share = Share(self._scope.cancel)
@@ -243,7 +254,7 @@ class HttpConnection:
             "headers": list(request.headers),
             "client": client,
             "server": server,
-            "extensions": {HOLD: self.hold},
+            "extensions": {HOLD: self.hold, CERTIFICATE: self._certificate},
         }
 
     # Out

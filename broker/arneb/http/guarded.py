@@ -5,7 +5,7 @@ as open; and the question comes before anything else is looked at.
 """
 
 from base64 import b64decode
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
@@ -13,9 +13,12 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from arneb.http.connection import CERTIFICATE, NO_CERTIFICATE
+from arneb.http.rules import VISITOR, Visitor
 from arneb_amqp.config import GUEST
 from arneb_core.access.authority import Authority
 from arneb_core.access.principals import Credentials, LoginRefused
+from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.authenticator import Authenticator
 
 HEALTH: Final = "/healthz"
@@ -34,9 +37,15 @@ ORIGINAL_PRINCIPAL: Final = "x-original-principal"
 ASKED: Final = {"www-authenticate": 'Bearer, Basic realm="arneb"'}
 
 
+def anybody(caller: Caller) -> bool:
+    """Whoever has proved a role may do everything."""
+    return True
+
+
 class Guarded:
     """An application behind authentication; ``open_paths`` are for everybody. Besides those whom
-    ``authenticator`` admits those may come whom ``users`` lets in, by their passwords."""
+    ``authenticator`` admits those may come whom ``users`` lets in, by their passwords, as soon as
+    somebody has named one (``asks_users``)."""
 
     def __init__(
         self,
@@ -44,7 +53,13 @@ class Guarded:
         authenticator: Authenticator,
         open_paths: Collection[str] = (),
         users: Authority | None = None,
+        *,
+        asks_users: Callable[[], bool] = lambda: True,
+        is_super: Callable[[Caller], bool] = anybody,
     ) -> None:
+        """``is_super``: may that role of Pulsar's do everything?"""
+        self._asks_users = asks_users
+        self._is_super = is_super
         self._app = app
         self._authenticator = authenticator
         self._open_paths = frozenset(open_paths)
@@ -63,14 +78,19 @@ class Guarded:
     async def _admits(self, scope: Scope) -> bool:
         headers = Headers(scope=scope)
         authorization = headers.get("authorization", "")
-        # One that asks for nothing admits everybody, which users who are asked for forbid.
-        if self._authenticator.asks or self._users is None:
+        asks_users = self._users is not None and self._asks_users()
+        if not (self._authenticator.asks or asks_users):
+            scope[CALLER] = NOBODY
+            return True
+        if self._authenticator.asks:
             original = headers.get(ORIGINAL_PRINCIPAL, "")
-            caller = await self._authenticator.caller(authorization, original)
+            certificate = scope.get("extensions", {}).get(CERTIFICATE, NO_CERTIFICATE)
+            caller = await self._authenticator.caller(authorization, original, certificate)
             if caller is not None:
                 scope[CALLER] = caller
+                scope[VISITOR] = Visitor(is_super=self._is_super(caller))
                 return True
-        return await self._is_user(scope, authorization)
+        return asks_users and await self._is_user(scope, authorization)
 
     async def _is_user(self, scope: Scope, authorization: str) -> bool:
         scheme, _, proof = authorization.partition(" ")
@@ -87,9 +107,10 @@ class Guarded:
             name, password, client[0] if client else "", is_loopback(client), "HTTP"
         )
         try:
-            scope[PRINCIPAL] = await self._users.log_in(credentials)
+            principal = await self._users.log_in(credentials)
         except LoginRefused:
             return False
+        scope[PRINCIPAL], scope[VISITOR] = principal, Visitor(principal)
         return True
 
 

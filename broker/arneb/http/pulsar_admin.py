@@ -11,13 +11,14 @@ import trio
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.alarms import Alarms
 from arneb.http.connection import HOLD
 from arneb.http.guarded import CALLER, METRICS, Guarded
 from arneb.http.pages import Pages
+from arneb.http.rules import MONITORING, RuledRoute
 from arneb.metrics.own import broker_figures
 from arneb.metrics.pulsar import PulsarMetrics
 from arneb.metrics.text import CONTENT_TYPE
@@ -49,9 +50,12 @@ def pulsar_admin_app(
 
     # Everything goes to the API's own router; Starlette sees to the life of the application.
     pages = Pages(partial(_metrics, PulsarMetrics(context, core), core, alarms), CONTENT_TYPE)
-    routes = [Route(METRICS, pages.answer), Mount("/", app=app)]
+    routes = [RuledRoute(METRICS, pages.answer, MONITORING), Mount("/", app=app)]
     return Guarded(
-        Starlette(routes=routes), context.authenticator, (METRICS,) if open_metrics else ()
+        Starlette(routes=routes),
+        context.authenticator,
+        (METRICS,) if open_metrics else (),
+        is_super=context.authorizer.is_super,
     )
 
 

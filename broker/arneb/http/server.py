@@ -14,7 +14,13 @@ from typing import Final
 import trio
 from starlette.types import ASGIApp
 
-from arneb.http.connection import NOTHING_LARGER, Addresses, HttpConnection
+from arneb.http.connection import (
+    NO_CERTIFICATE,
+    NOTHING_LARGER,
+    Addresses,
+    Certificate,
+    HttpConnection,
+)
 from arneb.http.limits import DEFAULT_LIMITS, HttpLimits
 from arneb.http.room import Room
 from arneb_core.api.listening import serve_listeners
@@ -109,7 +115,8 @@ class HttpServer:
             except OSError:
                 await trio.aclose_forcefully(stream)
             else:
-                await self.handle(Secured(secured), (theirs[:2], ours[:2]), "https")
+                shown = secured.getpeercert() or {}
+                await self.handle(Secured(secured), (theirs[:2], ours[:2]), "https", shown)
 
         return accepted
 
@@ -132,13 +139,21 @@ class HttpServer:
         stream: trio.abc.HalfCloseableStream,
         addresses: Addresses = (None, None),
         scheme: str = "http",
+        certificate: Certificate = NO_CERTIFICATE,
     ) -> None:
-        """Serve one client."""
+        """Serve one client, who may have shown a certificate."""
         if self._stopping or not self._has_place():
             await trio.aclose_forcefully(stream)
             return
         connection = HttpConnection(
-            self._app, stream, self._limits, self.room, addresses, self._larger, scheme
+            self._app,
+            stream,
+            self._limits,
+            self.room,
+            addresses,
+            self._larger,
+            scheme,
+            certificate,
         )
         self.connections[connection] = None
         try:

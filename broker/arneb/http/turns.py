@@ -7,12 +7,12 @@ from dataclasses import asdict
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
+from arneb.http.rules import MONITORING, RuledRoute
 from arneb.turn_watchdog import BOUNDS_MS, TurnWatchdog
 
 
-def turn_routes(watchdog: TurnWatchdog) -> list[Route]:
+def turn_routes(watchdog: TurnWatchdog) -> list[RuledRoute]:
     """``GET /api/turns``."""
 
     async def show(request: Request) -> Response:
@@ -27,4 +27,4 @@ def turn_routes(watchdog: TurnWatchdog) -> list[Route]:
             }
         )
 
-    return [Route("/api/turns", show)]
+    return [RuledRoute("/api/turns", show, MONITORING)]

@@ -4,8 +4,9 @@ The rule: a figure has the name of the statistics' field, so it has one name in 
 ``/api/topics`` and on the screen.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.metadata import version
 from itertools import accumulate
 from typing import Final
@@ -157,6 +158,17 @@ def broker_figures(
 ) -> str:
     """What there is one of, in the text format. Safe in any thread; it looks into ``/proc``."""
     return page_of([ProcessCollector(registry=None), BrokerCollector(engine, topics, alarms, late)])
+
+
+def certificate_figures(expiries: Mapping[str, datetime]) -> str:
+    """When the certificates of listeners end, for the page beside :func:`broker_figures`."""
+    name = "arneb_tls_certificate_expiry_timestamp_seconds"
+    lines = [
+        f"# HELP {name} When the certificate that a listener shows ends, in Unix time",
+        f"# TYPE {name} gauge",
+        *(f"{name}{labelled(listener=each)} {at.timestamp()}" for each, at in expiries.items()),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def topic_figures(topics: Sequence[TopicStatistics]) -> Iterator[str]:

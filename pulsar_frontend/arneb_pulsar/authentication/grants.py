@@ -14,6 +14,9 @@ Certificate = Mapping[str, Any]
 """As :meth:`ssl.SSLSocket.getpeercert` gives it: empty if the client showed none."""
 
 
+NO_CERTIFICATE: Final[Certificate] = {}
+
+
 class Unauthentic(Exception):
     """The proof does not hold; the text is for the log."""
 

@@ -10,7 +10,13 @@ from functools import partial
 import trio
 
 from arneb_pulsar.authentication.files import Proofs
-from arneb_pulsar.authentication.grants import Certificate, Grant, Unauthentic, grant_certificate
+from arneb_pulsar.authentication.grants import (
+    NO_CERTIFICATE,
+    Certificate,
+    Grant,
+    Unauthentic,
+    grant_certificate,
+)
 from arneb_pulsar.authentication.tokens import grant_token
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.clock import Clock
@@ -53,14 +59,18 @@ class Authenticator:
             return Grant(self._anonymous)
         raise Unauthentic(f"expected a method that is configured, got {method!r}")
 
-    async def caller(self, authorization: str, original: str = "") -> Caller | None:
-        """Who sends these HTTP headers; None: nobody who is let in."""
+    async def caller(
+        self, authorization: str, original: str = "", certificate: Certificate = NO_CERTIFICATE
+    ) -> Caller | None:
+        """Who sends these HTTP headers, or has shown that certificate; None: nobody who is let
+        in."""
         if not self.asks:
             return NOBODY
         scheme, _, proof = authorization.partition(" ")
         try:
             if not scheme:
-                grant = await self.grant("", b"", {})
+                method = "tls" if certificate and self._proofs.certificates else ""
+                grant = await self.grant(method, b"", certificate)
             elif scheme.lower() == "bearer":
                 grant = await self.grant("token", proof.strip().encode(), {})
             else:

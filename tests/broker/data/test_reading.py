@@ -192,7 +192,7 @@ async def test_what_nobody_expects_is_refused_with_what_was_expected(tmp_path: P
 
 
 class NoRights:
-    def may_consume(self, topic: str) -> bool:
+    def may_consume(self, topic: str, subscription: str = "") -> bool:
         return topic == B
 
     def may_publish(self, vhost: str, exchange: str, routing_key: str) -> bool:

@@ -305,7 +305,7 @@ async def test_who_may_not_produce_is_refused_at_the_stage_and_at_the_commit(
     allowed = {A}
 
     class Some:
-        def may_consume(self, topic: str) -> bool:
+        def may_consume(self, topic: str, subscription: str = "") -> bool:
             return True
 
         def may_produce(self, topic: str) -> bool:

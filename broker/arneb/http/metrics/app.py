@@ -6,6 +6,7 @@ at a time.
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import aclosing
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -14,7 +15,6 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from arneb.alarms import Alarms
@@ -22,9 +22,10 @@ from arneb.http.management.site import Site
 from arneb.http.metrics.families import BY_NAME, DETAILED_PREFIX, FAMILIES, PREFIX, Family, Of
 from arneb.http.metrics.pages import EVERYTHING, Chosen, RabbitPages
 from arneb.http.pages import Pages
+from arneb.http.rules import MONITORING, RuledRoute
 from arneb.http.statistics import topic_statistics
 from arneb.lateness import Lateness
-from arneb.metrics.own import broker_figures, topic_figures
+from arneb.metrics.own import broker_figures, certificate_figures, topic_figures
 from arneb.metrics.text import CONTENT_TYPE
 from arneb.observed import ObservedCore
 from arneb_core.access.errors import InvalidAccess
@@ -36,6 +37,9 @@ one family: 9 MiB of 50,000 queues."""
 
 PIECE_BYTES: Final = 64 * 1024
 """Sent at once."""
+
+Expiries = Callable[[], Mapping[str, datetime]]
+"""By the names of listeners."""
 
 Make = Callable[[], AsyncGenerator[str, None]]
 
@@ -52,7 +56,10 @@ class Metrics:
         *,
         late: Lateness | None = None,
         per_object: bool = False,
+        expiries: Expiries = dict,
     ) -> None:
+        """``expiries``: when the certificates of listeners end."""
+        self._expiries = expiries
         self._core = core
         self._alarms = alarms
         self._late = late
@@ -65,13 +72,15 @@ class Metrics:
         return f"<Metrics of {self._core!r}>"
 
     @property
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[RuledRoute]:
         """What is served."""
         return [
-            Route("/metrics", self._objects if self._per_object else self._sums.answer),
-            Route("/metrics/per-object", self._objects),
-            Route("/metrics/aggregated", self._sums.answer),
-            Route("/metrics/detailed", self._detailed),
+            RuledRoute(
+                "/metrics", self._objects if self._per_object else self._sums.answer, MONITORING
+            ),
+            RuledRoute("/metrics/per-object", self._objects, MONITORING),
+            RuledRoute("/metrics/aggregated", self._sums.answer, MONITORING),
+            RuledRoute("/metrics/detailed", self._detailed, MONITORING),
         ]
 
     async def _summed(self, without: Collection[Family] = ()) -> AsyncIterator[str]:
@@ -81,6 +90,7 @@ class Metrics:
         late = None if self._late is None else self._late.statistics
         own = partial(broker_figures, self._core.statistics(), topics, short, late)
         yield await trio.to_thread.run_sync(own)
+        yield certificate_figures(self._expiries())
         if self._rabbit is not None:
             yield await self._rabbit.sums(without)
 

@@ -1,0 +1,238 @@
+"""What roles may do where authorization is on: commands by the official client, and admin calls, by
+everybody who has a right and by everybody who lacks just that."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pulsar
+import pytest
+from conformance.brokers.arneb import Arneb
+from conformance.brokers.pulsar_standalone import PulsarStandalone
+from conformance.pulsar.test_identity import QUIET, SECRET, token_of
+
+NAMESPACE = "t/n"
+TOPIC = f"persistent://{NAMESPACE}/topic"
+ROLES = ("root", "admin", "produces", "consumes", "functions", "of-topic", "nobody")
+EVERYBODY = frozenset(ROLES)
+MAY_PRODUCE = frozenset({"root", "admin", "produces"})
+MAY_CONSUME = frozenset({"root", "admin", "consumes", "of-topic"})
+MAY_LOOK = MAY_PRODUCE | MAY_CONSUME
+ADMINS = frozenset({"root", "admin"})
+IN_NAMESPACE = frozenset({"root", "admin", "produces", "consumes"})
+NAMESPACE_CONSUMERS = frozenset({"root", "admin", "consumes"})
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A broker that asks for rights."""
+
+    pulsar: str
+    admin: str
+
+    def connect(self, role: str) -> pulsar.Client:
+        return pulsar.Client(
+            self.pulsar,
+            authentication=pulsar.AuthenticationToken(token_of(role)),
+            operation_timeout_seconds=5,
+            logger=QUIET,
+        )
+
+    def call(self, role: str, method: str, path: str, body: Any = None) -> int:
+        """The status of an admin call."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {token_of(role)}", "Content-Type": "application/json"}
+        url = f"{self.admin}/admin/v2/{path}"
+        asking = urllib.request.Request(url, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(asking, timeout=30) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+
+
+@pytest.fixture(scope="session")
+def guarded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Guarded]:
+    place = tmp_path_factory.mktemp("rights")
+    (place / "secret.key").write_bytes(SECRET)
+    broker: Arneb | PulsarStandalone
+    if request.param == "pulsar":
+        broker = pulsar_with_rights(place)
+        admin = broker.http_url
+    else:
+        broker = arneb_with_rights(place)
+        admin = broker.admin_url
+    found = Guarded(broker.pulsar_url, admin)
+    grant(found)
+    yield found
+    broker.stop()
+
+
+def arneb_with_rights(place: Path) -> Arneb:
+    settings = f"""
+[pulsar.authentication]
+methods = ["token"]
+token_secret_key = "{place}/secret.key"
+
+[access.authorization]
+enabled = true
+super_user_roles = ["root"]
+"""
+    return Arneb(place / "arneb", listeners=["pulsar", "http-pulsar"], settings=settings).start()
+
+
+def pulsar_with_rights(place: Path) -> PulsarStandalone:
+    return PulsarStandalone(
+        place / "pulsar",
+        token=token_of("root"),
+        authenticationEnabled="true",
+        authorizationEnabled="true",
+        superUserRoles="root",
+        authenticationProviders="org.apache.pulsar.broker.authentication.AuthenticationProviderToken",
+        tokenSecretKey=f"file://{place}/secret.key",
+        brokerClientAuthenticationPlugin="org.apache.pulsar.client.impl.auth.AuthenticationToken",
+        brokerClientAuthenticationParameters=f"token:{token_of('root')}",
+    ).start()
+
+
+def grant(broker: Guarded) -> None:
+    """Give every role its rights."""
+    steps: list[tuple[str, str, Any]] = [
+        ("PUT", "tenants/t", {"adminRoles": ["admin"], "allowedClusters": ["standalone"]}),
+        ("PUT", f"namespaces/{NAMESPACE}", None),
+        ("POST", f"namespaces/{NAMESPACE}/permissions/produces", ["produce"]),
+        ("POST", f"namespaces/{NAMESPACE}/permissions/consumes", ["consume"]),
+        ("POST", f"namespaces/{NAMESPACE}/permissions/functions", ["functions"]),
+        ("PUT", f"persistent/{NAMESPACE}/topic", None),
+        ("POST", f"persistent/{NAMESPACE}/topic/permissions/of-topic", ["consume"]),
+        ("PUT", f"persistent/{NAMESPACE}/topic/subscription/kept", "earliest"),
+    ]
+    for method, path, body in steps:
+        status = broker.call("root", method, path, body)
+        assert status in (200, 204), (method, path, status)
+
+
+def produce(client: pulsar.Client) -> None:
+    client.create_producer(TOPIC).close()
+
+
+def subscribe(client: pulsar.Client) -> None:
+    client.subscribe(TOPIC, "s", consumer_type=pulsar.ConsumerType.Shared).close()
+
+
+def read(client: pulsar.Client) -> None:
+    client.create_reader(TOPIC, pulsar.MessageId.earliest).close()
+
+
+def look_up(client: pulsar.Client) -> None:
+    client.get_topic_partitions(TOPIC)
+
+
+COMMANDS: dict[Callable[[pulsar.Client], None], frozenset[str]] = {
+    produce: MAY_PRODUCE,
+    subscribe: MAY_CONSUME,
+    read: MAY_CONSUME,
+    look_up: MAY_LOOK,
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.__name__)
+def test_a_command_is_for_those_who_have_the_right(
+    guarded: Guarded, command: Callable[[pulsar.Client], None], role: str
+) -> None:
+    client = guarded.connect(role)
+    try:
+        if role in COMMANDS[command]:
+            command(client)
+        else:
+            with pytest.raises(pulsar.AuthorizationError):
+                command(client)
+    finally:
+        client.close()
+
+
+T = f"persistent/{NAMESPACE}/topic"
+N = f"namespaces/{NAMESPACE}"
+
+CALLS: dict[tuple[str, str], tuple[frozenset[str], int]] = {
+    ("GET", "clusters"): (EVERYBODY, 0),
+    ("GET", "brokers/health"): (frozenset({"root"}), 401),
+    ("GET", "tenants"): (frozenset({"root"}), 401),
+    ("GET", "tenants/t"): (ADMINS, 401),
+    ("GET", "namespaces/t"): (ADMINS, 401),
+    ("GET", N): (ADMINS, 403),
+    ("GET", f"{N}/topics"): (IN_NAMESPACE, 403),
+    ("GET", f"{N}/permissions"): (ADMINS, 403),
+    ("GET", f"{N}/permissions/subscription"): (ADMINS, 403),
+    ("GET", f"{N}/subscriptionAuthMode"): (ADMINS, 403),
+    ("GET", f"{N}/retention"): (ADMINS, 403),
+    ("GET", f"{N}/messageTTL"): (ADMINS, 403),
+    ("POST", f"{N}/clearBacklog"): (NAMESPACE_CONSUMERS, 403),
+    ("GET", f"persistent/{NAMESPACE}"): (IN_NAMESPACE, 403),
+    ("GET", f"persistent/{NAMESPACE}/partitioned"): (IN_NAMESPACE, 403),
+    ("GET", f"{T}/stats"): (MAY_LOOK, 401),
+    ("GET", f"{T}/internalStats"): (MAY_LOOK, 401),
+    ("GET", f"{T}/subscriptions"): (MAY_CONSUME, 401),
+    ("GET", f"{T}/partitions"): (MAY_LOOK, 401),
+    ("GET", f"{T}/permissions"): (ADMINS, 401),
+    ("GET", f"{T}/lastMessageId"): (MAY_CONSUME, 401),
+    ("POST", f"{T}/subscription/kept/skip_all"): (MAY_CONSUME, 401),
+    ("POST", f"{T}/subscription/kept/resetcursor/0"): (MAY_CONSUME, 401),
+    ("PUT", f"{T}/unload"): (ADMINS, 401),
+    ("GET", f"{T}/retention"): (ADMINS, 403),
+    ("GET", f"schemas/{NAMESPACE}/topic/schemas"): (MAY_LOOK, 401),
+}
+"""Who may make a call, and what the others hear."""
+
+
+@pytest.mark.parametrize("call", CALLS, ids=" ".join)
+def test_a_call_is_for_those_who_have_the_right(guarded: Guarded, call: tuple[str, str]) -> None:
+    allowed, refused = CALLS[call]
+    for role in ROLES:
+        status = guarded.call(role, *call)
+        if role in allowed:
+            assert status not in (401, 403), (role, status)
+        else:
+            assert status == refused, (role, status)
+
+
+def test_whoever_loses_a_right_is_cut_off(guarded: Guarded) -> None:
+    permission = f"{N}/permissions/leaving"
+    assert guarded.call("root", "POST", permission, ["produce"]) == 204
+    client = guarded.connect("leaving")
+    producer = client.create_producer(TOPIC, send_timeout_millis=3000)
+    producer.send(b"x")
+    assert guarded.call("admin", "DELETE", permission) == 204
+    with pytest.raises((pulsar.PulsarException, pulsar.Timeout)):
+        for _ in range(50):
+            producer.send(b"y")
+    client.close()
+
+
+def test_a_subscription_may_be_for_some_only_or_bear_the_name_of_a_role(guarded: Guarded) -> None:
+    path = f"{N}/permissions/subscription/mine"
+    assert guarded.call("admin", "POST", path, ["consumes"]) == 204
+    mine, other = guarded.connect("consumes"), guarded.connect("of-topic")
+    mine.subscribe(TOPIC, "mine").close()
+    with pytest.raises(pulsar.AuthorizationError):
+        other.subscribe(TOPIC, "mine")
+    assert guarded.call("admin", "DELETE", f"{N}/permissions/mine/consumes") == 204
+    other.subscribe(TOPIC, "mine").close()
+    assert guarded.call("admin", "DELETE", f"{N}/permissions/nothing/consumes") >= 400
+    assert guarded.call("admin", "POST", f"{N}/subscriptionAuthMode", "Prefix") == 204
+    try:
+        mine.subscribe(TOPIC, "consumes-1").close()
+        with pytest.raises(pulsar.AuthorizationError):
+            mine.subscribe(TOPIC, "another")
+    finally:
+        assert guarded.call("admin", "POST", f"{N}/subscriptionAuthMode", "None") == 204
+        mine.close()
+        other.close()
