@@ -4,7 +4,7 @@ both know it.
 The rule: names are expanded, a tag is there, and nothing is judged yet.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from arneb_amqp.wire.tables import Table
 from arneb_core.api.windows import Window
@@ -21,3 +21,5 @@ class Consumption:
     arguments: Table
     windows: tuple[Window, ...]
     """The consumer's own and its channel's."""
+    channel: int = field(default=0, compare=False)
+    """The number of its channel, for whoever looks on."""

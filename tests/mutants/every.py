@@ -31,6 +31,7 @@ from tests.mutants.stream_table import STREAM_MUTANTS
 from tests.mutants.supervision_table import SUPERVISION_MUTANTS
 from tests.mutants.table import MUTANTS, Mutant
 from tests.mutants.topics_table import TOPIC_MUTANTS
+from tests.mutants.tracing_table import TRACING_MUTANTS
 from tests.mutants.turns_table import TURNS_MUTANTS
 
 EVERY: Final[tuple[Mutant, ...]] = (
@@ -59,6 +60,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *SUPERVISION_MUTANTS,
     *TOPIC_MUTANTS,
     *PROTOCOL_MUTANTS,
+    *TRACING_MUTANTS,
     *TURNS_MUTANTS,
     *ROOM_MUTANTS,
 )

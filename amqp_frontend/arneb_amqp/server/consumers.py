@@ -6,11 +6,13 @@ over, because then there is nothing left to do.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.routing.reply_to import is_reply_queue
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.server.context import ConnectionContext, CoreEvents
+from arneb_amqp.session.consume.unbatching import unbatched
 from arneb_amqp.session.deliveries import ConsumerId, Settled, attached_again, consumer_of
 from arneb_amqp.session.effects import Cancel, Consume, Get
 from arneb_amqp.session.events import Pulled
@@ -21,6 +23,33 @@ from arneb_amqp.topology.queues.delivery_counts import counted
 from arneb_amqp.traffic import QueueTraffic
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.deliveries import Deliveries
+
+NO_CHANNEL: Final = 0
+"""Of what was pulled: only the session knows on which channel."""
+
+
+class Tap:
+    """Where whoever looks on sees what one consumer gets."""
+
+    __slots__ = ("_channel", "_context", "_queue", "vhost")
+
+    def __init__(self, context: ConnectionContext, queue: str, channel: int) -> None:
+        self._context = context
+        self._queue = queue
+        self._channel = channel
+        self.vhost = context.vhost
+
+    def __repr__(self) -> str:
+        return f"<Tap of {self._queue!r}>"
+
+    def delivered(self, run: Deliveries) -> None:
+        """A run is delivered."""
+        if self.vhost.tracing is not None:
+            positions, entries, _ = unbatched(run, self._queue)
+            again = [place in (run.redelivered or ()) for place in positions]
+            self.vhost.tracing.delivered(
+                self._context.tapped, self._channel, self._queue, entries, again
+            )
 
 
 class Consumers:
@@ -175,6 +204,8 @@ class Consumers:
         count_got(attachment.queue.traffic, run, no_ack=request.no_ack)
         if run is None:
             return None
+        if self._context.vhost.tracing is not None:
+            Tap(self._context, request.queue, NO_CHANNEL).delivered(run)
         if attachment.queue.type is QueueType.QUORUM:
             run = counted(run, always=True)
         return Pulled(run, attachment.queue.message_count, id_)
@@ -204,7 +235,8 @@ class Consumers:
     async def _attach(self, request: Consume) -> StreamFilter | None:
         wanted = request.wanted
         id_, context = self._next_id(request.consumer), self._context
-        sink, vhost = ConsumerSink(context.events, id_), context.vhost
+        vhost = context.vhost
+        sink = ConsumerSink(context.events, id_, Tap(context, wanted.queue, wanted.channel))
         async with context.topology.changing(lambda: of_queue(vhost.name, wanted.queue)):
             if is_reply_queue(wanted.queue):
                 await vhost.queues.make_reply_queue(wanted.queue)
@@ -253,16 +285,19 @@ def count_got(traffic: QueueTraffic, run: Deliveries | None, *, no_ack: bool) ->
 class ConsumerSink:
     """One consumer's deliveries on their way to the connection."""
 
-    __slots__ = ("_consumer", "_events")
+    __slots__ = ("_consumer", "_events", "_tap")
 
-    def __init__(self, events: CoreEvents, consumer: ConsumerId) -> None:
+    def __init__(self, events: CoreEvents, consumer: ConsumerId, tap: Tap | None = None) -> None:
         self._events = events
         self._consumer = consumer
+        self._tap = tap
 
     def __repr__(self) -> str:
         return f"<ConsumerSink {self._consumer}>"
 
     def deliver(self, run: Deliveries) -> None:
+        if self._tap is not None and self._tap.vhost.tracing is not None:
+            self._tap.delivered(run)
         self._events.delivered(self._consumer, run)
 
     def active_changed(self, active: bool) -> None:

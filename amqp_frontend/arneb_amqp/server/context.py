@@ -19,6 +19,7 @@ from arneb_amqp.session.effects import Authorize, Disconnect, Enter, LogIn, Rene
 from arneb_amqp.session.rights import Rights
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost, new_name
+from arneb_amqp.topology.tracing import Tapped
 from arneb_core.access.principals import Principal
 from arneb_core.api.core import Core
 from arneb_core.api.deliveries import Deliveries
@@ -159,6 +160,11 @@ class ConnectionContext:
     def left(self) -> None:
         """The connection is over."""
         self._entrance.occupancy.leave(self.owner)
+
+    @property
+    def tapped(self) -> Tapped:
+        """As whom whoever looks on sees it."""
+        return Tapped(self._peer.name, self.rights.principal.name)
 
     @property
     def rights(self) -> Rights:

@@ -37,6 +37,9 @@ class Publishes:
     def append(self, effect: Append) -> None:
         """Hand a run to the core."""
         token, vhost = effect.token, self._context.vhost
+        if vhost.tracing is not None:
+            entries = effect.delayed or effect.entries
+            vhost.tracing.published(self._context.tapped, entries, effect.queues)
         if effect.delayed_by:
             self._delay(effect)
             return
@@ -70,6 +73,9 @@ class Publishes:
         """Carry out a transaction, ``acks`` and all: whether every queue took its part of it. One
         that refuses may have been full."""
         vhost = self._context.vhost
+        if vhost.tracing is not None:
+            for queues, entries in request.appends:
+                vhost.tracing.published(self._context.tapped, entries, queues)
         for names in await stamp(request):
             vhost.queues.expect_expiry(names)
         admission = Admission()

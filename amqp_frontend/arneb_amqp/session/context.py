@@ -55,6 +55,11 @@ class VhostContext(Protocol):
         """One of ``queues`` may refuse a publish."""
         ...
 
+    @property
+    def is_traced(self) -> bool:
+        """Somebody wants to see what is published here, whether anybody takes it or not."""
+        ...
+
     def ack_timeout_s(self, queue: str) -> float | None:
         """How long deliveries of ``queue`` may wait for their answers, if it says so itself; 0 =
         for ever."""

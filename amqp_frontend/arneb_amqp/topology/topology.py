@@ -40,6 +40,7 @@ from arneb_amqp.topology.records import (
     decode_queue,
     keys_of,
 )
+from arneb_amqp.topology.tracing import Tracing
 from arneb_amqp.traffic import QueueTraffic, VhostTraffic
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.records import Policy
@@ -106,9 +107,21 @@ class Vhost:
         self.governing = Governing(self.router, self.queues, self.exchanges)
         self.attachments = Attachments(self.queues)
         self.routes = Routes(self.router)
+        self.tracing: Tracing | None = None
+        """Copies what is published and delivered here, while somebody wants that."""
+        self._new_tracing = partial(Tracing, name, core, self.router, self.queues)
 
     def __repr__(self) -> str:
         return f"<Vhost {self.name}, {self.queues!r}>"
+
+    def trace(self, node: str | None) -> None:
+        """Trace from now on, as the node of that name; None: do not."""
+        self.tracing = None if node is None else self._new_tracing(node)
+
+    @property
+    def is_traced(self) -> bool:
+        """Somebody wants to see what is published here, whether anybody takes it or not."""
+        return self.tracing is not None
 
     def _delayed_topic(self, exchange: str) -> Topic | None:
         return self.delayed_exchanges.topic(exchange)

@@ -30,6 +30,7 @@ class Broker:
     port: int = 0
     engine: Engine = field(init=False)
     catalogue: Catalogue = field(init=False)
+    topology: Topology = field(init=False)
     faults: FaultyStore = field(init=False)
     token: trio.lowlevel.TrioToken | None = None
     resource_alarms: ResourceAlarms = field(default_factory=ResourceAlarms)
@@ -71,6 +72,7 @@ def serve_in_thread(
             settings = config or AmqpConfig()
             broker.catalogue = await open_catalogue(engine, settings)
             topology = await Topology.open(engine, broker.catalogue, settings)
+            broker.topology = topology
             broker.token = trio.lowlevel.current_trio_token()
             broker.port = listeners[0].socket.getsockname()[1]
             with trio.CancelScope() as scope:

@@ -120,6 +120,7 @@ class FakeVhost:
         self.routes = Routes(self.router)
         self.foreign: set[str] = set()
         self.timeouts_s: dict[str, float] = {}
+        self.is_traced = False
         self.traffic: dict[str, QueueTraffic] = {}
 
     def foreign_topic(self, queue: str) -> bool:

@@ -133,7 +133,7 @@ class Deliverer:
             ConsumerState.ATTACHING, [], QueueTraffic(),
         )  # fmt: skip
         windows = (Window(self.prefetch), self.window)
-        wanted = Consumption(queue, tag, no_ack, exclusive, arguments, windows)
+        wanted = Consumption(queue, tag, no_ack, exclusive, arguments, windows, self.channel)
         request = Consume(consumer.id, wanted)
         self.consumers[tag] = consumer
         self._context.register(consumer)

@@ -50,6 +50,7 @@ async def vhost_document(
     site: Site, vhost: Vhost, ranges: Mapping[str, Range], *, stats: bool = True
 ) -> Document:
     """One vhost."""
+    traced = site.topology.vhost(vhost.name)
     document: Document = {
         "name": vhost.name,
         "description": vhost.description,
@@ -60,7 +61,7 @@ async def vhost_document(
             "description": vhost.description,
             "tags": list(vhost.tags),
         },
-        "tracing": False,
+        "tracing": traced is not None and traced.is_traced,
         "cluster_state": {site.node: "running"},
     }
     there = site.topology.vhost(vhost.name) if stats else None
@@ -112,6 +113,7 @@ async def _put(site: Site, call: Call) -> Reply:
         body.given.get("default_queue_type", metadata.pop("default_queue_type", None))
     )
     metadata.pop("tags", None)
+    tracing = body.flag("tracing") if "tracing" in body.given else None
     caller = call.caller.name
     async with site.catalogue.changing() as edit:
         edit.put_vhost(
@@ -119,6 +121,8 @@ async def _put(site: Site, call: Call) -> Reply:
         )
         if not existed and edit.get(User, caller) is not None:
             edit.set_permissions(caller, name, ALL, ALL, ALL)
+    if tracing is not None:
+        site.vhost(name).trace(site.node if tracing else None)
     return DONE if existed else CREATED
 
 
