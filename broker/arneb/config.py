@@ -141,7 +141,8 @@ class PulsarTable(PulsarConfig):
 @dataclass(frozen=True, slots=True)
 class HttpTable(HttpLimits):
     """Health, metrics and Arneb's own API. Where authentication is configured, for Pulsar's clients
-    or by naming users of AMQP, it is required here as well, except for ``/healthz``."""
+    or by naming users of AMQP, it is required here as well, except for ``/healthz`` and
+    ``/readyz``."""
 
     listen: Listen = Address("127.0.0.1", 15672)
     """Where to listen for HTTP."""
