@@ -1,0 +1,82 @@
+"""The page of the client library: each program on it runs, and prints what the page says."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree as ET
+
+import pytest
+from conformance.brokers.arneb import Arneb
+
+from arneb_pulsar.client.consumer.options import ConsumerOptions
+from arneb_pulsar.client.producer.options import Batching
+from arneb_pulsar.client.trackers.ack_grouping import OPEN_BATCHES_MAX
+from arneb_pulsar.client.trackers.negative_acks import ENTRIES_MAX
+from arneb_pulsar.client.trackers.redelivery import REDELIVERED_IDS_MAX
+from arneb_pulsar.wire.compression import UNCOMPRESSED_BYTES_MAX
+
+GUIDE: Final = Path(__file__).resolve().parents[2] / "docs" / "guide"
+TEXT: Final = (GUIDE / "pulsar-client.md").read_text(encoding="utf-8")
+PROGRAMS: Final = re.findall(
+    r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL
+)
+URL: Final = "pulsar://localhost:6650"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arneb]:
+    made = Arneb(tmp_path_factory.mktemp("arneb"), listeners=("pulsar",)).start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def test_every_program_says_what_it_prints() -> None:
+    assert len(PROGRAMS) == TEXT.count("```python") == 5
+
+
+@pytest.mark.parametrize(("program", "printed"), PROGRAMS, ids=range(len(PROGRAMS)))
+def test_the_programs_run_as_they_stand(broker: Arneb, program: str, printed: str) -> None:
+    code = program.replace(URL, broker.pulsar_url)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (run.returncode, run.stdout) == (0, printed), run.stderr
+
+
+def test_the_bounds_are_those_of_the_code() -> None:
+    options, batching = ConsumerOptions(), Batching()
+    rows = dict(
+        re.findall(r"^\| (.*?) \| (.*?) \| .*\|$", TEXT.split("## Bounds")[1], re.MULTILINE)
+    )
+    assert rows == {
+        "what": "bound",
+        "messages in a receiver queue": f"{options.queue_size:,}",
+        "acknowledgements in one command": (
+            f"{options.ack_group_max:,}, or those of {options.ack_group_s} s"
+        ),
+        "batches of which a part is acknowledged": f"{OPEN_BATCHES_MAX:,}",
+        "negative acknowledgements that wait": f"{ENTRIES_MAX:,}",
+        "entries in one request for redelivery": f"{REDELIVERED_IDS_MAX:,}",
+        "large messages of which chunks are missing": (
+            f"{options.chunked_pending_max}, for {options.chunk_expire_s:.0f} s"
+        ),
+        "a payload after decompression, or put together from chunks": (
+            f"{UNCOMPRESSED_BYTES_MAX >> 20} MiB"
+        ),
+        "a batch": (
+            f"{batching.messages_max:,} messages, {batching.bytes_max >> 10} KiB,"
+            f" {batching.delay_s * 1000:.0f} ms"
+        ),
+    }
+
+
+def test_the_figure_is_one() -> None:
+    [name] = re.findall(r"!\[.*?\]\((.*?)\)", TEXT)
+    words = " ".join(ET.parse(GUIDE / name).getroot().itertext())
+    for each in ("Receiver queue", "Ack timeout", "Negative acks", "Ack grouping"):
+        assert each in words
