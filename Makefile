@@ -11,7 +11,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 # Spark starts Python by name; it must be the one that has arneb.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-lake bench-delayed conformance mutants \
+.PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance mutants \
 	soak-attack soak-crash soak-damage soak-journal soak-lake soak-replay soak-room soak-spark soak-staged spark-cluster clean java compiler broker-tools client-tools
 
 help:
@@ -26,6 +26,8 @@ help:
 	@echo "make bench-pairs    CPU a message beside another commit: ARGS=REVISION"
 	@echo "make bench-pulsar   the same beside Apache Pulsar standalone, with its own client"
 	@echo "make bench-spark    reading the log in Spark beside a floor and Parquet, in CPU seconds (ARGS=\"--linear 20000000\")"
+	@echo "make bench-spark-through  rows through a broker: service.url, streams, micro-batches, the sink"
+	@echo "make bench-spark-beside   what scans and large commits cost a broker's other clients"
 	@echo "make bench-lake     an offload to the sealed tier, and a table beside its files and its tail"
 	@echo "make bench-delayed  ten million delayed messages on ten subscriptions: memory, index, rates"
 	@echo "make mutants        seed the known mistakes and prove that the tests notice each"
@@ -95,6 +97,12 @@ bench-pulsar: $(VENV)/.dev java client-tools
 
 bench-spark: $(VENV)/.dev java
 	$(BIN)/python -m bench.spark $(ARGS)
+
+bench-spark-through: $(VENV)/.dev java compiler
+	$(BIN)/python -m bench.spark_through $(ARGS)
+
+bench-spark-beside: $(VENV)/.dev java compiler
+	$(BIN)/python -m bench.spark_beside $(ARGS)
 
 bench-lake: $(VENV)/.dev java
 	$(BIN)/python -m bench.lake $(ARGS)

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bench.spark import LEDGER_ROWS, QUERIES, session, write_log
+from bench.spark import LEDGER_ROWS, QUERIES, write_log
+from bench.spark_session import Report, session
 from tests.spark_connector.log_generator import full_topic
 
 from pyspark_arneb import table
@@ -55,8 +56,8 @@ def offloading(directory: Path, kind: str, rounds: int) -> float:
     return best
 
 
-def reading(directory: Path, rows: int, rounds: int) -> bool:
-    """Whether a table is as fast as it should be."""
+def reading(report: Report, directory: Path, rows: int, rounds: int) -> None:
+    """A table beside its two halves."""
     spark = session()
     lake = directory / "lake-amqp"
     sealed = SealedTable.open(Target.of(str(lake)), full_topic("amqp"))
@@ -78,38 +79,42 @@ def reading(directory: Path, rows: int, rounds: int) -> bool:
                 QUERIES[query](source())
                 spent = time.perf_counter() - began
                 taken[query, name] = min(spent, taken.get((query, name), spent))
-    for query in ("count", "length"):
-        print(f"{query:8}", *(f"{name} {taken[query, name]:.2f} s " for name in sources))
     spark.stop()
-    return (
-        taken["count", "table"]
-        <= taken["count", "parquet"] + taken["count", "tail"] + COUNT_SLACK_S
-        and taken["length", "table"] <= taken["length", "parquet"] * LENGTH_RATIO
-    )
+    for (query, name), best in taken.items():
+        report.add("table", f"{query}: {name}", best, "s")
+    halves = taken["count", "parquet"] + taken["count", "tail"]
+    more = taken["count", "table"] - halves
+    report.add("table", "count: more than its two halves", more, "s", most=COUNT_SLACK_S)
+    ratio = taken["length", "table"] / taken["length", "parquet"]
+    report.add("table", "length: as a multiple of its files", ratio, "", most=LENGTH_RATIO)
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, print, and keep the result."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=20 * LEDGER_ROWS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--offload-only", action="store_true", help="no Spark")
+    parser.add_argument("--no-write", action="store_true")
     arguments = parser.parse_args()
-    good = True
+    about = (
+        f"The sealed tier: {arguments.rows:,} rows of each kind, a ledger of them the live tail."
+    )
+    report = Report("lake", about)
     with tempfile.TemporaryDirectory(prefix="arneb-bench-lake-") as folder:
         directory = Path(folder)
         write_log(directory, dict.fromkeys(OFFLOAD_TARGETS, arguments.rows))
-        print("offload, millions of rows a CPU second")
         for kind, target in OFFLOAD_TARGETS.items():
             rate = offloading(directory, kind, arguments.rounds)
-            good = good and rate >= target
-            print(f"{kind:8} {rate:.2f}  {target}")
+            report.add("offload", f"{kind}: rows a CPU second", rate, "M", least=target)
         close_environments()
         if not arguments.offload_only:
-            good = reading(directory, arguments.rows, arguments.rounds) and good
-    sys.exit(not good)
+            reading(report, directory, arguments.rows, arguments.rounds)
+    if not arguments.no_write:
+        print(f"written to {report.write()}")
+    sys.exit(not report.is_good)
 
 
 if __name__ == "__main__":

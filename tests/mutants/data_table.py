@@ -16,6 +16,35 @@ AHEAD: Final = ("tests/core/engine/test_written_ahead.py",)
 
 DATA_MUTANTS: Final = (
     Mutant(
+        "a batch of any size is one commit",
+        DATA + "commits.py",
+        "                async with self._core.written_ahead(unit):\n"
+        "                    with trio.CancelScope(shield=True):\n",
+        "                if True:\n                    with trio.CancelScope(shield=True):\n",
+        ("tests/broker/data/test_large_commits.py",),
+    ),
+    Mutant(
+        "a stamp is written where entries of one length do not have it",
+        DATA + "prepared.py",
+        "            for index, byte in enumerate(stamp, TIMES_OFFSET):\n",
+        "            for index, byte in enumerate(stamp, TIMES_OFFSET + 1):\n",
+        ("tests/broker/data/test_prepared.py",),
+    ),
+    Mutant(
+        "an entry has the start of one whose value is as long, whatever its properties",
+        "amqp_frontend/arneb_amqp/topology/making.py",
+        "        asked = exchange, key, kind, len(value)\n",
+        "        asked = exchange, key, None, len(value)\n",
+        ("tests/amqp_frontend/topology/test_making.py",),
+    ),
+    Mutant(
+        "of many entries only the first may be a batch",
+        "pulsar_frontend/arneb_pulsar/columns.py",
+        "        at = searched.find(BATCH_TAG, (at // most + 1) * most)\n",
+        "        at = -1\n",
+        ("tests/spark_connector/test_decode.py",),
+    ),
+    Mutant(
         "the store is not told what is written ahead",
         CORE + "engine/write_ahead.py",
         "                        puts=[(Table.META, META_AHEAD, pack_trims(where))],\n",
