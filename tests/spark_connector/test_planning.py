@@ -13,7 +13,7 @@ from pyspark_arneb.log.topics import TopicSelection, full_name
 from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
 from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.options import ReadOptions
-from pyspark_arneb.plan.partitions import ENTRIES_WORTH_A_TASK, Partition, divide
+from pyspark_arneb.plan.partitions import MESSAGES_WORTH_A_TASK, Partition, divide
 from pyspark_arneb.plan.ranges import CLOCK_SLACK_MS, Loss, Span, select
 
 HOUR_MS = 3_600_000
@@ -102,8 +102,8 @@ def test_partitions_of_plain_messages_differ_by_one_at_most(parts_min: int, entr
 
 
 def test_a_small_log_is_not_torn_to_pieces_without_being_asked() -> None:
-    last = Position(position(1, 0) + ENTRIES_WORTH_A_TASK - 1)
-    span = Span(TopicId(1), "t", position(1, 0), last, ENTRIES_WORTH_A_TASK)
+    last = Position(position(1, 0) + MESSAGES_WORTH_A_TASK - 1)
+    span = Span(TopicId(1), "t", position(1, 0), last, MESSAGES_WORTH_A_TASK)
     assert len(divide([span], parallelism=64)) == 1
 
 

@@ -12,9 +12,9 @@ from pyspark_arneb.plan.ranges import Span
 
 Partition = tuple[Span, ...]
 
-ENTRIES_WORTH_A_TASK: Final = 4096
+MESSAGES_WORTH_A_TASK: Final = 4096
 """Without ``minPartitions`` no partition is made smaller than this on purpose: a task costs
-about as much as reading that many entries."""
+about as much as reading that many messages, however few entries they are in."""
 
 
 def divide(
@@ -31,7 +31,7 @@ def divide(
     """
     messages = sum(span.messages for span in spans)
     entries = sum(span.entries for span in spans)
-    wanted = partitions_min or min(parallelism, -(-entries // ENTRIES_WORTH_A_TASK))
+    wanted = partitions_min or min(parallelism, -(-messages // MESSAGES_WORTH_A_TASK))
     if records_max is not None:
         wanted = max(wanted, -(-messages // records_max))
     parts = _slice(spans, _even_cuts(spans, min(wanted, entries)))
