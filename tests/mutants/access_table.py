@@ -110,9 +110,9 @@ ACCESS_MUTANTS: Final = (
     ),
     Mutant(
         "who guesses is answered at once",
-        ACCESS + "authority.py",
-        "                await trio.sleep(_late_s(address))\n",
-        "                await trio.sleep(0)\n",
+        ACCESS + "guesses.py",
+        "        await trio.sleep(self._late_s())\n",
+        "        await trio.sleep(0)\n",
         ("tests/core/access/test_authority.py",),
     ),
     Mutant(

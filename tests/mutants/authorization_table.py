@@ -195,4 +195,11 @@ AUTHORIZATION_MUTANTS: Final = (
         "            settled = True\n",
         CERTIFICATES,
     ),
+    Mutant(
+        "whoever guesses tokens is answered at once",
+        "pulsar_frontend/arneb_pulsar/services/authenticator.py",
+        "                await guesser.refused()\n",
+        "                await trio.sleep(0)\n",
+        ("tests/pulsar_frontend/services/test_guesses.py",),
+    ),
 )

@@ -85,7 +85,10 @@ class Guarded:
         if self._authenticator.asks:
             original = headers.get(ORIGINAL_PRINCIPAL, "")
             certificate = scope.get("extensions", {}).get(CERTIFICATE, NO_CERTIFICATE)
-            caller = await self._authenticator.caller(authorization, original, certificate)
+            client = scope.get("client")
+            caller = await self._authenticator.caller(
+                authorization, original, certificate, client[0] if client else ""
+            )
             if caller is not None:
                 scope[CALLER] = caller
                 scope[VISITOR] = Visitor(is_super=self._is_super(caller))

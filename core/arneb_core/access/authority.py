@@ -11,41 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import trio
-
+from arneb_core.access.guesses import Guesses
 from arneb_core.access.principals import Backend, Credentials, LoginRefused, Principal
 
 LOGGER: Final = logging.getLogger(__name__)
 
-FREE_REFUSALS: Final = 3
-"""Mistakes of an address that cost it nothing: a typing error, a stale secret."""
-
-REFUSAL_S: Final = 0.25
-REFUSAL_S_MAX: Final = 3.0
-"""What the first refusal costs that is not free, and each later one twice as much, up to this."""
-
-AT_ONCE: Final = 8
-"""Logins of one address that are looked at, or refused, at a time."""
-
-FORGIVEN_S: Final = 60.0
-"""After so long without a mistake an address is as good as any."""
-
 OVER_HTTP: Final = "HTTP"
 """The mechanism of whoever logs in over HTTP."""
-
-ADDRESSES_MAX: Final = 10_000
-"""Remembered at a time: those that went wrong longest ago are forgotten first."""
-
-
-class _Address:
-    """What is known of one address."""
-
-    __slots__ = ("crowd", "last_s", "refusals")
-
-    def __init__(self) -> None:
-        self.crowd = trio.CapacityLimiter(AT_ONCE)
-        self.refusals = 0
-        self.last_s = 0.0
 
 
 @dataclass(slots=True)
@@ -81,7 +53,7 @@ class Authority:
     ) -> None:
         self._backends = tuple(backends)
         self._is_loopback_only = is_loopback_only
-        self._addresses: dict[str, _Address] = {}
+        self._guesses = Guesses()
         self.attempts = Attempts()
 
     def __repr__(self) -> str:
@@ -91,15 +63,14 @@ class Authority:
 
     async def log_in(self, credentials: Credentials) -> Principal:
         """Who that is. Raises :class:`.LoginRefused`, late if there is guessing."""
-        address = self._address(credentials.address)
-        async with address.crowd:
+        async with self._guesses.looking(credentials.address) as guesser:
             try:
                 principal = await self._asked(credentials)
             except LoginRefused as refused:
                 self.refused(credentials.mechanism, credentials.address, str(refused))
-                await trio.sleep(_late_s(address))
+                await guesser.refused()
                 raise
-        address.refusals = 0
+        guesser.forgive()
         self.attempts.by(credentials.mechanism).succeeded += 1
         return principal
 
@@ -127,22 +98,3 @@ class Authority:
                 raise LoginRefused(f"user '{principal.name}' can only connect via localhost")
             return principal
         raise refused
-
-    def _address(self, name: str) -> _Address:
-        address = self._addresses.get(name)
-        if address is None:
-            address = self._addresses[name] = _Address()
-            if len(self._addresses) > ADDRESSES_MAX:
-                del self._addresses[next(iter(self._addresses))]
-        return address
-
-
-def _late_s(address: _Address) -> float:
-    """How late to say that a login is refused."""
-    now = trio.current_time()
-    if now - address.last_s > FORGIVEN_S:
-        address.refusals = 0
-    address.refusals += 1
-    address.last_s = now
-    costly = address.refusals - FREE_REFUSALS
-    return 0.0 if costly <= 0 else min(REFUSAL_S * 2 ** (costly - 1), REFUSAL_S_MAX)

@@ -249,7 +249,10 @@ class Requests:
         """Look at what the client proves itself with."""
         endpoint, authenticator = self._endpoint, self._context.authenticator
         try:
-            grant = await authenticator.grant(effect.method, effect.proof, endpoint.certificate)
+            host = endpoint.address.rpartition(":")[0]
+            grant = await authenticator.grant(
+                effect.method, effect.proof, endpoint.certificate, host
+            )
         except Unauthentic as error:
             logger.warning("authentication of %s failed: %s", endpoint.address, error)
             self._connection.tell(events.NotAuthenticated(UNAUTHENTIC))

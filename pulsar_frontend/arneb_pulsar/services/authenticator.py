@@ -9,6 +9,7 @@ from functools import partial
 
 import trio
 
+from arneb_core.access.guesses import Guesses
 from arneb_pulsar.authentication.files import Proofs
 from arneb_pulsar.authentication.grants import (
     NO_CERTIFICATE,
@@ -32,6 +33,7 @@ class Authenticator:
         self._proofs = proofs
         self._anonymous = anonymous
         self._clock = clock or Clock()
+        self._guesses = Guesses()
         self._crowd = trio.CapacityLimiter(4)
         """Passwords are slow to check; whoever guesses must not keep all threads busy."""
 
@@ -45,8 +47,23 @@ class Authenticator:
         """Clients must prove who they are."""
         return self._proofs.required
 
-    async def grant(self, method: str, proof: bytes, certificate: Certificate) -> Grant:
-        """What a client gets. Raises :class:`Unauthentic`."""
+    async def grant(
+        self, method: str, proof: bytes, certificate: Certificate, address: str = ""
+    ) -> Grant:
+        """What a client gets who comes from that address, if it is known. Raises
+        :class:`Unauthentic`, late if there is guessing."""
+        if not address:
+            return await self._look(method, proof, certificate)
+        async with self._guesses.looking(address) as guesser:
+            try:
+                grant = await self._look(method, proof, certificate)
+            except Unauthentic:
+                await guesser.refused()
+                raise
+        guesser.forgive()
+        return grant
+
+    async def _look(self, method: str, proof: bytes, certificate: Certificate) -> Grant:
         proofs = self._proofs
         if method == "token" and proofs.token is not None:
             return grant_token(proof, proofs.token, self._clock.wall_ms() / 1000)
@@ -60,21 +77,25 @@ class Authenticator:
         raise Unauthentic(f"expected a method that is configured, got {method!r}")
 
     async def caller(
-        self, authorization: str, original: str = "", certificate: Certificate = NO_CERTIFICATE
+        self,
+        authorization: str,
+        original: str = "",
+        certificate: Certificate = NO_CERTIFICATE,
+        address: str = "",
     ) -> Caller | None:
-        """Who sends these HTTP headers, or has shown that certificate; None: nobody who is let
-        in."""
+        """Who sends these HTTP headers from that address, or has shown that certificate; None:
+        nobody who is let in."""
         if not self.asks:
             return NOBODY
         scheme, _, proof = authorization.partition(" ")
         try:
             if not scheme:
                 method = "tls" if certificate and self._proofs.certificates else ""
-                grant = await self.grant(method, b"", certificate)
+                grant = await self._look(method, b"", certificate)  # nothing to be guessed
             elif scheme.lower() == "bearer":
-                grant = await self.grant("token", proof.strip().encode(), {})
+                grant = await self.grant("token", proof.strip().encode(), {}, address)
             else:
-                grant = await self.grant(scheme.lower(), b64decode(proof), {})
+                grant = await self.grant(scheme.lower(), b64decode(proof), {}, address)
         except (Unauthentic, ValueError) as error:
             logger.warning("authentication of an administrator failed: %s", error)
             return None

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 import trio
 
-from arneb_core.access.authority import AT_ONCE, FORGIVEN_S, FREE_REFUSALS, REFUSAL_S_MAX, Authority
+from arneb_core.access.authority import Authority
+from arneb_core.access.guesses import AT_ONCE, FORGIVEN_S, FREE_REFUSALS, REFUSAL_S_MAX
 from arneb_core.access.internal import InternalBackend, InternalVerdicts
 from arneb_core.access.passwords import NO_PASSWORD, PasswordHash, hash_password
 from arneb_core.access.principals import Credentials, Kind, LoginRefused, Principal, Question
