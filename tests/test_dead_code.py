@@ -80,10 +80,6 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
 TESTING: Final = "core/arneb_core/testing/"
 """Is a product only to those who write tests."""
 
-AHEAD: Final = "core/arneb_core/access/"
-"""What administrators change is there before all that they will do it with: to be looked at as
-everything else is when the management API has every call."""
-
 LIBRARY: Final = "pulsar_frontend/arneb_pulsar/client/"
 """A library: what it offers is used by its applications, and by the tests."""
 
@@ -125,11 +121,9 @@ def test_nothing_is_there_that_nobody_uses() -> None:
 
 
 def test_nothing_is_there_that_only_tests_use() -> None:
-    unused = {
-        each for each in unused_in(*PACKAGES) if not each.startswith((TESTING, AHEAD, LIBRARY))
-    }
+    unused = {each for each in unused_in(*PACKAGES) if not each.startswith((TESTING, LIBRARY))}
     known = {*SEEN_BY_NOBODY, *SEEN_BY_TESTS_ONLY}
-    assert unused == {each for each in known if not each.startswith(AHEAD)}
+    assert unused == known
 
 
 def unused_in(*folders: str) -> set[str]:

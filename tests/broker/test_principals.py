@@ -127,7 +127,7 @@ async def test_a_change_of_the_user_holds_for_the_role_at_once(tmp_path: Path) -
         assert roles.may("reader", QUEUE, Right.WRITE)
         assert not roles.may("reader", QUEUE, Right.READ)
         async with catalogue.changing() as edit:
-            edit.set_tags("reader", ["administrator"])
+            edit.put_user("reader", tags=["administrator"])
         assert roles.is_administrator("reader")
         async with catalogue.changing() as edit:
             edit.delete_user("reader")

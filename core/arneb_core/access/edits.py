@@ -16,7 +16,6 @@ from arneb_core.access.errors import (
     NoSuchUser,
     NoSuchVhost,
     NotSet,
-    UserExists,
 )
 from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.access.passwords import NO_PASSWORD, PasswordHash
@@ -177,12 +176,6 @@ class Edit:
 
     # Users
 
-    def add_user(self, name: str, password: PasswordHash, tags: Sequence[str] = ()) -> None:
-        """Make a user. Raises :class:`.UserExists`."""
-        if self.get(User, name) is not None:
-            raise UserExists(name)
-        self.put_user(name, password, tags)
-
     def put_user(
         self, name: str, password: PasswordHash = NO_PASSWORD, tags: Sequence[str] = ()
     ) -> None:
@@ -194,10 +187,6 @@ class Edit:
     def set_password(self, name: str, password: PasswordHash) -> None:
         """Give a user another password; :data:`.NO_PASSWORD`: none."""
         self._put(replace(self.user(name), password=password))
-
-    def set_tags(self, name: str, tags: Sequence[str]) -> None:
-        """Give a user these tags and no others."""
-        self._put(replace(self.user(name), tags=tuple(dict.fromkeys(tags))))
 
     def set_user_limits(self, name: str, limits: Limits) -> None:
         """Have these limits of the user, and no others."""

@@ -19,13 +19,6 @@ class NoSuchVhost(AccessError):
         super().__init__(f"Virtual host '{name}' does not exist")
 
 
-class UserExists(AccessError):
-    """There is a user of that name already."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"User '{name}' already exists")
-
-
 class NotSet(AccessError):
     """What was to be cleared is not there."""
 

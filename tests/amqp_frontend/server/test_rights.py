@@ -332,6 +332,6 @@ def test_a_user_id_must_be_ones_own_unless_one_may_impersonate(broker: Broker) -
         assert refused.value.reply_text == (
             "PRECONDITION_FAILED - user_id property set to 'guest' but authenticated user was 'u'"
         )
-    change(broker, lambda edit: edit.set_tags("u", ["impersonator"]))
+    change(broker, lambda edit: edit.put_user("u", edit.user("u").password, ["impersonator"]))
     with channel_of(broker) as channel:
         say(channel, "guest")
