@@ -13,7 +13,11 @@ from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.records import Permission, TopicPermission, User, Vhost
 from arneb_core.access.seed import Seed
 from arneb_core.engine.engine import open_engine
+from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.namespaces.policies import Policies
+from arneb_pulsar.services.namespaces import NamespaceRegistry
 
+NAMESPACE = "public/default"
 KILLS = 12
 LOAD_S_MAX = 0.25
 
@@ -44,9 +48,40 @@ trio.run(main, sys.argv[1], int(sys.argv[2]))
 """
 
 
-def changed_until_killed(path: Path, number: int, seconds: float) -> int:
+OF_ROLES = """
+import sys, trio
+from dataclasses import replace
+from arneb_core.engine.engine import open_engine
+from arneb_pulsar.admin.permissions import granted, revoked
+from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.services.namespaces import NamespaceRegistry
+
+TOPICS = [f"persistent://public/default/{name}" for name in "abc"]
+
+async def main(path, number):
+    async with open_engine(path) as core:
+        registry = NamespaceRegistry(core, ("public/default",), PulsarConfig().policies)
+        print("ready", flush=True)
+        while True:
+            role = f"r{number}"
+            await registry.change_topic_policies(
+                {each: lambda own: revoked(f"r{number - 2}")(granted(role, ["consume"])(own))
+                 for each in TOPICS}
+            )
+            await registry.change_namespace(
+                "public/default", lambda own: replace(own, permissions={role: ["produce"]},
+                                                      subscription_roles={"s": [role]})
+            )
+            print(number, flush=True)
+            number += 1
+
+trio.run(main, sys.argv[1], int(sys.argv[2]))
+"""
+
+
+def changed_until_killed(path: Path, number: int, seconds: float, changes: str = CHANGES) -> int:
     """The next number that is not known to be done."""
-    command = [sys.executable, "-c", CHANGES, str(path), str(number)]
+    command = [sys.executable, "-c", changes, str(path), str(number)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -83,3 +118,32 @@ def test_a_change_that_is_killed_is_done_or_not_done(tmp_path: Path) -> None:
         assert vhosts == {"/", *(f"v{each}" for each in range(last + 1))}
         number = last + 1
     assert number > KILLS, "changes were made at all"
+
+
+def test_a_permission_of_a_role_that_is_killed_is_done_or_not_done(tmp_path: Path) -> None:
+    dice, number = random.Random(13), 0
+    for _ in range(KILLS):
+        seconds = dice.random() * LOAD_S_MAX
+        number = changed_until_killed(tmp_path / "data", number, seconds, OF_ROLES)
+        of_topics, own = permissions_found(tmp_path / "data")
+        if not of_topics:
+            assert number == 0
+            continue
+        assert len(of_topics) == 3
+        assert len({tuple(each) for each in of_topics.values()}) == 1, "all topics in one commit"
+        last = max(int(role[1:]) for role in of_topics.popitem()[1])
+        assert last in (number - 1, number), "what was said to be done is, and one more may be"
+        (role,) = own.permissions or {f"r{last - 1}": []}
+        assert role in (f"r{last}", f"r{last - 1}")
+        assert list(own.subscription_roles.get("s", [role])) == [role], "both in one commit"
+        number = last + 1
+    assert number > KILLS, "changes were made at all"
+
+
+def permissions_found(path: Path) -> tuple[dict[str, dict[str, list[str]]], Policies]:
+    async def main() -> tuple[dict[str, dict[str, list[str]]], Policies]:
+        async with open_engine(path) as core:
+            registry = NamespaceRegistry(core, (NAMESPACE,), PulsarConfig().policies)
+            return registry.topic_permissions(NAMESPACE), registry.namespace_policies(NAMESPACE)
+
+    return trio.run(main)
