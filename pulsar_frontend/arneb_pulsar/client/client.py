@@ -39,6 +39,7 @@ from arneb_pulsar.client.producer.partitioned import PartitionedProducer
 from arneb_pulsar.client.producer.producer import Producer
 from arneb_pulsar.client.producer.producing import Producing
 from arneb_pulsar.client.reader import SUBSCRIPTION_PREFIX, Reader
+from arneb_pulsar.client.statistics_log import Measured
 from arneb_pulsar.client.table_view import TableView
 from arneb_pulsar.client.trackers.routing import RoundRobin, Router
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
@@ -306,6 +307,11 @@ class Client:
         async with anyio.create_task_group() as tasks:
             for each in self._made:
                 tasks.start_soon(each.close)
+
+    def measured(self) -> list[Measured]:
+        """The producers, consumers and readers that are open."""
+        kinds = (Producing, Consuming, Reader)
+        return [each for each in self._made if isinstance(each, kinds) and not each.is_closed]
 
     # Helpers
 

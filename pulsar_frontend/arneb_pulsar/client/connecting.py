@@ -25,6 +25,7 @@ from arneb_pulsar.client.context import ClientContext
 from arneb_pulsar.client.errors import ConfigurationError
 from arneb_pulsar.client.lookup import BinaryLookup, HttpLookup, Lookup
 from arneb_pulsar.client.room import Room
+from arneb_pulsar.client.statistics_log import INTERVAL_S, StatisticsLog
 
 OPERATION_TIMEOUT_S: Final = 30.0
 CONNECT_TIMEOUT_S: Final = 10.0
@@ -48,6 +49,8 @@ class ClientOptions:
     backoff_initial_s: float = INITIAL_S
     backoff_cap_s: float = CAP_S
     """The longest pause between two attempts to come back."""
+    statistics_interval_s: float = INTERVAL_S
+    """How often a line of statistics is logged for each producer and consumer; 0 = never."""
     dial: Dial | None = None
     """Opens streams; None = TCP and TLS."""
     seed: int | None = None
@@ -62,6 +65,10 @@ class ClientOptions:
             raise ConfigurationError(f"expected 0 or more bytes, got {self.memory_bytes_max}")
         if min(self.operation_timeout_s, self.connect_timeout_s) <= 0:
             raise ConfigurationError("expected timeouts of more than 0 s")
+        if self.statistics_interval_s < 0:
+            raise ConfigurationError(
+                f"expected an interval of 0 s or more, got {self.statistics_interval_s}"
+            )
         if not 0 < self.backoff_initial_s <= self.backoff_cap_s:
             raise ConfigurationError("expected 0 < backoff_initial_s <= backoff_cap_s")
 
@@ -116,6 +123,8 @@ async def connect(url: str, options: ClientOptions | None = None) -> AsyncIterat
         )
         tasks.start_soon(clock.run)
         client = Client(context, service)
+        if options.statistics_interval_s:
+            _log_statistics(client, clock, options.statistics_interval_s)
         try:
             yield client
             await client.close()
@@ -126,6 +135,18 @@ async def connect(url: str, options: ClientOptions | None = None) -> AsyncIterat
         tasks.cancel_scope.cancel()
     if raised is not None:
         raise raised
+
+
+def _log_statistics(client: Client, clock: Clock, interval_s: float) -> None:
+    """Have statistics logged until the client is closed."""
+    log = StatisticsLog(client.measured, clock.now())
+
+    def tick(now: float) -> None:
+        log.write(now)
+        timer.set(now + interval_s)
+
+    timer = clock.timer(tick)
+    timer.set(clock.now() + interval_s)
 
 
 def wall_ms() -> int:

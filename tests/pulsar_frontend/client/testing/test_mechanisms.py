@@ -3,6 +3,7 @@
 On a broker in memory and a clock that jumps, so that seconds and commands can be counted exactly.
 """
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -263,3 +264,25 @@ async def test_statistics_say_what_waits_in_the_local_queue() -> None:
         9,
         1,
     )
+
+
+async def test_statistics_are_logged_each_minute_of_whoever_did_anything(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = FakeBroker()
+    with caplog.at_level(logging.INFO, "arneb_pulsar.client.statistics"):
+        async with client_of(broker) as client:
+            producer = await client.create_producer("orders", ProducerOptions(batching=None))
+            consumer = await client.subscribe("orders", "billing", early())
+            for _ in range(120):
+                await producer.send(b"x")
+            consumer.acknowledge(await consumer.receive())
+            await anyio.sleep(59)
+            assert not caplog.records
+            await anyio.sleep(2)
+            said = sorted(each.getMessage() for each in caplog.records)
+            assert len(said) == 2
+            assert "119 in the local queue; received 0.0 messages/s" in said[0]
+            assert "sent 2.0 messages/s" in said[1]
+            await anyio.sleep(600)
+            assert len(caplog.records) == 2
