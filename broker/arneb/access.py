@@ -22,10 +22,11 @@ EVERYBODY = "open to everyone who can reach it"
 def access(config: Config, users: Tables) -> Iterator[str]:
     """One line for each port that is on."""
     methods = config.pulsar.authentication.methods
+    rights = "; roles need rights" if config.access.authorization.enabled else ""
     if _on(config.amqp.listen, config.amqp.tls.listen):
         yield f"amqp: open to {_named(config, users.rows(User))}"
     if _on(config.pulsar.listen, config.pulsar.tls.listen):
-        yield f"pulsar: {_proofs(methods)}"
+        yield f"pulsar: {_proofs(methods)}{rights}"
     if _on(config.http.listen, config.http.tls.listen):
         proofs = [*methods, *(["password of a user"] if has_named(users) else [])]
         opened = _opened(proofs, config.http.open_metrics, "/healthz", "/readyz")
@@ -38,7 +39,7 @@ def access(config: Config, users: Tables) -> Iterator[str]:
         yield f"metrics: {EVERYBODY}"
     if _on(config.http_pulsar.listen, config.http_pulsar.tls.listen):
         opened = _opened(methods, config.http_pulsar.open_metrics)
-        yield f"http-pulsar: {_proofs_over_http(methods)}{opened}"
+        yield f"http-pulsar: {_proofs_over_http(methods)}{rights}{opened}"
 
 
 def shut_out(config: Config, lines: Sequence[ShutOut]) -> Iterator[str]:

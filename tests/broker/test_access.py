@@ -15,7 +15,7 @@ import trio
 from passlib.hash import apr_md5_crypt
 
 from arneb.access import access
-from arneb.config import Config, load_config
+from arneb.config import Config, ConfigInvalid, load_config
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_core.engine.engine import open_engine
 
@@ -73,6 +73,18 @@ def test_what_is_asked_for_is_named(tmp_path: Path, proofs: str) -> None:
         f"http: {MANAGEMENT}{over_http}; open to everyone: /healthz, /readyz, /metrics",
         "http-pulsar: requires authentication by token, basic",
     ]
+
+
+def test_where_roles_need_rights_that_is_said(tmp_path: Path, proofs: str) -> None:
+    text = f"{proofs}[access.authorization]\nenabled = true\n"
+    lines = said(config_of(tmp_path, text))
+    asked = "requires authentication by token, basic; roles need rights"
+    assert {f"pulsar: {asked}", f"http-pulsar: {asked}"} <= set(lines)
+
+
+def test_rights_without_proofs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match=r"expected pulsar.authentication.methods"):
+        config_of(tmp_path, "[access.authorization]\nenabled = true\n")
 
 
 def test_where_only_certificates_count_nobody_comes_without_one(tmp_path: Path) -> None:
@@ -138,8 +150,11 @@ def test_whoever_must_prove_who_he_is_must_do_so_on_every_port(tmp_path: Path, p
                    f"{admin}/admin/v2/clusters")  # fmt: skip
         wrong = ("", basic("me:wrong"), basic("locked:!"), basic("plain:text"), "Bearer x",
                  basic("guest:guest"), "Basic %%%", "Negotiate x")  # fmt: skip
+        assert {status(guarded[0], proof) for proof in wrong} == {401}
         for url in guarded:
-            assert {status(url, proof) for proof in wrong} == {401}, url
+            # Who guesses on and on is answered later and later.
+            assert status(guarded[0], basic("me:right")) == 200
+            assert {status(url, proof) for proof in ("", basic("me:wrong"))} == {401}, url
         assert status(f"{http}/api/alarms", method="PUT") == 401
         assert status(f"{http}/healthz") == status(f"{http}/readyz") == 200
         for url in (*guarded[:3], *guarded[-2:]):
