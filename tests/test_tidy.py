@@ -73,6 +73,7 @@ SLEEPING_TESTS: Final[dict[str, str]] = {
     "tests/spark_connector/pipeline/replay_crash.py": "real processes are killed after a while",
     "tests/spark_connector/stream/soak.py": "real processes work for a random while and are killed",
     "tests/spark_connector/stream/soak_query.py": "watches a query that runs by itself",
+    "tests/spark_cluster/speculation.py": "a task dawdles, so that Spark runs it a second time",
     "tests/spark_cluster/__main__.py": "a real cluster is asked until its workers are there",
 }
 """Test files that may sleep, each with the reason."""

@@ -45,7 +45,7 @@ def certificates(text: str) -> str:
     try:
         with open(os.path.expanduser(text), encoding="ascii") as file:
             found = file.read()
-        ssl.create_default_context(cadata=found)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=found)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it holds none"
         raise ValueError(f"expected a file of certificates in PEM, got {text!r}: {why}") from None

@@ -1,7 +1,8 @@
 """Arneb on a Spark standalone cluster: a master, two workers, and a job by ``spark-submit``.
 
-Run by hand (``make spark-cluster``), for it takes minutes. The executors' Python has no arneb: they
-get the wheel by ``--py-files``, which is what is proved here, for both ways in.
+Run by hand (``make spark-cluster``, on Linux), for it takes minutes. The executors' Python has no
+arneb: they get the wheel by ``--py-files``, or a whole environment that ``venv-pack`` has packed.
+Workers of a second cluster do not see the broker's directory: these go by ``service.url`` alone.
 
 The rule: everything listens on loopback, on ports that the system chooses, and ends with the run.
 """
@@ -9,22 +10,47 @@ The rule: everything listens on loopback, on ports that the system chooses, and 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 import pika
 from conformance.brokers.arneb import Arneb
+from tests.spark_cluster.speculation import SLOW
+from tests.spark_connector.stream.soak import bodies_in
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 JOB: Final = Path(__file__).with_name("job.py")
 ROWS: Final = 20_000
 WITHIN_S: Final = 120.0
+
+SPECULATING: Final = Path(__file__).with_name("speculation.py")
+HOSTS: Final = {"one": "127.0.0.1", "two": "127.0.0.2"}
+"""Of the workers, which are two for Spark."""
+
+SPECULATION: Final = tuple(
+    part
+    for name, value in {
+        "": "true",
+        ".interval": "100ms",
+        ".multiplier": "1.1",
+        ".quantile": "0.3",
+        ".minTaskRuntime": "200ms",
+        ".efficiency.enabled": "false",
+    }.items()
+    for part in ("--conf", f"spark.speculation{name}={value}")
+)
+
+APART: Final = ("unshare", "--map-root-user", "--mount", "sh", "-c")
+"""Runs a shell in which the file systems may be other ones."""
 
 OURS: Final = re.compile(r"arneb|__editable__", re.IGNORECASE)
 """What of an environment belongs to this project."""
@@ -37,37 +63,63 @@ def main() -> int:
         stack.callback(broker.kill)
         broker.start()
         publish(broker)
-        packed = pack(directory)
-        python = bare_python(directory)
-        environment = spark_environment(directory, python)
-        master = stack.enter_context(cluster(directory, environment))
-        submit = [spark_home() / "bin" / "spark-submit", "--master", master]
-        settings = {"spark.executor.memory": "512m", "spark.ui.enabled": "false"}
-        flags = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+        wheel = pack(directory)
+        environment = spark_environment(directory, bare_python(directory))
+        by_wheel = ("--py-files", wheel)
+        path = f"path={broker.data}"
         url = f"service.url=http://127.0.0.1:{broker.http_address.port}"
-        for way in (f"path={broker.data}", url):
-            line = [
-                *submit,
-                *flags,
-                "--py-files",
-                packed,
-                JOB,
-                way,
-                "topic=orders",
-                "columns=entry_id",
-            ]
-            report(way.partition("=")[0], run(line, environment))
+        with cluster(directory, environment) as master:
+            report(path, run(submit(master, *by_wheel), path, environment), wheel.name)
+            speculate(broker, submit(master, *by_wheel, *SPECULATION), environment, directory)
+        with cluster(directory, environment, apart_from=broker.data) as master:
+            report(url, run(submit(master, *by_wheel), url, environment), wheel.name)
+            expect_apart(submit(master, *by_wheel), path, environment)
+            packed = pack_environment(directory, wheel)
+            archived = submit(master, "--archives", f"{packed}#environment")
+            carried = environment | {"PYSPARK_PYTHON": "./environment/bin/python"}
+            # The driver asks a Python of its own for the source, by the same name.
+            shutil.unpack_archive(packed, directory / "environment")
+            report(url, run(archived, url, carried, directory), "environment")
     return 0
+
+
+def submit(master: str, *more: object) -> list[object]:
+    """The command that submits the job, but for what it reads."""
+    settings = {"spark.executor.memory": "512m", "spark.ui.enabled": "false"}
+    flags = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    return [spark_home() / "bin" / "spark-submit", "--master", master, *flags, *more]
+
+
+def speculate(
+    broker: Arneb, command: list[object], environment: Mapping[str, str], directory: Path
+) -> None:
+    """A streaming query of which a speculative attempt really runs: rows are published once."""
+    with connected(broker) as connection:
+        connection.channel().queue_declare("out", durable=True)
+    url = f"http://127.0.0.1:{broker.http_address.port}"
+    found = said(ran([*command, SPECULATING, url, directory], environment))
+    attempts = found["attempts"]
+    assert f"{SLOW}-1" in attempts, f"Spark has not speculated: {attempts}"  # type: ignore[operator]
+    published = Counter(bodies_in(broker.data, "out"))
+    assert published == Counter(map(body_of, range(ROWS))), "not once each"
+    print(f"speculation: attempts {attempts}, {ROWS} rows, each once", flush=True)
+
+
+def connected(broker: Arneb) -> pika.BlockingConnection:
+    return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.address.port))
+
+
+def body_of(number: int) -> bytes:
+    return b"%0256d" % number
 
 
 def publish(broker: Arneb) -> None:
     """Messages in the queue ``orders``."""
-    address = pika.ConnectionParameters("127.0.0.1", broker.address.port)
-    with pika.BlockingConnection(address) as connection:
+    with connected(broker) as connection:
         channel = connection.channel()
         channel.queue_declare("orders", durable=True)
-        for _ in range(ROWS):
-            channel.basic_publish("", "orders", b"x" * 256)
+        for number in range(ROWS):
+            channel.basic_publish("", "orders", body_of(number))
         while channel.queue_declare("orders", passive=True).method.message_count < ROWS:
             connection.process_data_events(0.1)
 
@@ -79,6 +131,20 @@ def pack(directory: Path) -> Path:
     subprocess.run([*command, str(directory), str(REPOSITORY)], check=True)
     (wheel,) = directory.glob("arneb-*.whl")
     return wheel.rename(directory / "arneb.zip")
+
+
+def pack_environment(directory: Path, wheel: Path) -> Path:
+    """An environment with arneb and what executors need of others, as an archive."""
+    place, packed = directory / "packed", directory / "environment.tar.gz"
+    named = wheel.with_name(f"arneb-{version('arneb')}-py3-none-any.whl")
+    shutil.copy(wheel, named)
+    for command in (
+        [sys.executable, "-m", "venv", place],
+        [place / "bin" / "pip", "install", "--quiet", named, "pyarrow", "venv-pack2"],
+        [place / "bin" / "venv-pack", "--quiet", "--output", packed],
+    ):
+        subprocess.run(list(map(str, command)), check=True)
+    return packed
 
 
 def bare_python(directory: Path) -> Path:
@@ -119,24 +185,40 @@ def spark_environment(directory: Path, python: Path) -> dict[str, str]:
 
 
 @contextmanager
-def cluster(directory: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """A master and two workers of one core each; the master's URL."""
+def cluster(
+    directory: Path, environment: Mapping[str, str], apart_from: Path | None = None
+) -> Iterator[str]:
+    """A master and two workers of one core each; the master's URL. The workers see nothing in
+    ``apart_from``."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(name: str, *arguments: str) -> Path:
         log = directory / f"{name}.log"
         with log.open("wb") as out:
             command = [str(spark_home() / "bin" / "spark-class"), *arguments]
+            if apart_from is not None and name != "master":
+                hidden = f'mount -t tmpfs none "{apart_from}" && exec "$@"'
+                command = [
+                    "unshare",
+                    "--map-root-user",
+                    "--mount",
+                    "sh",
+                    "-c",
+                    hidden,
+                    "-",
+                    *command,
+                ]
             started.append(subprocess.Popen(command, env=environment, stdout=out, stderr=out))
         return log
 
     deploy = "org.apache.spark.deploy"
-    ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+    ports = ("--port", "0", "--webui-port", "0")
     try:
-        log = start("master", f"{deploy}.master.Master", *ports)
+        log = start("master", f"{deploy}.master.Master", "--host", "127.0.0.1", *ports)
         (master,) = wait_for(log, r"Starting Spark master at (spark://\S+)", 1)
-        for name in ("one", "two"):
-            start(name, f"{deploy}.worker.Worker", *ports, "--cores", "1", "--memory", "1g", master)
+        for name, host in HOSTS.items():
+            flags = ("--host", host, *ports, "--cores", "2", "--memory", "1g")
+            start(name, f"{deploy}.worker.Worker", *flags, master)
         wait_for(log, r"Registering worker (\S+)", 2)
         yield master
     finally:
@@ -157,26 +239,55 @@ def wait_for(log: Path, pattern: str, count: int) -> list[str]:
     raise SystemExit(f"expected {pattern} in {log}:\n{log.read_text()[-2000:]}")
 
 
-def run(command: list[object], environment: Mapping[str, str]) -> dict[str, object]:
-    """What the job says."""
-    line = list(map(str, command))
-    told = subprocess.run(
-        line, env=environment, capture_output=True, text=True, timeout=600, check=False
+def run(
+    command: list[object],
+    way: str,
+    environment: Mapping[str, str],
+    directory: Path | None = None,
+) -> dict[str, object]:
+    """What the job says, run in a directory."""
+    return said(
+        ran([*command, JOB, way, "topic=orders", "columns=entry_id"], environment, directory)
     )
+
+
+def said(told: "subprocess.CompletedProcess[str]") -> dict[str, object]:
     for each in told.stdout.splitlines():
         if each.startswith("JOB "):
             found: dict[str, object] = json.loads(each.removeprefix("JOB "))
             return found
-    said = [each for each in (told.stdout + told.stderr).splitlines() if "Error" in each]
-    raise SystemExit("the job failed:\n" + "\n".join(said[-10:] or [told.stderr[-2000:]]))
+    errors = [each for each in (told.stdout + told.stderr).splitlines() if "Error" in each]
+    raise SystemExit("the job failed:\n" + "\n".join(errors[-10:] or [told.stderr[-2000:]]))
 
 
-def report(way: str, found: dict[str, object]) -> None:
+def ran(
+    command: list[object], environment: Mapping[str, str], directory: Path | None = None
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        list(map(str, command)),
+        env=environment,
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def report(way: str, found: dict[str, object], origin: str) -> None:
     """Say what came of it, or leave if it is not what was promised."""
     print(f"{way}: {found}", flush=True)
     assert found["rows"] == ROWS, f"expected {ROWS} rows"
-    assert all("arneb.zip" in str(each) for each in found["found"]), "not from --py-files"  # type: ignore[attr-defined]
+    assert all(origin in str(each) for each in found["found"]), f"not from {origin}"  # type: ignore[attr-defined]
     assert int(str(found["workers"])) >= 2, "expected two executors"
+
+
+def expect_apart(command: list[object], way: str, environment: Mapping[str, str]) -> None:
+    """The workers do not see the directory, and the job says so in a line."""
+    told = ran([*command, JOB, way, "topic=orders"], environment)
+    refusal = [each for each in told.stderr.splitlines() if "StoreUnusable" in each]
+    assert told.returncode and refusal, f"{way} was read:\n{told.stdout}"
+    print(f"{way}: {refusal[0].strip()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,21 @@ def test_a_table_and_a_view_have_the_rows_of_their_options(
         spark.sql(f"DROP {what.removeprefix('TEMPORARY ')} keyed")
 
 
+def test_a_view_of_the_catalogue_is_one_of_a_table(spark: "SparkSession", log: Path) -> None:
+    """Spark's own rule: only a temporary view has ``USING``."""
+    spark.sql(f"CREATE TABLE kept USING arneb OPTIONS (path '{log}', topic 'keyed')")
+    spark.sql("CREATE VIEW first_of_it AS SELECT entry_id FROM kept WHERE entry_id = 0")
+    try:
+        assert [row.entry_id for row in spark.table("first_of_it").collect()] == [0]
+        (found,) = [each for each in spark.catalog.listTables() if each.name == "first_of_it"]
+        assert (found.tableType, found.isTemporary) == ("VIEW", False)
+        with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+            spark.sql(f"CREATE VIEW v USING arneb OPTIONS (path '{log}', topic 'keyed')")
+    finally:
+        spark.sql("DROP VIEW first_of_it")
+        spark.sql("DROP TABLE kept")
+
+
 def test_a_path_at_home_is_found(spark: "SparkSession", log: Path) -> None:
     home = os.path.relpath(log, Path.home())
     assert spark.read.format("arneb").load(f"~/{home}", topic="keyed").count() == 2

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark_arneb.lake.offload import Done, Offload
     from pyspark_arneb.lake.sealing import Sealed
     from pyspark_arneb.lake.trim_guard import TrimGuard
+    from pyspark_arneb.pipeline.progress import Count
 
 PAUSE_S_MAX: Final = 60.0
 """Between tries of a service that fails; the pauses grow up to it."""
@@ -82,6 +83,7 @@ def offload(
     from pyspark_arneb.lake.trim_guard import NoGuard
     from pyspark_arneb.log.topics import TopicSelection, full_name
     from pyspark_arneb.options import OnCorrupt
+    from pyspark_arneb.pipeline.progress import counted
 
     if topics and topics_pattern:
         raise Refused("give topics or --topics-pattern, not both")
@@ -107,7 +109,8 @@ def offload(
         guard = CursorGuard(broker_address(log), cursor)
     elif roll or roll_after or trim:
         raise Refused(f"--roll, --roll-after and --trim need a broker's URL, got {log}")
-    work = Offload(log_location(log), place, chosen, guard, options, _say)
+    bar = _Bar()
+    work = Offload(log_location(log), place, chosen, guard, options, bar.went, bar.expected)
     stopped = Event()
 
     def stop(number: int, frame: object) -> None:
@@ -116,7 +119,7 @@ def offload(
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with refusing():
+        with refusing(), counted("offloading", "rows") as bar.count:
             done = work.round()
         if follow:
             _follow(work, interval, stopped, done)
@@ -137,6 +140,26 @@ def _follow(work: "Offload", interval_s: float, stopped: Event, done: "Done") ->
         except Refused as error:
             failures += 1
             click.echo(f"arneb: {visible(error.format_message())}; trying again", err=True)
+
+
+class _Bar:
+    """How far a round is, on a terminal; and a line for all that went."""
+
+    def __init__(self) -> None:
+        self.count: Count = lambda done, total: None
+        self._rows = 0
+        self._rows_expected = 0
+
+    def expected(self, rows: int) -> None:
+        """So many more are to go."""
+        self._rows_expected += rows
+        self.count(self._rows, self._rows_expected)
+
+    def went(self, sealed: "Sealed") -> None:
+        """Something is out."""
+        self._rows += sealed.rows
+        self.count(self._rows, self._rows_expected)
+        _say(sealed)
 
 
 def _say(sealed: "Sealed") -> None:

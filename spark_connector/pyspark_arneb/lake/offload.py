@@ -93,8 +93,10 @@ class Offload:
         guard: TrimGuard,
         options: OffloadOptions | None = None,
         sees: Sees = lambda sealed: None,
+        expects: Callable[[int], None] = lambda rows: None,
     ) -> None:
-        """``sees`` is told of all that went."""
+        """``sees`` is told of all that went, ``expects`` before that how many rows are to go, log
+        by log."""
         self._target = target
         self._guard = guard
         self._options = options = options or OffloadOptions()
@@ -105,6 +107,7 @@ class Offload:
             on_corrupt=options.on_corrupt,
         )
         self._sees = sees
+        self._expects = expects
         self._stopped = False
 
     def stop(self) -> None:
@@ -161,6 +164,7 @@ class Offload:
             self._options.compression,
         )
         closed = [each for each in extent.ledgers if each.closed_ms and each.first >= start]
+        self._expects(sum(each.messages for each in closed))
         sealed = 0
         while closed and not self._stopped:
             result = sealer.seal(closed)
