@@ -141,7 +141,7 @@ def pack_environment(directory: Path, wheel: Path) -> Path:
     for command in (
         [sys.executable, "-m", "venv", place],
         [place / "bin" / "pip", "install", "--quiet", named, "pyarrow", "venv-pack2"],
-        [place / "bin" / "venv-pack", "--quiet", "--output", packed],
+        [place / "bin" / "venv-pack", "--quiet", "--prefix", place, "--output", packed],
     ):
         subprocess.run(list(map(str, command)), check=True)
     return packed
