@@ -129,6 +129,8 @@ LINES: Final = (
     line("delete_queue nope"),
     line("delete_queue q1 --if-unused"),
     line("delete_queue plain"),
+    line("trace_on"),
+    line("trace_off"),
     line("set_vm_memory_high_watermark 0.5"),
     line("set_vm_memory_high_watermark absolute 1GB"),
     line("set_vm_memory_high_watermark 2"),

@@ -179,6 +179,8 @@ clear_vhost_limits -p v/1|list_vhost_limits -p v/1|
 set_user_limits u {"max-connections":3}|list_user_limits --user u|{"max-connections":3}
 clear_user_limits u all|list_user_limits --user u|
 set_cluster_name cn|list_global_parameters|cluster_name\t"cn"
+trace_on -p v/1|list_vhosts name tracing|v/1\ttrue
+trace_off -p v/1|list_vhosts name tracing|v/1\tfalse
 clear_password u|list_users|u\t[monitoring, foo]
 delete_user u|list_users|-u\t
 delete_vhost v/1|list_vhosts|-v/1

@@ -18,6 +18,7 @@ from arneb_amqp.routing.exchange import Binding
 from arneb_amqp.wire.json_fields import table_from_json, table_to_json
 
 V = "v%2Fm"
+SHOVEL = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
 MESSAGE: dict[str, Any] = {
     "properties": {"delivery_mode": 2, "headers": {"n": 1, "l": [True, "x"], "t": {"d": 1.5}}},
     "routing_key": "q/1",
@@ -147,7 +148,7 @@ async def everything(call: Caller) -> None:
     )
     await call.does("PUT", f"vhost-limits/{V}/max-queues", {"value": 9})
     await call.does("PUT", "user-limits/management/max-channels", {"value": 9})
-    await call.does("PUT", f"parameters/shovel/{V}/s", {"value": {"src-uri": "amqp://"}})
+    await call.does("PUT", f"parameters/shovel/{V}/s", {"value": SHOVEL})
     await call.does("PUT", "global-parameters/g", {"value": [1]})
     topic = {"exchange": "amq.topic", "write": "a", "read": "b"}
     await call.does("PUT", f"topic-permissions/{V}/management", topic)
