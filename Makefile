@@ -12,7 +12,7 @@ APT    := $(SUDO) env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -o D
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .PHONY: help run test hunt commit-logs check graph pages demo bench bench-pairs bench-pulsar bench-spark bench-spark-through bench-spark-beside bench-lake bench-delayed conformance mutants \
-	soak-attack soak-crash soak-damage soak-journal soak-lake soak-replay soak-room soak-spark soak-staged spark-cluster clean java compiler broker-tools client-tools
+	soak-attack soak-crash soak-damage soak-image soak-journal soak-lake soak-replay soak-room soak-spark soak-staged spark-cluster clean java compiler broker-tools client-tools
 
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
@@ -36,6 +36,7 @@ help:
 	@echo "make soak-staged    SIGKILLs between a batch's stages, its commit and the answer"
 	@echo "make soak-journal   kill a broker, damage its journal, start it again"
 	@echo "make soak-damage    damage a store in one way after the other: no command may die of it"
+	@echo "make soak-image     what the container's image runs while it is built, with all that it fetches"
 	@echo "make soak-lake      kill an offload to the sealed tier, and its broker, at random instants"
 	@echo "make soak-room      fill, drain and fill again a broker on 64 MiB of tmpfs and of ext4 (as root)"
 	@echo "make spark-cluster  a job on a Spark master and two workers that get arneb by --py-files"
@@ -137,6 +138,9 @@ soak-damage: $(VENV)/.dev
 # Mounts the file systems that it fills. ARGS="--rounds 10 --seed 1 --on tmpfs ext4 --mib 64".
 soak-room: $(VENV)/.dev
 	$(SUDO) $(BIN)/python -m tests.crash.room_soak $(ARGS)
+
+soak-image: $(VENV)/.dev
+	IMAGE=whole $(BIN)/pytest tests/docs/test_installation.py -k every_line_that
 
 soak-lake: $(VENV)/.dev
 	$(BIN)/python tests/spark_connector/lake_crash.py --kills $(or $(KILLS),100) $(ARGS)
