@@ -8,6 +8,7 @@ from typing import Final
 from tests.mutants.access_table import ACCESS_MUTANTS
 from tests.mutants.amqp_table import AMQP_MUTANTS
 from tests.mutants.authorization_table import AUTHORIZATION_MUTANTS
+from tests.mutants.client_machines_table import CLIENT_MACHINE_MUTANTS
 from tests.mutants.client_table import CLIENT_MUTANTS
 from tests.mutants.clock_table import CLOCK_MUTANTS
 from tests.mutants.damage_table import DAMAGE_MUTANTS
@@ -44,6 +45,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *DAMAGE_MUTANTS,
     *DATA_MUTANTS,
     *CLIENT_MUTANTS,
+    *CLIENT_MACHINE_MUTANTS,
     *CLOCK_MUTANTS,
     *DELAYED_MUTANTS,
     *EDGE_MUTANTS,

@@ -97,7 +97,10 @@ def started(name: str, directory: Path) -> "OwnArneb | PulsarStandalone":
     if name == "arneb":
         return OwnArneb(directory, listeners=("pulsar", "http-pulsar")).start()
     if name == "pulsar":
-        return PulsarStandalone(directory).start()
+        # systemTopicEnabled: where coordinators keep their records.
+        return PulsarStandalone(
+            directory, transactionCoordinatorEnabled="true", systemTopicEnabled="true"
+        ).start()
     raise pytest.UsageError(f"expected arneb or pulsar in --client-brokers, got {name!r}")
 
 

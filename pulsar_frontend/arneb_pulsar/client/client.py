@@ -42,6 +42,8 @@ from arneb_pulsar.client.reader import SUBSCRIPTION_PREFIX, Reader
 from arneb_pulsar.client.statistics_log import Measured
 from arneb_pulsar.client.table_view import TableView
 from arneb_pulsar.client.trackers.routing import RoundRobin, Router
+from arneb_pulsar.client.transactions import TIMEOUT_S as TRANSACTION_TIMEOUT_S
+from arneb_pulsar.client.transactions import Coordinators, Transaction, begin
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
 
 T = TypeVar("T")
@@ -85,6 +87,7 @@ class Client:
         self._service = service
         self._made: set[Closable] = set()
         self._made_max = MADE_MIN
+        self._coordinators: Coordinators | None = None
         self._closed = False
 
     def __repr__(self) -> str:
@@ -260,7 +263,8 @@ class Client:
             type=SubscriptionType.EXCLUSIVE,
             durable=False,
             start=start,
-            initial_position=InitialPosition.EARLIEST,
+            # Apache Pulsar reads from the other end otherwise, whatever ``start`` says.
+            initial_position=InitialPosition.LATEST,
         )
         number = self._context.random.getrandbits(40)
         subscription = f"{SUBSCRIPTION_PREFIX}{number:010x}"
@@ -282,6 +286,13 @@ class Client:
         self._context.tasks.start_soon(view.follow)
         await view.refresh()
         return view
+
+    async def begin_transaction(self, timeout_s: float = TRANSACTION_TIMEOUT_S) -> Transaction:
+        """A transaction, which its coordinator aborts after ``timeout_s``. Raises
+        :class:`TransactionCoordinatorNotFound` of a service that has none."""
+        if self._coordinators is None:
+            self._coordinators = Coordinators(self._context)
+        return await begin(self._coordinators, timeout_s)
 
     async def partitions_of(self, topic: str) -> Sequence[str]:
         """The names of a topic's partitions, or its own if it has none. Raises

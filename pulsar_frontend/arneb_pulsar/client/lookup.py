@@ -5,9 +5,10 @@ binary protocol redirects are followed as brokers say; by HTTP the topic's broke
 answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
+from urllib.parse import quote
 
 import httpx
 
@@ -218,17 +219,11 @@ class HttpLookup:
         self, topic: TopicName, version: bytes | None = None
     ) -> CommandGetSchemaResponse:
         """See :class:`Lookup`."""
-        path = f"/admin/v2/schemas/{topic.namespace}/{_quoted(topic.local)}/schema"
+        path = f"/admin/v2/schemas/{topic.namespace}/{quoted(topic.local)}/schema"
         if version is not None:
             path += f"/{int.from_bytes(version, 'big')}"
         found = await self._get(path, {}, f"schema of {topic}")
-        names = {name.upper(): number for name, number in Schema.Type.items()}
-        kind = str(found["type"]).replace("_", "").upper()
-        schema = Schema(
-            name=topic.local,
-            type=names[kind],
-            schema_data=str(found.get("data", "")).encode(),
-        )
+        schema = schema_in(found, topic.local)
         number = int(str(found.get("version", 0)))
         return CommandGetSchemaResponse(
             request_id=0, schema=schema, schema_version=number.to_bytes(8, "big")
@@ -272,17 +267,16 @@ def _content(answer: httpx.Response, what: str) -> dict[str, object]:
 
 def path_of(topic: TopicName) -> str:
     """The topic as a path of the admin API."""
-    return f"{topic.domain}/{topic.namespace}/{_quoted(topic.local)}"
+    return f"{topic.domain}/{topic.namespace}/{quoted(topic.local)}"
 
 
-def _quoted(local: str) -> str:
-    from urllib.parse import quote
+def quoted(name: str) -> str:
+    """A name as one part of a path."""
+    return quote(name, safe="")
 
-    return quote(local, safe="")
 
-
-def names_of(topics: Sequence[str]) -> set[str]:
-    """Topics without the index of their partition."""
-    from arneb_pulsar.names import parse_topic
-
-    return {str(parse_topic(each).base) for each in topics}
+def schema_in(found: Mapping[str, object], name: str) -> Schema:
+    """The schema in an answer of the admin API."""
+    names = {each.upper(): number for each, number in Schema.Type.items()}
+    kind = str(found["type"]).replace("_", "").upper()
+    return Schema(name=name, type=names[kind], schema_data=str(found.get("data", "")).encode())

@@ -93,6 +93,7 @@ class ProducerLink(Generic[T]):
             schema=self._builder.schema,
             producer_access_mode=options.access.value,
             topic_epoch=self._topic_epoch,
+            txn_enabled=options.transactions or None,
             initial_subscription_name=options.initial_subscription or None,
         )
         wire.senders[self._id] = self

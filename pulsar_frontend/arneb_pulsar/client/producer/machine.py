@@ -20,7 +20,7 @@ from arneb_pulsar.client.errors import (
     refusal,
 )
 from arneb_pulsar.client.ids import MessageId
-from arneb_pulsar.client.messages import Fate, OutgoingMessage
+from arneb_pulsar.client.messages import Fate, OutgoingMessage, TransactionId
 from arneb_pulsar.client.producer.options import ProducerOptions
 from arneb_pulsar.client.producer.packing import Packed, Packer
 from arneb_pulsar.client.statistics import SendCounts
@@ -102,6 +102,8 @@ class ProducerMachine:
         self._next_sequence = options.initial_sequence_id or 0
         self._numbered = options.initial_sequence_id is not None
         self._first_chunk: MessageId | None = None
+        self._transaction: TransactionId | None = None
+        """Of the messages in the batches."""
 
     def __repr__(self) -> str:
         return (
@@ -143,8 +145,9 @@ class ProducerMachine:
             self._close_batches(now, wall_ms)
             self._send_single(message, now, wall_ms)
             return
-        if not batches.fits(message):
+        if not batches.fits(message) or message.transaction != self._transaction:
             self._close_batches(now, wall_ms)
+        self._transaction = message.transaction
         self._count(message)
         if batches.add(message, now):
             self._close_batches(now, wall_ms)
@@ -229,6 +232,8 @@ class ProducerMachine:
     def tick(self, now: float, wall_ms: int) -> None:
         """Time has gone by."""
         self._packer.rotate(now)
+        if self._batches is not None and (due := self._batches.due()) is not None and now >= due:
+            self._close_batches(now, wall_ms)
         timeout_s = self._options.send_timeout_s
         if timeout_s and self._pending and now >= self._pending[0].sent_at + timeout_s:
             self.fail(
@@ -237,8 +242,6 @@ class ProducerMachine:
                     "what was sent may be stored"
                 )
             )
-        if self._batches is not None and (due := self._batches.due()) is not None and now >= due:
-            self._close_batches(now, wall_ms)
 
     def due(self) -> float | None:
         """When :meth:`tick` is wanted."""

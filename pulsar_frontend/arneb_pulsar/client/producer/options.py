@@ -71,6 +71,9 @@ class ProducerOptions:
     initial_subscription: str = ""
     """A subscription that is made with the topic."""
 
+    transactions: bool = False
+    """It will send in transactions: the broker makes ready for them."""
+
     def __post_init__(self) -> None:
         if self.pending_max < 1:
             raise ConfigurationError(f"expected 1 or more pending sends, got {self.pending_max}")

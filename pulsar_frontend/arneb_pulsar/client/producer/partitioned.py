@@ -71,11 +71,11 @@ class PartitionedProducer(Producing[T]):
 
     async def send(self, value: T | None, **keywords: Unpack[Keywords]) -> MessageId:
         """See :meth:`Producer.send`."""
-        return await self._chosen(keywords).send(value, **keywords)
+        return await self.chosen(keywords).send(value, **keywords)
 
     def send_nowait(self, value: T | None, **keywords: Unpack[Keywords]) -> OutgoingMessage:
         """See :meth:`Producer.send_nowait`."""
-        return self._chosen(keywords).send_nowait(value, **keywords)
+        return self.chosen(keywords).send_nowait(value, **keywords)
 
     async def wait_for_room(self) -> None:
         """Until all partitions have room."""
@@ -87,7 +87,7 @@ class PartitionedProducer(Producing[T]):
         keywords: Keywords = {}
         if values and isinstance(values[0], OutgoingMessage):
             keywords["key"] = values[0].key
-        return await self._chosen(keywords).send_batch(values)
+        return await self.chosen(keywords).send_batch(values)
 
     async def flush(self) -> None:
         """See :meth:`Producer.flush`."""
@@ -125,7 +125,8 @@ class PartitionedProducer(Producing[T]):
                 except PulsarError:
                     continue  # asked again the next time
 
-    def _chosen(self, keywords: Keywords) -> Producer[T]:
+    def chosen(self, keywords: Keywords) -> Producer[T]:
+        """The producer of the partition that its router chooses; asking counts as a message."""
         if self._failure is not None:
             raise self._failure
         key = keywords.get("key")

@@ -66,6 +66,10 @@ class Producer(ProducerLink[T], Producing[T]):
 
     # Sending
 
+    def chosen(self, keywords: Keywords) -> "Producer[T]":
+        """Itself."""
+        return self
+
     async def send(self, value: T | None, **keywords: Unpack[Keywords]) -> MessageId:
         """Send it and wait until it is stored; where that is. ``keywords`` as of
         :meth:`Builder.build`.

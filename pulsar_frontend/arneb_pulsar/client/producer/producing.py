@@ -51,6 +51,10 @@ class Producing(ABC, Generic[T]):
         """It can be used no more."""
 
     @abstractmethod
+    def chosen(self, keywords: Keywords) -> "Producing[T]":
+        """The producer of the one topic that a message with such keywords goes to."""
+
+    @abstractmethod
     async def send(self, value: T | None, **keywords: Unpack[Keywords]) -> MessageId:
         """Send it and wait until it is stored."""
 

@@ -1,0 +1,251 @@
+"""Transactions: messages and acknowledgements that count together, or not at all.
+
+The rule: a topic is made part of a transaction before the first message to it is sent, and a
+subscription before the first acknowledgement; a commit waits for all that was sent and
+acknowledged.
+
+Apache Pulsar's brokers coordinate transactions where that is on
+(``transactionCoordinatorEnabled``); Arneb refuses them.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from enum import Enum, auto
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, Unpack
+
+import anyio
+
+from arneb_pulsar.client.connection.connection import Connection
+from arneb_pulsar.client.consumer.consuming import Consuming
+from arneb_pulsar.client.consumer.message import Message
+from arneb_pulsar.client.context import ClientContext
+from arneb_pulsar.client.errors import (
+    ConnectError,
+    PulsarError,
+    TransactionCoordinatorNotFound,
+    TransactionEnded,
+)
+from arneb_pulsar.client.ids import MessageId
+from arneb_pulsar.client.messages import TransactionId
+from arneb_pulsar.client.producer.building import Keywords
+from arneb_pulsar.client.producer.producing import Producing
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    CommandAddPartitionToTxn,
+    CommandAddSubscriptionToTxn,
+    CommandEndTxn,
+    CommandNewTxn,
+    CommandTcClientConnectRequest,
+    Subscription,
+)
+
+T = TypeVar("T")
+
+COORDINATORS: Final = TopicName("persistent", "pulsar/system", "transaction_coordinator_assign")
+"""The topic whose partitions say which broker coordinates."""
+
+TIMEOUT_S: Final = 60.0
+
+
+class State(Enum):
+    """Where a transaction stands: ``OPEN -> COMMITTED | ABORTED | FAILED``."""
+
+    OPEN = auto()
+    COMMITTED = auto()
+    ABORTED = auto()
+    FAILED = auto()
+    """Something in it could not be done: it can only be aborted."""
+
+
+class Coordinators:
+    """The coordinators of a service, and a connection to each that is needed."""
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._count = 0
+        self._next = 0
+        self._greeted: dict[int, Connection] = {}
+
+    def __repr__(self) -> str:
+        return f"<Coordinators {self._count} known, {len(self._greeted)} met>"
+
+    async def choose(self) -> int:
+        """One after the other. Raises :class:`TransactionCoordinatorNotFound` if there is none."""
+        if not self._count:
+            self._count = await self._context.lookup.partitions(COORDINATORS, create=False)
+        if not self._count:
+            raise TransactionCoordinatorNotFound(
+                "expected a service that coordinates transactions, got one that does not"
+            )
+        self._next = (self._next + 1) % self._count
+        return self._next
+
+    async def ask(self, coordinator: int, command: Any, what: str) -> Any:
+        """The coordinator's answer. Raises what it says, and :class:`TimedOut`."""
+        context, backoff = self._context, self._context.backoff()
+        end = context.clock.now() + context.operation_timeout_s
+        while True:
+            try:
+                connection = await self._connection(coordinator)
+                left_s = max(end - context.clock.now(), 0.0)
+                return await connection.request(command, what, left_s)
+            except (ConnectError, TransactionCoordinatorNotFound):
+                # It moved to another broker, or is not there yet.
+                self._greeted.pop(coordinator, None)
+                if context.clock.now() >= end:
+                    raise
+            await anyio.sleep(backoff.next_s())
+
+    async def _connection(self, coordinator: int) -> Connection:
+        found = self._greeted.get(coordinator)
+        if found is not None and found.is_open:
+            return found
+        place = await self._context.lookup.broker_of(COORDINATORS.part(coordinator))
+        found = await self._context.pool.to(place.address, place.through)
+        hello = CommandTcClientConnectRequest(tc_id=coordinator)
+        what = f"transaction coordinator {coordinator}"
+        await found.request(hello, what, self._context.operation_timeout_s)
+        self._greeted[coordinator] = found
+        return found
+
+
+class Transaction:
+    """One transaction. Made by ``Client.begin_transaction``; an ``async with`` commits it at its
+    end, and aborts it when the block raises."""
+
+    def __init__(self, coordinators: Coordinators, coordinator: int, number: TransactionId) -> None:
+        self.id = number
+        self.state = State.OPEN
+        self._coordinators = coordinators
+        self._coordinator = coordinator
+        self._topics: set[str] = set()
+        self._subscriptions: set[tuple[str, str]] = set()
+        self._lock = anyio.Lock()
+        self._under_way = 0
+        self._settled = anyio.Condition()
+
+    def __repr__(self) -> str:
+        return f"<Transaction {self.id} {self.state.name}, {self._under_way} under way>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.state in (State.COMMITTED, State.ABORTED):
+            return
+        if error is None:
+            await self.commit()
+            return
+        # If it cannot, its time will be up; what the block raised is what matters.
+        with anyio.move_on_after(TIMEOUT_S, shield=True), suppress(PulsarError):
+            await self.abort()
+
+    async def send(
+        self, producer: Producing[T], value: T | None, **keywords: Unpack[Keywords]
+    ) -> MessageId:
+        """Send a message as a part of it; nobody gets it before the commit. Raises as
+        :meth:`Producer.send`, and :class:`TransactionEnded`."""
+        keywords["transaction"] = self
+        return await self._do(lambda: self._send(producer, value, keywords))
+
+    async def acknowledge(
+        self, consumer: Consuming[T], message: Message[T], *, cumulative: bool = False
+    ) -> None:
+        """Acknowledge a message as a part of it; it comes again if it is aborted. Raises what the
+        broker says: :class:`TransactionConflict` if another transaction has it."""
+        await self._do(lambda: self._acknowledge(consumer, message, cumulative))
+
+    async def commit(self) -> None:
+        """Have all of it count. Raises :class:`TransactionEnded`, and what the coordinator says;
+        cancelled or timed out, it may count or not."""
+        self._check_open()
+        await self._end(State.COMMITTED, pb.COMMIT)
+
+    async def abort(self) -> None:
+        """Have nothing of it count."""
+        if self.state not in (State.OPEN, State.FAILED):
+            raise TransactionEnded(f"expected {self!r} to be open")
+        await self._end(State.ABORTED, pb.ABORT)
+
+    async def _end(self, state: State, action: "pb.TxnAction") -> None:
+        async with self._settled:
+            while self._under_way:
+                await self._settled.wait()
+        if state is State.COMMITTED:
+            self._check_open()
+        self.state = state
+        command = CommandEndTxn(
+            txnid_most_bits=self.id.most_bits,
+            txnid_least_bits=self.id.least_bits,
+            txn_action=action,
+        )
+        await self._ask(command, f"end of transaction {self.id}")
+
+    async def _do(self, do: Callable[[], Awaitable[T]]) -> T:
+        self._check_open()
+        self._under_way += 1
+        try:
+            return await do()
+        except PulsarError:
+            self.state = State.FAILED
+            raise
+        finally:
+            self._under_way -= 1
+            with anyio.CancelScope(shield=True):
+                async with self._settled:
+                    self._settled.notify_all()
+
+    async def _send(self, producer: Producing[T], value: T | None, keywords: Keywords) -> MessageId:
+        # Of a topic with partitions the one that the message goes to.
+        one = producer.chosen(keywords)
+        async with self._lock:
+            if one.topic not in self._topics:
+                command = CommandAddPartitionToTxn(
+                    txnid_most_bits=self.id.most_bits,
+                    txnid_least_bits=self.id.least_bits,
+                    partitions=[one.topic],
+                )
+                await self._ask(command, f"{one.topic} in transaction {self.id}")
+                self._topics.add(one.topic)
+        return await one.send(value, **keywords)
+
+    async def _acknowledge(
+        self, consumer: Consuming[T], message: Message[T], cumulative: bool
+    ) -> None:
+        part = message.topic, consumer.subscription
+        async with self._lock:
+            if part not in self._subscriptions:
+                command = CommandAddSubscriptionToTxn(
+                    txnid_most_bits=self.id.most_bits,
+                    txnid_least_bits=self.id.least_bits,
+                    subscription=[Subscription(topic=part[0], subscription=part[1])],
+                )
+                await self._ask(command, f"{part[1]!r} of {part[0]} in transaction {self.id}")
+                self._subscriptions.add(part)
+        await consumer.acknowledge_in(self, message, cumulative=cumulative)
+
+    async def _ask(self, command: Any, what: str) -> None:
+        await self._coordinators.ask(self._coordinator, command, what)
+
+    def _check_open(self) -> None:
+        if self.state is not State.OPEN:
+            raise TransactionEnded(
+                f"expected transaction {self.id} to be open, it is {self.state.name}"
+            )
+
+
+async def begin(coordinators: Coordinators, timeout_s: float) -> Transaction:
+    """Another transaction, which its coordinator aborts after ``timeout_s``. Raises
+    :class:`PulsarError`."""
+    coordinator = await coordinators.choose()
+    command = CommandNewTxn(tc_id=coordinator, txn_ttl_seconds=int(timeout_s * 1_000))
+    reply = await coordinators.ask(coordinator, command, "a new transaction")
+    number = TransactionId(reply.txnid_most_bits, reply.txnid_least_bits)
+    return Transaction(coordinators, coordinator, number)

@@ -1,0 +1,79 @@
+"""The mutant list, continued: mistakes of the client library's machines.
+
+The rule: as in :mod:`tests.mutants.table`.
+"""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+CLIENT: Final = "pulsar_frontend/arneb_pulsar/client/"
+PRODUCER_TESTS: Final = ("tests/pulsar_frontend/client/producer/test_machine.py",)
+PACKING_TESTS: Final = ("tests/pulsar_frontend/client/producer/test_packing.py",)
+CONNECTION_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_machine.py",)
+
+CLIENT_MACHINE_MUTANTS: Final = (
+    Mutant(
+        "a client that comes back sends again the other way round",
+        CLIENT + "producer/machine.py",
+        "        self.output[:] = [each.packed.frame for each in self._pending]\n",
+        "        self.output[:] = [each.packed.frame for each in self._pending][::-1]\n",
+        PRODUCER_TESTS,
+    ),
+    Mutant(
+        "a client that comes back forgets what has no receipt",
+        CLIENT + "producer/machine.py",
+        "        self.output[:] = [each.packed.frame for each in self._pending]\n",
+        "        self.output.clear()\n",
+        PRODUCER_TESTS,
+    ),
+    Mutant(
+        "a message that was withdrawn is sent all the same",
+        CLIENT + "producer/machine.py",
+        "            messages = [each for each in taken if each.fate is Fate.HELD]\n",
+        "            messages = list(taken)\n",
+        PRODUCER_TESTS,
+    ),
+    Mutant(
+        "what was written to a lost connection is written to the next one too",
+        CLIENT + "producer/machine.py",
+        "        self.attached = False\n        self.output.clear()\n",
+        "        self.attached = False\n",
+        PRODUCER_TESTS,
+    ),
+    Mutant(
+        "a batch says the number of its first message for its last",
+        CLIENT + "producer/packing.py",
+        "        metadata.highest_sequence_id = last\n",
+        "        metadata.highest_sequence_id = first\n",
+        PACKING_TESTS,
+    ),
+    Mutant(
+        "all pieces of a message are its first",
+        CLIENT + "producer/packing.py",
+        "            each.chunk_id = index\n",
+        "            each.chunk_id = 0\n",
+        PACKING_TESTS,
+    ),
+    Mutant(
+        "whoever waits for an answer is not told that the connection is lost",
+        CLIENT + "connection/machine.py",
+        "        for reply in [*(each for _, each in requests.values()), *pongs]:\n",
+        "        for reply in pongs:\n",
+        CONNECTION_TESTS,
+    ),
+    Mutant(
+        "a broker is given up before what lies unread is read",
+        CLIENT + "connection/machine.py",
+        "        elif not self._grace:\n",
+        "        elif False:\n",
+        CONNECTION_TESTS,
+    ),
+    Mutant(
+        "a producer that is queued takes its place for granted",
+        CLIENT + "connection/machine.py",
+        "        if isinstance(command, CommandProducerSuccess) and not command.producer_ready:\n",
+        "        if False:\n",
+        CONNECTION_TESTS,
+    ),
+)

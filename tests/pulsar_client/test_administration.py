@@ -1,0 +1,58 @@
+"""The client of the admin API, and what becomes of a client whose topic is dealt with."""
+
+import pytest
+from tests.pulsar_client.conftest import Broker
+
+from arneb_pulsar.client import ConsumerOptions, InitialPosition, SubscriptionType, connect
+from arneb_pulsar.client.admin import administer
+from arneb_pulsar.client.codec.schemas.schema import StringSchema
+from arneb_pulsar.client.errors import AdminError, TopicTerminated
+from arneb_pulsar.names import parse_topic
+
+OPTIONS = ConsumerOptions(type=SubscriptionType.SHARED, initial_position=InitialPosition.EARLIEST)
+
+
+async def test_a_topic_is_made_looked_at_and_removed(broker: Broker, topic: str) -> None:
+    async with administer(broker.http_url) as admin, connect(broker.pulsar_url) as client:
+        assert await admin.health()
+        await admin.create_topic(topic, 2)
+        assert await admin.partitions(topic) == 2
+        await admin.add_partitions(topic, 3)
+        assert set(await client.partitions_of(topic)) <= set(await admin.topics("public/default"))
+        part = f"{topic}-partition-0"
+        await admin.create_subscription(part, "s", at="earliest")
+        assert "s" in await admin.subscriptions(part)
+        producer = await client.create_producer(part, schema=StringSchema())
+        await producer.send("x")
+        found = (await admin.statistics(part)).subscriptions["s"]
+        assert found.messages_backlog == 1
+        assert (await admin.schema(topic)).type == StringSchema.info.type
+        assert (await admin.lookup(part)).startswith("pulsar://")
+        await admin.skip_all(part, "s")
+        assert (await admin.statistics(part)).subscriptions["s"].messages_backlog == 0
+        await producer.close()
+        await admin.delete_topic(topic, force=True)
+        with pytest.raises(AdminError) as raised:
+            await admin.statistics(part)
+        assert raised.value.status == 404
+
+
+async def test_clients_come_back_to_a_topic_that_was_unloaded(broker: Broker, topic: str) -> None:
+    async with administer(broker.http_url) as admin, connect(broker.pulsar_url) as client:
+        consumer = await client.subscribe(topic, "s", OPTIONS)
+        producer = await client.create_producer(topic)
+        for number in range(3):
+            await producer.send(b"%d" % number)
+            await admin.unload(topic)
+            message = await consumer.receive(20)
+            assert message.data == b"%d" % number
+            await consumer.acknowledge_stored(message)
+
+
+async def test_a_terminated_topic_takes_no_more(broker: Broker, topic: str) -> None:
+    async with administer(broker.http_url) as admin, connect(broker.pulsar_url) as client:
+        producer = await client.create_producer(topic)
+        sent = await producer.send(b"last")
+        assert (await admin.terminate(topic)).entry == sent.entry
+        with pytest.raises(TopicTerminated, match=parse_topic(topic).local):
+            await producer.send(b"more")

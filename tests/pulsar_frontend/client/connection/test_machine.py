@@ -1,0 +1,227 @@
+"""The machine of a connection: whoever waits is told once, and bytes may come as they like."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_pulsar.client.connection.machine import (
+    GRACE_S,
+    KEEP_ALIVE_S,
+    ConnectionMachine,
+    State,
+)
+from arneb_pulsar.client.errors import (
+    AuthenticationFailed,
+    Disconnected,
+    PulsarError,
+    TopicNotFound,
+)
+from arneb_pulsar.wire import commands
+from arneb_pulsar.wire.commands import NO_REQUEST, PING, PONG
+from arneb_pulsar.wire.frame import FrameReader, payload_frame, simple_frame
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+from arneb_pulsar.wire.proto.pulsar_pb2 import (
+    BaseCommand,
+    CommandConnect,
+    CommandFlow,
+    CommandMessage,
+    CommandPartitionedTopicMetadata,
+    CommandSendError,
+    CommandSendReceipt,
+    CommandSubscribe,
+    MessageIdData,
+)
+
+HELLO = commands.connected("test", 21, 1_000)
+
+
+class Attached:
+    """A producer and a consumer, that note what they are told."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def on_receipt(self, receipt: CommandSendReceipt) -> None:
+        self.seen.append(receipt.sequence_id)
+
+    def on_send_error(self, error: CommandSendError) -> None:
+        self.seen.append(error.message)
+
+    def on_message(self, message: CommandMessage, body: bytes) -> None:
+        self.seen.append((message.message_id.entryId, body))
+
+    def on_active(self, is_active: bool) -> None:
+        self.seen.append(is_active)
+
+    def on_end_of_topic(self) -> None:
+        self.seen.append("end")
+
+    def on_closed(self, hint: str) -> None:
+        self.seen.append(("closed", hint))
+
+    def on_lost(self, error: PulsarError) -> None:
+        self.seen.append(type(error))
+
+
+def made() -> ConnectionMachine:
+    return ConnectionMachine("test", CommandConnect(client_version="t"), 0.0)
+
+
+def opened() -> ConnectionMachine:
+    machine = made()
+    machine.receive(HELLO, 0.0)
+    machine.output.clear()
+    assert machine.state is State.OPEN
+    return machine
+
+
+def sent(machine: ConnectionMachine) -> list[BaseCommand]:
+    found, _ = FrameReader().receive(b"".join(machine.output))
+    machine.output.clear()
+    return [BaseCommand.FromString(each) for each in found]
+
+
+def message(entry: int, body: bytes) -> bytes:
+    command = CommandMessage(consumer_id=1, message_id=MessageIdData(ledgerId=1, entryId=entry))
+    base = BaseCommand(type=BaseCommand.MESSAGE, message=command)
+    return payload_frame(base.SerializeToString(), body)
+
+
+def test_it_begins_with_connect_and_learns_the_bound() -> None:
+    machine = made()
+    (hello,) = sent(machine)
+    assert hello.connect.client_version == "t"
+    machine.receive(HELLO, 0.0)
+    assert machine.message_bytes_max == 1_000
+
+
+@given(st.data())
+def test_bytes_may_be_cut_anywhere(data: st.DataObject) -> None:
+    stream = HELLO + b"".join(message(entry, b"x" * entry) for entry in range(20)) + PING
+    machine, consumer = made(), Attached()
+    machine.receivers[1] = consumer
+    at = 0
+    while at < len(stream):
+        step = data.draw(st.integers(1, len(stream)))
+        machine.receive(stream[at : at + step], 0.0)
+        at += step
+    assert consumer.seen == [(entry, b"x" * entry) for entry in range(20)]
+    assert machine.output[-1] == PONG
+
+
+def test_answers_go_to_who_asked() -> None:
+    machine = opened()
+    told: list[tuple[str, Any, PulsarError | None]] = []
+    first = machine.request(
+        CommandPartitionedTopicMetadata(topic="a"),
+        "of a",
+        lambda reply, error: told.append(("a", reply, error)),
+    )
+    second = machine.request(
+        CommandSubscribe(topic="b", subscription="s", subType=1, consumer_id=1),
+        "of b",
+        lambda reply, error: told.append(("b", reply, error)),
+    )
+    third = machine.request(
+        CommandPartitionedTopicMetadata(topic="c"),
+        "of c",
+        lambda reply, error: told.append(("c", reply, error)),
+    )
+    machine.forget(third)
+    machine.receive(
+        commands.error(second, pb.TopicNotFound, "gone")
+        + commands.partitions(third, 1)
+        + commands.partitions(first, 3)
+        + commands.partitions(first, 4),
+        0.0,
+    )
+    assert [each[0] for each in told] == ["b", "a"]
+    assert isinstance(told[0][2], TopicNotFound)
+    assert str(told[0][2]) == "of b: gone"
+    assert told[1][1].partitions == 3
+
+
+def test_a_queued_producer_goes_on_waiting() -> None:
+    machine = opened()
+    told: list[Any] = []
+    number = machine.request(
+        pb.CommandProducer(topic="t", producer_id=1), "p", lambda reply, _error: told.append(reply)
+    )
+    machine.receive(commands.producer_success(number, "p", ready=False), 0.0)
+    assert not told
+    machine.receive(commands.producer_success(number, "p", epoch=3), 0.0)
+    assert told[0].topic_epoch == 3
+
+
+def test_all_are_told_once_that_it_is_lost() -> None:
+    machine = opened()
+    told: list[PulsarError | None] = []
+    attached = Attached()
+    machine.senders[1] = machine.receivers[1] = attached
+    machine.request(
+        CommandPartitionedTopicMetadata(topic="a"), "of a", lambda _reply, error: told.append(error)
+    )
+    machine.lost(Disconnected("gone"))
+    machine.lost(Disconnected("again"))
+    assert [str(each) for each in told] == ["gone"]
+    assert attached.seen == [Disconnected, Disconnected]
+    machine.request(
+        CommandPartitionedTopicMetadata(topic="a"), "of a", lambda _reply, error: told.append(error)
+    )
+    assert [str(each) for each in told] == ["gone", "gone"]
+    machine.receive(message(1, b""), 0.0)
+    assert len(attached.seen) == 2
+
+
+def test_a_refused_handshake_says_why() -> None:
+    machine = made()
+    machine.receive(commands.error(NO_REQUEST, pb.AuthenticationError, "bad token"), 0.0)
+    assert isinstance(machine.failure, AuthenticationFailed)
+    assert "bad token" in str(machine.failure)
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 40, b"\0\0\0\x08\0\0\0\x04\xff\xff\xff\xff"])
+def test_what_is_no_protocol_ends_it(data: bytes) -> None:
+    machine = opened()
+    machine.receive(data, 0.0)
+    assert isinstance(machine.failure, Disconnected)
+
+
+def test_a_silent_broker_is_asked_and_then_given_up() -> None:
+    machine = opened()
+    machine.tick(KEEP_ALIVE_S - 1)
+    assert not machine.output
+    machine.tick(KEEP_ALIVE_S)
+    assert machine.output == [PING]
+    machine.receive(PONG, KEEP_ALIVE_S + 1)
+    machine.output.clear()
+    asked = machine.due()
+    machine.tick(asked)
+    assert machine.output == [PING]
+    machine.tick(asked + KEEP_ALIVE_S)
+    # What lies unread is read first by a process that stood still.
+    assert machine.state is State.OPEN
+    machine.tick(asked + KEEP_ALIVE_S + GRACE_S)
+    assert machine.state is State.CLOSED
+    assert "sign of life" in str(machine.failure)
+
+
+def test_a_producer_that_its_broker_closes_is_told_where_to_go() -> None:
+    machine, producer = opened(), Attached()
+    machine.senders[1] = producer
+    close = pb.CommandCloseProducer(
+        producer_id=1, request_id=NO_REQUEST, assignedBrokerServiceUrl="pulsar://other:6650"
+    )
+    base = BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=close)
+    machine.receive(simple_frame(base.SerializeToString()), 0.0)
+    assert producer.seen == [("closed", "pulsar://other:6650")]
+    assert not machine.senders
+
+
+def test_commands_without_an_answer_are_only_written() -> None:
+    machine = opened()
+    machine.send(CommandFlow(consumer_id=1, messagePermits=5))
+    (flow,) = sent(machine)
+    assert flow.flow.messagePermits == 5
