@@ -412,31 +412,6 @@ def a_stream_keeps_what_its_policy_says(at: Place) -> Any:
 
 
 @scenario
-def a_vhost_has_a_type_for_queues_that_name_none(at: Place) -> Any:
-    api, seen = at.broker.api, []
-    for kind in ("classic", "quorum"):
-        vhost = f"{at.prefix}-{kind}"
-        seen.append(api.call("PUT", f"vhosts/{vhost}", {"default_queue_type": kind}).status)
-        parameters = pika.ConnectionParameters(at.broker.amqp.host, at.broker.amqp.port, vhost)
-        connection = pika.BlockingConnection(parameters)
-        try:
-            channel = connection.channel()
-            channel.queue_declare("durable", durable=True)
-            channel.queue_declare("transient")
-            channel.queue_declare("exclusive", exclusive=True)
-            channel.queue_declare("going", durable=True, auto_delete=True)
-            channel.queue_declare("named", durable=True, arguments={"x-queue-type": "classic"})
-            for name in ("durable", "transient", "exclusive", "going", "named"):
-                document = api.call("GET", f"queues/{vhost}/{name}").json
-                seen.append((name, document["type"], document["arguments"]))
-            channel.queue_declare("durable", durable=True)
-        finally:
-            connection.close()
-        api.call("DELETE", f"vhosts/{vhost}")
-    return seen
-
-
-@scenario
 def a_publish_is_taken_again_when_the_policy_is_gone(at: Place) -> Any:
     queue = at.queue("q")
     at.policy("p", {"max-length": 1, "overflow": "reject-publish"})

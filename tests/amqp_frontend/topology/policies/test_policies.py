@@ -196,6 +196,28 @@ def test_a_key_sets_an_option_that_there_is_for_types_that_know_it(row: Any) -> 
 
 
 def test_an_operator_wins_where_there_is_no_lesser() -> None:
-    assert merged({"overflow": "drop-head"}, {"overflow": "reject-publish"}) == {
-        "overflow": "reject-publish"
-    }
+    for theirs, operators in (("drop-head", "reject-publish"), ("reject-publish", "drop-head")):
+        both = merged({"overflow": theirs}, {"overflow": operators})
+        assert both == {"overflow": operators}
+
+
+@pytest.mark.parametrize("key", sorted(LEAST))
+def test_of_two_limits_the_lesser_counts(key: str) -> None:
+    assert merged({key: 1}, {key: 2}) == merged({key: 2}, {key: 1}) == {key: 1}
+
+
+@pytest.mark.parametrize(("key", "kind"), sorted(BESIDE_ARGUMENTS))
+def test_what_counts_beside_an_argument(key: str, kind: str) -> None:
+    lower, higher = ("1h", "2D") if key == "max-age" else (1, 2)
+    if key.startswith("dead-letter"):
+        lower, higher = "x", "y"
+    if key == "overflow":
+        lower, higher = "drop-head", "reject-publish"
+    option = OPTIONS[key]
+    for declared, by_policy in ((lower, higher), (higher, lower)):
+        arguments = {"x-queue-type": longstr(kind), f"x-{key}": argument(declared)}
+        wins = BESIDE_ARGUMENTS[key, kind]
+        counts = {"least": lower, "argument": declared, "policy": by_policy}[wins]
+        wanted = effective_options({**arguments, f"x-{key}": argument(counts)}, {})
+        got = effective_options(arguments, {key: by_policy})
+        assert getattr(got, option) == getattr(wanted, option)
