@@ -117,6 +117,11 @@ def test_it_says_the_same_whatever_pieces_the_bytes_come_in(
     assert events == [event for _, part in play for event in part]
 
 
+def test_much_that_comes_at_once_is_all_looked_at() -> None:
+    data = b"".join(deliver(tag, b"x") for tag in range(1, 1000))
+    assert len(opened().receive(data, 0.0)) == 999
+
+
 def test_confirms_of_a_run_come_together() -> None:
     session = opened()
     data = b"".join(encode_ack(ONE, tag) for tag in (1, 2, 5))  # type: ignore[arg-type]
