@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bench.spark import LEDGER_ROWS, QUERIES, write_log
+from bench.spark import COMMIT_ENTRIES, QUERIES, write_log
 from bench.spark_session import Report, session
 from tests.spark_connector.log_generator import full_topic
 
@@ -36,6 +36,11 @@ COUNT_SLACK_S: Final = 0.3
 """What ``count()`` of a table may take more than its two halves."""
 LENGTH_RATIO: Final = 1.5
 """What the longest value of a table may take, as a multiple of its files alone."""
+
+
+def ledger_rows(rows: int) -> int:
+    """A twentieth: the last ledger is the live tail."""
+    return max(1, rows // 20 // COMMIT_ENTRIES) * COMMIT_ENTRIES
 
 
 def offloading(directory: Path, kind: str, rounds: int) -> float:
@@ -62,7 +67,7 @@ def reading(report: Report, directory: Path, rows: int, rounds: int) -> None:
     lake = directory / "lake-amqp"
     sealed = SealedTable.open(Target.of(str(lake)), full_topic("amqp"))
     assert sealed is not None, "it was just offloaded"
-    through = (rows - 1) // LEDGER_ROWS
+    through = (rows - 1) // ledger_rows(rows)
     files = [f"file://{path}" for path in sealed.file_uris()]
     offsets = json.dumps({"amqp": f"{through + 1}:0"})
     log = spark.read.format("arneb").option("path", str(directory)).option("topic", "amqp")
@@ -94,7 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=20 * LEDGER_ROWS)
+    parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--offload-only", action="store_true", help="no Spark")
     parser.add_argument("--no-write", action="store_true")
@@ -105,7 +110,11 @@ def main() -> None:
     report = Report("lake", about)
     with tempfile.TemporaryDirectory(prefix="arneb-bench-lake-") as folder:
         directory = Path(folder)
-        write_log(directory, dict.fromkeys(OFFLOAD_TARGETS, arguments.rows))
+        write_log(
+            directory,
+            dict.fromkeys(OFFLOAD_TARGETS, arguments.rows),
+            ledger_rows(arguments.rows),
+        )
         for kind, target in OFFLOAD_TARGETS.items():
             rate = offloading(directory, kind, arguments.rounds)
             report.add("offload", f"{kind}: rows a CPU second", rate, "M", least=target)

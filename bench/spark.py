@@ -113,14 +113,14 @@ MAKERS: Final[dict[str, Callable[[int, int, Sequence[bytes]], list[bytes]]]] = {
 }
 
 
-def write_log(directory: Path, rows: dict[str, int]) -> None:
+def write_log(directory: Path, rows: dict[str, int], ledger_rows: int = LEDGER_ROWS) -> None:
     """One topic for each kind of entries."""
     values = [os.urandom(VALUE_BYTES) for _ in range(4096)]
     with LogWriter(directory) as writer:
         for kind, count in rows.items():
             writer.create(kind)
             for start in range(0, count, COMMIT_ENTRIES):
-                if start and not start % LEDGER_ROWS:
+                if start and not start % ledger_rows:
                     writer.roll(kind)
                 writer.append(kind, MAKERS[kind](min(COMMIT_ENTRIES, count - start), start, values))
 
