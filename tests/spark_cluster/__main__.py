@@ -70,7 +70,9 @@ def main() -> int:
         url = f"service.url=http://127.0.0.1:{broker.http_address.port}"
         with cluster(directory, environment) as master:
             report(path, run(submit(master, *by_wheel), path, environment), wheel.name)
-            speculate(broker, submit(master, *by_wheel, *SPECULATION), environment, directory)
+            # What a stream asks on the driver is asked without what came by --py-files.
+            driver = environment | {"PYTHONPATH": str(wheel)}
+            speculate(broker, submit(master, *by_wheel, *SPECULATION), driver, directory)
         with cluster(directory, environment, apart_from=broker.data) as master:
             report(url, run(submit(master, *by_wheel), url, environment), wheel.name)
             expect_apart(submit(master, *by_wheel), path, environment)
@@ -140,7 +142,7 @@ def pack_environment(directory: Path, wheel: Path) -> Path:
     shutil.copy(wheel, named)
     for command in (
         [sys.executable, "-m", "venv", place],
-        [place / "bin" / "pip", "install", "--quiet", named, "pyarrow", "venv-pack2"],
+        [place / "bin" / "pip", "install", "--quiet", named, "pyarrow", "pandas", "venv-pack2"],
         [place / "bin" / "venv-pack", "--quiet", "--prefix", place, "--output", packed],
     ):
         subprocess.run(list(map(str, command)), check=True)
