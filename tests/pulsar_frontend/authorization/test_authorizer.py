@@ -214,3 +214,26 @@ def test_policies_of_a_queue_are_for_those_who_may_configure_it() -> None:
         False, True, True, False, False,
     ]  # fmt: skip
     assert [authorizer.reaches(Caller(each), topic) for each in ROLES[:3]] == [False, True, True]
+
+
+def test_a_grant_reaches_no_further_than_it_says() -> None:
+    """The mistakes that chance meets seldom, by name."""
+    may = Policies(permissions={"ann": ["consume"]})
+    topics = {
+        name: TopicName("persistent", "t/m", name)
+        for name in ("p", "p-partition-0", "p-partition-1")
+    }
+    consume = TopicOperation.CONSUME
+    elsewhere = Authorizer(CONFIG, Stored(namespaces={"t/n": may}), NO_USERS)
+    assert not elsewhere.allows_topic(Caller("ann"), topics["p"], consume)
+    on_part = Stored(topics={str(topics["p-partition-0"]): may})
+    of_part = Authorizer(CONFIG, on_part, NO_USERS)
+    assert of_part.allows_topic(Caller("ann"), topics["p-partition-0"], consume)
+    assert not of_part.allows_topic(Caller("ann"), topics["p-partition-1"], consume)
+    assert not of_part.allows_topic(Caller("ann"), topics["p"], consume)
+    of_whole = Authorizer(CONFIG, Stored(topics={str(topics["p"]): may}), NO_USERS)
+    assert of_whole.allows_topic(Caller("ann"), topics["p-partition-1"], consume)
+    chosen = Policies(permissions=may.permissions, subscription_roles={"s": ["bob"]})
+    of_some = Authorizer(CONFIG, Stored(namespaces={"t/m": chosen}), NO_USERS)
+    assert not of_some.allows_topic(Caller("ann"), topics["p"], consume, "s")
+    assert of_some.allows_topic(Caller("ann"), topics["p"], consume, "other")
