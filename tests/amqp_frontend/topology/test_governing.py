@@ -4,13 +4,13 @@ from struct import Struct
 from typing import Any
 
 import pytest
-import trio
 from tests.amqp_frontend.topology.conftest import ME, Opener, RunningVhost
 from tests.amqp_frontend.topology.queues.test_limits import entry, put
 
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.topology.exchanges.exchanges import Exchanges
 from arneb_amqp.topology.governing import QUEUES_AT_ONCE
+from arneb_amqp.topology.policies.policies import Policies
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.wire.tables import long, longstr
 from arneb_core.access.records import OperatorPolicy, Policy
@@ -235,18 +235,20 @@ async def test_all_queues_of_a_vhost_are_gone_through(broker: Opener) -> None:
         assert held == set(names)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_queue_that_is_being_made_is_governed_too(broker: Opener, when: str) -> None:
-    async with broker() as place, trio.open_nursery() as nursery:
-        if when == "before":
-            nursery.start_soon(place.declare)
-            await trio.lowlevel.checkpoint()
-        await say(place, {"max-length": 1})
-        if when == "after":
-            await place.declare()
-        await quiet(place.engine)
-        queue = place.vhost.queues.get("q")
-        assert queue is not None
+async def test_a_queue_that_is_being_made_goes_by_the_policies_of_the_end(
+    broker: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with broker() as place:
+        create = place.engine.create_topic
+
+        async def meanwhile(*given: Any, **more: Any) -> Any:
+            topic = await create(*given, **more)
+            policy = Policy("/", "p", "", {"max-length": 1})
+            place.vhost.governing.replace(Policies([policy]))
+            return topic
+
+        monkeypatch.setattr(place.engine, "create_topic", meanwhile)
+        queue = await place.declare()
         assert queue.options.messages_max == 1
 
 
