@@ -119,6 +119,8 @@ def test_the_panels_show_what_happens(scraped: Any) -> None:
             "Ready messages": 1, "Unacknowledged messages": 1, "Publishers": 1, "Consumers": 1,
             "Connections": 1, "Channels": 2, "Queues": 1, "Nodes": 1,
         }  # fmt: skip
+        if not isinstance(broker, Arneb):
+            del values["Publishers"]  # RabbitMQ 3.10 counts down below 0
         grown = {
             "Incoming messages / s", "Outgoing messages / s", "Messages published / s",
             "Messages confirmed to publishers / s", "Messages routed to queues / s",

@@ -33,6 +33,7 @@ from tests.mutants.supervision_table import SUPERVISION_MUTANTS
 from tests.mutants.table import MUTANTS, Mutant
 from tests.mutants.topics_table import TOPIC_MUTANTS
 from tests.mutants.tracing_table import TRACING_MUTANTS
+from tests.mutants.traffic_table import TRAFFIC_MUTANTS
 from tests.mutants.turns_table import TURNS_MUTANTS
 
 EVERY: Final[tuple[Mutant, ...]] = (
@@ -63,6 +64,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *TOPIC_MUTANTS,
     *PROTOCOL_MUTANTS,
     *TRACING_MUTANTS,
+    *TRAFFIC_MUTANTS,
     *TURNS_MUTANTS,
     *ROOM_MUTANTS,
 )

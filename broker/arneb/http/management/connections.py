@@ -21,6 +21,11 @@ from arneb_amqp.wire.json_fields import table_to_json
 
 CLOSED: Final = "Closed via management plugin"
 
+_OF_TLS: Final = (
+    "ssl_protocol", "ssl_key_exchange", "ssl_cipher", "ssl_hash", "peer_cert_subject",
+    "peer_cert_issuer", "peer_cert_validity",
+)  # fmt: skip
+
 _RANGES: Final = {"data_rates": OCTETS}
 
 
@@ -125,6 +130,8 @@ async def _list(site: Site, call: Call) -> Reply:
 async def _show(site: Site, call: Call) -> Reply:
     ranges = ranges_of(call.query, _RANGES)
     document = connection_document(site, connection_in(site, call), ranges)
+    # As in RabbitMQ, which says null in lists.
+    document |= {name: "" for name in _OF_TLS if document[name] is None}
     return Reply(narrowed(document, listing_of(call.query).columns))
 
 

@@ -132,7 +132,10 @@ async def node_document(site: Site, ranges: Mapping[str, Range]) -> Document:
             {"name": "arneb", "description": "Arneb", "version": site.version},
             {"name": "rabbit", "description": "RabbitMQ's behaviour", "version": RABBITMQ_VERSION},
         ],
-        "contexts": contexts_of(site),
+        "contexts": [
+            {name: each[name] for name in ("description", "path", "cowboy_opts", "ip", "port")}
+            for each in contexts_of(site)
+        ],
         "enabled_plugins": ["rabbitmq_management"],
         "config_files": [],
         "log_files": [],

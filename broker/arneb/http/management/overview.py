@@ -68,7 +68,8 @@ async def _overview(site: Site, call: Call) -> Reply:
     ranges = ranges_of(call.query, _RANGES)
     rates = site.rates.details(key, counters, lambda: None, ranges)
     churn = churn_counters(site)
-    churned = site.rates.details(CHURNED, churn, lambda: None)
+    of_churn = ranges_of(call.query, {"lengths": CHURN})
+    churned = site.rates.details(CHURNED, churn, lambda: None, of_churn)
     document: Document = {
         "management_version": RABBITMQ_VERSION,
         "rates_mode": "basic",

@@ -149,6 +149,9 @@ def _by_type(site: Site, queue: Queue, counters: Counters) -> Document:
     members: Document = {"leader": site.node, "members": [site.node], "online": [site.node]}
     if queue.type is QueueType.QUORUM:
         members |= {"messages_dlx": 0, "message_bytes_dlx": 0, "open_files": {site.node: 0}}
+    else:
+        readers = sum(len(each.consumers) for each in queue.topic.subscriptions.values())
+        members["readers"] = {site.node: readers}
     return members
 
 

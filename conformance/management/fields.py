@@ -1,0 +1,138 @@
+"""What documents of the management API are compared by: their fields, and the types of these.
+
+The rule: RabbitMQ's document is the measure. A field that Arneb leaves out, or has besides, is
+named here with the reason, by the end of its path.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+ERLANG: Final = "of Erlang, Mnesia or RabbitMQ's store"
+TRIMMED: Final = "3.13 leaves it out of lists"
+NEWER: Final = "3.13 has it"
+IDLE: Final = "after some seconds without work; when they begin differs"
+
+LEFT_OUT: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            "backing_queue_status.avg_ack_egress_rate", "backing_queue_status.avg_ack_ingress_rate",
+            "backing_queue_status.avg_egress_rate", "backing_queue_status.avg_ingress_rate",
+            "backing_queue_status.delta", "backing_queue_status.next_deliver_seq_id",
+            "backing_queue_status.next_seq_id", "backing_queue_status.q1",
+            "backing_queue_status.q2", "backing_queue_status.q3", "backing_queue_status.q4",
+            "backing_queue_status.target_ram_count",
+        ),
+        ERLANG,
+    ),
+    "single_active_consumer_ctag": "a slip of 3.10: it is called single_active_consumer_tag",
+    "idle_since": IDLE,
+    "contexts[].protocol": "the port of Prometheus alone has it",
+    "user_who_performed_action": "who made an exchange is not kept",
+}  # fmt: skip
+
+TRIMMED_OF_LISTS: Final = frozenset(
+    {
+        "garbage_collection", "exclusive_consumer_tag", "single_active_consumer_tag",
+        "head_message_timestamp", "recoverable_slaves", "policy", "operator_policy",
+    }
+)  # fmt: skip
+
+MORE: Final[Mapping[str, str]] = {
+    "idle_since": IDLE,
+    "is_internal_user": NEWER,
+    "being_drained": NEWER,
+    "single_active_consumer_tag": "3.10 calls it single_active_consumer_ctag of quorum queues",
+    "exclusive_consumer_tag": "null, of quorum queues",
+    "metadata.default_queue_type": NEWER,
+    "messages_persistent": "of streams",
+    "consumer_timeout": NEWER,
+    **{
+        f"stream.{each}": "RabbitMQ has it of other types"
+        for each in (
+            "consumer_capacity",
+            "consumer_utilisation",
+            "leader",
+            "message_bytes",
+            "message_bytes_persistent",
+            "message_bytes_ram",
+            "message_bytes_ready",
+            "message_bytes_unacknowledged",
+            "messages_ram",
+        )
+    },
+    "is_op_policy_updating_enabled": NEWER,
+    "connections[].pid": "rabbitmqctl shows it",
+    "connections.items[].pid": "rabbitmqctl shows it",
+    "connections/name.pid": "rabbitmqctl shows it",
+    "queues[].policy": NEWER,
+    "vhosts[].default_queue_type": NEWER,
+    "vhosts[].description": NEWER,
+    "vhosts[].metadata": NEWER,
+    "vhosts[].tags": NEWER,
+}
+
+ANY_NUMBER: Final = ("rate", "avg", "avg_rate", "consumer_capacity", "consumer_utilisation")
+
+OPEN: Final = (
+    "arguments",
+    "client_properties",
+    "socket_opts",
+    "cluster_state",
+    "open_files",
+    "readers",
+)
+"""Objects whose fields somebody else has chosen."""
+
+NODE_ERLANG: Final = ("io_", "mnesia_", "msg_store_", "queue_index_")
+"""Of nodes."""
+
+
+def kind(value: Any, name: str) -> str:
+    """The type of a value, as far as a client minds."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "bool"
+        case int() | float() if name in ANY_NUMBER:
+            return "number"
+        case int():
+            return "int"
+        case float():
+            return "float"
+        case str():
+            return "text"
+        case list():
+            return "list"
+    return "object"
+
+
+def differences(ours: Any, theirs: Any, path: str = "", *, in_list: bool = False) -> Iterator[str]:
+    """What is otherwise in our document, and is not named here."""
+    name = path.rpartition(".")[2].removesuffix("[]")
+    mine, wanted = kind(ours, name), kind(theirs, name)
+    if name == "value":
+        return  # of a parameter, which may be anything
+    if mine != wanted:
+        yield f"{path}: {mine} {ours!r:.60} for {wanted} {theirs!r:.60}"
+    elif mine == "list":
+        if ours and theirs:
+            yield from differences(ours[0], theirs[0], f"{path}[]", in_list=in_list)
+    elif mine == "object" and name not in OPEN:
+        for key in theirs.keys() - ours.keys():
+            if not _is_left_out(f"{path}.{key}", in_list=in_list):
+                yield f"{path}.{key}: missing, {theirs[key]!r:.60}"
+        for key in ours.keys() - theirs.keys():
+            if not any(f"{path}.{key}".endswith((f".{each}", f"/{each}")) for each in MORE):
+                yield f"{path}.{key}: more, {ours[key]!r:.60}"
+        for key in sorted(ours.keys() & theirs.keys()):
+            yield from differences(ours[key], theirs[key], f"{path}.{key}", in_list=in_list)
+
+
+def _is_left_out(path: str, *, in_list: bool) -> bool:
+    name = path.rpartition(".")[2]
+    if path.startswith("/nodes") and name.startswith(NODE_ERLANG):
+        return True
+    if in_list and name in TRIMMED_OF_LISTS:
+        return True
+    return any(path.endswith(f".{each}") for each in LEFT_OUT)

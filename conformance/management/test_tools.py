@@ -1,0 +1,183 @@
+"""Tools that people have, unchanged: what they say of a broker, Arneb and RabbitMQ."""
+
+import json
+import os
+import re
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pika
+import pytest
+from conformance.brokers.arneb import Arneb
+from conformance.brokers.process import Address, Process, environment_without, free_port
+from conformance.brokers.rabbitmq import RabbitMQ
+from conformance.management.client import Client
+from conformance.toolbox import BUILD_WITHIN_S, finished, made_once, python_with, tool
+
+HERE: Final = Path(__file__).parent
+
+NAME: Final = "of the tools"
+
+
+@pytest.fixture(scope="module", params=["arneb", "rabbitmq"])
+def managed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    if request.param == "rabbitmq" and not RabbitMQ.installed():
+        pytest.skip("expected Debian's rabbitmq-server")
+    directory = tmp_path_factory.mktemp(request.param)
+    is_arneb = request.param == "arneb"
+    started: Any = Arneb(directory) if is_arneb else RabbitMQ(directory, management=True)
+    started.start()
+    yield started
+    started.stop()
+
+
+def address_of(managed: Any) -> Address:
+    found: Address = (
+        managed.http_address if isinstance(managed, Arneb) else managed.management_address
+    )
+    return found
+
+
+@pytest.fixture
+def connection(managed: Any) -> Iterator[pika.BlockingConnection]:
+    """A connection that has published."""
+    parameters = pika.URLParameters(managed.url)
+    parameters.client_properties = {"connection_name": NAME}
+    made = pika.BlockingConnection(parameters)
+    channel = made.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("tools", durable=True)
+    for _ in range(10):
+        channel.basic_publish("", "tools", b"x")
+    end = time.monotonic() + 20
+    client = Client(address_of(managed))
+    while time.monotonic() < end:  # RabbitMQ takes a moment
+        made.process_data_events(0.1)
+        names = [each["client_properties"] for each in client.call("GET", "connections").json]
+        counted = "publish" in client.call("GET", "overview").json["message_stats"]
+        if counted and any(each.get("connection_name") == NAME for each in names):
+            break
+    yield made
+    if made.is_open:
+        with suppress(pika.exceptions.AMQPError):  # a tool has closed it
+            made.close()
+
+
+def test_rabbit_hole(managed: Any, connection: pika.BlockingConnection) -> None:
+    go, place = tool("go", "golang-go"), HERE / "rabbit_hole"
+
+    def make(into: Path) -> None:
+        finished([go, "build", "-o", str(into / "scenarios"), "."], place, BUILD_WITHIN_S)
+
+    program = made_once("rabbit-hole", place.iterdir(), make) / "scenarios"
+    said = finished([str(program), f"http://{address_of(managed)}", NAME], place, 60)
+    assert said == "ok\n"
+
+
+def rabbitmqadmin(managed: Any, script: Path, *arguments: str) -> str:
+    address = address_of(managed)
+    command = [sys.executable, str(script), "-H", address.host, "-P", str(address.port)]
+    return finished([*command, *arguments], script.parent, 60)
+
+
+def test_rabbitmqadmin(managed: Any, connection: pika.BlockingConnection, tmp_path: Path) -> None:
+    """The script that the broker itself hands out."""
+    script = tmp_path / "rabbitmqadmin"
+    url = f"http://{address_of(managed)}/cli/rabbitmqadmin"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        script.write_bytes(answer.read())
+
+    def said(*arguments: str) -> str:
+        return rabbitmqadmin(managed, script, *arguments)
+
+    assert "queue declared" in said("declare", "queue", "name=admin", "durable=true")
+    assert "exchange declared" in said("declare", "exchange", "name=adm", "type=fanout")
+    assert "binding declared" in said("declare", "binding", "source=adm", "destination=admin")
+    assert "Message published" in said("publish", "exchange=adm", "routing_key=k", "payload=hello")
+    assert "hello" in said("get", "queue=admin", "ackmode=ack_requeue_false")
+    listed = said("-f", "raw_json", "list", "queues", "name", "durable")
+    assert {"name": "admin", "durable": True} in json.loads(listed)
+    for kind in ("nodes", "connections", "channels", "consumers", "exchanges", "bindings",
+                 "users", "vhosts", "permissions", "policies", "parameters"):  # fmt: skip
+        said("list", kind)
+    assert "publish" in said("-f", "kvp", "show", "overview") or said("show", "overview")
+    kept = tmp_path / "definitions.json"
+    said("export", str(kept))
+    assert "admin" in [each["name"] for each in json.loads(kept.read_text())["queues"]]
+    assert "queue deleted" in said("delete", "queue", "name=admin")
+    said("import", str(kept))
+    assert "admin" in said("list", "queues", "name")
+    assert "queue purged" in said("purge", "queue", "name=admin")
+    said("delete", "queue", "name=admin")
+    said("delete", "exchange", "name=adm")
+
+
+def test_curl(managed: Any, connection: pika.BlockingConnection) -> None:
+    curl, base = tool("curl", "curl"), f"http://{address_of(managed)}/api"
+
+    def said(*arguments: str) -> str:
+        return finished([curl, "-sS", "-u", "guest:guest", *arguments], HERE, 30)
+
+    assert json.loads(said(f"{base}/overview"))["node"]
+    assert json.loads(said("--compressed", f"{base}/queues"))
+    made = said("-o", os.devnull, "-w", "%{http_code}", "-X", "PUT", "-d", "{}",
+                "-H", "content-type: application/json", f"{base}/queues/%2F/a%2Fb")  # fmt: skip
+    assert made == "201"
+    assert json.loads(said(f"{base}/queues/%2F/a%2Fb"))["name"] == "a/b"
+    head = said("-I", f"{base}/overview")
+    assert " 200" in head.splitlines()[0] and "application/json" in head
+    assert said("-o", os.devnull, "-w", "%{http_code}", "-X", "DELETE",
+                f"{base}/queues/%2F/a%2Fb") == "204"  # fmt: skip
+    refused = [curl, "-sS", "-o", os.devnull, "-w", "%{http_code}", f"{base}/overview"]
+    assert finished(refused, HERE, 30) == "401"
+
+
+def test_keda(managed: Any, connection: pika.BlockingConnection) -> None:
+    """The two queries of KEDA's scaler, and what it reads of the answers."""
+    client = Client(address_of(managed))
+    one = client.call("GET", "queues/%2F/tools").json
+    assert one["messages"] >= 10 and one["messages_unacknowledged"] == 0
+    assert one["message_stats"]["publish_details"]["rate"] >= 0
+    query = "page=1&use_regex=true&pagination=false&name=%5Eto.*s%24&page_size=100"
+    many = client.call("GET", f"queues/%2F?{query}").json
+    assert [each["name"] for each in many["items"]] == ["tools"]
+    assert many["items"][0]["messages"] == one["messages"]
+    assert client.call("GET", f"queues?{query}").json["items"]
+
+
+def test_flower(managed: Any, connection: pika.BlockingConnection, tmp_path: Path) -> None:
+    """The page of brokers shows each queue with its messages."""
+    python = python_with(HERE / "flower" / "requirements.txt")
+    port = free_port()
+    command = [
+        str(python), "-m", "celery", f"--broker={managed.url}", "flower", "--address=127.0.0.1",
+        f"--port={port}", f"--broker-api=http://guest:guest@{address_of(managed)}/api/",
+    ]  # fmt: skip
+    connection.channel().queue_declare("celery", durable=True)
+    connection.channel().basic_publish("", "celery", b"x")
+    environment = environment_without("PYTHON", "CELERY", "FLOWER") | {
+        "FLOWER_UNAUTHENTICATED_API": "true"
+    }
+    flower = Process(command, environment, tmp_path / "flower.log")
+    try:
+        end, cells = time.monotonic() + 60, list[str]()
+        while time.monotonic() < end and cells[1:2] != ["1"]:
+            connection.process_data_events(0.3)
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/broker", timeout=5) as answer:
+                    page = answer.read().decode()
+            except (urllib.error.URLError, ConnectionError):
+                continue
+            found = re.findall(r"<td>\s*(.*?)\s*</td>", page, re.DOTALL)
+            cells = found[found.index("celery") :] if "celery" in found else []
+        assert cells[:2] == ["celery", "1"], (tmp_path / "flower.log").read_text()[-2000:]
+    finally:
+        flower.kill()

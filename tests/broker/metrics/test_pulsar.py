@@ -1,0 +1,56 @@
+"""Pulsar's metrics: its names, with rates between two looks."""
+
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from arneb.metrics.pulsar import PulsarMetrics
+from arneb_core.api.core import Unit
+from arneb_core.engine.engine import open_engine
+from arneb_core.testing.engine_kit import make_entry
+from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.services.context import make_context
+
+TOPIC = "persistent://public/default/t"
+Samples = dict[tuple[str, str, str], float]
+
+
+async def samples(metrics: PulsarMetrics) -> Samples:
+    page = "".join([each async for each in metrics.parts()])
+    return {
+        (each.name, each.labels.get("topic", ""), each.labels.get("subscription", "")): each.value
+        for family in text_string_to_metric_families(page)
+        for each in family.samples
+    }
+
+
+async def test_a_topic_and_its_subscription_are_told_of(tmp_path: Path) -> None:
+    async with open_engine(tmp_path) as engine:
+        topic = await engine.create_topic(TOPIC, subscriptions=["s"])
+        now = 100.0
+        context = make_context(engine, PulsarConfig())
+        metrics = PulsarMetrics(context, engine, clock=lambda: now)
+        first = await samples(metrics)
+        assert first["pulsar_rate_in", TOPIC, ""] == 0
+        entries = [make_entry(b"x" * 50) for _ in range(20)]
+        size = sum(map(len, entries))
+        await appended(engine, topic, entries)
+        now += 10
+        there = await samples(metrics)
+        assert there["pulsar_rate_in", TOPIC, ""] == 2
+        assert there["pulsar_throughput_in", TOPIC, ""] == size / 10
+        assert there["pulsar_broker_rate_in", "", ""] == 2
+        assert there["pulsar_in_messages_total", TOPIC, ""] == 20
+        assert there["pulsar_in_bytes_total", TOPIC, ""] == size
+        assert there["pulsar_msg_backlog", TOPIC, ""] == 20
+        assert there["pulsar_subscription_back_log", TOPIC, "s"] == 20
+        assert there["pulsar_topics_count", "", ""] == 1
+        now += 0.5
+        assert (await samples(metrics))["pulsar_rate_in", TOPIC, ""] == 2, "too soon to say"
+        now += 400
+        assert (await samples(metrics))["pulsar_rate_in", TOPIC, ""] == 0, "too long ago"
+
+
+async def appended(engine: Any, topic: Any, entries: list[bytes]) -> None:
+    await engine.committed(Unit([(topic, entries)]))

@@ -1,0 +1,123 @@
+"""Mistakes in what is counted, and in what Prometheus and the management API are told of it."""
+
+from typing import Final
+
+from tests.mutants.table import Mutant
+
+AMQP: Final = "amqp_frontend/arneb_amqp/"
+HTTP: Final = "broker/arneb/http/"
+
+TRAFFIC: Final = ("tests/amqp_frontend/session/test_traffic.py",)
+METRICS: Final = ("tests/broker/metrics/test_rabbitmq.py",)
+RATES: Final = ("tests/broker/management/test_rates.py",)
+
+TRAFFIC_MUTANTS: Final = (
+    Mutant(
+        "a confirm that was refused counts as one",
+        AMQP + "session/publish/confirms.py",
+        "        if stored:\n            self.confirmed += count\n",
+        "        self.confirmed += count\n",
+        TRAFFIC,
+    ),
+    Mutant(
+        "what was given back counts as acknowledged",
+        AMQP + "session/consume/deliverer.py",
+        "        return answered - self._given_back - pending\n",
+        "        return answered - pending\n",
+        TRAFFIC,
+    ),
+    Mutant(
+        "answers in a transaction count before it is committed",
+        AMQP + "session/consume/deliverer.py",
+        "        return answered - self._given_back - pending\n",
+        "        return answered - self._given_back\n",
+        TRAFFIC,
+    ),
+    Mutant(
+        "what went nowhere is not counted",
+        AMQP + "session/publish/publisher.py",
+        "        self._traffic.dropped += count\n",
+        "",
+        TRAFFIC,
+    ),
+    Mutant(
+        "an exchange takes what it has counted with it",
+        AMQP + "traffic.py",
+        "        self.gone.add(self.exchanges.pop(exchange))\n",
+        "        self.exchanges.pop(exchange)\n",
+        (*TRAFFIC, *METRICS),
+    ),
+    Mutant(
+        "a vhost takes what it has counted with it",
+        AMQP + "topology/topology.py",
+        "                self._gone.add(VhostTraffic() if gone is None else gone.router.traffic)\n",
+        "                self._gone.add(VhostTraffic())\n",
+        METRICS,
+    ),
+    Mutant(
+        "a queue takes with it how many of its messages died",
+        AMQP + "topology/queues/queue.py",
+        "            traffic.departed[self.type.value, reason, is_dead_letter] += count\n",
+        "            pass\n",
+        METRICS,
+    ),
+    Mutant(
+        "a message that is got counts for its queue alone",
+        AMQP + "server/consumers.py",
+        "    for each in (traffic, traffic.whole):\n",
+        "    for each in (traffic,):\n",
+        METRICS,
+    ),
+    Mutant(
+        "series appear when something has happened",
+        HTTP + "metrics/node.py",
+        "            TYPES[each]: self._traffic.by_type.get(each.value, Consumed()) for each in"
+        " QueueType\n",
+        "            TYPES[each]: self._traffic.by_type[each.value]\n"
+        "            for each in QueueType\n"
+        "            if each.value in self._traffic.by_type\n",
+        METRICS,
+    ),
+    Mutant(
+        "a page of objects has the sums of them too",
+        HTTP + "metrics/pages.py",
+        "            tuple(each for each in summed if each[0] not in without),\n",
+        "            tuple(summed),\n",
+        METRICS,
+    ),
+    Mutant(
+        "a page of very many objects is one turn",
+        HTTP + "metrics/pages.py",
+        "            if number % ROWS_PER_TURN == 0:\n",
+        "            if number % 1_000_000 == 0:\n",
+        METRICS,
+    ),
+    Mutant(
+        "what is like before is a sample of its own",
+        HTTP + "management/rates.py",
+        "        if last is not None and last.counters == counters:\n",
+        "        if False:\n",
+        RATES,
+    ),
+    Mutant(
+        "the budget of samples is none",
+        HTTP + "management/rates.py",
+        "        if self.bytes > self._bytes_max:\n",
+        "        if self.bytes < 0:\n",
+        RATES,
+    ),
+    Mutant(
+        "a budget that is too small is passed over",
+        HTTP + "management/rates.py",
+        "        while self.bytes > wanted and len(self._histories) > 1:\n",
+        "        while False:\n",
+        RATES,
+    ),
+    Mutant(
+        "a rate of Pulsar's is worked out anew at once",
+        "broker/arneb/metrics/pulsar.py",
+        "        if before is not None and now - before.at_s < RATE_S_MIN:\n",
+        "        if before is None:\n",
+        ("tests/broker/metrics/test_pulsar.py",),
+    ),
+)
