@@ -86,6 +86,12 @@ class InspectedSubscription(Protocol):
         ...
 
     @property
+    def lengths(self) -> tuple[int, int]:
+        """How many messages are ready, and how many are at consumers: both at once, and cheap
+        where there is none."""
+        ...
+
+    @property
     def departed(self) -> Mapping[tuple[Departure, bool], int]:
         """How many messages left without an acknowledgement since the broker started, by the
         reason and by whether somebody took the dead letters."""

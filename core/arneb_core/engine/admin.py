@@ -94,6 +94,14 @@ class SubscriptionAdmin:
         return self.machine.state.acks.mark_delete
 
     @property
+    def lengths(self) -> tuple[int, int]:
+        """See :attr:`InspectedSubscription.lengths`."""
+        machine = self.machine
+        if not machine.state.acks.backlog:
+            return 0, 0
+        return machine.ready_messages, machine.counters.in_flight_messages
+
+    @property
     def departed(self) -> Mapping[tuple[Departure, bool], int]:
         """See :attr:`InspectedSubscription.departed`."""
         return self.machine.state.departed or {}

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from arneb.http.management.calls import Refused
 from arneb.http.management.lists import (
     NAMES_PER_TURN,
+    Listing,
+    Orders,
+    Page,
     Source,
     listed,
     listing_of,
@@ -121,3 +124,43 @@ def test_a_range_needs_both_of_its_parts() -> None:
     for query in ({"lengths_age": "60"}, {"lengths_age": "60", "lengths_incr": "0"}):
         with pytest.raises(Refused, match="Invalid range parameters"):
             range_of(query, "lengths")
+
+
+async def test_an_order_that_took_long_is_kept_and_figures_are_not() -> None:
+    now, seen = 0.0, 0
+
+    def clock() -> float:
+        return now
+
+    def length(item: int) -> int:
+        nonlocal seen, now
+        seen += 1
+        now += 0.01
+        return -item
+
+    async def pause() -> None:
+        pass
+
+    orders = Orders(clock)
+    shown = 5
+
+    def source(stamp: int = 1) -> Source[int]:
+        items = list(range(10))
+        return Source(
+            items, lambda each: {"n": each, "shown": shown}, lambda each: (str(each),),
+            {"length": length}, orders, stamp,
+        )  # fmt: skip
+
+    listing = Listing(sort="length", page=Page(1, 3))
+    first = await listed(source(), listing, pause)
+    assert [each["n"] for each in first["items"]] == [9, 8, 7]
+    assert seen == 10
+    shown = 6
+    again = await listed(source(), listing, pause)
+    assert [(each["n"], each["shown"]) for each in again["items"]] == [(9, 6), (8, 6), (7, 6)]
+    assert seen == 10
+    await listed(source(stamp=2), listing, pause)
+    assert seen == 20, "there are others now"
+    now += 100
+    await listed(source(), listing, pause)
+    assert seen == 30, "it was kept for long enough"

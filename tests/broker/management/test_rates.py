@@ -102,6 +102,28 @@ async def test_what_is_sampled_always_is_kept_for_a_day() -> None:
     assert detail["rate"] == round(10 / 1800, 3)
 
 
+async def test_what_is_sampled_always_is_read_seldom_while_nobody_looks() -> None:
+    clock = Clock()
+    rates = Rates(clock)
+    reads = 0
+
+    async def read() -> dict[str, int]:
+        nonlocal reads
+        reads += 1
+        return {"n": reads}
+
+    rates.always("all", read)
+    for _ in range(120):
+        await rates.sample()
+        clock.now += 1
+    assert reads == 2
+    rates.details("all", {"n": 2}, lambda: None)
+    for _ in range(10):
+        await rates.sample()
+        clock.now += 1
+    assert reads == 12, "somebody looks"
+
+
 async def test_something_is_idle_since_its_counters_changed_last() -> None:
     clock, counters = Clock(), {"n": 0}
     rates = Rates(clock, now_ms=lambda: int(clock.now * 1000))

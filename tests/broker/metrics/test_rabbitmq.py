@@ -184,4 +184,5 @@ async def test_an_answer_that_lists_objects_is_sent_as_it_is_made(tmp_path: Path
         labels = f"queue={'q' * 200}7,vhost=v/m"
         assert ("rabbitmq_queue_messages_ready", labels) in there
         assert ("rabbitmq_queue_messages_ready", "") not in there, "one name, one meaning"
+        assert ("rabbitmq_channel_messages_published_total", "") not in there
         assert ("rabbitmq_connections", "") in there

@@ -111,6 +111,14 @@ class Queue:
         return sum(consumer not in self.unseen for consumer in self.subscription.consumers)
 
     @property
+    def lengths(self) -> tuple[int, int]:
+        """Messages that are ready, and messages at consumers; of a stream, all that it keeps."""
+        if self.options.type is QueueType.STREAM:
+            return self.topic.messages, 0
+        subscription = self.topic.subscriptions.get(SUBSCRIPTION)
+        return (0, 0) if subscription is None else subscription.lengths
+
+    @property
     def departed(self) -> Mapping[tuple[Departure, bool], int]:
         """Messages that left it without an acknowledgement, by the reason, and by whether they
         were dead letters for somebody."""

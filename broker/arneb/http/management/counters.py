@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from arneb.http.management.calls import Document
 from arneb_amqp.server.roster import ChannelTraffic
-from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.traffic import Consumed, ExchangeTraffic, VhostTraffic
 
@@ -44,14 +43,17 @@ OCTETS: Final = ("recv_oct", "send_oct")
 
 def unacknowledged(queue: Queue) -> int:
     """Messages at consumers."""
-    if not queue.is_complete or queue.type is QueueType.STREAM:
-        return 0
-    return sum(each.in_flight for each in queue.subscription.consumers)
+    return queue.lengths[1]
 
 
 def ready(queue: Queue) -> int:
     """Messages that wait."""
-    return queue.message_count if queue.is_complete else 0
+    return queue.lengths[0]
+
+
+def messages(queue: Queue) -> int:
+    """Both."""
+    return sum(queue.lengths)
 
 
 def consumed(traffic: Consumed) -> dict[str, int]:
@@ -70,7 +72,7 @@ def consumed(traffic: Consumed) -> dict[str, int]:
 
 def lengths_of(queue: Queue) -> dict[str, int]:
     """How many messages a queue has."""
-    waiting, away = ready(queue), unacknowledged(queue)
+    waiting, away = queue.lengths
     return {
         "messages": waiting + away,
         "messages_ready": waiting,

@@ -5,10 +5,21 @@ nothing is done for more than a few hundred between two turns of others.
 """
 
 import heapq
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
+
+import trio
 
 from arneb.http.management.calls import Document, Refused, bad_request
 from arneb.http.management.rates import Range
@@ -21,7 +32,16 @@ SAMPLES_MAX: Final = 500
 
 NAMES_PER_TURN: Final = 2000
 """Names that are compared in a millisecond or two."""
+FIGURES_PER_TURN: Final = 500
+"""Figures that are looked up in as long."""
 DOCUMENTS_PER_TURN: Final = 50
+
+REST: Final = 50
+"""An order that took a second to find out is kept for fifty."""
+SHORT_S: Final = 0.02
+"""What takes no longer is found out each time."""
+ORDERS_MAX: Final = 16
+"""Pages that are kept."""
 
 Item = TypeVar("Item")
 Pause = Callable[[], Awaitable[None]]
@@ -58,6 +78,51 @@ class Source(Generic[Item]):
     that is searched."""
     cheap: Mapping[str, Callable[[Item], Any]] = field(default_factory=dict)
     """Fields by which they can be sorted without a document of each."""
+    orders: "Orders | None" = None
+    """Where the order of very many is kept for a while; ``stamp`` changes with what there is."""
+    stamp: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """The first of very many, in order."""
+
+    first: Sequence[Any]
+    until_s: float
+
+
+class Orders:
+    """Orders that took long to find out, kept for some times as long: a page is asked for again and
+    again, and which figures stand on it may be older than the figures themselves."""
+
+    def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[Hashable, _Order] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<Orders, {len(self._kept)} kept>"
+
+    async def first(
+        self,
+        source: "Source[Item]",
+        items: Sequence[Item],
+        listing: "Listing",
+        pause: Pause,
+        end: int,
+    ) -> list[Item]:
+        """The first ``end`` of ``items``."""
+        key = source.stamp, listing.sort, listing.reverse, listing.page
+        began = self._clock()
+        kept = self._kept.get(key)
+        if kept is not None and began < kept.until_s:
+            return list(kept.first)
+        found = [each async for each in _ordered(source, items, listing, pause, end)]
+        took_s = self._clock() - began
+        if took_s > SHORT_S:
+            self._kept[key] = _Order(found, self._clock() + REST * took_s)
+            if len(self._kept) > ORDERS_MAX:
+                self._kept.popitem(last=False)
+        return found
 
 
 def listing_of(query: Mapping[str, str], *, paged: bool = True) -> Listing:
@@ -124,15 +189,15 @@ async def listed(source: Source[Item], listing: Listing, pause: Pause) -> Any:
                 f"Page out of range, page: {page.number} page size: {page.size}, len: {len(items)}"
             )
             raise Refused(400, "page_out_of_range", reason)
+    if page is not None and source.orders is not None:
+        ordered = await source.orders.first(source, items, listing, pause, end)
+    else:
+        ordered = [each async for each in _ordered(source, items, listing, pause, end)]
     documents = []
-    ordered = _ordered(source, items, listing, pause, end)
-    at = 0
-    async for item in ordered:
-        if at >= start:
-            documents.append(narrowed(source.document(item), listing.columns))
-            if len(documents) % DOCUMENTS_PER_TURN == 0:
-                await pause()
-        at += 1
+    for item in ordered[start:]:
+        documents.append(narrowed(source.document(item), listing.columns))
+        if len(documents) % DOCUMENTS_PER_TURN == 0:
+            await pause()
     if page is None:
         return documents
     return {
@@ -171,7 +236,9 @@ async def _ordered(
     """The first ``end`` of them, sorted by pieces so that no sort takes long."""
     key = _key_of(source, listing.sort)
     by_document = bool(listing.sort) and listing.sort not in source.cheap
-    at_once = DOCUMENTS_PER_TURN if by_document else NAMES_PER_TURN
+    at_once = FIGURES_PER_TURN if listing.sort else NAMES_PER_TURN
+    if by_document:
+        at_once = DOCUMENTS_PER_TURN
     pieces: list[list[tuple[Any, int]]] = []
     piece: list[tuple[Any, int]] = []
     for begin in range(0, len(items), at_once):

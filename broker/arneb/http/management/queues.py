@@ -21,6 +21,7 @@ from arneb.http.management.counters import (
     Counters,
     lengths_of,
     message_stats,
+    messages,
     of_queue,
     ready,
     unacknowledged,
@@ -34,6 +35,7 @@ from arneb.http.management.rules import ADMINISTRATOR, USERS, VHOST
 from arneb.http.management.site import Site
 from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.queue import Queue
+from arneb_amqp.topology.topology import Vhost
 from arneb_amqp.wire.json_fields import table_to_json, text_to_json
 from arneb_amqp.wire.replies import make
 from arneb_core.api.errors import CoreError
@@ -196,7 +198,8 @@ def queue_in(site: Site, call: Call) -> Queue:
 
 async def _list(site: Site, call: Call, *, detailed: bool = False) -> Reply:
     queues: list[Queue] = []
-    for number, vhost in enumerate(await site.vhosts_for(call), 1):
+    vhosts = await site.vhosts_for(call)
+    for number, vhost in enumerate(vhosts, 1):
         queues += vhost.queues
         if number % VHOSTS_PER_TURN == 0:
             await site.pause()
@@ -217,12 +220,20 @@ async def _list(site: Site, call: Call, *, detailed: bool = False) -> Reply:
             "durable": lambda queue: queue.durable,
             "type": lambda queue: queue.type.value,
             "consumers": lambda queue: queue.consumer_count,
-            "messages": lambda queue: ready(queue) + unacknowledged(queue),
+            "messages": messages,
             "messages_ready": ready,
             "messages_unacknowledged": unacknowledged,
         },
+        site.orders,
+        ("queues", tuple((each.name, *_churned(each)) for each in vhosts)),
     )
     return Reply(await listed(source, listing_of(call.query), site.pause))
+
+
+def _churned(vhost: Vhost) -> tuple[int, int, int]:
+    """What changes with the queues that there are."""
+    traffic = vhost.router.traffic
+    return traffic.queues_created, traffic.queues_deleted, len(vhost.queues)
 
 
 def _shown(site: Site, queue: Queue, ranges: Mapping[str, Range], *, detailed: bool) -> Document:

@@ -37,6 +37,10 @@ ROOM_MADE: Final = 0.1
 LOOKED_AT_S: Final = 75.0
 """Samples are taken for so long after somebody looked: pollers come each minute, some twice."""
 
+UNSEEN_S: Final = 60.0
+"""How far apart the samples are of what is sampled always, while nobody looks: it may be a sum
+over very many."""
+
 OBJECTS_PER_TURN: Final = 100
 
 Counters = Mapping[str, int]
@@ -83,6 +87,8 @@ class History:
     names: tuple[str, ...]
     looked_at_s: float
     tiers: tuple[_Tier, ...]
+    rests_until_s: float = 0.0
+    """Nobody looks at it: no sample is taken before."""
     changed_at_s: float | None = None
     """When its counters were last seen to have changed."""
     _last: "array[int]" = field(default_factory=lambda: array("q"))
@@ -196,7 +202,7 @@ class Rates:
             self._forget(key)
             more = OF_A_DAY if key in self._always else ()
             history = self._histories[key] = _history(read, tuple(counters), now, more)
-        history.looked_at_s, history.read = now, read
+        history.looked_at_s, history.read, history.rests_until_s = now, read, 0.0
         self._histories.move_to_end(key)
         return history
 
@@ -254,8 +260,16 @@ class Rates:
     async def sample(self) -> None:
         """Take one of all that is looked at, and of what is sampled always."""
         for key, read_now in self._always.items():
+            history = self._histories.get(key)
+            if history is not None and self._clock() < history.rests_until_s:
+                continue
             counters, now = await read_now(), self._clock()
-            self._take(self._looked_at(key, counters, _nothing, now), now, counters)
+            looked_at_s = -LOOKED_AT_S if history is None else history.looked_at_s
+            history = self._looked_at(key, counters, _nothing, now)
+            history.looked_at_s = looked_at_s
+            if now - looked_at_s > LOOKED_AT_S:
+                history.rests_until_s = now + UNSEEN_S
+            self._take(history, now, counters)
         for number, key in enumerate(list(self._histories), 1):
             now = self._clock()
             found = self._histories.get(key)

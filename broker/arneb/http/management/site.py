@@ -5,7 +5,7 @@ The rule: it is read at the instant of the call; what takes long is cut into tur
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
@@ -13,6 +13,7 @@ import trio
 
 from arneb.alarms import Alarms
 from arneb.http.management.calls import Call, not_authorised, not_found
+from arneb.http.management.lists import Orders
 from arneb.http.management.rates import Rates
 from arneb.http.management.rules import has_access
 from arneb.http.management.totals import Totals
@@ -65,6 +66,7 @@ class Site:
     started_ms: int
     shovels: Shovels
     pause: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+    orders: Orders = field(default_factory=Orders)
 
     @property
     def cluster_name(self) -> str:

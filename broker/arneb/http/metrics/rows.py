@@ -6,7 +6,6 @@ The rule: in the order of the family's metrics, and read at this instant.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from arneb.http.management.counters import ready, unacknowledged
 from arneb.http.metrics import families
 from arneb.http.metrics.families import Family
 from arneb.metrics.text import labelled
@@ -23,12 +22,12 @@ Channel = tuple[ConnectionStatistics, ChannelStatistics]
 
 
 def _coarse(queue: Queue) -> Values:
-    waiting, away = ready(queue), unacknowledged(queue)
+    waiting, away = queue.lengths
     return waiting, away, waiting + away
 
 
 def _queue(queue: Queue) -> Values:
-    waiting, away = ready(queue), unacknowledged(queue)
+    waiting, away = queue.lengths
     consumers = queue.consumer_count if queue.is_complete else 0
     is_stream = queue.type is QueueType.STREAM
     served = not waiting or (not is_stream and queue.subscription.room > 0)

@@ -1,0 +1,151 @@
+"""What it costs the broker to be looked at: ``python -m bench.polling``.
+
+The rule: pairs of runs with the same load, one of them polled each second, in CPU seconds of the
+broker for each message; and how long the answers take meanwhile.
+"""
+
+import argparse
+import statistics
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+import pika
+from bench.load import LoadGenerator, compile_generator
+from conformance.brokers.arneb import PROTOCOLS, Arneb
+from conformance.management.client import Client
+
+EVERYTHING: Final = ("overview", "queues", "connections", "channels")
+ONE_PAGE: Final = ("overview", "queues?page=1&page_size=100&sort=messages&columns=name,messages")
+
+METRICS: Final = '[metrics]\nlisten = "127.0.0.1:0"\n'
+
+
+class Poller:
+    """Asks for some paths each second."""
+
+    def __init__(self, client: Client, paths: Sequence[str]) -> None:
+        self._client = client
+        self._paths = paths
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.took_ms: dict[str, list[float]] = {path: [] for path in paths}
+
+    def __repr__(self) -> str:
+        return f"<Poller of {len(self._paths)} paths>"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            begun = time.monotonic()
+            for path in self._paths:
+                asked = time.monotonic()
+                answer = self._client.call("GET", path)
+                assert answer.status == 200, answer
+                self.took_ms[path].append((time.monotonic() - asked) * 1000)
+            self._over.wait(max(0.0, 1 - (time.monotonic() - begun)))
+
+
+def cpu_s(pid: int) -> float:
+    """What a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+@contextmanager
+def clients(broker: Arneb, connections: int, channels: int) -> Iterator[None]:
+    """So many connections and channels."""
+    made = [pika.BlockingConnection(pika.URLParameters(broker.url)) for _ in range(connections)]
+    for number in range(channels):
+        made[number % connections].channel().basic_qos(prefetch_count=10)
+    yield
+    for each in made:
+        each.close()
+
+
+def declare(broker: Arneb, queues: int) -> None:
+    """So many durable queues."""
+    definitions = {
+        "queues": [
+            {"vhost": "/", "name": f"q{number:06}", "durable": True, "auto_delete": False,
+             "arguments": {}}
+            for number in range(queues)
+        ]
+    }  # fmt: skip
+    answer = Client(broker.http_address).call("POST", "definitions", definitions)
+    assert answer.status == 204, answer
+
+
+def pairs(
+    broker: Arneb, load: LoadGenerator, paths: Sequence[str], count: int, runs: int
+) -> tuple[list[float], dict[str, list[float]]]:
+    """The ratios of CPU a message, polled to not polled; and how long each path took."""
+    ratios, took = list[float](), dict[str, list[float]]()
+
+    def messages() -> float:
+        before = cpu_s(broker.pid)
+        load.run(broker.address, "publish", queue="load", count=count, window=100, connections=4)
+        return (cpu_s(broker.pid) - before) / count
+
+    messages()
+    for _ in range(runs):
+        alone = messages()
+        with Poller(Client(broker.http_address), paths) as poller:
+            polled = messages()
+        ratios.append(polled / alone)
+        for path, each in poller.took_ms.items():
+            took.setdefault(path, []).extend(each)
+    return ratios, took
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--queues", type=int, nargs="*", default=[1_000, 50_000])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        load = compile_generator(Path(directory))
+        for queues in options.queues:
+            paths = EVERYTHING if queues <= 1_000 else ONE_PAGE
+            listeners = (*PROTOCOLS, "metrics")
+            broker = Arneb(Path(directory) / str(queues), listeners=listeners, settings=METRICS)
+            broker.start()
+            try:
+                declare(broker, queues)
+                with clients(broker, 100, 200) if queues <= 1_000 else clients(broker, 1, 1):
+                    ratios, took = pairs(broker, load, paths, options.count, options.runs)
+                shown = " ".join(f"{each:.3f}" for each in sorted(ratios))
+                print(f"{queues} queues: median {statistics.median(ratios):.3f} ({shown})")
+                for path, each in took.items():
+                    print(f"  {path}: median {statistics.median(each):.1f} ms, {len(each)} times")
+                for metrics in ("/metrics", "/metrics/per-object"):
+                    print(f"  {metrics}: {scraped(broker, metrics)}")
+            finally:
+                broker.stop()
+
+
+def scraped(broker: Arneb, path: str) -> str:
+    """How long a page of metrics takes, and how large it is."""
+    begun, before = time.monotonic(), cpu_s(broker.pid)
+    with urllib.request.urlopen(f"http://{broker.metrics_address}{path}", timeout=300) as answer:
+        size = len(answer.read())
+    took, used = time.monotonic() - begun, cpu_s(broker.pid) - before
+    return f"{size / 1e6:.2f} MB in {took:.2f} s, {used:.2f} s of CPU"
+
+
+if __name__ == "__main__":
+    main()
