@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 import pika
-from tests.pulsar_frontend.client import body_of
+from tests.pulsar_frontend.raw_client import body_of
 from tests.pulsar_frontend.session.playbook import received
 
 from arneb_pulsar.wire.frame import FrameReader

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from google.protobuf.message import Message
-from tests.pulsar_frontend.client import body_of
+from tests.pulsar_frontend.raw_client import body_of
 from tests.pulsar_frontend.session.playbook import received
 
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

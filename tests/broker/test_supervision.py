@@ -11,7 +11,7 @@ from typing import Any
 import pika
 import pytest
 import trio
-from tests.pulsar_frontend.client import RawClient
+from tests.pulsar_frontend.raw_client import RawClient
 
 from arneb import process
 from arneb.config import load_config

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from tests.pulsar_frontend.client import connected
 from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import connected
 
 import arneb_pulsar
 

@@ -89,6 +89,9 @@ class SendCounts:
     resent: int = 0
     latencies: Latencies = field(default_factory=Latencies)
 
+    def __repr__(self) -> str:
+        return f"<SendCounts {self.stored} of {self.messages} stored, {self.failed} failed>"
+
     def statistics(self, pending: int, age_s: float, is_connected: bool) -> ProducerStatistics:
         """What is shown of a producer that is ``age_s`` old."""
         age_s = max(age_s, 0.001)
@@ -122,6 +125,9 @@ class ReceiveCounts:
     damaged: int = 0
     duplicates: int = 0
     """Messages that came again though they were acknowledged."""
+
+    def __repr__(self) -> str:
+        return f"<ReceiveCounts {self.acknowledged} of {self.messages} acknowledged>"
 
     def statistics(self, queued: int, age_s: float, is_connected: bool) -> ConsumerStatistics:
         """What is shown of a consumer that is ``age_s`` old."""

@@ -59,6 +59,9 @@ class ConnectionCounts:
     opened_total: int = 0
     closed_total: int = 0
 
+    def __repr__(self) -> str:
+        return f"<ConnectionCounts {self.closed_total} of {self.opened_total} closed>"
+
 
 async def close_dead(connections: Iterable[ClientConnection], asking: ClientConnection) -> bool:
     """End those of ``connections`` that show no sign of life; were there any?"""

@@ -9,8 +9,8 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.admin_client import Admin
-from tests.pulsar_frontend.client import connected
 from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import connected
 
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.position import position

@@ -6,7 +6,7 @@ from types import MappingProxyType
 import pytest
 import trio
 import trio.testing
-from tests.pulsar_frontend.client import Closed, RawClient, connected
+from tests.pulsar_frontend.raw_client import Closed, RawClient, connected
 
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.server.listener import serve_connection

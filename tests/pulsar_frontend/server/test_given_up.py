@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from tests.pulsar_frontend.client import connected
 from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import connected
 
 from arneb_core.api.subscriptions import Subscription
 from arneb_pulsar.packing.deliveries import MessageFrames

@@ -4,8 +4,8 @@ import json
 
 import pytest
 import trio
-from tests.pulsar_frontend.client import connected
 from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import connected
 
 from arneb_core.api.history import HISTORY_PROPERTY, history_topic
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe

@@ -6,8 +6,8 @@ import struct
 import pytest
 import trio
 import trio.testing
-from tests.pulsar_frontend.client import Closed, RawClient, body_of, connected
 from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import Closed, RawClient, body_of, connected
 
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.errors import StoreFull

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 from google.protobuf.message import Message
-from tests.pulsar_frontend.client import RawClient
+from tests.pulsar_frontend.raw_client import RawClient
 from tests.pulsar_frontend.server.test_connection import FakeCore
 
 from arneb_pulsar.config import PulsarConfig

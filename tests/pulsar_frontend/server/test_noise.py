@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 from google.protobuf.message import Message
-from tests.pulsar_frontend.client import RawClient, body_of, connected
 from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import RawClient, body_of, connected
 from tests.pulsar_frontend.session.playbook import received
 
 from arneb_pulsar.server.listener import serve_connection

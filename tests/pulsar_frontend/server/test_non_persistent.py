@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from tests.pulsar_frontend.admin_client import Admin
-from tests.pulsar_frontend.client import RawClient, connected
 from tests.pulsar_frontend.conftest import OpenBroker, Running
+from tests.pulsar_frontend.raw_client import RawClient, connected
 
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (

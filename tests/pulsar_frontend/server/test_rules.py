@@ -11,8 +11,8 @@ import jwt
 import pytest
 import trio
 from google.protobuf.message import Message
-from tests.pulsar_frontend.client import Closed, RawClient
 from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import Closed, RawClient
 
 from arneb_pulsar.admin.permissions import granted, revoked
 from arneb_pulsar.authorization.authorizer import Users

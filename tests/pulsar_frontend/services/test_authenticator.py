@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 from passlib.hash import apr_md5_crypt
-from tests.pulsar_frontend.client import Closed, RawClient
 from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import Closed, RawClient
 
 from arneb.handshakes import Handshakes
 from arneb.tls import TlsConfig, read_tls

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import trio
 from tests.pulsar_frontend.admin_client import Admin
-from tests.pulsar_frontend.client import RawClient, body_of, connected
 from tests.pulsar_frontend.conftest import OpenBroker, Running
+from tests.pulsar_frontend.raw_client import RawClient, body_of, connected
 from tests.pulsar_frontend.session.playbook import received
 
 from arneb_core.api.errors import StoreFailed

@@ -3,8 +3,8 @@
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
-from tests.pulsar_frontend.client import connected
 from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import connected
 
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.namespaces.rates import PublishRate

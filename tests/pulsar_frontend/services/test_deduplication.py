@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import trio.testing
-from tests.pulsar_frontend.client import RawClient, body_of, connected
 from tests.pulsar_frontend.conftest import OpenBroker, Running
+from tests.pulsar_frontend.raw_client import RawClient, body_of, connected
 
 from arneb_core.api.entry import HEADER_BYTES
 from arneb_core.api.position import Position

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 import trio
-from tests.pulsar_frontend.client import Closed, RawClient, connected
 from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import Closed, RawClient, connected
 
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.services.topic_lifecycle import drop

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from tests.pulsar_frontend.admin_client import Admin
-from tests.pulsar_frontend.client import RawClient, connected
 from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import RawClient, connected
 
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.namespaces.policies import Policies

@@ -3,8 +3,8 @@
 import pytest
 import trio
 from tests.pulsar_frontend.admin_client import Admin
-from tests.pulsar_frontend.client import connected
 from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import connected
 
 from arneb_pulsar.server.publishing import RECEIVE_BYTES, THROTTLED_RECEIVE_BYTES, Publishing
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandPing, CommandPong, CommandSendReceipt

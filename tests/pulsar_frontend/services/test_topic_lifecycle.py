@@ -4,8 +4,8 @@ import pytest
 import trio
 import trio.testing
 from tests.pulsar_frontend.admin_client import Admin
-from tests.pulsar_frontend.client import connected
 from tests.pulsar_frontend.conftest import OpenBroker, Running
+from tests.pulsar_frontend.raw_client import connected
 
 from arneb_core.api.core import Unit
 from arneb_core.api.topics import Topic

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import trio
 from tests.pulsar_frontend.admin_client import Admin
-from tests.pulsar_frontend.client import connected
 from tests.pulsar_frontend.conftest import OpenBroker, Running
+from tests.pulsar_frontend.raw_client import connected
 
 from arneb_core.api.topics import Topic
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from tests.pulsar_frontend.client import connected
 from tests.pulsar_frontend.conftest import OpenBroker
+from tests.pulsar_frontend.raw_client import connected
 
 from arneb_core.api.settings import TopicSettings
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

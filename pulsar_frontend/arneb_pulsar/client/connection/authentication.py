@@ -129,6 +129,9 @@ class OAuth2Authentication:
     _token: str = field(default="", init=False, repr=False)
     _renew_at: float = field(default=0.0, init=False, repr=False)
 
+    def __repr__(self) -> str:
+        return f"<OAuth2Authentication of {self.client_id!r} at {self.issuer_url}>"
+
     @classmethod
     def from_key_file(
         cls, path: str | Path, issuer_url: str, audience: str = "", scope: str = ""

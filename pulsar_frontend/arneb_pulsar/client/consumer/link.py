@@ -87,6 +87,9 @@ class ConsumerLink(Receiving[T]):
         self._subscribed = False
         self._attachment = Attachment(context, topic, self._attach, self._end)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._topic} {self._subscription!r}, {self._machine!r}>"
+
     @property
     def is_connected(self) -> bool:
         """It is attached to a broker now."""

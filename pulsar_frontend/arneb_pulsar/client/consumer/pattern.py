@@ -64,6 +64,9 @@ class PatternConsumer(MultiTopicConsumer[T]):
         self._watching: Connection | None = None
         self._changed = Bell()
 
+    def __repr__(self) -> str:
+        return f"<PatternConsumer {self._text!r}, {super().__repr__()}>"
+
     async def refresh(self) -> None:
         """Read the list of topics, and consume those that it has. Raises :class:`PulsarError`."""
         lookup = self._context.lookup

@@ -33,6 +33,9 @@ class Receiving(ABC, Generic[T]):
     def __init__(self) -> None:
         self._taken = 0
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, {self.waiting} messages waiting>"
+
     @abstractmethod
     def receive_nowait(self) -> Message[T] | None:
         """The next message; None if there is none now. Raises what ended the consumer."""

@@ -61,6 +61,9 @@ class Unpacked(Generic[T]):
     refused: bool = False
     """It could not be decrypted, and is to come again."""
 
+    def __repr__(self) -> str:
+        return f"<Unpacked {self.entry}, {len(self.messages)} messages>"
+
 
 def permits_of(command: CommandMessage, body: bytes) -> int:
     """What a broker has counted for an entry that nobody looks into."""

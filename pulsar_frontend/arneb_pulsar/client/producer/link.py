@@ -72,6 +72,9 @@ class ProducerLink(Generic[T]):
             patient=options.access is AccessMode.WAIT_FOR_EXCLUSIVE,
         )
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._topic}, {self._machine!r}>"
+
     async def start(self) -> None:
         """Make it at its broker; for ``Client.create_producer``."""
         try:

@@ -66,6 +66,9 @@ class Pending:
     """Empty for all but the last piece of a chunked message."""
     sent_at: float
 
+    def __repr__(self) -> str:
+        return f"<Pending {len(self.messages)} messages since {self.sent_at:.3f}>"
+
 
 class ProducerMachine:
     """One producer of one topic. :attr:`output` is what to write while it is attached.

@@ -23,6 +23,9 @@ class Faults:
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
 
+    def __repr__(self) -> str:
+        return f"<Faults of seed {self.seed}>"
+
     def delay_s(self) -> float:
         """How long the next write is under way."""
         return self.random.uniform(0, self.delay_s_max) if self.delay_s_max else 0.0

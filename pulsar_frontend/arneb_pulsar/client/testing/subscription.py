@@ -51,6 +51,9 @@ class FakeConsumer:
     pending: dict[int, int] = field(default_factory=dict)
     """What it has and has not acknowledged: index of the entry, messages that it was sent."""
 
+    def __repr__(self) -> str:
+        return f"<FakeConsumer {self.name}, {self.permits} permits, {len(self.pending)} pending>"
+
 
 class FakeSubscription:
     """One subscription. Entries are named by their place in the topic's list.

@@ -39,6 +39,9 @@ class FakeProducer:
     """Told that it has the topic to itself, with the epoch."""
     is_ready: bool = True
 
+    def __repr__(self) -> str:
+        return f"<FakeProducer {self.name}{'' if self.is_ready else ', waiting'}>"
+
 
 class FakeTopic:
     """One topic, or one partition."""
