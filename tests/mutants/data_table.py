@@ -66,6 +66,13 @@ DATA_MUTANTS: Final = (
         AHEAD,
     ),
     Mutant(
+        "what was written in vain is read as long as it is there",
+        CORE + "store/snapshot.py",
+        "            if not (left and is_left_over(left, end, value)):\n",
+        "            if not (left and is_left_over(left, first, value)):\n",
+        AHEAD,
+    ),
+    Mutant(
         "a large unit is written in one go",
         CORE + "engine/write_ahead.py",
         "            if size >= SLICE_BYTES or index == len(run.entries):\n",

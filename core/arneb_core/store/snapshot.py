@@ -29,6 +29,7 @@ from arneb_core.store.copying import copy_store
 from arneb_core.store.fitting import Fitting, Gap, fit
 from arneb_core.store.journal_file import Fault
 from arneb_core.store.journal_reader import JournalReader
+from arneb_core.store.leftovers import Range, is_left_over, leftovers
 from arneb_core.store.long_keys import HEAD_BYTES, is_long, shorten, unwrap
 from arneb_core.store.meta_pages import check_file
 from arneb_core.store.opening import (
@@ -71,7 +72,15 @@ LOOK_TRIES: Final = 100
 class Snapshot:
     """One read transaction. Use it from one thread at a time, inside its ``with`` block."""
 
-    __slots__ = ("_journaled", "_page_release", "_tables", "_txn", "faults", "journal_gaps")
+    __slots__ = (
+        "_journaled",
+        "_leftovers",
+        "_page_release",
+        "_tables",
+        "_txn",
+        "faults",
+        "journal_gaps",
+    )
 
     def __init__(
         self,
@@ -89,6 +98,7 @@ class Snapshot:
         self._page_release = page_release
         self.journal_gaps = gaps
         self.faults = faults
+        self._leftovers: dict[TopicId, list[Range]] | None = None  # looked up when needed
         self._journaled: dict[TopicId, list[tuple[Position, list[bytes]]]] = {}
         if pending:
             has = JournalState.unpack(self.get(Table.META, META_JOURNAL)).number
@@ -255,6 +265,9 @@ class Snapshot:
     ) -> Iterator[tuple[Position, bytes]]:
         """The blocks that hold something of [first, last], and perhaps one more behind it, as they
         are stored, damaged or not; each with the position of its last entry."""
+        if self._leftovers is None:
+            self._leftovers = leftovers(lambda key: self.get(Table.META, key))
+        left = self._leftovers.get(topic_id, ())
         prefix = topic_prefix(topic_id)
         cursor = self._txn.cursor(self._tables[Table.ENTRIES])
         more = cursor.set_range(entry_key(topic_id, first))
@@ -264,7 +277,8 @@ class Snapshot:
                 break
             self._page_release.read(len(value))
             end = parse_entry_key(key)[1]
-            yield end, value
+            if not (left and is_left_over(left, end, value)):
+                yield end, value
             if last is not None and end >= last:
                 return
             more = cursor.next()

@@ -17,6 +17,7 @@ from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.topic import LogTopic
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.check import check
+from arneb_core.store.commit import transaction
 from arneb_core.store.environment import Store
 from arneb_core.store.extents import find_extents
 from arneb_core.store.findings import Finding
@@ -217,6 +218,32 @@ async def test_after_a_crash_at_any_commit_all_of_it_is_there_or_nothing(
     assert whole[-1]
 
 
+async def test_what_a_crash_left_is_not_written_over_while_it_goes_bit_by_bit(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ledger that was opened where blocks are still to be removed would go with them."""
+    image = tmp_path / "image"
+    with Store.open(data_dir) as store:
+        async with open_engine(data_dir, store=store) as engine:
+            await engine.create_topic("a", SMALL)
+            await publish(engine, "a", [b"0"])
+            await quiet(engine)
+            async with engine.written_ahead(unit_of(engine, a=numbered(100, 60))):
+                image.mkdir()
+                store.copy(image)
+    monkeypatch.setattr(transaction, "TRIM_BLOCKS_MAX", 1)
+    expected = [b"0"]
+    async with open_engine(image) as engine:
+        for number in range(1, 12):  # each opens a ledger
+            expected.append(b"%d" % number)
+            await publish(engine, "a", [expected[-1]])
+            assert await bodies(engine, "a") == expected
+        await quiet(engine)
+    async with open_engine(image) as engine:
+        assert await bodies(engine, "a") == expected
+    assert not check(image)
+
+
 async def test_what_fails_leaves_nothing_even_if_its_removal_fails_at_first(
     data_dir: Path,
 ) -> None:
@@ -262,6 +289,7 @@ async def test_a_log_that_needs_more_ledgers_meanwhile_goes_on_and_the_unit_foll
             async with engine.written_ahead(unit):
                 await publish(engine, "a", [b"1"])  # takes the ledger that was left free
                 await publish(engine, "a", [b"2"])  # and this one needs another
+                assert await bodies(engine, "a") == numbered(0, 3)
                 await engine.committed(unit)
             await quiet(engine)
             await publish(engine, "a", [b"43"])

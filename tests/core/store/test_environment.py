@@ -15,7 +15,7 @@ from arneb_core.api.position import AFTER_ALL, Position, position
 from arneb_core.store.changes import Changes, CommitReport
 from arneb_core.store.commit import transaction
 from arneb_core.store.environment import Store
-from arneb_core.store.schema import META_TRIMS, Table, TopicId
+from arneb_core.store.schema import META_TRIMS, Table, TopicId, topic_prefix
 from arneb_core.testing.store_kit import StoreModel, assert_holds, entry
 
 KEY = b"frontend/key"
@@ -32,7 +32,8 @@ def places(store: Store, topic_id: TopicId = TOPIC) -> list[Position]:
     with store.snapshot() as snapshot:
         return [
             Position(first + index)
-            for first, entries in snapshot.iter_blocks(topic_id)
+            for _, value in snapshot.scan(Table.ENTRIES, topic_prefix(topic_id))
+            for first, entries in [snapshot.decode(value)]
             for index in range(len(entries))
         ]
 
