@@ -155,9 +155,10 @@ class _Walk:
             inventory.add(FindingKind.BLOCK_PLACE, where, detail)
             self._skip(topic_id, last, ledger)
             return
+        if inventory.is_trimmed(topic_id, first, last):
+            return  # what was written ahead in vain may lie in a ledger that was passed over
         if ledger is None:
-            if not inventory.is_trimmed(topic_id, first, last):
-                inventory.add(FindingKind.BLOCK_ORPHAN, where, "expected its ledger, got none")
+            inventory.add(FindingKind.BLOCK_ORPHAN, where, "expected its ledger, got none")
             return
         self._pass_gaps(topic_id, topic, ledger, first)
         unknown = self.behind_damage == (topic_id, ledger_of(last))

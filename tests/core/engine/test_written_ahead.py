@@ -233,12 +233,14 @@ async def test_what_a_crash_left_is_not_written_over_while_it_goes_bit_by_bit(
                 store.copy(image)
     monkeypatch.setattr(transaction, "TRIM_BLOCKS_MAX", 1)
     expected = [b"0"]
-    async with open_engine(image) as engine:
-        for number in range(1, 12):  # each opens a ledger
-            expected.append(b"%d" % number)
-            await publish(engine, "a", [expected[-1]])
-            assert await bodies(engine, "a") == expected
-        await quiet(engine)
+    with Store.open(image) as store:
+        async with open_engine(image, store=store) as engine:
+            for number in range(1, 12):  # each opens a ledger
+                expected.append(b"%d" % number)
+                await publish(engine, "a", [expected[-1]])
+                assert await bodies(engine, "a") == expected
+                assert not check_of(store)
+            await quiet(engine)
     async with open_engine(image) as engine:
         assert await bodies(engine, "a") == expected
     assert not check(image)

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.core.engine.test_written_ahead import SLICE, bodies, numbered, unit_of
 
@@ -89,6 +89,7 @@ class Played:
 
 
 @settings(max_examples=20)
+@example([[([], 6, 4, ["fail"], "nobody waits"), ([], 0, 0, ["append a"], "commit")]], 1)
 @given(LIVES, st.sampled_from([1, 300, 1 << 20]))
 def test_whatever_happens_meanwhile_a_unit_is_there_whole_and_in_its_place_or_not_at_all(
     tmp_path_factory: pytest.TempPathFactory, lives: list[list[Made]], ledger_bytes_max: int
