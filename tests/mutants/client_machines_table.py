@@ -35,13 +35,6 @@ CLIENT_MACHINE_MUTANTS: Final = (
         PRODUCER_TESTS,
     ),
     Mutant(
-        "what was written to a lost connection is written to the next one too",
-        CLIENT + "producer/machine.py",
-        "        self.attached = False\n        self.output.clear()\n",
-        "        self.attached = False\n",
-        PRODUCER_TESTS,
-    ),
-    Mutant(
         "a batch says the number of its first message for its last",
         CLIENT + "producer/packing.py",
         "        metadata.highest_sequence_id = last\n",
