@@ -140,8 +140,8 @@ def test_a_foreign_lmdb_is_refused_in_one_line(tmp_path: Path) -> None:
 
 def chunks(uuid: str, payload: bytes, count: int) -> list[bytes]:
     """The entries of a message that its producer divided."""
+    from arneb_pulsar.packing.entries import make_entry
     from arneb_pulsar.wire.checksum import join_body
-    from arneb_pulsar.wire.metadata import make_entry
     from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata
 
     size = -(-len(payload) // count)
