@@ -5,11 +5,18 @@ The rule: counting costs an addition; percentiles are made when somebody asks.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Final, TypeVar
 
 BUCKETS_S: Final = tuple(0.0001 * 1.25**power for power in range(60))
 """Bounds of the latencies that are told apart: 0.1 ms to 50 s, each a quarter above the last."""
+
+TOGETHER: Final = "together"
+"""In a field's metadata: what makes one value of those of several parts, if not their sum."""
+
+SLOWEST: Final = {TOGETHER: partial(max, default=0.0)}
+ALL: Final = {TOGETHER: all}
 
 
 class Latencies:
@@ -52,12 +59,12 @@ class ProducerStatistics:
     messages_per_s: float
     """Since it was made."""
     bytes_per_s: float
-    latency_s_p50: float
+    latency_s_p50: float = field(metadata=SLOWEST)
     """From ``send`` to the receipt."""
-    latency_s_p95: float
-    latency_s_p99: float
-    latency_s_p999: float
-    is_connected: bool
+    latency_s_p95: float = field(metadata=SLOWEST)
+    latency_s_p99: float = field(metadata=SLOWEST)
+    latency_s_p999: float = field(metadata=SLOWEST)
+    is_connected: bool = field(metadata=ALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ class ConsumerStatistics:
     messages_damaged: int
     messages_per_s: float
     bytes_per_s: float
-    is_connected: bool
+    is_connected: bool = field(metadata=ALL)
 
 
 @dataclass(slots=True)
@@ -146,36 +153,12 @@ class ReceiveCounts:
         )
 
 
-def sum_of_producers(parts: Sequence[ProducerStatistics]) -> ProducerStatistics:
-    """Of several together; latencies are those of the slowest."""
-    return ProducerStatistics(
-        messages_sent=sum(each.messages_sent for each in parts),
-        bytes_sent=sum(each.bytes_sent for each in parts),
-        messages_stored=sum(each.messages_stored for each in parts),
-        messages_failed=sum(each.messages_failed for each in parts),
-        entries_resent=sum(each.entries_resent for each in parts),
-        messages_pending=sum(each.messages_pending for each in parts),
-        messages_per_s=sum(each.messages_per_s for each in parts),
-        bytes_per_s=sum(each.bytes_per_s for each in parts),
-        latency_s_p50=max((each.latency_s_p50 for each in parts), default=0.0),
-        latency_s_p95=max((each.latency_s_p95 for each in parts), default=0.0),
-        latency_s_p99=max((each.latency_s_p99 for each in parts), default=0.0),
-        latency_s_p999=max((each.latency_s_p999 for each in parts), default=0.0),
-        is_connected=all(each.is_connected for each in parts),
-    )
+S = TypeVar("S", ProducerStatistics, ConsumerStatistics)
 
 
-def sum_of_consumers(parts: Sequence[ConsumerStatistics]) -> ConsumerStatistics:
-    """Of several together."""
-    return ConsumerStatistics(
-        messages_received=sum(each.messages_received for each in parts),
-        bytes_received=sum(each.bytes_received for each in parts),
-        messages_queued=sum(each.messages_queued for each in parts),
-        messages_acknowledged=sum(each.messages_acknowledged for each in parts),
-        ack_failures=sum(each.ack_failures for each in parts),
-        messages_redelivered=sum(each.messages_redelivered for each in parts),
-        messages_damaged=sum(each.messages_damaged for each in parts),
-        messages_per_s=sum(each.messages_per_s for each in parts),
-        bytes_per_s=sum(each.bytes_per_s for each in parts),
-        is_connected=all(each.is_connected for each in parts),
-    )
+def together(kind: type[S], parts: Sequence[S]) -> S:
+    """Those of several as one: what is counted is added up, latencies are those of the slowest, and
+    it is connected if all are."""
+    ways = [(each.name, each.metadata.get(TOGETHER, sum)) for each in fields(kind)]
+    values = {name: way([getattr(part, name) for part in parts]) for name, way in ways}
+    return kind(**values)

@@ -17,7 +17,7 @@ from arneb_pulsar.client.context import ClientContext
 from arneb_pulsar.client.errors import ClientClosed, ConfigurationError, PulsarError
 from arneb_pulsar.client.ids import MessageId
 from arneb_pulsar.client.producer.building import InTransaction
-from arneb_pulsar.client.statistics import ConsumerStatistics, sum_of_consumers
+from arneb_pulsar.client.statistics import ConsumerStatistics, together
 from arneb_pulsar.client.waiting import Bell
 from arneb_pulsar.names import TopicName
 
@@ -245,7 +245,9 @@ class MultiTopicConsumer(Consuming[T]):
 
     def statistics(self) -> ConsumerStatistics:
         """Of all topics together."""
-        return sum_of_consumers([each.statistics() for each in self._consumers.values()])
+        return together(
+            ConsumerStatistics, [each.statistics() for each in self._consumers.values()]
+        )
 
     async def watch(self, poll_s: float, look: Callable[[], Awaitable[None]]) -> None:
         """Call ``look`` now and then, until it is closed."""

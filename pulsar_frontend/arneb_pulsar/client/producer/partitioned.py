@@ -17,7 +17,7 @@ from arneb_pulsar.client.messages import OutgoingMessage
 from arneb_pulsar.client.producer.building import Keywords
 from arneb_pulsar.client.producer.producer import Producer
 from arneb_pulsar.client.producer.producing import Producing
-from arneb_pulsar.client.statistics import ProducerStatistics, sum_of_producers
+from arneb_pulsar.client.statistics import ProducerStatistics, together
 from arneb_pulsar.client.trackers.routing import Router
 from arneb_pulsar.names import TopicName
 
@@ -107,7 +107,7 @@ class PartitionedProducer(Producing[T]):
 
     def statistics(self) -> ProducerStatistics:
         """Of all partitions together; latencies are those of the slowest."""
-        return sum_of_producers([each.statistics() for each in self._producers])
+        return together(ProducerStatistics, [each.statistics() for each in self._producers])
 
     async def grow(self, partitions: int) -> None:
         """Produce to so many partitions. Raises :class:`PulsarError`; what was made stays."""
