@@ -6,11 +6,12 @@ The rule: what cannot be meant is refused before anything is asked of a broker.
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 import anyio
 
 from arneb_pulsar.client.attachment import is_final
+from arneb_pulsar.client.closing import Closing
 from arneb_pulsar.client.codec.compression import Compression
 from arneb_pulsar.client.codec.encryption import KeyReader
 from arneb_pulsar.client.codec.schemas.schema import BytesSchema, Schema
@@ -67,16 +68,7 @@ class Pong:
     seconds: float
 
 
-class Closable(Protocol):
-    """What a client makes."""
-
-    @property
-    def is_closed(self) -> bool: ...
-
-    async def close(self) -> None: ...
-
-
-M = TypeVar("M", bound=Closable)
+M = TypeVar("M", bound=Closing)
 
 
 class Client:
@@ -85,7 +77,7 @@ class Client:
     def __init__(self, context: ClientContext, service: ServiceUrl) -> None:
         self._context = context
         self._service = service
-        self._made: set[Closable] = set()
+        self._made: set[Closing] = set()
         self._made_max = MADE_MIN
         self._coordinators: Coordinators | None = None
         self._closed = False

@@ -13,7 +13,6 @@
     * :class:`Withdrawn` - a send that was cancelled before it was sent
     * :class:`MessageTooLarge` - over the broker's bound, with chunking off
     * :class:`MessageDamaged` - a message that cannot be unpacked
-        * :class:`ChecksumFailed`
     * :class:`CryptoError` - a message that cannot be encrypted or decrypted
     * :class:`SchemaError` - a value that its schema cannot encode, bytes that it cannot decode
     * :class:`TransactionEnded` - the transaction is not open any more
@@ -79,10 +78,6 @@ class MessageTooLarge(PulsarError, ValueError):
 
 class MessageDamaged(PulsarError):
     """A message that cannot be unpacked."""
-
-
-class ChecksumFailed(MessageDamaged):
-    """Bytes that changed on the way."""
 
 
 class CryptoError(PulsarError):

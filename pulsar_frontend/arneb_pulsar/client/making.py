@@ -22,7 +22,7 @@ from arneb_pulsar.client.context import ClientContext
 from arneb_pulsar.client.errors import ConfigurationError
 from arneb_pulsar.client.interceptors import ConsumerInterceptor
 from arneb_pulsar.client.producer.building import Builder
-from arneb_pulsar.client.producer.machine import Batches, ProducerMachine
+from arneb_pulsar.client.producer.machine import ProducerMachine
 from arneb_pulsar.client.producer.options import ProducerOptions
 from arneb_pulsar.client.producer.packing import Packer
 from arneb_pulsar.client.producer.producer import Producer
@@ -31,7 +31,7 @@ from arneb_pulsar.client.trackers.ack_grouping import (
     AckTracker,
     NonPersistentAcks,
 )
-from arneb_pulsar.client.trackers.batching import DefaultBatches, KeyBatches
+from arneb_pulsar.client.trackers.batching import BatchContainer, DefaultBatches, KeyBatches
 from arneb_pulsar.client.trackers.chunks import ChunkAssembler
 from arneb_pulsar.client.trackers.receiver_queue import ReceiverQueue
 from arneb_pulsar.names import TopicName
@@ -78,7 +78,7 @@ def make_producer(context: ClientContext, topic: TopicName, parts: ProducerParts
     )
 
 
-def _batches(options: ProducerOptions) -> Batches | None:
+def _batches(options: ProducerOptions) -> BatchContainer | None:
     batching = options.batching
     if batching is None:
         return None

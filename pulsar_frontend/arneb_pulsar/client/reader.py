@@ -4,9 +4,9 @@ The rule: it is a consumer whose subscription ends with it; what was read is ack
 its broker knows how far it is, and nobody else ever hears of it.
 """
 
-from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
+from arneb_pulsar.client.closing import Closing
 from arneb_pulsar.client.consumer.consuming import Consuming, SeekTo
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.errors import ClientClosed
@@ -18,7 +18,7 @@ SUBSCRIPTION_PREFIX: Final = "reader-"
 """Begins the names of readers' subscriptions, as in the official clients."""
 
 
-class Reader(Generic[T]):
+class Reader(Closing, Generic[T]):
     """Reads a topic. Made by ``Client.create_reader``."""
 
     def __init__(self, topic: str, consumer: Consuming[T]) -> None:
@@ -27,17 +27,6 @@ class Reader(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<Reader of {self._topic} by {self._consumer!r}>"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     @property
     def topic(self) -> str:

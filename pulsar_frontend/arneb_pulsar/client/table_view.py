@@ -5,11 +5,11 @@ comes; a message without a value takes its key away.
 """
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping
-from types import TracebackType
-from typing import Final, Generic, Self, TypeVar
+from typing import Final, Generic, TypeVar
 
 import anyio
 
+from arneb_pulsar.client.closing import Closing
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.errors import PulsarError
 from arneb_pulsar.client.ids import MessageId
@@ -23,7 +23,7 @@ LOOK_AGAIN_S: Final = 0.1
 """How often it is asked whether all is read, while nothing comes."""
 
 
-class TableView(Mapping[str, T], Generic[T]):
+class TableView(Closing, Mapping[str, T], Generic[T]):
     """The latest values by key. Made by ``Client.create_table_view``."""
 
     def __init__(self, reader: Reader[T]) -> None:
@@ -37,17 +37,6 @@ class TableView(Mapping[str, T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"<TableView of {self._reader.topic}, {len(self._values)} keys>"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def __getitem__(self, key: str) -> T:
         return self._values[key]
@@ -93,6 +82,11 @@ class TableView(Mapping[str, T], Generic[T]):
             with anyio.move_on_after(LOOK_AGAIN_S):
                 await self._read.wait()
         raise self._failure
+
+    @property
+    def is_closed(self) -> bool:
+        """It follows the topic no more."""
+        return self._reader.is_closed
 
     async def close(self) -> None:
         """Follow the topic no more; what was read stays."""

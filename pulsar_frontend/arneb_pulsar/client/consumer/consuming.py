@@ -33,11 +33,6 @@ class Consuming(Receiving[T]):
     def is_connected(self) -> bool:
         """It is attached to a broker now."""
 
-    @property
-    @abstractmethod
-    def is_closed(self) -> bool:
-        """It can be used no more."""
-
     @abstractmethod
     def pause(self) -> None:
         """Fetch no more messages; those that are here can still be received."""

@@ -5,15 +5,15 @@ until there may be one. Cancelled, no message is lost.
 """
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
-from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
 
+from arneb_pulsar.client.closing import Closing
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.errors import ClientClosed, TimedOut
 
@@ -27,7 +27,7 @@ TURN_MESSAGES: Final = 100
 Listener = Callable[[Any, "Message[T]"], "Awaitable[None] | None"]
 
 
-class Receiving(ABC, Generic[T]):
+class Receiving(Closing, Generic[T]):
     """Whatever messages can be received from."""
 
     def __init__(self) -> None:
@@ -57,17 +57,6 @@ class Receiving(ABC, Generic[T]):
     @abstractmethod
     async def close(self) -> None:
         """Give it up; acknowledgements are flushed."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def receive(self, timeout_s: float | None = None) -> Message[T]:
         """The next message. Raises :class:`TimedOut`, and what ended the consumer. Cancelled, the

@@ -4,7 +4,6 @@ The rule: what cannot be unpacked is a fault that the broker is told, and nobody
 message are kept until the last is there. Pure.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final, Generic, Protocol, TypeVar
@@ -230,8 +229,3 @@ def _faulty(
     found.fault, found.text = fault, str(error)
     found.messages = []
     return found
-
-
-def entries_of(messages: Sequence[Message[T]]) -> list[EntryId]:
-    """The entries that they stand in, each once."""
-    return list(dict.fromkeys(each.entry.id for each in messages))

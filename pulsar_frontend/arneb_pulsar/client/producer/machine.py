@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from arneb_pulsar.client.errors import (
     ChecksumRefused,
@@ -24,6 +24,7 @@ from arneb_pulsar.client.messages import Fate, OutgoingMessage, TransactionId
 from arneb_pulsar.client.producer.options import ProducerOptions
 from arneb_pulsar.client.producer.packing import Packed, Packer
 from arneb_pulsar.client.statistics import SendCounts
+from arneb_pulsar.client.trackers.batching import BatchContainer
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandProducerSuccess,
     CommandSendError,
@@ -37,24 +38,6 @@ MESSAGE_OVERHEAD_BYTES: Final = 64
 
 LOST_ENTRY: Final = (1 << 64) - 1
 """The entry id in the receipt of a duplicate."""
-
-
-class Batches(Protocol):
-    """See ``trackers.batching``."""
-
-    def add(self, message: OutgoingMessage, now: float) -> bool:
-        """True: full."""
-
-    def fits(self, message: OutgoingMessage) -> bool:
-        """False: to be taken before this is added."""
-
-    def take(self) -> list[list[OutgoingMessage]]:
-        """Each list becomes an entry."""
-
-    def due(self) -> float | None:
-        """When the oldest has waited enough."""
-
-    def __len__(self) -> int: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +66,7 @@ class ProducerMachine:
         partition: int,
         options: ProducerOptions,
         packer: Packer,
-        batches: Batches | None,
+        batches: BatchContainer | None,
     ) -> None:
         self.topic = topic
         self.producer_id = packer.producer_id

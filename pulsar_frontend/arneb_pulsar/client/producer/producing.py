@@ -3,11 +3,11 @@
 The rule: a message is accepted, and then told once what became of it, or it is refused.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Generic, Self, TypeVar, Unpack
+from typing import Generic, TypeVar, Unpack
 
+from arneb_pulsar.client.closing import Closing
 from arneb_pulsar.client.ids import MessageId
 from arneb_pulsar.client.messages import OutgoingMessage
 from arneb_pulsar.client.producer.building import Keywords
@@ -16,19 +16,8 @@ from arneb_pulsar.client.statistics import ProducerStatistics
 T = TypeVar("T")
 
 
-class Producing(ABC, Generic[T]):
+class Producing(Closing, Generic[T]):
     """Whatever messages can be sent to: a topic, or all partitions of one."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     @property
     @abstractmethod
@@ -44,11 +33,6 @@ class Producing(ABC, Generic[T]):
     @abstractmethod
     def is_connected(self) -> bool:
         """It is attached to a broker now."""
-
-    @property
-    @abstractmethod
-    def is_closed(self) -> bool:
-        """It can be used no more."""
 
     @abstractmethod
     def chosen(self, keywords: Keywords) -> "Producing[T]":

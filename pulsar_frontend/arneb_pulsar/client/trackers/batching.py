@@ -23,13 +23,17 @@ class BatchContainer(Protocol):
 
     def __len__(self) -> int: ...
 
-    def fits(self, message: OutgoingMessage) -> bool: ...
+    def fits(self, message: OutgoingMessage) -> bool:
+        """False: to be taken before this is added."""
 
-    def add(self, message: OutgoingMessage, now: float) -> bool: ...
+    def add(self, message: OutgoingMessage, now: float) -> bool:
+        """True: full."""
 
-    def take(self) -> list[list[OutgoingMessage]]: ...
+    def take(self) -> list[list[OutgoingMessage]]:
+        """Each list becomes an entry."""
 
-    def due(self) -> float | None: ...
+    def due(self) -> float | None:
+        """When the oldest has waited enough."""
 
 
 class _Limits:

@@ -72,13 +72,6 @@ class ReceiverQueue(Generic[T]):
         self._earned += 1
         return message
 
-    def pop_many(self, count_max: int) -> list[T]:
-        """The next messages, at most so many; their permits are earned."""
-        messages = self._messages
-        taken = [messages.popleft() for _ in range(min(count_max, len(messages)))]
-        self._earned += len(taken)
-        return taken
-
     def skip(self, count: int) -> None:
         """``count`` messages came for permits, and nobody is given them: they were filtered, or
         are parts of a larger one."""
